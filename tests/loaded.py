@@ -34,7 +34,7 @@ ROOMS = (
     "zenturio.schedule.simulate.simulator",
     "zenturio.search.engines",
     "zenturio.search.api",
-    "zenturio.show.terminal",
+    "zenturio.show.renderers.terminal",
     "zenturio.study.look",
     "zenturio.study.run",
     "zenturio.study.session",

@@ -138,10 +138,10 @@ def source(data, folder):
     Filler(application)
 
 
-def look(name):
+def preview_of(name):
     def read(data, folder):
         from zenturio.show.portal.pages.artifacts import image_type
-        from zenturio.show.portal.pages.artifacts import look as preview
+        from zenturio.show.portal.pages.artifacts import preview_of as preview
 
         preview(name, data, len(data) + 5)
         image_type(name, data)
@@ -162,9 +162,9 @@ PARSERS = {
     "regex": (metric('REGEX "(\\\\d+),"'), CSV),
     "reported": (reported, b'{"x": 1, "y": [1, 2]}\n{"z": "text"}\n'),
     "directives": (source, SOURCE),
-    "svg": (look("a.svg"), SVG),
-    "png": (look("a.png"), PNG),
-    "table": (look("a.csv"), CSV),
+    "svg": (preview_of("a.svg"), SVG),
+    "png": (preview_of("a.png"), PNG),
+    "table": (preview_of("a.csv"), CSV),
 }
 NASTY = [
     b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"[" * 5000, b"{" * 5000, b'{"a":' * 3000, b"(" * 5000,

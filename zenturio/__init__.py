@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
     from zenturio.search.api import search
+    from zenturio.show.chart_files import save
     from zenturio.show.charts.column_charts import chart
-    from zenturio.show.saving import save
     from zenturio.show.study import Study, run
     from zenturio.show.tuning import tune
     from zenturio.space import (
@@ -67,7 +67,7 @@ _ELSEWHERE = {
     "experiment": "experiment",
     "insert": "annotate.insert",
     "run": "show.study",
-    "save": "show.saving",
+    "save": "show.chart_files",
     "scan": "annotate.scan",
     "search": "search",
     "tune": "show.tuning",

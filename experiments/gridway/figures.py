@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from zenturio.execute.hosts.events import Event
+from zenturio.show.chart_files import save
 from zenturio.show.charts.column_charts import chart
-from zenturio.show.charts.schedule_charts import jobs, stays
-from zenturio.show.saving import save
+from zenturio.show.charts.schedule_charts import host_stays, jobs_gantt
 
 
 def read(name):
@@ -67,7 +67,7 @@ def demands(events, name):
     moved = of(events, "job 1", "moving")
     runs = [
         (stay.start, stay.end)
-        for stay in stays(events)
+        for stay in host_stays(events)
         if stay.host == "pegasus" and stay.doing == "running"
     ]
     runs.sort()
@@ -123,13 +123,15 @@ def draw_load(events, path):
 
 
 def draw(first, second, played, played_too):
-    save(jobs(first, title="A machine is overloaded: job 0 leaves it"), "figure5-1.svg")
+    save(jobs_gantt(first, title="A machine is overloaded: job 0 leaves it"), "figure5-1.svg")
     draw_load(first, "figure5-1-load.svg")
     draw_progress(first, "figure5-1-progress.svg")
-    save(jobs(second, title="Jobs that need more memory, from their second phase on"),
+    save(jobs_gantt(second, title="Jobs that need more memory, from their second phase on"),
          "figure5-2.svg")  # fmt: skip
-    save(jobs(played, title="The same, simulated: job 0 leaves a machine"), "simulated5-1.svg")
-    save(jobs(played_too, title="The same, simulated: jobs that need more memory"),
+    save(
+        jobs_gantt(played, title="The same, simulated: job 0 leaves a machine"), "simulated5-1.svg"
+    )
+    save(jobs_gantt(played_too, title="The same, simulated: jobs that need more memory"),
          "simulated5-2.svg")  # fmt: skip
 
 

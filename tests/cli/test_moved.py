@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from show.portal.served import served
+from show.portal.running_portal import served
 from tests.cli.conftest import zen
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.look import opened
 
 PROGRAM = """\
@@ -69,5 +69,5 @@ def test_a_moved_project_serves_the_files_and_runs_nothing_again(project, tmp_pa
     with opened(str(moved / ".zenturio" / "zenturio.db")) as repository:
         digest = next(repository.records("small")).digest
     monkeypatch.chdir(moved)
-    with served(Settings(None, moved)) as portal:
+    with served(PortalSettings(None, moved)) as portal:
         assert portal.get(f"/experiment/{digest}/file/0").content.startswith(b"total ")

@@ -33,7 +33,7 @@ def hill(tmp_path_factory):
     ("kind", "title"),
     [
         ("convergence", "one: greatest height so far"),
-        ("importance", "one: what matters for height"),
+        ("importance", "one: importance for height"),
         ("slice", "one: height by each parameter"),
         ("pareto", "one: Pareto front of greatest height and least x"),
         ("parallel", "one: height across the parameters"),
@@ -77,11 +77,11 @@ def test_another_objective_can_be_given(hill):
         (("--kind", "slice", "-o", "-"), "cannot be drawn in a terminal"),
         (("--kind", "convergence", "--y", "wtime"), "'MINIMIZE wtime'"),
         (("--kind", "convergence", "--objective", "MINIMIZE heigt"), "did you mean 'height'"),
-        (("--kind", "pareto", "--y", "height"), "two or three goals"),
-        (("--kind", "line", "--objective", "MINIMIZE x"), "say its y, or its z"),
-        (("two", "--kind", "importance", "--color", "x"), "are its own"),
+        (("--kind", "pareto", "--y", "height"), "two or three objectives"),
+        (("--kind", "line", "--objective", "MINIMIZE x"), "name its y or its z"),
+        (("two", "--kind", "importance", "--color", "x"), "has no colour to choose"),
         (("--kind", "convergnce"), "did you mean 'convergence'"),
-        (("--kind", "slice", "--y", "x", "--objective", "MINIMIZE x"), "give one of them"),
+        (("--kind", "slice", "--y", "x", "--objective", "MINIMIZE x"), "name one of them"),
     ],
 )
 def test_what_cannot_be_drawn_says_what_would_be_right(hill, options, words):
@@ -113,7 +113,7 @@ def test_a_query_is_drawn_into_a_file_of_any_kind(hill):
     [
         ((), "nothing to draw"),
         (("one", "--query", "SELECT 1"), "one and --query"),
-        (("--query", "SELECT 1 AS a", "--where", "a > 0"), "say it in the SELECT"),
+        (("--query", "SELECT 1 AS a", "--where", "a > 0"), "put it into the SELECT"),
         (("--query", "SELECT 1 AS a", "--kind", "pareto"), "name the study"),
         (("--query", "SELECT 1 AS a", "--x", "a", "--y", "b"), "there is no column 'b'"),
         (("--query", "DELETE FROM studies", "--x", "a", "--y", "b"), "refused"),
@@ -129,7 +129,7 @@ def test_a_report_becomes_one_file(hill):
     words = "# Hills\n\nWords.\n\n![height](/chart?study=one&x=x&y=height)\n"
     (hill / "hills.md").write_text(words)
     told = zen("report", "hills.md", "-o", "hills.pdf", cwd=hill)
-    assert told.out == "hills.pdf: Hills, 1 pictures\n"
+    assert told.out == "hills.pdf: Hills, charts: 1\n"
     assert (hill / "hills.pdf").read_bytes().startswith(b"%PDF")
     assert zen("report", "hills.md", "--json", cwd=hill).facts["file"] == "hills.html"
     assert "one: mean height over x" in (hill / "hills.html").read_text()

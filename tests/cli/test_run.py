@@ -289,7 +289,7 @@ def test_a_query_may_ask_a_file_of_csv_too(ran):
     query = "SELECT due, total FROM study_small JOIN due USING (n)"
     assert "late" in zen(*drawn, "--query", query, "--table", "due=due.csv", cwd=ran.parent).out
     told = zen("plot", "small", "--table", "due=due.csv", cwd=ran.parent, code=2)
-    assert "--table belongs to --query" in told.err
+    assert "--table needs --query" in told.err
 
 
 def test_a_wrong_expression_is_shown_with_its_place(ran):

@@ -14,7 +14,7 @@ import requests
 
 from cli.conftest import zen
 from zenturio.record.open import open_repository
-from zenturio.show.portal.access import Password, hashed
+from zenturio.show.portal.access import PasswordHash, hash_secret
 from zenturio.study.house import House
 from zenturio.testing.executor import until
 
@@ -122,7 +122,7 @@ def test_a_day_at_a_lab(lab, serving):
     browser = requests.Session()
     assert "slow" in browser.get(service.link).text
     page = browser.get(service.link.partition("?")[0] + "queue").text
-    assert "you run this service" in page
+    assert "Logged in as the owner of this service" in page
     assert "0 of 2" in page
     browser.close()
 
@@ -154,13 +154,13 @@ def test_what_was_submitted_while_none_served_is_run_by_the_next(lab, serving):
 
 def test_beyond_this_machine_it_is_refused_unless_users_are_named(lab, serving):
     refused = zen("serve", "--host", "0.0.0.0", "--port", "0", cwd=lab, code=6)
-    assert "nobody would be asked who they are" in refused.err
+    assert "nobody would have to log in" in refused.err
     assert "[serve.users]" in refused.err
     kept = subprocess.run(
         [*ZEN, "serve", "--hash"], cwd=lab, input="secret\n", capture_output=True, text=True,
         check=True,
     ).stdout.strip()  # fmt: skip
-    assert Password.read(kept).matches("secret")
+    assert PasswordHash.read(kept).matches("secret")
     (lab / "zenturio.toml").write_text(
         f'[serve]\nhost = "0.0.0.0"\n[serve.users]\nalice = {{ password = "{kept}" }}\n'
     )
@@ -174,9 +174,9 @@ def test_a_secret_for_a_proxy_is_made_with_both_lines_that_need_it(lab):
     proxy, ours = zen("serve", "--proxy-secret", cwd=lab).out.splitlines()
     secret = re.fullmatch(r'nginx: +proxy_set_header X-Zenturio-Proxy "(\S{40,})";', proxy)[1]
     kept = re.fullmatch(r'zenturio.toml: +(proxy_secret = "(.*)")', ours)
-    assert kept[2] == hashed(secret)
+    assert kept[2] == hash_secret(secret)
     (lab / "zenturio.toml").write_text(f'[serve]\nheader = "X-Remote-User"\n{kept[1]}\n')
-    assert House.of(lab).proxy_secret == hashed(secret)
+    assert House.of(lab).proxy_secret == hash_secret(secret)
     (lab / "zenturio.toml").write_text('[serve]\nheader = "X-Remote-User"\n')
     assert "zen serve --proxy-secret" in zen("serve", "--port", "0", cwd=lab, code=2).err
 

@@ -10,7 +10,8 @@ from zenturio.query import frame, results
 from zenturio.query.groups import groups
 from zenturio.query.present import digests_outside
 from zenturio.record import Definition, Field
-from zenturio.show.charts.study_charts import Asked, drawn
+from zenturio.show.charts.chart_query import ChartQuery
+from zenturio.show.charts.study_charts import draw_chart
 from zenturio.space import Space
 from zenturio.space.fingerprint import SPACES, fingerprint
 from zenturio.study.best import best
@@ -147,16 +148,16 @@ def test_charts_leave_its_points_out_and_say_so(project, sqlite, kind):
     write("{ 1, 2, 3, 4, 5, 6 }")
     ran(sqlite, [1, 2, 3, 4, 5, 6])
     write("{ 1, 2, 3, 4 }")
-    note = drawn(sqlite, Asked(("p",), kind)).chart.note
+    note = draw_chart(sqlite, ChartQuery(("p",), kind)).chart.note
     assert "2 experiments are left out" in note
-    assert "left out" not in drawn(sqlite, Asked(("p",), kind, outside=True)).chart.note
+    assert "left out" not in draw_chart(sqlite, ChartQuery(("p",), kind, outside=True)).chart.note
 
 
 def test_the_history_of_a_search_is_whole(project, sqlite):
     write("{ 1, 2, 3 }")
     ran(sqlite, [1, 2, 3])
     write("{ 1 }")
-    assert "left out" not in drawn(sqlite, Asked(("p",), "convergence")).chart.note
+    assert "left out" not in draw_chart(sqlite, ChartQuery(("p",), "convergence")).chart.note
 
 
 def test_a_study_without_files_has_all_its_points(project, repository):

@@ -10,7 +10,7 @@ from traitlets.config import Config
 
 import zenturio as zen
 from zenturio.schedule.commands import PlanRequest
-from zenturio.show.charts.schedule_charts import gantt, graph
+from zenturio.show.charts.schedule_charts import gantt, workflow_graph
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 CELL = """\
@@ -94,7 +94,7 @@ def test_a_mistake_is_told_in_words(shell, capsys, line, cell, words):
 
 def test_schedules_and_workflows_show_themselves():
     plan = PlanRequest("wien2k:kpoints=2", "identical:2").plan()
-    for picture in (gantt(plan), graph(plan.problem.workflow)):
+    for picture in (gantt(plan), workflow_graph(plan.problem.workflow)):
         shown = picture._repr_mimebundle_()
         assert shown["application/vnd.plotly.v1+json"]["data"]
         assert picture.title in shown["text/plain"]

@@ -210,7 +210,7 @@ def compare(
     from zenturio.query import compare as match
     from zenturio.query import frame
     from zenturio.record.row_filter import RowChoice, read_round
-    from zenturio.show.charts.study_charts import goal_of
+    from zenturio.show.charts.study_charts import default_metric
     from zenturio.study.look import opened
 
     condition = expression(where, "--where")
@@ -221,7 +221,7 @@ def compare(
             frame(repository, name, where=condition, outside=outside, rows=rows)
             for name, rows in zip((first, second), choices, strict=True)
         ]
-        wanted = metric or goal_of(repository, first)
+        wanted = metric or default_metric(repository, first)
     found = match(frames[0], frames[1], wanted, on=names_in(on), seed=seed).result()
     _facts(found) if json else _table(found)
 

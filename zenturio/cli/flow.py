@@ -75,8 +75,8 @@ def run(
     with Hosts(project_folder() / FOLDER, options=settings) as place, output.waiting("running"):
         trace = run_flow(flow, doing, place, algorithm)
     if gantt is not None:
+        from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import gantt as drawn
-        from zenturio.show.saving import save
 
         save(drawn(trace), gantt)
     output.facts(trace_facts(trace)) if json else _tell(trace)

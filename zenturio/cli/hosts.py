@@ -74,10 +74,10 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
 
     found = read_events(folder, digests)
     if picture is not None:
-        from zenturio.show.charts.schedule_charts import jobs
-        from zenturio.show.saving import save
+        from zenturio.show.chart_files import save
+        from zenturio.show.charts.schedule_charts import jobs_gantt
 
-        save(jobs(found, _names(found)), picture)
+        save(jobs_gantt(found, _names(found)), picture)
         said: dict[str, Any] = {"picture": str(picture), "events": len(found)}
         output.facts(said) if json else typer.echo(f"{picture}: {len(found)} events")
     elif json:

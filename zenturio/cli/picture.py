@@ -1,8 +1,7 @@
-"""The verbs of pictures: plot, report."""
+"""The verbs of charts: plot, report."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,12 +19,11 @@ from zenturio.cli.answer import (
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
-    from zenturio.show.chart import Chart, Kind
-    from zenturio.show.charts.study_charts import Drawable
+    from zenturio.show.charts.chart_query import ChartQuery
 
 TERMINAL = "-"
-DRAWN = 200_000
-"""Rows of a query that are drawn at most."""
+MOST_ROWS = 200_000
+"""Rows of an SQL query in a chart."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,47 +35,51 @@ def add_to(app: typer.Typer) -> None:
 def plot(
     study: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[STUDY]...", help="The study; several are told apart by colour."),
+        typer.Argument(metavar="[STUDY]...", help="Study to draw; several have one colour each."),
     ] = None,
     kind: Annotated[
         str,
         typer.Option(
             metavar="line|bar|...",
-            help="line bar pie surface heatmap scatter box; of a search: convergence importance "
-            "slice pareto parallel; gantt: what ran where.",
+            help="Kind of chart: line bar scatter box pie heatmap surface; for searches: "
+            "convergence importance slice pareto parallel; for hosts and times: gantt.",
         ),
     ] = "line",
-    x: Annotated[str, typer.Option("--x", help="The column along the x axis.")] = "",
+    x: Annotated[str, typer.Option("--x", help="Column along the x axis.")] = "",
     y: Annotated[
-        str, typer.Option("--y", help="The column along the y axis; the objective, if not given.")
+        str, typer.Option("--y", help="Column along the y axis; default: the objective.")
     ] = "",
-    z: Annotated[str, typer.Option("--z", help="The metric of a heatmap or surface.")] = "",
+    z: Annotated[str, typer.Option("--z", help="Metric of a heatmap or surface.")] = "",
     objective: Annotated[
         str,
-        typer.Option(metavar="'MINIMIZE expr'", help="The goals of a search, if not the study's."),
+        typer.Option(
+            metavar="'MINIMIZE expr'", help="Objectives of a search chart; default: the study's."
+        ),
     ] = "",
-    color: Annotated[str, typer.Option("--color", help="A column for the colours.")] = "",
-    facet: Annotated[str, typer.Option(help="A column: one panel for each value.")] = "",
+    color: Annotated[str, typer.Option("--color", help="Column for the colours.")] = "",
+    facet: Annotated[str, typer.Option(help="Column with one panel for each value.")] = "",
     agg: Annotated[
         str,
         typer.Option(
-            help="mean, median, min, max, sum or count; of convergence, median: a median and "
-            "quartiles over all studies and repeats."
+            help="Aggregate of repeats: mean, median, min, max, sum, std or count. With median, a "
+            "convergence chart shows median and quartiles over all studies and repeats."
         ),
     ] = "mean",
     errors: Annotated[
         str, typer.Option(metavar="interval|std|none", help="Error bars over repeats.")
     ] = "interval",
-    log: Annotated[str, typer.Option(metavar="x,y", help="Logarithmic axes.")] = "",
+    log: Annotated[str, typer.Option(metavar="x,y", help="Axes with a logarithmic scale.")] = "",
     axes: Annotated[
-        str, typer.Option(metavar="a,b", help="The parameters of parallel, slice, importance.")
+        str,
+        typer.Option(metavar="a,b", help="Parameters of a parallel, slice or importance chart."),
     ] = "",
-    title: Annotated[str, typer.Option(help="The title, if not what is shown.")] = "",
+    title: Annotated[str, typer.Option(help="Title of the chart; default: what it shows.")] = "",
     where: Where = None,
     query: Annotated[
         str,
         typer.Option(
-            metavar="SELECT...", help="Draw what zen sql answers (a FILE.sql, too), not a study."
+            metavar="SELECT...",
+            help="Draw the result of SQL, or of a FILE.sql, instead of a study.",
         ),
     ] = "",
     tables: Tables = None,
@@ -86,7 +88,9 @@ def plot(
     round_: OfRound = "",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; - is the terminal."),
+        typer.Option(
+            "--out", "-o", help="Output file: .html, .png, .svg or .pdf; - for the terminal."
+        ),
     ] = None,
     db: Database = None,
     json: Json = False,
@@ -97,128 +101,122 @@ def plot(
     matmul --kind convergence -o -; zen plot --query "SELECT n, wtime / threads AS share FROM
     study_matmul" --x n --y share
     """
-    from zenturio.errors import InputError
-    from zenturio.record.row_filter import RowChoice, read_round
-    from zenturio.show.chart import AIMED
-    from zenturio.show.charts.column_charts import chart
-    from zenturio.show.charts.study_charts import GANTT, Asked, drawn
-    from zenturio.show.saving import save
-    from zenturio.show.scene import Scene
-    from zenturio.show.sketch import sketch
+    from zenturio.show.chart_files import save
+    from zenturio.show.charts.chart_query import ChartQuery
+    from zenturio.show.charts.column_charts import build_chart
+    from zenturio.show.charts.study_charts import draw_chart
+    from zenturio.show.renderers.terminal import render_text
     from zenturio.study.look import opened
 
-    wishes: dict[str, Any] = {
-        "colour": color,
-        "facet": facet,
-        "aggregate": agg,
-        "errors": None if errors == "interval" else errors,
-        "log": "".join(names_in(log)),
-        "axes": tuple(names_in(axes)),
-        "title": title,
-        "x": x,
-        "y": y,
-        "z": z,
-    }
-    condition = expression(where, "--where")
-    studies = tuple(study or ())
-    beside = {"--where": where, "--objective": objective, "--machine": machine, "--round": round_}
-    _check_source(studies, query, tables, kind in (*AIMED, GANTT), beside)
-    found: Chart | Scene
+    chart_query = ChartQuery.of(
+        studies=study,
+        kind=kind,
+        x=x,
+        y=y,
+        z=z,
+        colour=color,
+        facet=facet,
+        aggregate=agg,
+        errors=None if errors == "interval" else errors,
+        log="".join(names_in(log)),
+        axes=names_in(axes),
+        title=title,
+        where=expression(where, "--where"),
+        objective=objective,
+        outside=outside,
+        machine=machine,
+        round=round_,
+    )
+    _check_source(chart_query, query, tables)
     with opened(db) as repository:
         if query:
             table = _answer(repository, query_of(query, tables))
-            found, rows = chart(table, cast("Kind", kind), **wishes), len(table)
+            chart, rows = build_chart(chart_query, table), len(table)
         else:
-            drawable = cast("Drawable", kind)
-            asked = Asked(
-                studies, drawable, where=condition, objective=objective, outside=outside,
-                rows=RowChoice(machine, read_round(round_)), **wishes,
-            )  # fmt: skip
-            picture = drawn(repository, asked)
-            found, rows = picture.chart, picture.rows
-    path = out or Path(f"{'-'.join(studies) or 'plot'}.html".replace("/", "-"))
-    facts = {"picture": str(path), "kind": kind, "rows": rows}
-    if str(path) != TERMINAL:
-        save(found, path)
-        said = [f"{path}: {found.note if isinstance(found, Scene) else found.counted}"]
-    elif isinstance(found, Scene):
-        raise InputError("a gantt chart is no picture for a terminal", hint="-o what-ran.svg")
+            result = draw_chart(repository, chart_query)
+            chart, rows = result.chart, result.rows
+    path = out or Path(f"{'-'.join(chart_query.studies) or 'plot'}.html".replace("/", "-"))
+    facts: dict[str, Any] = {"picture": str(path), "kind": kind, "rows": rows}
+    if str(path) == TERMINAL:
+        lines = render_text(chart)
+        facts["lines"] = lines
     else:
-        said = sketch(found)
-        facts |= {"lines": said}
-    output.facts(facts) if json else typer.echo("\n".join(said))
+        save(chart, path)
+        lines = [f"{path}: {chart.note if chart.rectangles else chart.counts}"]
+    output.facts(facts) if json else typer.echo("\n".join(lines))
 
 
 def report(
-    file: Annotated[Path, typer.Argument(help="Words in Markdown, and charts between them.")],
+    file: Annotated[Path, typer.Argument(help="Markdown file with charts.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="FILE.html, .png, .svg, .pdf; else the report's .html."),
+        typer.Option("--out", "-o", help="Output file: .html, .png, .svg or .pdf; default: .html."),
     ] = None,
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Write a report of charts and text as one file.
+    """Export a report with its charts as one file.
 
-    A chart is a line of its own, ![what it shows](/chart?study=matmul&kind=line&x=n&y=gflops): its
-    address in zen portal.
+    A chart is a line of its own with its address in zen portal:
+    ![caption](/chart?study=matmul&kind=line&x=n&y=gflops)
 
     Example: zen report reports/solvers.md -o solvers.pdf
     """
     from zenturio.errors import InputError, PlaceError
     from zenturio.output_files import write_output
     from zenturio.record.open import project_folder
-    from zenturio.show.report import Picture, read
-    from zenturio.show.report_store import exported
+    from zenturio.show.report import ChartBlock, parse_report
+    from zenturio.show.report_store import export_report
     from zenturio.study.look import opened
 
     try:
-        found = read(file.read_text("utf-8"), file.stem)
+        parsed = parse_report(file.read_text("utf-8"), file.stem)
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {file}: {error}", hint="a file of Markdown") from error
+        raise InputError(f"cannot read {file}: {error}", hint="name a Markdown file") from error
     path = out or file.with_suffix(".html")
     kind = path.suffix.lower().removeprefix(".")
     with opened(db) as repository:
-        content = exported(found, kind, repository, project_folder(), slow=True)
+        content = export_report(parsed, kind, repository, project_folder(), slow=True)
     try:
         write_output(path, [content])
     except OSError as error:
         raise PlaceError(f"cannot write {path}: {error.strerror}") from error
-    pictures = sum(isinstance(block, Picture) for block in found.blocks)
-    facts = {"file": str(path), "title": found.title, "pictures": pictures}
-    output.facts(facts) if json else typer.echo(f"{path}: {found.title}, {pictures} pictures")
+    pictures = sum(isinstance(block, ChartBlock) for block in parsed.blocks)
+    facts = {"file": str(path), "title": parsed.title, "pictures": pictures}
+    output.facts(facts) if json else typer.echo(f"{path}: {parsed.title}, charts: {pictures}")
 
 
-def _check_source(
-    studies: tuple[str, ...],
-    query: str,
-    tables: list[str] | None,
-    aimed: bool,
-    beside: Mapping[str, str | None],
-) -> None:
-    """Either a study or a query, and beside a query nothing that belongs to a study."""
+def _check_source(chart_query: "ChartQuery", sql: str, tables: list[str] | None) -> None:
+    """Raise InputError unless there is either a study or an SQL query, with its own options."""
     from zenturio.errors import InputError
 
-    if bool(studies) == bool(query):
-        said = f"{' '.join(studies)} and --query" if query else "nothing to draw"
-        raise InputError(said, hint="a study, as zen list shows them, or --query 'SELECT ...'")
-    if query and any(beside.values()):
-        name = next(name for name, value in beside.items() if value)
-        raise InputError(f"{name} with --query", hint="say it in the SELECT")
-    if tables and not query:
-        raise InputError("--table belongs to --query", hint="name it in a SELECT")
-    if query and aimed:
-        raise InputError("this kind shows the search of a study", hint="name the study")
+    if bool(chart_query.studies) == bool(sql):
+        text = f"{' '.join(chart_query.studies)} and --query" if sql else "nothing to draw"
+        raise InputError(text, hint="name a study, as zen list shows them, or --query 'SELECT ...'")
+    study_options = {
+        "--where": chart_query.where,
+        "--objective": chart_query.objective,
+        "--machine": chart_query.machine,
+        "--round": chart_query.round,
+    }
+    if sql and any(study_options.values()):
+        name = next(name for name, value in study_options.items() if value)
+        raise InputError(f"{name} does not work with --query", hint="put it into the SELECT")
+    if tables and not sql:
+        raise InputError("--table needs --query", hint="use the table in a SELECT")
+    kind = chart_query.check_kind()
+    if sql and kind.source in ("search", "attempts"):
+        raise InputError(f"a {kind.name} chart needs a study", hint="name the study")
 
 
 def _answer(repository: Any, query: str) -> Any:
-    """The answer to *query* as a table: all of it, for nobody sees what a picture leaves out."""
+    """Return the whole answer to *query*: a chart would hide that rows are missing."""
     from zenturio.errors import InputError
     from zenturio.query import Limits, raw
 
-    found = raw(repository, query, Limits(rows=DRAWN, seconds=60.0))
-    if found.notes:
-        raise InputError(f"more than {DRAWN:,} rows to draw", hint="GROUP BY what is drawn")
-    table = found.frame()
+    answer = raw(repository, query, Limits(rows=MOST_ROWS, seconds=60.0))
+    if answer.notes:
+        raise InputError(f"more than {MOST_ROWS:,} rows to draw", hint="use GROUP BY in the SELECT")
+    table = answer.frame()
     table.attrs["noun"] = "rows"
     return table

@@ -11,7 +11,7 @@ import typer
 
 from zenturio.cli.options import Database
 
-PASSWORD = "ZENTURIO_PORTAL_PASSWORD"  # noqa: S105 - where it is, not what
+PASSWORD = "ZENTURIO_PORTAL_PASSWORD"  # noqa: S105 - the name of a variable, not a password
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,36 +21,38 @@ def add_to(app: typer.Typer) -> None:
 
 def portal(
     host: Annotated[
-        str, typer.Option(metavar="HOST", help="Where it listens; this machine alone.")
+        str, typer.Option(metavar="HOST", help="Address to listen at; default: this machine only.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="At which port; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")
     ] = 0,
     socket: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Listen at a Unix socket, for a proxy, and at no port."),
+        typer.Option(
+            metavar="PATH", help="Listen at a Unix socket, for a proxy, instead of a port."
+        ),
     ] = None,
     proxy_user: Annotated[
-        str, typer.Option(metavar="USER", help="Who the proxy at the socket runs as, if not you.")
+        str, typer.Option(metavar="USER", help="User of the proxy at the socket; default: you.")
     ] = "",
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST", help="By which name browsers call the proxy."),
+        typer.Option(metavar="HOST", help="Host name by which browsers reach the proxy."),
     ] = None,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open it in the browser.")
+        bool, typer.Option("--browser/--no-browser", help="Open the portal in a browser.")
     ] = True,
     allow_run: Annotated[
-        bool, typer.Option("--allow-run", help="Let studies be started and stopped from it.")
+        bool, typer.Option("--allow-run", help="Allow starting and stopping studies.")
     ] = False,
     db: Database = None,
 ) -> None:
-    """Start the web portal: studies, failures, tables, charts.
+    """Start the web portal: studies, failures, tables and charts in a browser.
 
-    It prints a link that is good once, and shows another when that was used. Beyond this machine it
-    listens only with a password, which ZENTURIO_PORTAL_PASSWORD holds.
+    It prints a single-use link, and another one when that was used. It listens to other machines
+    only with a password, set in ZENTURIO_PORTAL_PASSWORD.
 
-    At a Unix socket the system says who connects: you, root and --proxy-user alone are let in.
+    At a Unix socket only you, root and --proxy-user may connect.
 
     Examples: zen portal; zen portal --port 8600 --no-browser --allow-run; zen portal --socket
     /run/user/1000/zen.sock --proxy-user www-data --name lab.example.org
@@ -59,30 +61,30 @@ def portal(
     from zenturio.record.open import project_folder
 
     try:
-        from zenturio.show.portal.server import Service
+        from zenturio.show.portal.server import PortalServer
     except ModuleNotFoundError as error:
         raise missing(error) from error
-    from zenturio.show.portal.state import Settings
+    from zenturio.show.portal.state import PortalSettings
 
-    settings = Settings(db, project_folder(), allow_run)
+    settings = PortalSettings(db, project_folder(), allow_run)
     password = os.environ.pop(PASSWORD, "")
     if socket is None:
         if proxy_user or name:
-            raise InputError("--proxy-user and --name are for a proxy", hint="give --socket, too")
-        service = Service(settings, host, port, password, _used)
+            raise InputError("--proxy-user and --name are for a proxy", hint="add --socket")
+        service = PortalServer(settings, host, port, password, _used)
         where = ""
     else:
         from zenturio.show.portal.unix_socket import allowed_users, listen_at
 
-        users = allowed_users(proxy_user)
+        system_users = allowed_users(proxy_user)
         listening = listen_at(socket, others=bool(proxy_user))
-        service = Service(
+        service = PortalServer(
             settings,
             password=password,
-            told=_used,
+            on_link_used=_used,
             names=name or (),
             listening=listening,
-            users=users,
+            system_users=system_users,
         )
         where = f" at {socket}"
     link = service.link()
@@ -99,7 +101,7 @@ def portal(
 
 
 def missing(error: ModuleNotFoundError) -> Exception:
-    """What is to be said where something that pages need is not installed."""
+    """Return the error for a missing package of the portal extra, or *error* itself."""
     from zenturio.errors import PlaceError
 
     if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
@@ -111,6 +113,6 @@ def missing(error: ModuleNotFoundError) -> Exception:
 
 
 def _used(link: str) -> None:
-    """A link was used up: the next one."""
+    """Print the next link after one was used."""
     if sys.stderr.isatty():
-        typer.echo(f"used; for another browser: {link}", err=True)
+        typer.echo(f"link used; for another browser: {link}", err=True)

@@ -39,7 +39,7 @@ def serve(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Slots of each place.")
     ] = None,
-    hashed: Annotated[
+    hash_password: Annotated[
         bool, typer.Option("--hash", help="Hash a password for [serve.users], and stop.")
     ] = False,
     proxy_secret: Annotated[
@@ -54,7 +54,7 @@ def serve(
 
     Examples: zen serve; zen serve --policy srpt -j 8
     """
-    if hashed:
+    if hash_password:
         _hash()
         return
     if proxy_secret:
@@ -155,7 +155,7 @@ def queue(
 
 def _hash() -> None:
     """Ask for a password, or read it from a pipe, and print what is kept of it."""
-    from zenturio.show.portal.access import Password
+    from zenturio.show.portal.access import PasswordHash
 
     if sys.stdin.isatty():
         text = typer.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
@@ -163,18 +163,18 @@ def _hash() -> None:
         text = sys.stdin.readline().rstrip("\r\n")
     if not text:
         raise InputError("a password is not empty")
-    typer.echo(Password.of(text).text)
+    typer.echo(PasswordHash.of(text).text)
 
 
 def _make_secret() -> None:
     """Print a new secret, as a proxy takes it and as zenturio.toml does."""
     import secrets
 
-    from zenturio.show.portal.access import PROXY_HEADER, hashed
+    from zenturio.show.portal.access import PROXY_HEADER, hash_secret
 
     secret = secrets.token_urlsafe(32)
     typer.echo(f'nginx:          proxy_set_header {PROXY_HEADER} "{secret}";')
-    typer.echo(f'zenturio.toml:  proxy_secret = "{hashed(secret)}"')
+    typer.echo(f'zenturio.toml:  proxy_secret = "{hash_secret(secret)}"')
 
 
 def _turns(found: "Submission") -> str:

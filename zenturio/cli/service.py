@@ -13,9 +13,9 @@ import typer
 from zenturio.execute import Executor
 from zenturio.execute.places import open_place
 from zenturio.record.open import FOLDER, open_repository, project_folder
-from zenturio.show.portal.access import People
+from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.pages_process import PagesProcess
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.house import House
 from zenturio.study.queueing import choose_policy
 from zenturio.study.serving import Serving
@@ -42,8 +42,8 @@ def serve_here(
         serving = Serving(repository, places, house.policy, _tell, Wishes(project / FOLDER))
         slots = ", ".join(f"{each.slots} on {name}" for name, each in places.items())
         _tell(f"serving {project}: slots {slots}; policy {house.policy}")
-        settings = Settings(db, project, serves=True)
-        people = People(house.users, house.header, house.proxy_secret, house.proxies)
+        settings = PortalSettings(db, project, serves=True)
+        people = UserDirectory(house.users, house.header, house.proxy_secret, house.proxies)
         with (
             _stopping() as over,
             PagesProcess(settings, house.host, house.port, people, house.names, _say),

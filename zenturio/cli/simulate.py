@@ -147,8 +147,8 @@ def _end(unfinished: bool) -> None:
 
 
 def _draw(what: "ExecutionTrace | Plan", path: Path) -> None:
+    from zenturio.show.chart_files import save
     from zenturio.show.charts.schedule_charts import gantt
-    from zenturio.show.saving import save
 
     save(gantt(what), path)
 

@@ -10,7 +10,7 @@ from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.query.recommending import Setting
-    from zenturio.show.tuning import Verdict
+    from zenturio.show.tuning import TuningResult
     from zenturio.study.tune import Prospect
     from zenturio.study.tuning import Tuning
 
@@ -71,7 +71,7 @@ def tune(
     from zenturio.record.open import open_repository
     from zenturio.search import describe
     from zenturio.show.study import Study
-    from zenturio.show.tuning import Verdict
+    from zenturio.show.tuning import TuningResult
     from zenturio.study import Here, choose_any_machine
     from zenturio.study.ranges import read_ranges
     from zenturio.study.target import read_target
@@ -97,7 +97,7 @@ def tune(
             listener=live,
         )
         live.close()
-        verdict = Verdict(tuned, Study(tuning.study, repository, tuned.summary))
+        verdict = TuningResult(tuned, Study(tuning.study, repository, tuned.summary))
         _facts(verdict) if json else _print(verdict, db)
     finally:
         live.close()
@@ -132,7 +132,7 @@ def _plan(prospect: "Prospect") -> str:
     )
 
 
-def _print(verdict: "Verdict", db: str | None) -> None:
+def _print(verdict: "TuningResult", db: str | None) -> None:
     from zenturio.cli import again
 
     tuned = verdict.tuned
@@ -157,7 +157,7 @@ def _print(verdict: "Verdict", db: str | None) -> None:
     )
 
 
-def _print_best(verdict: "Verdict") -> None:
+def _print_best(verdict: "TuningResult") -> None:
     from zenturio.cli.live import settings
 
     best, found = verdict.recommended, verdict.recommendation
@@ -193,7 +193,7 @@ def _took(setting: "Setting") -> str:
     return f"{visited:,.0f} points visited, the best after {needed:,.0f}"
 
 
-def _print_importances(verdict: "Verdict") -> None:
+def _print_importances(verdict: "TuningResult") -> None:
     from zenturio.query.importance import UNKNOWN
 
     found = verdict.importances
@@ -210,7 +210,7 @@ def _print_importances(verdict: "Verdict") -> None:
     typer.echo("\n".join(found.notes))
 
 
-def _facts(verdict: "Verdict") -> None:
+def _facts(verdict: "TuningResult") -> None:
     tuned = verdict.tuned
     summary = tuned.summary
     facts: dict[str, Any] = {

@@ -75,10 +75,10 @@ def show(
     with output.waiting(f"reading {source}"):
         instance = instance_of(source, pairs(settings or []), seed)
     if out is not None:
-        from zenturio.show.charts.schedule_charts import graph
-        from zenturio.show.saving import save
+        from zenturio.show.chart_files import save
+        from zenturio.show.charts.schedule_charts import workflow_graph
 
-        save(graph(instance.workflow), out)
+        save(workflow_graph(instance.workflow), out)
     if json:
         output.facts(_facts(instance.workflow, instance.platform))
     else:

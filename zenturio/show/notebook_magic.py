@@ -20,10 +20,10 @@ from zenturio.record.open import FOLDER, project_folder
 from zenturio.show.study import Study, run
 from zenturio.study import Progress
 
-CELLS = "cells"
-OFTEN = 0.25
+CELLS_FOLDER = "cells"
+UPDATE_SECONDS = 0.25
 """Seconds between two looks at how far a run is."""
-_NAME = re.compile(r"\w[\w.-]{0,63}")
+_FILE_NAME = re.compile(r"\w[\w.-]{0,63}")
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -39,8 +39,8 @@ def cell_magic(shell: Any, line: str, cell: str) -> Study:
     handle: Any = DisplayHandle()  # type: ignore[no-untyped-call] # IPython says no types
     handle.display({"text/plain": "..."}, raw=True)
     try:
-        asked = _asked(line)
-        path = kept(asked.file, cell)
+        asked = _parse_line(line)
+        path = write_cell_file(asked.file, cell)
         study = run(
             path,
             name=asked.name,
@@ -50,42 +50,42 @@ def cell_magic(shell: Any, line: str, cell: str) -> Study:
             sample=asked.sample,
             seed=asked.seed,
             only=asked.only,
-            listener=_teller(handle),
+            listener=_progress_display(handle),
         )
     except ZenError as error:
         handle.update({"text/plain": ""}, raw=True)
         raise UsageError(str(error)) from None
     summary = study.summary
     assert summary is not None, "a study that was run knows how that ended"
-    handle.update({"text/plain": _ended(study)}, raw=True)
+    handle.update({"text/plain": _summary_text(study)}, raw=True)
     if asked.as_:
         shell.user_ns[asked.as_] = study
     return study
 
 
-def kept(name: str, cell: str) -> Path:
+def write_cell_file(name: str, cell: str) -> Path:
     """The cell as a file of the project, for programs are files."""
-    if not _NAME.fullmatch(name):
+    if not _FILE_NAME.fullmatch(name):
         raise InputError(
             f"no cell can be called {name!r}", hint="a name without folders, such as first.py"
         )
-    path = project_folder() / FOLDER / CELLS / name
+    path = project_folder() / FOLDER / CELLS_FOLDER / name
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, [cell.encode()])
     path.chmod(0o755)
     return path
 
 
-class _Line(argparse.ArgumentParser):
+class _LineParser(argparse.ArgumentParser):
     """The rest of the line behind ``%%zen``."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"%%zen: {message}", hint=self.format_usage().strip())
 
 
-def _asked(line: str) -> argparse.Namespace:
+def _parse_line(line: str) -> argparse.Namespace:
     """What is said beside the name of the file: some of the options of ``zen run``."""
-    parser = _Line("%%zen", add_help=False, exit_on_error=False)
+    parser = _LineParser("%%zen", add_help=False, exit_on_error=False)
     parser.add_argument("file", nargs="?", default="cell.py")
     parser.add_argument("--as", dest="as_", metavar="NAME", default="")
     parser.add_argument("--name", default="")
@@ -96,24 +96,24 @@ def _asked(line: str) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="missing")
     try:
-        return parser.parse_args(_words(line))
+        return parser.parse_args(_split_words(line))
     except argparse.ArgumentError as error:
         parser.error(str(error))
 
 
-def _words(line: str) -> Sequence[str]:
+def _split_words(line: str) -> Sequence[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
         raise InputError(f"%%zen {line}: {error}") from None
 
 
-def _teller(handle: Any) -> Callable[[Progress], None]:
+def _progress_display(handle: Any) -> Callable[[Progress], None]:
     """Tells below the cell how far it is, now and then."""
     told = [0.0]
 
     def tell(progress: Progress) -> None:
-        if monotonic() - told[0] >= OFTEN:
+        if monotonic() - told[0] >= UPDATE_SECONDS:
             told[0] = monotonic()
             failed = f", {progress.failed:,} failed" if progress.failed else ""
             said = f"{progress.done:,} of {progress.total:,}{failed}"
@@ -122,7 +122,7 @@ def _teller(handle: Any) -> Callable[[Progress], None]:
     return tell
 
 
-def _ended(study: Study) -> str:
+def _summary_text(study: Study) -> str:
     summary = study.summary
     assert summary is not None
     causes = "; ".join(f"{each.count:,} x {each.cause}" for each in summary.failures)

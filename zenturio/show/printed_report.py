@@ -14,159 +14,160 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from zenturio.errors import InputError
-from zenturio.show import palette
 from zenturio.show.chart import Chart
-from zenturio.show.drawing import STYLE, paint, size_of
-from zenturio.show.painted import paint_scene, scene_size
+from zenturio.show.renderers import palette
+from zenturio.show.renderers.matplotlib import STYLE, figure_size, paint
 from zenturio.show.report import Style
-from zenturio.show.scene import Scene
 
-WIDE, HIGH = 8.27, 11.69
+PAGE_WIDTH, PAGE_HEIGHT = 8.27, 11.69
 """Inches: A4."""
 MARGIN = 0.45
-TEXT = WIDE - 2 * MARGIN
-GAP = 0.3
-"""Inches around a picture."""
-TALLEST = 150.0
-"""Inches of a picture of a whole report."""
-LONGEST = 3_000
+TEXT_WIDTH = PAGE_WIDTH - 2 * MARGIN
+CHART_GAP = 0.3
+"""Inches around a chart."""
+TALLEST_IMAGE = 150.0
+"""Inches of a whole report in one image."""
+LONGEST_PARAGRAPH = 3_000
 """Characters of a paragraph that stay on one page."""
 
 Lines = Sequence[tuple[Style, str]]
-Block = Lines | Chart | Scene
+Block = Lines | Chart
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """How lines of a style are set."""
-
+class _TextStyle:
     size: float
+    """In points."""
     weight: str = "normal"
-    before: float = 0.0
-    """Inches above it."""
+    space_before: float = 0.0
+    """Inches."""
     indent: float = 0.0
-    mark: str = ""
+    bullet: str = ""
     family: str = "DejaVu Sans"
-    letter: float = 0.55
-    """How wide a letter is, of its height, on the average."""
+    letter_width: float = 0.55
+    """Of an average letter, as a share of its height."""
 
 
-_LOOKS: dict[Style, _Look] = {
-    "title": _Look(17, "bold", 0.05, letter=0.66),
-    "heading": _Look(13, "bold", 0.12, letter=0.64),
-    "text": _Look(10, before=0.07),
-    "item": _Look(10, before=0.03, indent=0.22, mark="•"),
-    "quote": _Look(10, before=0.07, indent=0.25),
-    "code": _Look(8.5, indent=0.15, family="DejaVu Sans Mono", letter=0.61),
+_TEXT_STYLES: dict[Style, _TextStyle] = {
+    "title": _TextStyle(17, "bold", 0.05, letter_width=0.66),
+    "heading": _TextStyle(13, "bold", 0.12, letter_width=0.64),
+    "text": _TextStyle(10, space_before=0.07),
+    "item": _TextStyle(10, space_before=0.03, indent=0.22, bullet="•"),
+    "quote": _TextStyle(10, space_before=0.07, indent=0.25),
+    "code": _TextStyle(8.5, indent=0.15, family="DejaVu Sans Mono", letter_width=0.61),
 }
 
 
-def printed(blocks: Sequence[Block], kind: str) -> bytes:
-    """The *blocks* one below the other: an image of them all, or pages of A4 in a PDF."""
+def print_report(blocks: Sequence[Block], file_format: str) -> bytes:
+    """Return the *blocks* below each other: one image of all, or the A4 pages of a PDF.
+
+    Raise InputError if an image would be too tall.
+    """
     target = io.BytesIO()
     with mpl.rc_context(cast("Any", STYLE)):
-        if kind == "pdf":
+        if file_format == "pdf":
             with PdfPages(target, metadata={"CreationDate": None}) as pages:
                 for page in _pages(blocks):
-                    pages.savefig(_figure(page, high=HIGH))
+                    pages.savefig(_figure(page, page_height=PAGE_HEIGHT))
         else:
-            metadata = {"svg": {"Date": None}}.get(kind)
-            _figure(blocks).savefig(target, format=kind, dpi=150, metadata=metadata)
+            metadata = {"svg": {"Date": None}}.get(file_format)
+            _figure(blocks).savefig(target, format=file_format, dpi=150, metadata=metadata)
     return target.getvalue()
 
 
 def _pages(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    """As many blocks as have room, page by page; words are parted between their lines."""
+    """Yield as many blocks as have room, page by page; text is split between its lines."""
     page: list[Block] = []
-    left = HIGH - 2 * MARGIN
-    for block in (part for whole in blocks for part in _parts(whole)):
-        needed = _height(block)
-        if page and needed > left:
+    room = PAGE_HEIGHT - 2 * MARGIN
+    for block in (part for whole in blocks for part in _split_block(whole)):
+        height = _height(block)
+        if page and height > room:
             yield page
-            page, left = [], HIGH - 2 * MARGIN
+            page, room = [], PAGE_HEIGHT - 2 * MARGIN
         last = page[-1] if page else None
-        if isinstance(block, Chart | Scene) or last is None or isinstance(last, Chart | Scene):
+        if isinstance(block, Chart) or last is None or isinstance(last, Chart):
             page.append(block)
         else:
             page[-1] = [*last, *block]
-        left -= needed
+        room -= height
     if page:
         yield page
 
 
-def _parts(block: Block) -> list[Block]:
-    if isinstance(block, Chart | Scene):
+def _split_block(block: Block) -> list[Block]:
+    if isinstance(block, Chart):
         return [block]
     return [
-        [(style, part)] for style, text in block for part in textwrap.wrap(text, LONGEST) or [""]
+        [(style, part)]
+        for style, text in block
+        for part in textwrap.wrap(text, LONGEST_PARAGRAPH) or [""]
     ]
 
 
-def _figure(blocks: Sequence[Block], high: float = 0.0) -> Figure:
-    """Each block in a figure of its own inside the whole, as high as it needs to be."""
+def _figure(blocks: Sequence[Block], page_height: float = 0.0) -> Figure:
+    """Return a figure with a subfigure for each block, as high as the block or as a page."""
     heights = [_height(block) for block in blocks]
-    whole = high or sum(heights) + 2 * MARGIN
-    if whole > TALLEST:
+    height = page_height or sum(heights) + 2 * MARGIN
+    if height > TALLEST_IMAGE:
         raise InputError(
-            f"a picture of {whole:.0f} inches is more than can be drawn in one piece",
+            f"an image of {height:.0f} inches is too tall",
             hint="write a .pdf, which has pages, or an .html file",
         )
-    figure = Figure(figsize=(WIDE, whole), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
-    rest = max(whole - sum(heights) - 2 * MARGIN, 0.0) + MARGIN
-    for block, height, inside in zip(
-        blocks, heights, _places(figure, [MARGIN, *heights, rest]), strict=True
-    ):
+    engine = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
+    figure = Figure(figsize=(PAGE_WIDTH, height), layout=engine)
+    rest = max(height - sum(heights) - 2 * MARGIN, 0.0) + MARGIN
+    subfigures = _subfigures(figure, [MARGIN, *heights, rest])
+    for block, block_height, subfigure in zip(blocks, heights, subfigures, strict=True):
         if isinstance(block, Chart):
-            paint(inside, block, TEXT)
-        elif isinstance(block, Scene):
-            paint_scene(inside, block, TEXT, height)
+            paint(subfigure, block, TEXT_WIDTH, block_height)
         else:
-            _write(inside, block, height)
+            _draw_text(subfigure, block, block_height)
     return figure
 
 
-def _places(figure: Figure, rows: Sequence[float]) -> list[FigureBase]:
-    """The middle of each row but the first and the last."""
-    columns = [MARGIN, TEXT, MARGIN]
-    found: Any = figure.subfigures(
+def _subfigures(figure: Figure, rows: Sequence[float]) -> list[FigureBase]:
+    """Return the middle of each row but the first and the last, which are margins."""
+    columns = [MARGIN, TEXT_WIDTH, MARGIN]
+    subfigures: Any = figure.subfigures(
         len(rows), 3, height_ratios=rows, width_ratios=columns, hspace=0, wspace=0
     )
-    return [middle for _, middle, _ in found[1:-1]]
+    return [middle for _, middle, _ in subfigures[1:-1]]
 
 
 def _height(block: Block) -> float:
-    """Inches; a picture that is wider than the page is made lower with it, but not much."""
+    """Return inches; a chart that is taller than the page is made lower."""
     if isinstance(block, Chart):
-        return min(size_of(block)[1], HIGH - 2 * MARGIN) + GAP
-    if isinstance(block, Scene):
-        return min(scene_size(block)[1], HIGH - 2 * MARGIN) + GAP
-    return sum(_LOOKS[style].before + len(rows) * _step(style) for style, rows in _set(block))
+        return min(figure_size(block)[1], PAGE_HEIGHT - 2 * MARGIN) + CHART_GAP
+    return sum(
+        _TEXT_STYLES[style].space_before + len(rows) * _line_height(style)
+        for style, rows in _wrap_lines(block)
+    )
 
 
-def _step(style: Style) -> float:
-    return _LOOKS[style].size * 1.4 / 72
+def _line_height(style: Style) -> float:
+    return _TEXT_STYLES[style].size * 1.4 / 72
 
 
-def _set(lines: Lines) -> Iterator[tuple[Style, list[str]]]:
-    """Lines as wide as the page."""
-    for style, text in lines:
-        look = _LOOKS[style]
-        room = TEXT - look.indent
-        letters = int(room * 72 / (look.size * look.letter))
-        yield style, textwrap.wrap(text, letters, drop_whitespace=style != "code") or [""]
+def _wrap_lines(lines: Lines) -> Iterator[tuple[Style, list[str]]]:
+    """Yield lines wrapped to the width of the page."""
+    for name, text in lines:
+        style = _TEXT_STYLES[name]
+        room = TEXT_WIDTH - style.indent
+        letters = int(room * 72 / (style.size * style.letter_width))
+        yield name, textwrap.wrap(text, letters, drop_whitespace=name != "code") or [""]
 
 
-def _write(inside: FigureBase, lines: Lines, height: float) -> None:
-    """The words in a figure that is so high."""
-    at = 0.0
-    for style, rows in _set(lines):
-        look = _LOOKS[style]
-        at += look.before
+def _draw_text(subfigure: FigureBase, lines: Lines, height: float) -> None:
+    """Write *lines* into a subfigure of *height* inches."""
+    top = 0.0
+    for name, rows in _wrap_lines(lines):
+        style = _TEXT_STYLES[name]
+        font: dict[str, Any] = {"fontsize": style.size, "fontweight": style.weight,
+                                "family": style.family, "color": palette.INK}  # fmt: skip
+        top += style.space_before
         for number, row in enumerate(rows):
-            up = 1 - (at + _step(style) * 0.75) / height
-            font: dict[str, Any] = {"fontsize": look.size, "fontweight": look.weight,
-                                    "family": look.family, "color": palette.INK}  # fmt: skip
-            inside.text(look.indent / TEXT, up, row, va="baseline", **font)
-            if look.mark and not number:
-                inside.text(0.05 / TEXT, up, look.mark, va="baseline", **font)
-            at += _step(style)
+            y = 1 - (top + _line_height(name) * 0.75) / height
+            subfigure.text(style.indent / TEXT_WIDTH, y, row, va="baseline", **font)
+            if style.bullet and not number:
+                subfigure.text(0.05 / TEXT_WIDTH, y, style.bullet, va="baseline", **font)
+            top += _line_height(name)

@@ -1,7 +1,7 @@
-"""A report: words in Markdown, and charts by their addresses between them.
+"""A report: text in Markdown, and charts by their addresses between it.
 
-A chart stands in a line of its own as an image does, ``![what it shows](/chart?study=matmul)``:
-its address is the one that the portal shows. Other images are not fetched.
+A chart is a line of its own, written as an image, ``![what it shows](/chart?study=matmul)``: its
+address is the one that the portal shows. Other images are not fetched.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 from markdown_it import MarkdownIt
 
 from zenturio.errors import InputError
-from zenturio.show.charts.chart_query import View
-from zenturio.show.charts.schedule_query import PlanView, scene
+from zenturio.show.charts.chart_query import ChartQuery
+from zenturio.show.charts.schedule_query import ScheduleQuery, schedule_chart
+from zenturio.show.charts.study_charts import draw_charts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,41 +27,39 @@ if TYPE_CHECKING:
 
     from zenturio.record import Repository
     from zenturio.show.chart import Chart
-    from zenturio.show.scene import Scene
 
 Style = Literal["title", "heading", "text", "item", "code", "quote"]
-MOST = 262_144
-"""Bytes of a report."""
-PICTURES = ("/chart", "/schedule")
-_NAME = re.compile(r"\w[\w -]{0,63}")
+MOST_BYTES = 262_144
+"""Of a report."""
+CHART_PATHS = ("/chart", "/schedule")
+_REPORT_NAME = re.compile(r"\w[\w -]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """Text between pictures."""
+class TextBlock:
+    """Text between charts."""
 
     html: str
     """Nothing in it is executed or fetched, whatever was written."""
     lines: tuple[tuple[Style, str], ...]
-    """Without its marks: for paper."""
+    """Without markup, for paper."""
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ChartBlock:
     """A chart or a schedule by its address."""
 
-    said: str
+    caption: str
     target: str
 
-    def drawn(
-        self, repository: Repository, folder: Path, *, slow: bool = False
-    ) -> Sequence[Chart | Scene]:
-        """What it shows now; several metrics are several charts."""
+    def draw(self, repository: Repository, folder: Path, *, slow: bool = False) -> Sequence[Chart]:
+        """Return the charts as of now; several metrics are several charts."""
         parts = urlsplit(self.target)
         pairs = parse_qsl(parts.query)
         if parts.path == "/schedule":
-            return [scene(PlanView.of(pairs), folder, slow=slow)]
-        return [each.chart for each in View.of(pairs).drawn(repository)]
+            return [schedule_chart(ScheduleQuery.from_address(pairs), folder, slow=slow)]
+        results = draw_charts(repository, ChartQuery.from_address(pairs))
+        return [result.chart for result in results]
 
 
 @dataclass(frozen=True)
@@ -68,129 +67,134 @@ class Report:
     """A report as it was written."""
 
     title: str
-    blocks: tuple[Words | Picture, ...]
+    blocks: tuple[TextBlock | ChartBlock, ...]
 
 
-def read(text: str, title: str = "") -> Report:
-    """The report that *text* is; a first heading is its title."""
-    if len(text.encode()) > MOST:
-        raise InputError(f"a report of more than {MOST:,} bytes", hint="make two of it")
-    tokens = _MARKDOWN.parse(text)
-    heads = (tokens[i + 1].content for i, each in enumerate(tokens) if each.type == "heading_open")
-    return Report(next(heads, title) or title, tuple(_blocks(tokens)))
+def parse_report(text: str, title: str = "") -> Report:
+    """Return the report in *text*; its first heading is the title, or else *title*.
 
-
-def may_be_named(name: str) -> bool:
-    """Whether a report may be called so: it is the name of a file."""
-    return _NAME.fullmatch(name) is not None
-
-
-def named(name: str) -> str:
-    """*name*, if a report may be called so."""
-    if not may_be_named(name):
+    Raise InputError if it is too long.
+    """
+    if len(text.encode()) > MOST_BYTES:
         raise InputError(
-            f"no report can be called {name!r}",
+            f"the report is longer than {MOST_BYTES:,} bytes", hint="split it into two"
+        )
+    tokens = _MARKDOWN.parse(text)
+    headings = (tokens[i + 1].content for i, t in enumerate(tokens) if t.type == "heading_open")
+    return Report(next(headings, title) or title, tuple(_blocks(tokens)))
+
+
+def is_valid_name(name: str) -> bool:
+    """Return whether a report may have this name: it is also the name of a file."""
+    return _REPORT_NAME.fullmatch(name) is not None
+
+
+def check_name(name: str) -> str:
+    """Return *name*; raise InputError if a report must not have it."""
+    if not is_valid_name(name):
+        raise InputError(
+            f"{name!r} cannot be the name of a report",
             hint="letters, digits, spaces, - and _; up to 64 of them",
         )
     return name
 
 
-def line(said: str, target: str) -> str:
-    """The line of a report that shows a picture."""
-    words = re.sub(r"[\[\]\\]", " ", " ".join(said.split()))
+def chart_line(caption: str, target: str) -> str:
+    """Return the line of a report that shows the chart at the address *target*."""
+    words = re.sub(r"[\[\]\\]", " ", " ".join(caption.split()))
     return f"![{words}](<{target.replace('<', '%3C').replace('>', '%3E')}>)"
 
 
-def _plain_image(_self: Any, tokens: Sequence[Token], at: int, _options: Any, _env: Any) -> str:
-    """Of an image that is no chart what it shows: nothing is fetched."""
+def _render_image(_self: Any, tokens: Sequence[Token], at: int, _options: Any, _env: Any) -> str:
+    """Return the caption of an image that is not a chart: nothing is fetched."""
     from html import escape  # noqa: PLC0415
 
     return f"<em>{escape(tokens[at].content)}</em>"
 
 
-def _made() -> MarkdownIt:
-    found = MarkdownIt("commonmark", {"html": False}).enable("table")
-    found.add_render_rule("image", _plain_image)
-    return found
+def _markdown_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("image", _render_image)
+    return parser
 
 
-_MARKDOWN = _made()
+_MARKDOWN = _markdown_parser()
 
 
-def _blocks(tokens: Sequence[Token]) -> Iterator[Words | Picture]:
-    """Words and pictures by turns."""
-    held: list[Token] = []
+def _blocks(tokens: Sequence[Token]) -> Iterator[TextBlock | ChartBlock]:
+    """Yield text and charts in turn."""
+    text: list[Token] = []
     at = 0
     while at < len(tokens):
-        found = _pictures(tokens[at : at + 3])
-        if not found:
-            held.append(tokens[at])
+        charts = _chart_blocks(tokens[at : at + 3])
+        if not charts:
+            text.append(tokens[at])
             at += 1
             continue
-        if held:
-            yield _words(held)
-            held = []
-        yield from found
-        at += 3
-    if held:
-        yield _words(held)
+        if text:
+            yield _text_block(text)
+            text = []
+        yield from charts
+        at += 3  # the tokens of the paragraph
+    if text:
+        yield _text_block(text)
 
 
-def _pictures(tokens: Sequence[Token]) -> list[Picture]:
-    """The pictures of a paragraph at the top that holds nothing else."""
-    if [each.type for each in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
+def _chart_blocks(tokens: Sequence[Token]) -> list[ChartBlock]:
+    """Return the charts of a top-level paragraph that contains nothing else."""
+    if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
         return []
     if tokens[0].level:
         return []
-    found = []
+    charts = []
     for child in tokens[1].children or ():
         if child.type == "softbreak" or (child.type == "text" and not child.content.strip()):
             continue
         target = str(child.attrs.get("src", ""))
-        if child.type != "image" or urlsplit(target).path not in PICTURES:
+        if child.type != "image" or urlsplit(target).path not in CHART_PATHS:
             return []
-        found.append(Picture(child.content, target))
-    return found
+        charts.append(ChartBlock(child.content, target))
+    return charts
 
 
-def _words(tokens: list[Token]) -> Words:
+def _text_block(tokens: list[Token]) -> TextBlock:
     html = _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {})
-    return Words(str(html), tuple(_lines(tokens)))
+    return TextBlock(str(html), tuple(_text_lines(tokens)))
 
 
-def _lines(tokens: Sequence[Token]) -> Iterator[tuple[Style, str]]:
-    """What is written, line by line, and how it is meant."""
+def _text_lines(tokens: Sequence[Token]) -> Iterator[tuple[Style, str]]:
+    """Yield the text line by line, with its style."""
     style: Style = "text"
     openers: dict[str, Callable[[Token], Style]] = {
-        "heading_open": lambda each: "title" if each.tag == "h1" else "heading",
+        "heading_open": lambda token: "title" if token.tag == "h1" else "heading",
         "list_item_open": lambda _: "item",
         "blockquote_open": lambda _: "quote",
     }
-    cells: list[str] | None = None
-    for each in tokens:
-        if each.type in openers:
-            style = openers[each.type](each)
-        elif each.type == "tr_open":
+    cells: list[str] | None = None  # of the row of a table, while in one
+    for token in tokens:
+        if token.type in openers:
+            style = openers[token.type](token)
+        elif token.type == "tr_open":
             cells = []
-        elif each.type == "tr_close" and cells is not None:
+        elif token.type == "tr_close" and cells is not None:
             yield "code", "  ".join(cells)
             cells = None
-        elif each.type == "inline" and cells is not None:
-            cells.append(f"{_plain(each):<14}")
-        elif each.type == "inline":
-            yield style, _plain(each)
+        elif token.type == "inline" and cells is not None:
+            cells.append(f"{_plain_text(token):<14}")
+        elif token.type == "inline":
+            yield style, _plain_text(token)
             style = "text"
-        elif each.type in ("fence", "code_block"):
-            for row in each.content.rstrip("\n").split("\n"):
+        elif token.type in ("fence", "code_block"):
+            for row in token.content.rstrip("\n").split("\n"):
                 yield "code", row
 
 
-def _plain(inline: Token) -> str:
-    """Text without its marks."""
-    found = []
+def _plain_text(inline: Token) -> str:
+    """Return the text without markup."""
+    texts = []
     for child in inline.children or ():
         if child.type in ("softbreak", "hardbreak"):
-            found.append(" ")
+            texts.append(" ")
         elif child.type in ("text", "code_inline", "image", "html_inline"):
-            found.append(child.content)
-    return "".join(found)
+            texts.append(child.content)
+    return "".join(texts)

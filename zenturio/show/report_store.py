@@ -1,4 +1,7 @@
-"""Reports of a project: Markdown files in its folder ``reports``, and their export."""
+"""Reports of a project: Markdown files in its folder ``reports``, and their export.
+
+Charts in a report are drawn again whenever it is shown or exported.
+"""
 
 from __future__ import annotations
 
@@ -19,56 +22,74 @@ from zenturio.errors import (
     did_you_mean,
 )
 from zenturio.files import write_whole
-from zenturio.show.report import MOST, Report, Words, line, may_be_named, named, read
+from zenturio.show.chart import Chart
+from zenturio.show.chart_files import missing_matplotlib
+from zenturio.show.renderers.plotly import FONT, chart_html
+from zenturio.show.report import (
+    MOST_BYTES,
+    Report,
+    TextBlock,
+    chart_line,
+    check_name,
+    is_valid_name,
+    parse_report,
+)
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
-    from zenturio.show.chart import Chart
     from zenturio.show.report import Style
-    from zenturio.show.scene import Scene
-
 
 FOLDER = "reports"
-ENDING = ".md"
+SUFFIX = ".md"
 FORMATS = ("html", "png", "svg", "pdf")
+_PAGE_STYLE = f"""
+body {{ font: 16px/1.55 {FONT}; color: #17202a; }}
+body {{ max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }}
+pre, code {{ font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 0.9em; }}
+pre {{ background: #eef1f4; padding: 0.7rem 1rem; border-radius: 8px; overflow: auto; }}
+figure {{ margin: 1.5rem 0; }}
+blockquote {{ border-left: 4px solid #d9dee4; margin-left: 0; padding-left: 1rem; color: #55606c; }}
+table {{ border-collapse: collapse; }}
+td, th {{ padding: 0.3rem 0.8rem; border-bottom: 1px solid #d9dee4; text-align: left; }}
+"""
 
 
 @dataclass(frozen=True)
-class Reports:
+class ReportStore:
     """The reports of a project."""
 
     project: Path
 
     def names(self) -> list[str]:
-        """Sorted; none before there is one. A file that a report cannot be called is none."""
-        found = (path.stem for path in (self.project / FOLDER).glob(f"*{ENDING}"))
-        return sorted(filter(may_be_named, found))
+        """Return the names of all reports, sorted; files with other names are ignored."""
+        stems = (path.stem for path in (self.project / FOLDER).glob(f"*{SUFFIX}"))
+        return sorted(filter(is_valid_name, stems))
 
     def text(self, name: str) -> str:
-        """What a report says; NotFoundError if there is none."""
+        """Return the text of a report; raise NotFoundError if there is none of that name."""
         path = self._path(name)
         try:
-            if path.stat().st_size > MOST:
-                raise InputError(f"{path.name} has more than {MOST:,} bytes")
+            if path.stat().st_size > MOST_BYTES:
+                raise InputError(f"{path.name} has more than {MOST_BYTES:,} bytes")
             return path.read_text("utf-8")
         except FileNotFoundError:
             hint = did_you_mean(name, self.names())
-            raise NotFoundError(f"no report is called {name!r}", hint=hint) from None
+            raise NotFoundError(f"there is no report {name!r}", hint=hint) from None
         except (OSError, UnicodeDecodeError) as error:
             raise PlaceError(f"cannot read {path}: {error}") from error
 
-    def save(self, name: str, text: str, known: str = "") -> None:
-        """Write a report; *known* is the mark of what was read before, empty of a new one.
+    def save(self, name: str, text: str, known_version: str = "") -> None:
+        """Write a report; *known_version* is that of the text it replaces, empty if it is new.
 
-        ConflictError if it is another one by now, InputError if it is too long.
+        Raise ConflictError if the report has changed since, and InputError if it is too long.
         """
-        now = mark(self.text(name)) if name in self.names() else ""
-        if now != known:
+        version = version_of(self.text(name)) if name in self.names() else ""
+        if version != known_version:
             raise ConflictError(
-                f"somebody else has changed {name!r} meanwhile",
-                hint="keep your text, open the report again, and put it in there",
+                f"{name!r} was changed in the meantime",
+                hint="copy your text, reload the report, and edit it again",
             )
-        read(text)
+        parse_report(text)
         path = self._path(name)
         try:
             path.parent.mkdir(exist_ok=True)
@@ -76,63 +97,86 @@ class Reports:
         except OSError as error:
             raise PlaceError(f"cannot write {path}: {error.strerror}") from error
 
-    def add(self, name: str, said: str, target: str) -> None:
-        """A picture at the end of a report, which is begun if there is none."""
-        there = name in self.names()
-        text = self.text(name) if there else f"# {name}\n"
-        known = mark(text) if there else ""
-        self.save(name, f"{text.rstrip()}\n\n{line(said, target)}\n", known)
+    def add(self, name: str, caption: str, target: str) -> None:
+        """Append a chart to a report, which is created if there is none of that name."""
+        exists = name in self.names()
+        text = self.text(name) if exists else f"# {name}\n"
+        known_version = version_of(text) if exists else ""
+        self.save(name, f"{text.rstrip()}\n\n{chart_line(caption, target)}\n", known_version)
 
     def _path(self, name: str) -> Path:
-        path = self.project / FOLDER / f"{named(name)}{ENDING}"
+        path = self.project / FOLDER / f"{check_name(name)}{SUFFIX}"
+        # The folder may be a symbolic link.
         if not path.resolve().is_relative_to(self.project.resolve()):
-            raise SafetyError(f"{path.name} leads out of the project")
+            raise SafetyError(f"{path.name} is outside of the project")
         return path
 
 
-def mark(text: str) -> str:
-    """What tells one version of a report from another."""
+def version_of(text: str) -> str:
+    """Return a digest that tells versions of a report apart."""
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def exported(
-    report: Report, kind: str, repository: Repository, folder: Path, *, slow: bool = False
+def export_report(
+    report: Report, file_format: str, repository: Repository, folder: Path, *, slow: bool = False
 ) -> bytes:
-    """The report as one file; a picture that cannot be drawn says why in its place."""
-    if kind not in FORMATS:
-        hint = did_you_mean(kind, FORMATS)
-        raise InputError(f"reports are not written as {kind!r}", hint=hint)
-    paper: list[Sequence[tuple[Style, str]] | Chart | Scene] = []
-    page: list[str | Chart | Scene] = []
+    """Return the report as one file; in place of a chart that cannot be drawn is its error.
+
+    Raise InputError if there is no such format.
+    """
+    if file_format not in FORMATS:
+        hint = did_you_mean(file_format, FORMATS)
+        raise InputError(f"a report cannot be written as {file_format!r}", hint=hint)
+    printed: list[Sequence[tuple[Style, str]] | Chart] = []
+    page: list[str | Chart] = []
     for block in report.blocks:
-        if isinstance(block, Words):
-            paper.append(block.lines)
+        if isinstance(block, TextBlock):
+            printed.append(block.lines)
             page.append(block.html)
             continue
         try:
-            found = block.drawn(repository, folder, slow=slow)
+            charts = block.draw(repository, folder, slow=slow)
         except ZenError as error:
-            failed = _undrawn(block.said, error)
-            paper.append(failed.lines)
-            page.append(failed.html)
-        else:
-            paper += [*found, [("text", block.said)]] if block.said else found
-            page += [*found, f"<p><em>{escape(block.said)}</em></p>"] if block.said else found
-    if kind == "html":
-        from zenturio.show.report_page import report_page  # noqa: PLC0415 - plotly loads slowly
-
-        return report_page(report.title, page).encode()
+            text = _error_block(block.caption, error)
+            printed.append(text.lines)
+            page.append(text.html)
+            continue
+        printed += charts
+        page += charts
+        if block.caption:
+            printed.append([("text", block.caption)])
+            page.append(f"<p><em>{escape(block.caption)}</em></p>")
+    if file_format == "html":
+        return html_report(report.title, page).encode()
     try:
-        from zenturio.show.printed_report import printed  # noqa: PLC0415 - an extra, and slow to load
+        from zenturio.show.printed_report import print_report  # noqa: PLC0415 - loads matplotlib
     except ImportError as error:
-        raise PlaceError(
-            "images are drawn by matplotlib, which is not installed",
-            hint="pip install 'zenturio[images]'; or write an .html file, which needs nothing",
-        ) from error
-    return printed(paper, kind)
+        raise missing_matplotlib() from error
+    return print_report(printed, file_format)
 
 
-def _undrawn(said: str, error: ZenError) -> Words:
-    words = read(f"    {said or 'a picture'} cannot be drawn:\n    {error}".replace("\n", "\n    "))
-    (found,) = (block for block in words.blocks if isinstance(block, Words))
-    return found
+def html_report(title: str, blocks: Sequence[str | Chart]) -> str:
+    """Return an HTML page that works without a network; texts in *blocks* are HTML already."""
+    parts: list[str] = []
+    has_script = False
+    for block in blocks:
+        if isinstance(block, str):
+            parts.append(block)
+            continue
+        # plotly.js comes once, with the first chart.
+        parts.append(f"<figure>{chart_html(block, include_script=not has_script)}</figure>")
+        has_script = True
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta name="referrer" content="no-referrer"><title>{escape(title)}</title>'
+        f"<style>{_PAGE_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _error_block(caption: str, error: ZenError) -> TextBlock:
+    """Return the error as a code block, so that nothing in it is taken for markup."""
+    text = f"    {caption or 'a chart'} cannot be drawn:\n    {error}".replace("\n", "\n    ")
+    (block,) = (block for block in parse_report(text).blocks if isinstance(block, TextBlock))
+    return block

@@ -35,14 +35,12 @@ if TYPE_CHECKING:
 
     from zenturio.query import Result
     from zenturio.show.chart import Chart
-    from zenturio.show.charts.study_charts import Drawable
-    from zenturio.show.scene import Scene
 
-What = str | Path | Sequence[str | Path] | Function | Callable[..., Any]
+Program = str | Path | Sequence[str | Path] | Function | Callable[..., Any]
 
 
 def run(
-    what: What,
+    what: Program,
     space: Space | None = None,
     *,
     name: str = "",
@@ -71,7 +69,7 @@ def run(
     if callable(what):
         function = what if isinstance(what, Function) else as_experiment(what)
         points = choose(space or Space(), limit=limit, sample=sample, seed=seed)
-        with opened(db, create=True) as repository:
+        with open_or_use(db, create=True) as repository:
             place = open_place(on, project_folder() / FOLDER, jobs) if on else None
             with place or nullcontext():
                 summary = evaluate(
@@ -118,7 +116,7 @@ class Study:
         """
         from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
 
-        with opened(self.db) as repository:
+        with open_or_use(self.db) as repository:
             rows = RowChoice(machine, read_round(str(round)))
             return frame(repository, self.name, where=where, everything=everything, rows=rows)
 
@@ -126,33 +124,25 @@ class Study:
         """What ``zen results`` shows; *asked* are the arguments of `zenturio.query.results`."""
         from zenturio.query import results  # noqa: PLC0415
 
-        with opened(self.db) as repository:
+        with open_or_use(self.db) as repository:
             return results(repository, self.name, **asked)
 
-    def plot(
-        self,
-        kind: Drawable = "line",
-        *,
-        where: str | None = None,
-        machine: str = "",
-        round: int | str = "",  # noqa: A002
-        **wishes: Any,
-    ) -> Chart | Scene:
-        """What ``zen plot`` draws; it shows itself in a notebook, and is saved by ``zen.save``.
+    def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
+        """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.
 
-        The kinds of a search look at the study's objective, or at *y*, or at an *objective*
-        (``MINIMIZE expr``).
+        *options* are the fields of `ChartQuery`. The kinds of a search show the study's objective,
+        or *y*, or an *objective* (``MINIMIZE expr``).
         """
-        from zenturio.show.charts.study_charts import Asked, drawn  # noqa: PLC0415 - pandas takes its time
+        from zenturio.show.charts.chart_query import ChartQuery  # noqa: PLC0415 - loads pandas
+        from zenturio.show.charts.study_charts import draw_chart  # noqa: PLC0415
 
-        with opened(self.db) as repository:
-            rows = RowChoice(machine, read_round(str(round)))
-            asked = Asked((self.name,), kind, where=where, rows=rows, **wishes)
-            return drawn(repository, asked).chart
+        query = ChartQuery.of(studies=self.name, kind=kind, where=where, **options)
+        with open_or_use(self.db) as repository:
+            return draw_chart(repository, query).chart
 
     def rounds(self) -> tuple[Round, ...]:
         """When what has results was measured again, and by whom; the first round comes first."""
-        with opened(self.db) as repository:
+        with open_or_use(self.db) as repository:
             return repository.rounds(self.name)
 
     def equate(self, version: int, *, undo: bool = False) -> int:
@@ -161,13 +151,13 @@ class Study:
         from zenturio.study.pinned import base_of  # noqa: PLC0415
 
         name = f"{base_of(self.name) or self.name}@{version}"
-        with opened(self.db) as repository:
+        with open_or_use(self.db) as repository:
             if undo:
                 return equating.undo_equate(repository, name)
             return equating.equate(repository, name).accepted
 
     def _repr_html_(self) -> str:
-        with opened(self.db) as repository:
+        with open_or_use(self.db) as repository:
             counts = repository.counts(self.name)
         said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
         head = f"<p><b>study {html.escape(self.name)}</b>: {said or 'nothing was run'}</p>"
@@ -175,7 +165,7 @@ class Study:
 
 
 @contextmanager
-def opened(db: str | Repository | None, *, create: bool = False) -> Iterator[Repository]:
+def open_or_use(db: str | Repository | None, *, create: bool = False) -> Iterator[Repository]:
     """The repository itself, or the one at that place, which is closed behind."""
     if db is not None and not isinstance(db, str):
         yield db

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenturio.record import Repository
 from zenturio.search import Directions, describe
-from zenturio.show.study import Study, opened
+from zenturio.show.study import Study, open_or_use
 from zenturio.space import Space
 from zenturio.study import Here, Progress, choose_any_machine
 from zenturio.study.ranges import read_ranges
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from zenturio.query import Importances, Recommendation
     from zenturio.query.recommending import Setting
 
-PRECISION = "precision"
-COSTS = ("visited", "needed")
+PRECISION_METRIC = "precision"
+COST_METRICS = ("visited", "needed")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TuningResult:
     """What a tuning found; all that it tried is an ordinary study."""
 
     tuned: Tuned
@@ -53,7 +53,7 @@ class Verdict:
         """All settings, the best first, with those that cannot be told from it."""
         from zenturio.query import recommend  # noqa: PLC0415 - pandas takes its time
 
-        return recommend(self.table, PRECISION, COSTS, self.swept or self.names)
+        return recommend(self.table, PRECISION_METRIC, COST_METRICS, self.swept or self.names)
 
     @property
     def recommended(self) -> Setting:
@@ -65,7 +65,7 @@ class Verdict:
         """How much of the differences in precision goes with each setting; none if none varies."""
         from zenturio.query import importances  # noqa: PLC0415
 
-        return importances(self.table, PRECISION, self.swept) if self.swept else None
+        return importances(self.table, PRECISION_METRIC, self.swept) if self.swept else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def tune(
     machine: str = "same",
     db: str | Repository | None = None,
     listener: Callable[[Progress], None] = lambda _progress: None,
-) -> Verdict:
+) -> TuningResult:
     """Try the *settings* of an *engine* on searches of *space*, and say which are best.
 
     *objective* is a function of a point, or a compiled one of a row of genes, as ``search`` takes
@@ -112,9 +112,9 @@ def tune(
     ranges = read_ranges(describe(engine), written)
     spent = "" if budget is None else str(budget)
     tuning = Tuning(target, engine, ranges, repeats, spent, seed, optimum, name)
-    with opened(db, create=True) as repository:
+    with open_or_use(db, create=True) as repository:
         tuned = run_tuning(
             tuning, repository, sample=sample, here=Here(jobs), listener=listener,
             any_machine=choose_any_machine(machine),
         )  # fmt: skip
-    return Verdict(tuned, Study(tuning.study, db, tuned.summary))
+    return TuningResult(tuned, Study(tuning.study, db, tuned.summary))

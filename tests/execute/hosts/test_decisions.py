@@ -22,7 +22,7 @@ from zenturio.execute.hosts.profile import Profile
 from zenturio.execute.hosts.site import asks, filled
 from zenturio.execute.hosts.stages import Staging
 from zenturio.expression import parse
-from zenturio.show.charts.schedule_charts import jobs, stays
+from zenturio.show.charts.schedule_charts import host_stays, jobs_gantt
 
 SPEEDS = st.floats(0.01, 1000)
 
@@ -176,7 +176,9 @@ LIFE = (
 
 
 def test_a_life_is_a_row_of_stays():
-    found = [(s.host, s.doing, s.start, s.end) for s in stays(events(*LIFE)) if s.digest[0] == "a"]
+    found = [
+        (s.host, s.doing, s.start, s.end) for s in host_stays(events(*LIFE)) if s.digest[0] == "a"
+    ]
     assert found == [
         ("one", "prolog", 4, 5),
         ("one", "running", 5, 7),
@@ -187,7 +189,7 @@ def test_a_life_is_a_row_of_stays():
 
 
 def test_jobs_are_drawn_in_the_order_in_which_they_came_and_called_by_their_names():
-    scene = jobs(events(*LIFE), {"a" * 32: "job 0"})
+    scene = jobs_gantt(events(*LIFE), {"a" * 32: "job 0"})
     assert scene.rows == ("job 0", "b" * 8)
     assert "2 jobs, 1 move" in scene.note
     assert scene.x.ends == (0.0, 8.0)

@@ -6,9 +6,9 @@ from urllib.parse import quote
 import pytest
 
 from needs import needs
-from show.portal.filled import EVIL, fill_project
-from show.portal.served import served
-from zenturio.show.portal.state import Settings
+from show.portal.example_project import EVIL, fill_project
+from show.portal.running_portal import served
+from zenturio.show.portal.state import PortalSettings
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="session")
 def portal(project):
     """A portal of `project` that answers on a free port, and a session that is let in."""
-    settings = Settings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
+    settings = PortalSettings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
     with served(settings) as found:
         yield found
 
@@ -31,7 +31,7 @@ def portal(project):
 def browser():
     """One Chromium for all tests."""
     needs("chromium")
-    from show.portal.browsing import chromium
+    from show.portal.browser_user import chromium
 
     with chromium(shutil.which("chromium")) as found:
         yield found
@@ -40,7 +40,7 @@ def browser():
 @pytest.fixture(scope="session")
 def people(browser, portal):
     """Makes people who are let in, each with a window; the same one for the same wishes."""
-    from show.portal.browsing import Person
+    from show.portal.browser_user import Person
 
     known = {}
 

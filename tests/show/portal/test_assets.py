@@ -5,15 +5,15 @@ import re
 
 from plotly.offline import get_plotlyjs_version
 
-from zenturio.show.portal.page_templates import FOLDER
+from zenturio.show.portal.page_templates import STATIC_FOLDER
 
 
 def test_what_draws_is_of_the_version_that_figures_are_made_for_and_has_its_licence():
-    head = gzip.decompress((FOLDER / "plotly-strict.min.js.gz").read_bytes())[:400].decode()
+    head = gzip.decompress((STATIC_FOLDER / "plotly-strict.min.js.gz").read_bytes())[:400].decode()
     assert f"plotly.js (strict - minified) v{get_plotlyjs_version()}" in head
-    assert "MIT" in (FOLDER / "plotly.LICENSE").read_text()
-    assert "Zero-Clause BSD" in (FOLDER / "htmx.LICENSE").read_text()
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 2_000_000
+    assert "MIT" in (STATIC_FOLDER / "plotly.LICENSE").read_text()
+    assert "Zero-Clause BSD" in (STATIC_FOLDER / "htmx.LICENSE").read_text()
+    assert sum(path.stat().st_size for path in STATIC_FOLDER.iterdir()) < 2_000_000
 
 
 def test_a_file_is_sent_packed_to_who_takes_it_and_plain_to_who_does_not(portal):
@@ -28,7 +28,7 @@ def test_a_file_is_sent_packed_to_who_takes_it_and_plain_to_who_does_not(portal)
 
 
 def test_scripts_and_styles_ask_nobody_else(portal):
-    for path in FOLDER.iterdir():
+    for path in STATIC_FOLDER.iterdir():
         if path.suffix in (".js", ".css", ".svg"):
             text = path.read_text().replace("http://www.w3.org/2000/svg", "")
             assert not re.search(r"https?://|url\(\s*['\"]?//", text), path.name

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from zenturio.show.chart import KINDS
-from zenturio.show.charts.study_charts import GANTT
+from zenturio.show.charts.chart_query import KINDS
 
 ADDRESSES = {
     "line": "study=matmul&kind=line&x=n&y=wtime&color=threads&facet=solver",
@@ -26,7 +25,7 @@ ADDRESSES = {
 
 
 def test_every_kind_of_chart_is_looked_at():
-    assert set(ADDRESSES) == {*KINDS, GANTT}
+    assert set(ADDRESSES) == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", ADDRESSES)
@@ -60,8 +59,8 @@ def test_the_address_says_all_that_was_chosen_and_shows_it_to_a_colleague(day, p
     page.get_by_role("radio", name="box").check(force=True)
     page.locator("select[name=color]:enabled").select_option("solver")
     page.get_by_role("checkbox", name="y", exact=True).check()
-    page.get_by_label("only where").fill("n > 128")
-    page.get_by_label("only where").press("Enter")
+    page.get_by_label("Condition", exact=True).fill("n > 128")
+    page.get_by_label("Condition", exact=True).press("Enter")
     day.settle()
     target = page.url.removeprefix(day.served.address)
     for part in ("study=matmul%401", "kind=box", "color=solver", "log=y", "where=n+%3E+128"):
@@ -82,37 +81,37 @@ def test_a_box_over_points_filters_the_table(day):
     page.mouse.down()
     page.mouse.move(frame["x"] + frame["width"] - 4, frame["y"] + frame["height"] - 4, steps=5)
     page.mouse.up()
-    page.wait_for_function("() => document.querySelector('#brushed [name=rows]').value")
-    condition = page.locator("#brushed [name=rows]").input_value()
+    page.wait_for_function("() => document.querySelector('#selection [name=rows]').value")
+    condition = page.locator("#selection [name=rows]").input_value()
     assert re.fullmatch(r"n >= \S+ and n <= \S+ and wtime >= \S+ and wtime <= \S+", condition)
     told = page.locator("#rows > p").inner_text()
-    assert re.search(r"^12 of 20 that meet it, of 64 that succeeded", told)
+    assert re.search(r"^12 of 20 matching experiments, 64 succeeded", told)
     assert "rows=" in page.url
     day.visit(page.url.removeprefix(day.served.address))
-    assert page.locator("#brushed [name=rows]").input_value() == condition
-    page.get_by_role("button", name="all", exact=True).click()
-    page.wait_for_function("() => !document.querySelector('#brushed [name=rows]').value")
+    assert page.locator("#selection [name=rows]").input_value() == condition
+    page.get_by_role("button", name="Clear", exact=True).click()
+    page.wait_for_function("() => !document.querySelector('#selection [name=rows]').value")
     assert not day.wrong
 
 
 def test_a_bar_that_is_clicked_shows_its_experiments(day):
     page = day.visit("/chart?study=matmul&kind=bar&x=solver&y=gflops&color=n")
     page.locator(".plot .bars .point path").first.click(force=True)
-    page.wait_for_function("() => document.querySelector('#brushed [name=rows]').value")
-    assert page.locator("#brushed [name=rows]").input_value() == "solver == 'cg' and n == 128"
-    assert "of 11 that meet it" in page.locator("#rows > p").inner_text()
+    page.wait_for_function("() => document.querySelector('#selection [name=rows]').value")
+    assert page.locator("#selection [name=rows]").input_value() == "solver == 'cg' and n == 128"
+    assert "of 11 matching experiments" in page.locator("#rows > p").inner_text()
 
 
 def test_the_table_is_brushed_from_the_keyboard_too(day):
     page = day.visit("/chart?study=matmul")
-    page.locator("#brushed [name=rows]").fill("threads == 4 and nn > 1")
+    page.locator("#selection [name=rows]").fill("threads == 4 and nn > 1")
     page.keyboard.press("Enter")
     page.wait_for_selector("#rows .diagnostic")
     assert "'nn'" in page.locator("#rows .diagnostic").inner_text()
-    page.locator("#brushed [name=rows]").fill("threads == 4")
+    page.locator("#selection [name=rows]").fill("threads == 4")
     page.keyboard.press("Enter")
     page.wait_for_selector("#rows table")
-    assert "of 18 that meet it" in page.locator("#rows > p").inner_text()
+    assert "of 18 matching experiments" in page.locator("#rows > p").inner_text()
 
 
 def test_the_chart_builder_is_worked_by_keys_alone(day):
@@ -135,7 +134,7 @@ def test_the_sql_beside_the_chart_is_copied_with_a_click(day):
     said = page.locator("#sql").inner_text()
     assert said.startswith("SELECT ")
     assert "GROUP BY" in said
-    page.get_by_role("button", name="copy", exact=True).click()
+    page.get_by_role("button", name="Copy", exact=True).click()
     assert page.evaluate("navigator.clipboard.readText()") == said
 
 
@@ -152,7 +151,7 @@ def test_several_metrics_are_several_charts_and_several_studies_one(day):
 
 def test_what_cannot_be_drawn_says_what_would_be_right(day):
     page = day.visit("/chart?study=matmul&kind=pareto")
-    assert "two or three goals" in page.locator("#diagnostic").inner_text()
+    assert "two or three objectives" in page.locator("#diagnostic").inner_text()
     day.wrong = [said for said in day.wrong if "400" not in said]
     assert not day.wrong
 
@@ -200,9 +199,9 @@ def test_what_is_clicked_is_what_the_table_shows(day, kind):
     else:
         page.locator(".plot .scatterlayer .point").first.hover(force=True)
         page.locator(".plot .nsewdrag").first.click(position=_place_of(page, ".point"))
-    page.wait_for_function("() => document.querySelector('#brushed [name=rows]').value")
-    assert page.locator("#brushed [name=rows]").input_value() == condition
-    assert f"of {count} that meet it" in page.locator("#rows > p").inner_text()
+    page.wait_for_function("() => document.querySelector('#selection [name=rows]').value")
+    assert page.locator("#selection [name=rows]").input_value() == condition
+    assert f"of {count} matching experiments" in page.locator("#rows > p").inner_text()
 
 
 def _place_of(page, mark):
@@ -219,9 +218,9 @@ def test_parallel_axes_and_slices_are_brushed_by_their_ranges(day):
     hold = "() => Plotly.restyle(document.querySelector('.plot'), {'dimensions[0].constraintrange': [[1.0, 1.6]], 'dimensions[2].constraintrange': [[-0.2, 0.2]]})"
     page.evaluate(hold)
     page.wait_for_function(
-        "() => document.querySelector('#brushed [name=rows]').value.includes('solver')"
+        "() => document.querySelector('#selection [name=rows]').value.includes('solver')"
     )
-    said = page.locator("#brushed [name=rows]").input_value()
+    said = page.locator("#selection [name=rows]").input_value()
     assert re.search(r"^block >= \S+ and block <= \S+ and solver == '(jacobi|multigrid)'$", said)
     page = day.visit("/chart?study=stencil&kind=slice&axes=depth&axes=solver")
     assert "axes=depth&axes=solver" in page.url
@@ -231,10 +230,10 @@ def test_parallel_axes_and_slices_are_brushed_by_their_ranges(day):
     page.mouse.move(field["x"] + field["width"] / 2, field["y"] + field["height"] - 3, steps=4)
     page.mouse.up()
     page.wait_for_function(
-        "() => document.querySelector('#brushed [name=rows]').value.includes('solver')"
+        "() => document.querySelector('#selection [name=rows]').value.includes('solver')"
     )
-    said = page.locator("#brushed [name=rows]").input_value()
+    said = page.locator("#selection [name=rows]").input_value()
     assert said.startswith("solver == '")
     assert "loss >= " in said
-    assert "of 30 that meet it" in page.locator("#rows > p").inner_text()
+    assert "of 30 matching experiments" in page.locator("#rows > p").inner_text()
     assert not day.wrong

@@ -40,7 +40,7 @@ def test_a_filter_that_is_refused_takes_the_old_rows_away(page, day):
     ("status", "text", "words"),
     [
         (404, '<h1>Not there</h1><pre class="diagnostic">no study is named x</pre>', "no study is"),
-        (401, "<main class=alone><p>closed</p></main>", "not logged in any more"),
+        (401, "<main class=alone><p>closed</p></main>", "logged out"),
         (503, "", "status 503"),
     ],
 )
@@ -60,7 +60,7 @@ def test_a_portal_that_is_gone_is_said_in_its_place(page):
     page.context.set_offline(True)
     filtered(page, "n > 200")
     page.locator("#table .diagnostic").wait_for()
-    assert "does not answer" in page.locator("#table .diagnostic").inner_text()
+    assert "does not respond" in page.locator("#table .diagnostic").inner_text()
     assert rows(page) == 0
     page.context.set_offline(False)
     filtered(page, "n > 200")
@@ -72,7 +72,7 @@ def test_live_progress_says_when_it_is_old(page, day):
     page.reload()
     note = page.locator("[data-stale]")
     note.wait_for()
-    assert "seen before" in note.inner_text()
+    assert "out of date" in note.inner_text()
     page.unroute_all()
     note.wait_for(state="detached")
     day.settle()
@@ -81,8 +81,8 @@ def test_live_progress_says_when_it_is_old(page, day):
 def test_a_chart_that_cannot_be_drawn_leaves_no_chart_of_before(day):
     page = day.visit("/chart?study=matmul&kind=line&x=n&y=wtime")
     assert page.locator(".plot").count() == 1
-    page.get_by_label("only where").fill("n >")
-    page.get_by_label("only where").press("Enter")
+    page.get_by_label("Condition", exact=True).fill("n >")
+    page.get_by_label("Condition", exact=True).press("Enter")
     page.locator("#diagnostic:not([hidden])").wait_for()
     day.settle()
     assert page.locator(".plot").count() == 0
@@ -91,8 +91,8 @@ def test_a_chart_that_cannot_be_drawn_leaves_no_chart_of_before(day):
     assert page.locator("#rows tbody").count() == 0
     day.shot("chart-refused")
 
-    page.get_by_label("only where").fill("n > 200")
-    page.get_by_label("only where").press("Enter")
+    page.get_by_label("Condition", exact=True).fill("n > 200")
+    page.get_by_label("Condition", exact=True).press("Enter")
     page.locator("#figures .plot").wait_for()
     assert page.locator("#diagnostic").is_hidden()
 
@@ -105,14 +105,14 @@ def test_a_part_of_a_chart_that_is_refused_as_a_page_says_so(day, part):
     try:
         day.visit("/chart?study=matmul&kind=line&x=n&y=wtime")
         place = page.locator("#diagnostic" if part == "figure" else "#rows .diagnostic")
-        place.filter(has_text="not logged in any more").wait_for()
+        place.filter(has_text="logged out").wait_for()
     finally:
         page.unroute_all()
 
 
 def test_an_error_that_is_json_says_what_it_is(day):
     page = day.page
-    answer = json.dumps({"said": "no column 'nn'"})
+    answer = json.dumps({"error": "no column 'nn'"})
     page.route(
         "**/chart/figure?*",
         lambda route: route.fulfill(status=404, body=answer, content_type="application/json"),

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from show.portal.browsing import SHOTS, Person
-from show.portal.served import served
+from show.portal.browser_user import SHOTS, Person
+from show.portal.running_portal import served
 from zenturio.record.open import FOLDER
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 
 WORDS = """\
 # Solvers
@@ -30,7 +30,9 @@ def studio(project, tmp_path_factory):
     shutil.copytree(project, folder)
     (folder / "reports").mkdir()
     (folder / "reports" / "Solvers.md").write_text(WORDS)
-    with served(Settings(str(folder / FOLDER / "zenturio.db"), folder, allow_run=True)) as found:
+    with served(
+        PortalSettings(str(folder / FOLDER / "zenturio.db"), folder, allow_run=True)
+    ) as found:
         yield found
 
 
@@ -112,18 +114,18 @@ def test_a_chart_is_put_into_a_report_written_about_and_taken_away_as_a_file(vis
     person, _ = visitors
     person.wrong.clear()
     page = person.visit("/chart?study=matmul&kind=bar&x=solver&y=wtime")
-    page.get_by_role("link", name="put into a report").click()
-    page.get_by_label("or a new one").fill("Two solvers")
-    page.get_by_label("what it shows").fill("time of each")
-    page.get_by_role("button", name="put it there").click()
+    page.get_by_role("link", name="Add to a report").click()
+    page.get_by_label("Or a new report").fill("Two solvers")
+    page.get_by_label("Caption").fill("time of each")
+    page.get_by_role("button", name="Add", exact=True).click()
     page.wait_for_url("**/report/of/Two%20solvers")
     person.settle()
     assert person.colours(".plot")[0] > 200
-    page.locator("summary", has_text="write").click()
+    page.locator("summary", has_text="Edit").click()
     text = page.locator("#text").input_value()
     assert "![time of each](</chart?study=matmul%401&kind=bar&x=solver&y=wtime>)" in text
     page.locator("#text").fill(text + "\ncg is *faster*.\n")
-    page.get_by_role("button", name="keep").click()
+    page.get_by_role("button", name="Save").click()
     page.wait_for_selector("article em")
     assert page.locator("article em").inner_text() == "faster"
     with page.expect_download() as saved:
@@ -143,11 +145,11 @@ def test_light_and_dark_are_changed_by_a_button_and_charts_change_with_it(visito
     page = person.visit("/chart?study=matmul")
     ink = "() => getComputedStyle(document.querySelector('.plot .xtick text')).fill"
     before = page.evaluate(ink)
-    page.get_by_role("button", name="dark or light").click()
+    page.get_by_role("button", name="Dark or light theme").click()
     person.settle()
     page.wait_for_function(f"(before) => ({ink})() !== before", arg=before)
     assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
-    page.get_by_role("button", name="dark or light").click()
+    page.get_by_role("button", name="Dark or light theme").click()
     person.settle()
 
 
@@ -157,14 +159,14 @@ def test_who_is_not_let_in_sees_a_page_that_can_be_read(browser, studio):
     stranger.wrong.clear()
     stranger.page.goto(studio.address + "/study?name=matmul")
     stranger.shot("refused")
-    assert "not open to you" in stranger.page.locator("h1").inner_text()
+    assert "Open the portal with its link" in stranger.page.locator("h1").inner_text()
     assert stranger.barriers() == []
     stranger.close()
 
 
 def test_the_doors_of_a_service_and_its_queue_are_whole(browser, studio, tmp_path):
     folder = studio.service.portal.settings.folder
-    settings = Settings(str(folder / FOLDER / "zenturio.db"), folder, serves=True)
+    settings = PortalSettings(str(folder / FOLDER / "zenturio.db"), folder, serves=True)
     with served(settings, password="open sesame") as service:
         guest = Person(browser, service, dark=True, size=(390, 800))
         _whole(guest, "/queue", "queue-pocket")
@@ -194,13 +196,13 @@ def test_who_reads_a_study_is_told_of_more_and_not_disturbed(visitors):
     rows = page.locator("tbody").inner_html()
     for ended, seen in ((72, False), (73, True)):
         page.evaluate(
-            "(n) => hear({data: JSON.stringify({studies: [], news: {matmul:"
+            "(n) => update({data: JSON.stringify({studies: [], news: {matmul:"
             " `<i role=progressbar aria-label=x aria-valuenow=${n}></i>`}})})",
             ended,
         )
         assert page.locator("[data-newer]").is_visible() is seen
     assert page.locator("tbody").inner_html() == rows
-    page.get_by_role("link", name="look again").click()
+    page.get_by_role("link", name="Update the page").click()
     page.wait_for_function("() => document.querySelector('[data-newer]').hidden")
     assert not person.wrong
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from show.portal.browsing import Person
-from show.portal.served import served
+from show.portal.browser_user import Person
+from show.portal.running_portal import served
 from show.portal.test_people import STUDY, USERS
 from zenturio.record.open import open_repository
-from zenturio.show.portal.access import People
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.access import UserDirectory
+from zenturio.show.portal.state import PortalSettings
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def lab(tmp_path_factory):
             repository.report(number, told)
             repository.settle(number, turn, "2 x exit 3" if turn == "failed" else "")
     repository.close()
-    settings = Settings(str(folder / ".zenturio" / "zenturio.db"), folder, serves=True)
-    with served(settings, people=People(USERS)) as found:
+    settings = PortalSettings(str(folder / ".zenturio" / "zenturio.db"), folder, serves=True)
+    with served(settings, users=UserDirectory(USERS)) as found:
         yield found
 
 
@@ -56,7 +56,7 @@ def test_a_study_is_submitted_and_cancelled_by_hand(visitors, lab):
     person, _ = visitors
     person.wrong.clear()
     page = person.visit("/queue")
-    page.get_by_label("the first points").fill("2")
+    page.get_by_label("First points only").fill("2")
     page.get_by_role("button", name="submit").click()
     page.wait_for_selector("text=one")
     repository = lab.service.portal.repository

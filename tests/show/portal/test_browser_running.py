@@ -2,10 +2,10 @@
 
 import pytest
 
-from show.portal.browsing import Person
-from show.portal.served import served
+from show.portal.browser_user import Person
+from show.portal.running_portal import served
 from zenturio.record.open import FOLDER
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.testing.executor import until
 
 STUDY = """\
@@ -27,19 +27,19 @@ def portal(tmp_path, monkeypatch):
     (tmp_path / FOLDER).mkdir()
     (tmp_path / "slow.sh").write_text(STUDY)
     monkeypatch.setenv("GO", str(tmp_path / "go"))
-    settings = Settings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path, allow_run=True)
+    settings = PortalSettings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path, allow_run=True)
     with served(settings) as found:
         runs = found.service.portal.runs
         runs.start("slow", ["--", "slow.sh"])
         yield found
         (tmp_path / "go").touch()
-        until(lambda: not any(run.alive for run in runs.all()) and not runs._children)
+        until(lambda: not any(run.is_alive for run in runs.list_runs()) and not runs._children)
 
 
 def running(portal):
     """The digest of what runs, once it does."""
     portal = portal.service.portal
-    until(lambda: any(seen.standing.running for seen in portal.watch.look(anew=True)))
+    until(lambda: any(seen.standing.running for seen in portal.watch.poll(anew=True)))
     return next(portal.repository.records("slow", states=["running"])).digest
 
 

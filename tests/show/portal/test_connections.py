@@ -6,11 +6,15 @@ import threading
 import pytest
 import requests
 
-from show.portal.served import served
+from show.portal.running_portal import served
 from zenturio.show.portal import connections
-from zenturio.show.portal.connections import MOST, RESERVED, most_connections
-from zenturio.show.portal.security import MOST_BODY
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.connections import (
+    MOST_CONNECTIONS,
+    RESERVED_DESCRIPTORS,
+    most_connections,
+)
+from zenturio.show.portal.security import MOST_BODY_BYTES
+from zenturio.show.portal.state import PortalSettings
 from zenturio.testing.executor import until
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
@@ -18,7 +22,7 @@ HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 @pytest.fixture
 def portal(tmp_path):
-    with served(Settings(str(tmp_path / "none.db"), tmp_path)) as found:
+    with served(PortalSettings(str(tmp_path / "none.db"), tmp_path)) as found:
         yield found
 
 
@@ -28,7 +32,7 @@ def line(portal):
     found = []
 
     def connect(source="127.0.0.1"):
-        door = portal.service.door
+        door = portal.service.listen_address
         found.append(socket.create_connection((door.host, door.port), source_address=(source, 0)))
         return found[-1]
 
@@ -103,9 +107,9 @@ def test_a_body_that_never_comes_is_not_waited_for(portal, line, monkeypatch, ca
 def test_a_body_that_is_longer_than_a_form_is_refused(portal):
     own = {"Origin": portal.address}
     path = portal.address + "/report/add"
-    answer = portal.known.post(path, b"x" * (MOST_BODY + 1), headers=own)
+    answer = portal.known.post(path, b"x" * (MOST_BODY_BYTES + 1), headers=own)
     assert answer.status_code == 413
-    chunks = (b"x" * 10_000 for _ in range(MOST_BODY // 10_000 + 2))
+    chunks = (b"x" * 10_000 for _ in range(MOST_BODY_BYTES // 10_000 + 2))
     try:
         answer = portal.known.post(path, chunks, headers=own)
         assert answer.status_code in (400, 413)
@@ -142,6 +146,6 @@ def test_who_is_being_answered_stays_and_others_are_refused(portal, line):
 
 
 def test_connections_leave_descriptors_for_files_and_processes():
-    assert most_connections(1024) == 1024 - RESERVED
-    assert most_connections(1 << 20) == MOST
+    assert most_connections(1024) == 1024 - RESERVED_DESCRIPTORS
+    assert most_connections(1 << 20) == MOST_CONNECTIONS
     assert most_connections(64) == 32

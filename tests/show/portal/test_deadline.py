@@ -8,7 +8,7 @@ import pytest
 
 from show.portal.loops import run
 from zenturio.show.portal import deadline
-from zenturio.show.portal.deadline import Deadline
+from zenturio.show.portal.deadline import DeadlineMiddleware
 
 SCOPE = {"type": "http", "path": "/"}
 START = {"type": "http.response.start", "status": 200, "headers": []}
@@ -28,13 +28,13 @@ def asked(app, seconds=0.05, over=None):
         async def send(message):
             found.append(message)
 
-        pages = Deadline(app, lambda _scope: b"late", seconds)
+        pages = DeadlineMiddleware(app, lambda _scope: b"late", seconds)
         await pages(SCOPE, receive, send)
         if over:
             over.set()
-            await asyncio.wait(pages._left)
+            await asyncio.wait(pages._late_since)
             await asyncio.sleep(0)
-        return found, (len(pages._left), pages.stuck())
+        return found, (len(pages._late_since), pages.stuck())
 
     return run(ask())
 
@@ -84,7 +84,7 @@ def test_late_pages_leave_threads_to_the_others():
         async def send(message):
             found.append(message)
 
-        pages = Deadline(page, lambda _scope: b"late", 0.05)
+        pages = DeadlineMiddleware(page, lambda _scope: b"late", 0.05)
         for _ in range(3):
             await pages({"type": "http", "path": "/slow"}, receive, send)
         assert limiter.total_tokens == 5
@@ -93,7 +93,7 @@ def test_late_pages_leave_threads_to_the_others():
         await pages(SCOPE, receive, send)
         assert found == [START, BODY]
         free.set()
-        await asyncio.wait(pages._left)
+        await asyncio.wait(pages._late_since)
         await asyncio.sleep(0)
         assert limiter.total_tokens == 2
 

@@ -7,12 +7,12 @@ from hashlib import sha256
 
 import pytest
 
-from show.portal.filled import EVIL, enter
-from show.portal.served import served
+from show.portal.example_project import EVIL, enter
+from show.portal.running_portal import served
 from zenturio.experiment.experiment import Artifact, Log
 from zenturio.record import Definition, Field
 from zenturio.record.open import open_repository
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.testing.executor import until
 
 
@@ -29,7 +29,9 @@ def test_an_experiment_shows_all_that_is_known_of_it(portal):
     assert "count=1" in files
     failed = portal.page(f"/experiment/{portal.failed('matmul')}")
     assert "missing: no line matches gflops" in failed
-    assert "They cannot be shown" in portal.page(f"/experiment/{portal.failed('matmul')}/files")
+    assert "The files cannot be shown" in portal.page(
+        f"/experiment/{portal.failed('matmul')}/files"
+    )
 
 
 def test_a_few_digits_are_enough_and_none_are_said(portal):
@@ -50,7 +52,7 @@ def test_what_was_said_is_saved_to_the_byte_and_shown_without_loss(portal):
     assert b"not kept" in portal.get(f"/experiment/{digest}/log/stderr").content
     page = portal.page(f"/experiment/{digest}")
     assert r"\x00\xff\x1b[31m" in page
-    assert "bytes are not shown here" in page
+    assert "bytes are not shown" in page
 
 
 def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_path):
@@ -72,7 +74,7 @@ def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_p
     definition = Definition((Field("n", "int"),), ())
     (digest,) = enter(repository, "left", definition, [({"n": 1}, {}, {"artifacts": artifacts})])
     repository.close()
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         good = portal.get(f"/experiment/{digest}/file/0")
         assert good.content == b"it\0left this"
         assert good.headers["Content-Type"] == "application/octet-stream"
@@ -106,7 +108,7 @@ def test_what_is_in_a_file_is_shown_by_what_it_is_and_runs_no_script(tmp_path):
     rows = [({"n": 1}, {}, {"artifacts": tuple(artifacts)})]
     (digest,) = enter(repository, "left", definition, rows)
     repository.close()
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         here = f"/experiment/{digest}/file"
         shown = [portal.page(f"{here}/{n}/preview") for n in range(len(LEFT))]
         for n, kind in enumerate(("image/png", "image/svg+xml")):
@@ -119,7 +121,7 @@ def test_what_is_in_a_file_is_shown_by_what_it_is_and_runs_no_script(tmp_path):
         assert "<td>&lt;b&gt;2&lt;/b&gt;</td>" in shown[2]
         assert shown[2].count("<tr>") == 3
         assert r"&lt;script&gt;alert(1)&lt;/script&gt;\x1b[31m" in shown[3]
-        assert "there is more of it" in shown[3]
+        assert "Only the beginning is shown" in shown[3]
         assert len(shown[3]) < 30_000
         assert "neither a text nor a picture" in shown[4]
         assert "&lt;script&gt;" in shown[5]
@@ -141,7 +143,7 @@ def test_a_long_stream_is_shown_by_its_ends(portal, tmp_path):
     definition = Definition((Field("n", "int"),), ())
     (digest,) = enter(repository, "long", definition, [({"n": 1}, {}, more)])
     repository.close()
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as found:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as found:
         page = found.page(f"/experiment/{digest}")
         assert "begin" in page
         assert "\nend</pre>" in page
@@ -159,7 +161,9 @@ def test_two_experiments_stand_side_by_side(portal):
     assert re.search(r'<span class="removed">-count=1</span><span class="added">\+count=2', page)
     assert re.search(r'<span class="added">\+letters 10', page)
     assert portal.page(f"/compare?of={one}").count(one) == 1
-    assert "the first 2 of 3" in portal.page(f"/compare?of={one}&of={other}&of={one}")
+    assert "3 were chosen; these are the first 2" in portal.page(
+        f"/compare?of={one}&of={other}&of={one}"
+    )
     across = portal.page(f"/compare?of={one}&of={portal.failed('matmul')}")
     assert "their files cannot be shown" in across
     assert portal.get(f"/compare?of={one}&of=ffffffffff").status_code == 404
@@ -215,7 +219,7 @@ def test_two_queries_are_answered_at_a_time_and_pages_wait_for_none(portal, monk
     from zenturio.show.portal.pages import sql as asking
 
     over, raw = threading.Event(), asking.raw
-    monkeypatch.setattr(asking, "TURN", 0.1)
+    monkeypatch.setattr(asking, "QUEUE_SECONDS", 0.1)
     monkeypatch.setattr(asking, "raw", lambda *words: over.wait() and raw(*words))
     with ThreadPoolExecutor(5) as pool:
         asked = [pool.submit(portal.get, "/sql?query=SELECT+1") for _ in range(5)]

@@ -6,14 +6,14 @@ import time
 
 import requests
 
-from show.portal.filled import enter
-from show.portal.served import served
+from show.portal.example_project import enter
+from show.portal.running_portal import served
 from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
-from zenturio.show.portal.state import Settings
-from zenturio.show.portal.watch import Watch, life_of
+from zenturio.show.portal.state import PortalSettings
+from zenturio.show.portal.watch import StudyWatcher, state_of
 from zenturio.study.look import Standing
 
 FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
@@ -24,13 +24,13 @@ def test_home_shows_every_study_and_where_it_stands(portal):
     for name in ("matmul", "stencil", "half", "hello"):
         assert f"name={name}" in page
     assert "<b>72</b> of 72" in page
-    assert "nobody drives it, 28 are left" in page
-    assert "it waits for nothing" in page
+    assert "Stopped with 28 experiments left" in page
+    assert "Finished " in page
 
 
 def test_a_project_in_which_nothing_was_run_says_how_to_begin(tmp_path):
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
-        assert "Nothing was run here yet" in portal.page("/")
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        assert "No study has been run yet" in portal.page("/")
         assert portal.get("/study?name=x").status_code == 404
         assert portal.page("/sql")
         assert not list(tmp_path.iterdir()), "looking creates nothing"
@@ -48,14 +48,14 @@ def test_a_name_that_a_browser_would_change_is_known_again(tmp_path):
     name = "new\rline ü"
     enter(repository, name, Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
     repository.close()
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = portal.page("/")
         stream = portal.get("/live", stream=True)
         line = next(each for each in stream.iter_lines() if each.startswith(b"data:"))
         stream.close()
     (mark,) = json.loads(line[5:])["studies"]
     assert mark == "new%0Dline%20%C3%BC"
-    assert f'data-standing="{mark}"' in page
+    assert f'data-progress="{mark}"' in page
 
 
 def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
@@ -63,10 +63,10 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
     repository.open("live", Definition(*FIELDS, notes={"experiments": 20}))
     lease = repository.lease("live", Driver.here())
     made = _experiments(20)
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = portal.page("/")
         assert "running" in page
-        assert f"driven by process {lease.pid} on {lease.host}" in page
+        assert f"Driver: process {lease.pid} on {lease.host}" in page
         stream = portal.get("/live", stream=True)
         assert stream.headers["Content-Type"].startswith("text/event-stream")
         lines = (line for line in stream.iter_lines() if line.startswith(b"data:"))
@@ -81,11 +81,11 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
             news = json.loads(line[5:])["news"].get("live", "")
             if "<b>8</b> of 20" in news:
                 break
-        assert "<b>2</b> at work" in news
+        assert "<b>2</b> running" in news
         stream.close()
         repository.leave(lease)
         time.sleep(0.4)
-        assert "nobody drives it" in portal.page("/study", name="live")
+        assert "Stopped with" in portal.page("/study", name="live")
     repository.close()
 
 
@@ -96,11 +96,11 @@ def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
     lease = repository.lease("lost", Driver(here.host, 4_000_000, "a boot/1/9"), seconds=600)
     (leased,) = repository.drivers("lost")
     standing = Standing("lost", 0.0, repository.counts("lost"), 5, (leased,))
-    assert life_of(standing) == "silent"
+    assert state_of(standing) == "silent"
     elsewhere = repository.lease("lost", Driver("kofel", 7, "x"), join=True, seconds=600)
-    assert life_of(Standing("lost", 0.0, repository.counts("lost"), 5, (elsewhere,))) == "running"
+    assert state_of(Standing("lost", 0.0, repository.counts("lost"), 5, (elsewhere,))) == "running"
     silent = repository.lease("lost", Driver("kofel", 8, "y"), join=True, seconds=-60)
-    assert life_of(Standing("lost", 0.0, repository.counts("lost"), 5, (silent,))) == "silent"
+    assert state_of(Standing("lost", 0.0, repository.counts("lost"), 5, (silent,))) == "silent"
     assert lease.pid == 4_000_000
     repository.close()
 
@@ -116,25 +116,25 @@ def test_a_look_costs_the_same_however_many_look(tmp_path):
             calls.append(name)
             return getattr(repository, name)
 
-    watch = Watch(Counting)
-    first = watch.look()
+    watch = StudyWatcher(Counting)
+    first = watch.poll()
     assert [seen.name for seen in first] == ["a", "b"]
     before = len(calls)
-    assert all(watch.look() == first for _ in range(50))
+    assert all(watch.poll() == first for _ in range(50))
     assert len(calls) == before
     repository.close()
 
 
 def test_studies_come_and_go_while_somebody_looks(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
-    watch = Watch(lambda: repository)
-    assert watch.look() == ()
+    watch = StudyWatcher(lambda: repository)
+    assert watch.poll() == ()
     enter(repository, "a", Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
     time.sleep(0.35)
-    assert [seen.name for seen in watch.look()] == ["a"]
+    assert [seen.name for seen in watch.poll()] == ["a"]
     repository.delete("a")
     time.sleep(0.35)
-    assert watch.look() == ()
+    assert watch.poll() == ()
     repository.close()
 
 
@@ -148,14 +148,14 @@ def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_p
         repository.close()
 
     made("old", "both")
-    with served(Settings(str(place), tmp_path)) as portal:
+    with served(PortalSettings(str(place), tmp_path)) as portal:
         assert "name=old" in portal.page("/")
         assert portal.page("/study?name=both").count("data-row") == 1
         for each in tmp_path.iterdir():
             each.unlink()
         assert portal.get("/study?name=old").status_code == 404
         time.sleep(0.35)
-        assert "Nothing was run here yet" in portal.page("/")
+        assert "No study has been run yet" in portal.page("/")
         made("new", "both")
         assert portal.get("/study?name=old").status_code == 404
         assert portal.page("/study?name=both").count("data-row") == 1
@@ -173,18 +173,18 @@ def test_a_database_that_is_away_is_not_taken_for_an_empty_one(tmp_path, monkeyp
         raise RecordError("no connection")
 
     for seen in (True, False):
-        with served(Settings(str(place), tmp_path)) as portal:
+        with served(PortalSettings(str(place), tmp_path)) as portal:
             if seen:
                 time.sleep(0.35)
                 assert "name=a" in portal.page("/")
             with monkeypatch.context() as patch:
                 patch.setattr("zenturio.record.sql.Sql.studies", away)
-                portal.service.portal.watch._looked = -1.0
+                portal.service.portal.watch._polled_at = -1.0
                 found = portal.get("/")
                 assert found.status_code == 503
                 assert "no connection" in found.text
                 assert "Nothing was run" not in found.text
-            portal.service.portal.watch._looked = -1.0
+            portal.service.portal.watch._polled_at = -1.0
             assert "no connection" not in portal.page("/")
 
 
@@ -203,7 +203,7 @@ def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):
             time.sleep(0.01)
 
     drive(made[:1500])
-    with served(Settings(str(place), tmp_path)) as portal:
+    with served(PortalSettings(str(place), tmp_path)) as portal:
         cookies = portal.known.cookies.get_dict()
         over, heard = threading.Event(), []
 

@@ -5,8 +5,8 @@ import requests
 
 import hostile_databases as hostile
 from loaded import zen
-from show.portal.served import served
-from zenturio.show.portal.state import Settings
+from show.portal.running_portal import served
+from zenturio.show.portal.state import PortalSettings
 
 ANSWERS = {200, 286, 303, 400, 403, 404, 409, 429, 503}
 """286 is how a part of a page says that it need not be asked for again."""
@@ -65,7 +65,7 @@ def look(sound, digests, folder, case):
     hostile.make(sound, folder, case)
     before = hostile.state_of(folder / "outside")
     project = folder / "project"
-    settings = Settings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
+    settings = PortalSettings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
     with served(settings) as portal:
         for page in PAGES:
             path = page.replace("DIGEST", digests[0]).replace("OTHER", digests[1])

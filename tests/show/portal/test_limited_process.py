@@ -6,7 +6,7 @@ import pytest
 
 from zenturio.errors import InputError, NotFoundError, PlaceError
 from zenturio.show.portal import limited_process
-from zenturio.show.portal.limited_process import Limits, run_limited
+from zenturio.show.portal.limited_process import ProcessLimits, run_limited
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def started(monkeypatch):
 def test_what_takes_too_long_is_killed_with_its_process(facts, started):
     view = {"workflow": "layered:tasks=4000", "on": "identical:50", "algorithm": "ga"}
     with pytest.raises(PlaceError, match="longer than"):
-        run_limited("schedule figure", {**facts, "view": view}, Limits(seconds=0.5))
+        run_limited("schedule figure", {**facts, "view": view}, ProcessLimits(seconds=0.5))
     (number,) = started
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
@@ -40,7 +40,7 @@ def test_what_takes_too_long_is_killed_with_its_process(facts, started):
 
 def test_what_needs_too_much_memory_ends_alone(facts):
     with pytest.raises(PlaceError, match="needs more than"):
-        run_limited("schedule figure", facts, Limits(memory=2**26))
+        run_limited("schedule figure", facts, ProcessLimits(memory=2**26))
 
 
 def test_errors_are_those_of_the_work(facts):
@@ -53,8 +53,8 @@ def test_errors_are_those_of_the_work(facts):
 
 
 def test_only_so_many_processes_work_at_a_time(facts, monkeypatch):
-    monkeypatch.setattr(limited_process, "TURN_SECONDS", 0.01)
-    monkeypatch.setattr(limited_process, "_turns", limited_process.BoundedSemaphore(1))
-    with limited_process._turn(), pytest.raises(limited_process.ConflictError, match="others"):
+    monkeypatch.setattr(limited_process, "QUEUE_SECONDS", 0.01)
+    monkeypatch.setattr(limited_process, "_slots", limited_process.BoundedSemaphore(1))
+    with limited_process._slot(), pytest.raises(limited_process.ConflictError, match="others"):
         run_limited("schedule figure", facts)
     assert run_limited("schedule figure", facts)

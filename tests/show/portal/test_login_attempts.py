@@ -8,19 +8,19 @@ from urllib.parse import urlencode
 import pytest
 
 from show.portal.loops import run
-from show.portal.served import served
+from show.portal.running_portal import served
 from zenturio.show.portal import login_attempts
-from zenturio.show.portal.access import Password, People
+from zenturio.show.portal.access import PasswordHash, UserDirectory
 from zenturio.show.portal.login_attempts import (
-    FREE,
-    LONGEST_SECONDS,
-    MOST_OF_ONE,
+    FREE_ATTEMPTS,
+    LONGEST_BLOCK_SECONDS,
     MOST_WAITING,
+    MOST_WAITING_PER_ADDRESS,
     LoginAttempts,
-    TooManyGuessesError,
+    TooManyAttemptsError,
     network,
 )
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.house import User
 
 
@@ -48,7 +48,7 @@ async def refused(attempts, address, name, verify=right):
     """For how many seconds a guess is refused; 0 if it is not."""
     try:
         await attempts.check(address, name, verify)
-    except TooManyGuessesError as error:
+    except TooManyAttemptsError as error:
         return error.seconds
     return 0
 
@@ -56,13 +56,23 @@ async def refused(attempts, address, name, verify=right):
 def test_each_wrong_guess_closes_that_way_for_twice_as_long(clock):
     async def guess():
         attempts, found = LoginAttempts(clock), []
-        for _ in range(FREE):
+        for _ in range(FREE_ATTEMPTS):
             assert await attempts.check("10.0.0.1", "alice", wrong) is None
         for _ in range(9):
             assert await attempts.check("10.0.0.1", "alice", wrong) is None
             found.append(await refused(attempts, "10.0.0.1", "alice"))
             clock.now += found[-1]
-        assert found == [1, 2, 4, 8, 16, 32, LONGEST_SECONDS, LONGEST_SECONDS, LONGEST_SECONDS]
+        assert found == [
+            1,
+            2,
+            4,
+            8,
+            16,
+            32,
+            LONGEST_BLOCK_SECONDS,
+            LONGEST_BLOCK_SECONDS,
+            LONGEST_BLOCK_SECONDS,
+        ]
         assert await attempts.check("10.0.0.1", "alice", right) == "alice"
         assert await attempts.check("10.0.0.1", "alice", right) == "alice"
 
@@ -72,12 +82,12 @@ def test_each_wrong_guess_closes_that_way_for_twice_as_long(clock):
 def test_other_names_and_other_addresses_stay_open(clock):
     async def guess():
         attempts = LoginAttempts(clock)
-        for _ in range(FREE + 1):
+        for _ in range(FREE_ATTEMPTS + 1):
             await attempts.check("10.0.0.1", "alice", wrong)
         assert await refused(attempts, "10.0.0.1", "alice")
         assert not await refused(attempts, "10.0.0.1", "bob")
         assert not await refused(attempts, "10.0.0.2", "alice")
-        clock.now += login_attempts.FORGOTTEN_SECONDS + 1
+        clock.now += login_attempts.FORGET_SECONDS + 1
         assert not await refused(attempts, "10.0.0.1", "alice")
 
     run(guess())
@@ -102,7 +112,7 @@ def test_the_right_password_goes_before_guesses_of_those_who_guessed_wrong(clock
         await asyncio.sleep(0)
         alice = asyncio.create_task(attempts.check("10.0.1.1", "alice", lambda: slow("alice")))
         ends.release()
-        for _ in range(login_attempts.AT_ONCE + 1):
+        for _ in range(login_attempts.CONCURRENT_HASHES + 1):
             await asyncio.to_thread(begun.acquire)
         assert order[-1] == "alice"
         ends.release(6)
@@ -123,12 +133,12 @@ def test_one_address_has_one_guess_hashed_at_a_time_and_few_waiting(clock):
 
         tasks = [
             asyncio.create_task(refused(attempts, "10.0.0.1", f"name{n}", slow))
-            for n in range(MOST_OF_ONE + 5)
+            for n in range(MOST_WAITING_PER_ADDRESS + 5)
         ]
         await asyncio.sleep(0)
         free.set()
         found = await asyncio.gather(*tasks)
-        assert found == [0] * (MOST_OF_ONE + 1) + [1] * 4
+        assert found == [0] * (MOST_WAITING_PER_ADDRESS + 1) + [1] * 4
         assert most == [1]
 
     run(guess())
@@ -176,13 +186,13 @@ def test_who_hangs_up_while_waiting_leaves_the_turn_to_others(clock):
 
 
 def test_what_is_remembered_is_bounded(clock, monkeypatch):
-    monkeypatch.setattr(login_attempts, "MOST_KNOWN", 3)
+    monkeypatch.setattr(login_attempts, "MOST_REMEMBERED", 3)
 
     async def guess():
         attempts = LoginAttempts(clock)
         for n in range(9):
             await attempts.check("10.0.0.1", f"name{n}" * 100_000, wrong)
-        assert len(attempts._ways) == 3
+        assert len(attempts._by_name) == 3
 
     run(guess())
 
@@ -195,12 +205,12 @@ def test_addresses_of_one_network_count_as_one():
 
 def test_sixty_guesses_from_elsewhere_leave_the_right_password_its_way_in(tmp_path):
     """In this order, and each answered: how long that takes is of no matter."""
-    alice = User("alice", "run", Password.of("wonder land").text)
-    settings = Settings(str(tmp_path / "none.db"), tmp_path, serves=True)
-    with served(settings, people=People({"alice": alice})) as portal:
+    alice = User("alice", "run", PasswordHash.of("wonder land").text)
+    settings = PortalSettings(str(tmp_path / "none.db"), tmp_path, serves=True)
+    with served(settings, users=UserDirectory({"alice": alice})) as portal:
 
         def guess(source, password):
-            door = portal.service.door
+            door = portal.service.listen_address
             line = http.client.HTTPConnection(door.host, door.port, 30, (source, 0))
             form = urlencode({"name": "alice", "password": password})
             head = {"Content-Type": "application/x-www-form-urlencoded", "Origin": portal.address}
@@ -214,6 +224,6 @@ def test_sixty_guesses_from_elsewhere_leave_the_right_password_its_way_in(tmp_pa
         assert {status for status, _, _ in found} == {401, 429}
         assert [status for status, _, _ in found].count(401) < 15
         late = next(each for each in found if each[0] == 429)
-        assert "too many guesses: try again in" in late[1]
+        assert "too many attempts; try again in" in late[1]
         assert late[2]["Retry-After"].isdecimal()
         assert guess("127.0.0.1", "wonder land")[0] == 303

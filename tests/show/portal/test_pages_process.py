@@ -11,13 +11,13 @@ import requests
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.record.open import open_repository
 from zenturio.show.portal import pages_process
-from zenturio.show.portal.access import Password, People, hashed
+from zenturio.show.portal.access import PasswordHash, UserDirectory, hash_secret
 from zenturio.show.portal.pages_process import PagesProcess
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.house import User
 from zenturio.testing.executor import until
 
-USERS = {"alice": User("alice", "run", Password.of("wonder land").text)}
+USERS = {"alice": User("alice", "run", PasswordHash.of("wonder land").text)}
 
 
 @contextmanager
@@ -25,9 +25,9 @@ def started(folder, people=None, port=0):
     """The pages of a project, and what they say of themselves."""
     said = []
     open_repository(folder / "some.db").close()
-    settings = Settings(str(folder / "some.db"), folder, serves=True)
+    settings = PortalSettings(str(folder / "some.db"), folder, serves=True)
     pages = PagesProcess(
-        settings, "127.0.0.1", port, people or People(), ["lab.example.org"],
+        settings, "127.0.0.1", port, people or UserDirectory(), ["lab.example.org"],
         lambda kind, text: said.append((kind, text)),
     )  # fmt: skip
     with pages:
@@ -39,7 +39,7 @@ def links(said):
 
 
 def test_pages_answer_in_a_process_of_their_own(tmp_path):
-    people = People(USERS, "X-Remote-User", hashed("secret"), ("127.0.0.1",))
+    people = UserDirectory(USERS, "X-Remote-User", hash_secret("secret"), ("127.0.0.1",))
     with started(tmp_path, people) as (pages, said):
         assert pages.process.pid != os.getpid()
         assert requests.get(links(said)[0]).status_code == 200
@@ -60,9 +60,9 @@ def test_pages_answer_in_a_process_of_their_own(tmp_path):
     ],
 )
 def test_pages_that_die_or_hang_are_started_anew_at_the_same_place(tmp_path, monkeypatch, number):
-    monkeypatch.setattr(pages_process, "AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(pages_process, "RESTART_SECONDS", 0.1)
     with started(tmp_path) as (pages, said):
-        until(lambda: pages._messages.heard)
+        until(lambda: pages._messages.has_message)
         if number == signal.SIGSTOP:
             monkeypatch.setattr(pages_process, "SILENT_SECONDS", 0.5)
         first = pages.process
@@ -77,7 +77,7 @@ def test_pages_that_die_or_hang_are_started_anew_at_the_same_place(tmp_path, mon
 
 
 def test_pages_end_when_nobody_listens_to_them_any_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages_process, "AGAIN_SECONDS", 60)
+    monkeypatch.setattr(pages_process, "RESTART_SECONDS", 60)
     with started(tmp_path) as (pages, _):
         pages.process.stdin.close()
         assert pages.process.wait() == 0
@@ -89,9 +89,9 @@ def test_what_keeps_pages_from_starting_is_raised(tmp_path, monkeypatch):
         port = taken.getsockname()[1]
         with pytest.raises(PlaceError, match="cannot listen"), started(tmp_path, port=port):
             pass
-    settings = Settings(str(tmp_path / "none.db"), tmp_path, serves=True)
+    settings = PortalSettings(str(tmp_path / "none.db"), tmp_path, serves=True)
     with pytest.raises(SafetyError, match=r"\[serve.users\]"):
-        PagesProcess(settings, "0.0.0.0", 0, People())
+        PagesProcess(settings, "0.0.0.0", 0, UserDirectory())
 
 
 def test_a_port_that_is_about_to_be_free_is_waited_for(tmp_path):

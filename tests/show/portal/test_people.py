@@ -5,26 +5,26 @@ from contextlib import contextmanager
 import pytest
 import requests
 
-from show.portal.served import served
+from show.portal.running_portal import served
 from zenturio.errors import InputError, SafetyError
 from zenturio.record.open import open_repository
 from zenturio.show.portal.access import (
     IDLE_SECONDS,
     PROXY_HEADER,
     SESSION_SECONDS,
-    Keys,
-    Password,
-    People,
-    hashed,
+    PasswordHash,
+    SessionStore,
+    UserDirectory,
+    hash_secret,
 )
-from zenturio.show.portal.server import Service
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.server import PortalServer
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.house import House, User
 
 STUDY = '#!/bin/sh\n#ZEN$ PARAM n = { 1:3 }\n#ZEN$ RUN "sh one.sh {n}"\n'
 USERS = {
-    "alice": User("alice", "run", Password.of("wonder land").text),
-    "bob": User("bob", "look", Password.of("builder").text),
+    "alice": User("alice", "run", PasswordHash.of("wonder land").text),
+    "bob": User("bob", "look", PasswordHash.of("builder").text),
     "carol": User("carol", "run"),
 }
 
@@ -38,9 +38,9 @@ def lab(tmp_path):
 
 
 @contextmanager
-def opened(lab, people=None, **more):
-    settings = Settings(str(lab / ".zenturio" / "zenturio.db"), lab, serves=True)
-    with served(settings, people=people, **more) as found:
+def opened(lab, users=None, **more):
+    settings = PortalSettings(str(lab / ".zenturio" / "zenturio.db"), lab, serves=True)
+    with served(settings, users=users, **more) as found:
         yield found
 
 
@@ -58,13 +58,13 @@ def post(browser, portal, path, /, **form):
 
 
 def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
-    with opened(lab, People(USERS)) as portal:
+    with opened(lab, UserDirectory(USERS)) as portal:
         alice, bob = entered(portal, "alice", "wonder land"), entered(portal, "bob", "builder")
         queue = f"{portal.address}/queue"
-        assert "you are alice" in alice.get(queue).text
+        assert "Logged in as alice" in alice.get(queue).text
         assert "Submit a study" in alice.get(queue).text
         seen = bob.get(queue).text
-        assert "you are bob, and may look" in seen
+        assert "Logged in as bob, read-only" in seen
         assert "Submit a study" not in seen
 
         refused = post(bob, portal, "/queue/submit", path="one.sh")
@@ -92,7 +92,7 @@ def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
     [("alice", "builder"), ("alice", ""), ("carol", ""), ("mallory", "wonder land"), ("", "")],
 )
 def test_who_does_not_know_a_password_stays_outside(lab, name, password):
-    with opened(lab, People(USERS)) as portal:
+    with opened(lab, UserDirectory(USERS)) as portal:
         browser = entered(portal, name, password)
         answer = browser.get(f"{portal.address}/queue", allow_redirects=False)
         assert (answer.status_code, answer.headers.get("location")) == (303, "/login?next=%2Fqueue")
@@ -100,7 +100,7 @@ def test_who_does_not_know_a_password_stays_outside(lab, name, password):
 
 
 def test_a_proxy_tells_who_asks(lab):
-    people = People(USERS, "X-Remote-User", hashed("what they share"))
+    people = UserDirectory(USERS, "X-Remote-User", hash_secret("what they share"))
     with opened(lab, people, names=["lab.example.org"]) as portal:
 
         def ask(name, method="GET", where="/queue", **form):
@@ -109,8 +109,8 @@ def test_a_proxy_tells_who_asks(lab):
             headers |= {"Origin": "https://lab.example.org"} if method == "POST" else {}
             return requests.request(method, portal.address + where, headers=headers, data=form)
 
-        assert "you are carol" in ask("carol").text
-        assert "you are bob, and may look" in ask("bob").text
+        assert "Logged in as carol" in ask("carol").text
+        assert "Logged in as bob, read-only" in ask("bob").text
         assert ask("mallory").status_code == 403
         assert "nobody of that name" in ask("mallory").text
         assert ask("bob", "POST", "/queue/submit", path="one.sh").status_code == 403
@@ -124,26 +124,26 @@ def test_a_proxy_tells_who_asks(lab):
 
 def test_who_is_no_proxy_is_not_believed(lab):
     """Any user of this machine can send a header from 127.0.0.1."""
-    people = People(USERS, "X-Remote-User", hashed("what they share"))
+    people = UserDirectory(USERS, "X-Remote-User", hash_secret("what they share"))
     with opened(lab, people) as portal:
         for secret in ({}, {PROXY_HEADER: "guess"}, {PROXY_HEADER: people.proxy_secret}):
             headers = {"X-Remote-User": "alice", **secret}
             answer = requests.get(f"{portal.address}/queue", headers=headers)
             assert answer.status_code == 403
-            assert "told by the proxy alone" in answer.text
+            assert "only the proxy may send" in answer.text
         assert portal.known.get(f"{portal.address}/queue").status_code == 200
         twice = requests.get(f"{portal.address}/queue", allow_redirects=False)
         assert twice.status_code == 303
 
 
 def test_two_names_of_a_proxy_are_none():
-    people = People(USERS, "X-Remote-User", hashed("s"), ("127.0.0.1", "::1"))
+    people = UserDirectory(USERS, "X-Remote-User", hash_secret("s"), ("127.0.0.1", "::1"))
     from starlette.datastructures import Headers
 
     def told(*names, client="127.0.0.1", secrets=(b"s",)):
         raw = [(b"x-remote-user", name.encode()) for name in names]
         raw += [(b"x-zenturio-proxy", secret) for secret in secrets]
-        return people.told({"client": (client, 1)}, Headers(raw=raw))
+        return people.proxy_user({"client": (client, 1)}, Headers(raw=raw))
 
     assert told("alice").name == "alice"
     assert told("alice", client="::ffff:127.0.0.1").name == "alice"
@@ -153,18 +153,20 @@ def test_two_names_of_a_proxy_are_none():
     for secrets in ((), (b"t",), (b"s", b"s"), (b"s", b"t")):
         assert isinstance(told("alice", secrets=secrets), str)
     assert told() is None
-    assert People(USERS).told({"client": ("127.0.0.1", 1)}, Headers()) is None
+    assert UserDirectory(USERS).proxy_user({"client": ("127.0.0.1", 1)}, Headers()) is None
 
 
 def test_beyond_this_machine_a_service_wants_to_know_who_comes(lab):
-    settings = Settings(str(lab / ".zenturio" / "zenturio.db"), lab, serves=True)
+    settings = PortalSettings(str(lab / ".zenturio" / "zenturio.db"), lab, serves=True)
     with pytest.raises(SafetyError, match=r"\[serve.users\]"):
-        Service(settings, "0.0.0.0")
+        PortalServer(settings, "0.0.0.0")
     with pytest.raises(SafetyError):
-        Service(settings, "0.0.0.0", people=People({"carol": USERS["carol"]}))
+        PortalServer(settings, "0.0.0.0", users=UserDirectory({"carol": USERS["carol"]}))
     with pytest.raises(SafetyError):
-        Service(settings, "0.0.0.0", people=People({}, "X-Remote-User", hashed("s")))
-    with opened(lab, People(USERS), host="0.0.0.0") as portal:
+        PortalServer(
+            settings, "0.0.0.0", users=UserDirectory({}, "X-Remote-User", hash_secret("s"))
+        )
+    with opened(lab, UserDirectory(USERS), host="0.0.0.0") as portal:
         assert portal.known is not None
 
 
@@ -173,7 +175,7 @@ def test_what_is_asked_of_the_queue_is_looked_at(lab):
         for path in ("../one.sh", "/etc/passwd", "", ".zenturio/zenturio.db"):
             answer = post(portal.known, portal, "/queue/submit", path=path)
             assert answer.status_code == 400
-            assert "no annotated file of this project" in answer.text
+            assert "is not an annotated file of this project" in answer.text
         assert (
             post(portal.known, portal, "/queue/submit", path="one.sh", limit="x").status_code == 400
         )
@@ -198,7 +200,7 @@ def test_names_in_the_queue_are_inert(lab):
 
 
 def test_a_portal_without_a_service_has_no_queue(lab):
-    settings = Settings(str(lab / ".zenturio" / "zenturio.db"), lab)
+    settings = PortalSettings(str(lab / ".zenturio" / "zenturio.db"), lab)
     with served(settings) as portal:
         assert portal.get("/queue").status_code == 403
         assert "/queue" not in portal.page("/")
@@ -207,7 +209,7 @@ def test_a_portal_without_a_service_has_no_queue(lab):
 def test_an_address_behind_the_proxy_is_told_by_the_proxy_alone():
     from starlette.datastructures import Headers
 
-    people = People(USERS, "X-Remote-User", hashed("s"))
+    people = UserDirectory(USERS, "X-Remote-User", hash_secret("s"))
 
     def client(**more):
         raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in more.items()]
@@ -223,10 +225,10 @@ def test_an_address_behind_the_proxy_is_told_by_the_proxy_alone():
 
 
 def test_who_logs_out_has_to_come_in_again(lab):
-    with opened(lab, People(USERS)) as portal:
+    with opened(lab, UserDirectory(USERS)) as portal:
         alice, other = (entered(portal, "alice", "wonder land") for _ in range(2))
         queue = f"{portal.address}/queue"
-        assert "log out alice" in alice.get(queue).text
+        assert "Log out alice" in alice.get(queue).text
         kept = dict(alice.cookies)
         assert post(alice, portal, "/logout").url.endswith("/login")
         assert not alice.cookies
@@ -238,7 +240,7 @@ def test_who_logs_out_has_to_come_in_again(lab):
 
 
 def test_only_a_page_of_ours_logs_somebody_out(lab):
-    with opened(lab, People(USERS)) as portal:
+    with opened(lab, UserDirectory(USERS)) as portal:
         bob = entered(portal, "bob", "builder")
         origin = {"Origin": "https://evil.example"}
         assert bob.post(f"{portal.address}/logout", headers=origin).status_code == 403
@@ -249,27 +251,27 @@ def test_only_a_page_of_ours_logs_somebody_out(lab):
 
 def test_the_owner_logs_out_and_comes_again_by_another_link(lab):
     with opened(lab) as portal:
-        assert "link that opens it again" in post(portal.known, portal, "/logout").text
+        assert "a link to open it again" in post(portal.known, portal, "/logout").text
         assert portal.get("/").status_code == 401
         assert portal.known.get(portal.link()).status_code == 200
 
 
 def test_a_session_ends_when_it_is_old_or_was_not_used_for_long():
     now = [0.0]
-    keys = Keys(clock=lambda: now[0])
-    idle, busy = (f"{keys.cookie}={keys.session()}" for _ in range(2))
+    keys = SessionStore(clock=lambda: now[0])
+    idle, busy = (f"{keys.cookie}={keys.new_session()}" for _ in range(2))
     while now[0] < SESSION_SECONDS - IDLE_SECONDS:
         now[0] += IDLE_SECONDS - 1
-        assert keys.guest(busy) is not None
-    assert keys.guest(idle) is None
+        assert keys.user(busy) is not None
+    assert keys.user(idle) is None
     now[0] = SESSION_SECONDS + 1
-    assert keys.guest(busy) is None
+    assert keys.user(busy) is None
     assert not keys._sessions
 
 
 def test_the_cookie_is_kept_from_plain_connections_where_browsers_come_by_tls(lab):
     form = {"name": "alice", "password": "wonder land"}
-    with opened(lab, People(USERS), names=["lab.example.org"]) as portal:
+    with opened(lab, UserDirectory(USERS), names=["lab.example.org"]) as portal:
 
         def cookie(**headers):
             answer = requests.post(
@@ -292,20 +294,20 @@ def test_the_cookie_is_kept_from_plain_connections_where_browsers_come_by_tls(la
 
 
 def test_a_hashed_password_is_known_again():
-    kept = Password.of("wonder land").text
+    kept = PasswordHash.of("wonder land").text
     assert kept.startswith("scrypt:")
     assert "wonder" not in kept
-    assert Password.read(kept).matches("wonder land")
-    assert not Password.read(kept).matches("wonderland")
-    assert Password.of("wonder land").text != kept
+    assert PasswordHash.parse(kept).matches("wonder land")
+    assert not PasswordHash.parse(kept).matches("wonderland")
+    assert PasswordHash.of("wonder land").text != kept
 
 
 @pytest.mark.parametrize(
     "text", ["", "scrypt:", "scrypt:a:b", "md5:YQ==:YQ==", "scrypt:YQ==:YQ==:YQ=="]
 )
 def test_what_is_no_hashed_password_is_refused(text):
-    with pytest.raises(InputError, match="no hashed password"):
-        Password.read(text)
+    with pytest.raises(InputError, match="not a hashed password"):
+        PasswordHash.parse(text)
 
 
 # What zenturio.toml says.
@@ -326,7 +328,7 @@ places = ["local", "cluster"]
 host = "0.0.0.0"
 port = 8700
 header = "X-Remote-User"
-proxy_secret = "{hashed("s")}"
+proxy_secret = "{hash_secret("s")}"
 proxies = ["10.0.0.7"]
 names = ["lab.example.org"]
 [serve.users]
@@ -335,7 +337,7 @@ bob = {{}}
 """,
     )
     assert found == House(
-        "srpt", ("local", "cluster"), "0.0.0.0", 8700, "X-Remote-User", hashed("s"),
+        "srpt", ("local", "cluster"), "0.0.0.0", 8700, "X-Remote-User", hash_secret("s"),
         ("10.0.0.7",), ("lab.example.org",), {"alice": USERS["alice"], "bob": User("bob")},
     )  # fmt: skip
 
@@ -343,8 +345,8 @@ bob = {{}}
 def test_a_header_without_a_secret_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"anybody on this machine(.|\n)*--proxy-secret"):
         written(tmp_path, '[serve]\nheader = "X-Remote-User"\n')
-    with pytest.raises(InputError, match="anybody on this machine"):
-        People(USERS, "X-Remote-User")
+    with pytest.raises(InputError, match="any process on this machine"):
+        UserDirectory(USERS, "X-Remote-User")
 
 
 def test_without_a_file_or_a_table_it_is_as_usual(tmp_path):
@@ -377,5 +379,5 @@ users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
     "password", ["scrypt:", "scrypt:AAAA", "scrypt:A:B:C", "scrypt:ä:AAAA", "x"]
 )
 def test_a_password_that_could_never_be_right_is_told_at_the_start(password):
-    with pytest.raises(InputError, match="the password of 'alice': that is no hashed password"):
-        People({"alice": User("alice", "run", password)})
+    with pytest.raises(InputError, match="password of 'alice': this is not a hashed password"):
+        UserDirectory({"alice": User("alice", "run", password)})

@@ -5,10 +5,10 @@ import signal
 
 import pytest
 
-from show.portal.served import served
+from show.portal.running_portal import served
 from zenturio.errors import ZenError
 from zenturio.record.open import FOLDER, open_repository
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.testing.executor import until
 
 SLOW = """\
@@ -28,14 +28,14 @@ def allowed(tmp_path, monkeypatch):
     (tmp_path / "plain.txt").write_text("no directives\n")
     (tmp_path / ".hidden.sh").write_text(SLOW)
     monkeypatch.setenv("COUNTED", str(tmp_path / "counted"))
-    settings = Settings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path, allow_run=True)
+    settings = PortalSettings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path, allow_run=True)
     with served(settings) as found:
         yield found
         runs = found.service.portal.runs
-        for run in runs.all():
-            if run.alive:
+        for run in runs.list_runs():
+            if run.is_alive:
                 os.kill(run.pid, signal.SIGKILL)
-        until(lambda: not any(run.alive for run in runs.all()) and not runs._children)
+        until(lambda: not any(run.is_alive for run in runs.list_runs()) and not runs._children)
 
 
 def _post(portal, path, /, **form):
@@ -59,7 +59,7 @@ def test_a_study_is_planned_started_paused_and_resumed(allowed, tmp_path):
     assert "slow.sh" in page
     assert "plain.txt" not in page
     assert ".hidden.sh" not in page
-    assert "Not planned yet" in allowed.page("/run/plan", path="slow.sh", jobs="1")
+    assert "No plan yet" in allowed.page("/run/plan", path="slow.sh", jobs="1")
     plan = _post(allowed, "/run/plan", path="slow.sh", jobs="1").text
     assert "study slow" in plan
     assert "zen run --jobs=1 -- slow.sh" in plan
@@ -67,12 +67,12 @@ def test_a_study_is_planned_started_paused_and_resumed(allowed, tmp_path):
 
     assert _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow").status_code == 200
     runs = allowed.service.portal.runs
-    (run,) = runs.all()
+    (run,) = runs.list_runs()
     until(lambda: _counts(tmp_path).get("ok", 0) >= 1)
     assert os.getsid(run.pid) == run.pid, "it goes on when the portal ends"
     assert "pause" in allowed.page("/run/runs")
     assert _post(allowed, "/run/pause", run=run.key).status_code == 200
-    until(lambda: not runs.all()[0].alive)
+    until(lambda: not runs.list_runs()[0].is_alive)
     after = _counts(tmp_path)
     assert 1 <= after["ok"] < 6
     assert after["running"] == after["failed"] == after["cancelled"] == 0
@@ -81,7 +81,7 @@ def test_a_study_is_planned_started_paused_and_resumed(allowed, tmp_path):
     assert _post(allowed, "/run/resume", run=run.key).status_code == 200
     until(lambda: _counts(tmp_path)["ok"] == 6)
     assert sorted((tmp_path / "counted").read_text().split()) == list("123456")
-    until(lambda: not any(each.alive for each in runs.all()))
+    until(lambda: not any(each.is_alive for each in runs.list_runs()))
 
 
 def test_a_study_that_is_stopped_kills_what_it_has_begun(allowed, tmp_path):
@@ -89,10 +89,10 @@ def test_a_study_that_is_stopped_kills_what_it_has_begun(allowed, tmp_path):
     _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
     runs = allowed.service.portal.runs
     until(lambda: (tmp_path / "counted").exists())
-    assert _post(allowed, "/run/stop", run=runs.all()[0].key).status_code == 200
-    until(lambda: not runs.all()[0].alive)
+    assert _post(allowed, "/run/stop", run=runs.list_runs()[0].key).status_code == 200
+    until(lambda: not runs.list_runs()[0].is_alive)
     assert _counts(tmp_path)["ok"] == 0
-    assert "stopped" in runs.printed(runs.all()[0])
+    assert "stopped" in runs.output_tail(runs.list_runs()[0])
 
 
 def test_a_run_is_found_again_by_a_portal_that_was_started_anew(allowed, tmp_path):
@@ -100,10 +100,10 @@ def test_a_run_is_found_again_by_a_portal_that_was_started_anew(allowed, tmp_pat
     _post(allowed, "/run/start", path="slow.sh", jobs="1", study="slow")
     until(lambda: (tmp_path / "counted").exists())
     with served(allowed.service.portal.settings) as second:
-        (run,) = second.service.portal.runs.all()
-        assert run.alive
+        (run,) = second.service.portal.runs.list_runs()
+        assert run.is_alive
         _post(second, "/run/stop", run=run.key)
-        until(lambda: not run.alive)
+        until(lambda: not run.is_alive)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_only_files_that_were_found_are_run_and_options_are_what_they_seem(allow
     assert _post(allowed, "/run/start", **form).status_code == 400
     assert allowed.get("/run/plan", params=form).status_code == 400
     assert _post(allowed, "/run/plan", **form).status_code == 400
-    assert allowed.service.portal.runs.all() == []
+    assert allowed.service.portal.runs.list_runs() == []
 
 
 def test_what_cannot_be_run_is_said_with_its_place(allowed, tmp_path):
@@ -141,7 +141,7 @@ def test_modules_of_the_project_are_not_taken_for_ours(allowed, tmp_path):
 
 def test_following_a_link_plans_nothing(allowed, tmp_path):
     (tmp_path / "slow.sh").write_text(SLOW.replace("{1:6}", "{1:6:0}"))
-    assert "Not planned yet" in allowed.page("/run/plan", path="slow.sh")
+    assert "No plan yet" in allowed.page("/run/plan", path="slow.sh")
 
 
 def test_a_portal_that_may_not_run_runs_nothing(portal, project):
@@ -156,15 +156,17 @@ def test_a_number_that_another_process_has_got_is_left_alone(allowed):
     import json
     from dataclasses import asdict
 
-    from zenturio.show.portal.runs import Run
+    from zenturio.show.portal.runs import PortalRun
 
     runs = allowed.service.portal.runs
-    stale = Run("1-abcdef", "slow", ("run", "--", "slow.sh"), os.getpid(), "another boot/1/2", 1.0)
-    kept = runs._kept
+    stale = PortalRun(
+        "1-abcdef", "slow", ("run", "--", "slow.sh"), os.getpid(), "another boot/1/2", 1.0
+    )
+    kept = runs._records
     kept.mkdir(parents=True)
     (kept / "1-abcdef.json").write_text(json.dumps(asdict(stale)))
     (kept / "0-broken.json").write_text("{")
-    assert [run.key for run in runs.all()] == ["1-abcdef"]
+    assert [run.key for run in runs.list_runs()] == ["1-abcdef"]
     assert _post(allowed, "/run/stop", run="1-abcdef").status_code == 409
     assert _post(allowed, "/run/kill", run="1-abcdef").status_code == 404
     assert _post(allowed, "/run/stop", run="2-abcdef").status_code == 404
@@ -181,5 +183,5 @@ def test_what_an_experiment_says_is_read_while_it_runs(allowed, tmp_path, monkey
     assert "every 2s" in allowed.page(f"/experiment/{digest}")
     until(lambda: "so far\n" in allowed.page(f"/experiment/{digest}/said"))
     runs = allowed.service.portal.runs
-    _post(allowed, "/run/stop", run=runs.all()[0].key)
-    until(lambda: not runs.all()[0].alive)
+    _post(allowed, "/run/stop", run=runs.list_runs()[0].key)
+    until(lambda: not runs.list_runs()[0].is_alive)

@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from show.portal.filled import EVIL
-from show.portal.served import served
+from show.portal.example_project import EVIL
+from show.portal.running_portal import served
 from zenturio.errors import PlaceError, SafetyError
-from zenturio.show.portal.security import Names
-from zenturio.show.portal.server import Service
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.security import HostNames
+from zenturio.show.portal.server import PortalServer
+from zenturio.show.portal.state import PortalSettings
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 PATHS = ("/", "/live", "/study?name=matmul", "/sql", "/static/portal.css", "/run", "/nowhere")
@@ -52,7 +52,7 @@ def test_a_request_that_changes_something_must_say_where_it_comes_from(portal, m
 
 
 def test_two_hosts_in_one_request_are_refused(portal):
-    with socket.create_connection(("127.0.0.1", portal.service.door.port), 20) as line:
+    with socket.create_connection(("127.0.0.1", portal.service.listen_address.port), 20) as line:
         line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
         assert line.recv(100).split()[1] in (b"400", b"403")
 
@@ -176,14 +176,14 @@ def test_there_is_nothing_behind_the_paths_that_are_known(portal, path):
 
 def test_a_portal_that_others_can_reach_asks_for_a_password(tmp_path):
     for host in ("0.0.0.0", "::", "192.0.2.1", "", "example.org"):
-        with pytest.raises(SafetyError, match="nobody would be asked"):
-            Service(Settings(folder=tmp_path), host)
+        with pytest.raises(SafetyError, match="nobody would have to log in"):
+            PortalServer(PortalSettings(folder=tmp_path), host)
 
 
 def test_a_password_lets_in_and_a_wrong_one_does_not(project):
-    settings = Settings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
+    settings = PortalSettings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
     with served(settings, host="0.0.0.0", password="Größe 7") as portal:
-        address = f"http://127.0.0.1:{portal.service.door.port}"
+        address = f"http://127.0.0.1:{portal.service.listen_address.port}"
         own = {"Origin": address}
         with requests.Session() as somebody:
             asked = somebody.get(address + "/study?name=matmul")
@@ -209,7 +209,7 @@ def test_a_password_lets_in_and_a_wrong_one_does_not(project):
 
 
 def test_names_are_known_by_their_own_and_by_plain_addresses():
-    narrow, wide = Names.of("127.0.0.1"), Names.of("0.0.0.0")
+    narrow, wide = HostNames.of("127.0.0.1"), HostNames.of("0.0.0.0")
     for host in ("localhost", "LOCALHOST:80", "127.0.0.1:8600", "127.3.2.1", "[::1]:8600"):
         assert narrow.has(host)
     for host in ("", ":80", "192.0.2.1", "evil.example", "localhost:80:80", "localhost:x", "[::1",
@@ -222,4 +222,4 @@ def test_names_are_known_by_their_own_and_by_plain_addresses():
 
 def test_a_port_that_is_taken_is_said(portal, tmp_path):
     with pytest.raises(PlaceError, match="cannot listen"):
-        Service(Settings(folder=tmp_path), port=portal.service.door.port)
+        PortalServer(PortalSettings(folder=tmp_path), port=portal.service.listen_address.port)

@@ -11,12 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow.parquet as pq
 import pytest
 
-from show.portal.filled import EVIL, enter
-from show.portal.served import served
+from show.portal.example_project import EVIL, enter
+from show.portal.running_portal import served
 from zenturio.experiment.machine import Machine
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.define import PROGRAM
 from zenturio.study.stages import AFTER
 from zenturio.testing.experiments import experiment, outcome
@@ -109,16 +109,16 @@ def test_the_sql_behind_a_table_is_shown_and_answers_the_same(portal):
 
 def test_failures_come_first_by_cause_with_the_end_of_the_log_and_the_command(portal):
     page = portal.page("/study", name="matmul")
-    assert page.index("What failed") < page.index("Experiments")
+    assert page.index("Failures") < page.index("Experiments")
     assert page.index("exit 3") < page.index("timeout after 30 s")
     assert "<b>6</b> &times;" in page
     assert "out of memory in block 7" in page
     assert "zen run matmul.c --db" in page
     assert "--only failed" in page
-    link = html.unescape(re.search(r'href="([^"]+)">all of them', page)[1])
+    link = html.unescape(re.search(r'href="([^"]+)">Show all', page)[1])
     assert len(_rows(portal.page(link))) == 6
     evil = portal.page("/study", name=EVIL)
-    link = html.unescape(re.search(r'href="([^"]+)">all of them', evil)[1])
+    link = html.unescape(re.search(r'href="([^"]+)">Show all', evil)[1])
     assert len(_rows(portal.page(link))) == 2
 
 
@@ -127,7 +127,7 @@ def test_parameters_tell_what_they_took(portal):
     for value in ("128", "512", "gmres"):
         assert f'<span class="value">{value}</span>' in page
     assert "(cells)" in page
-    assert "many values, 0 to 15" in portal.page("/study/parameters", name="stencil")
+    assert "many values from 0 to 15" in portal.page("/study/parameters", name="stencil")
 
 
 def test_repeats_and_what_is_chosen_are_columns(portal):
@@ -169,9 +169,9 @@ def test_csv_is_exact_and_another_link_is_for_a_spreadsheet(portal):
 
 
 def test_a_large_study_counts_when_its_page_is_there(portal, monkeypatch):
-    monkeypatch.setattr("zenturio.show.portal.pages.study.SMALL", 10)
+    monkeypatch.setattr("zenturio.show.portal.pages.study.SMALL_STUDY", 10)
     page = portal.page("/study?name=matmul&where=threads>1&sort=-gflops")
-    assert "counting" in page
+    assert "Counting" in page
     assert "<b>6</b> &times;" not in page
     later = re.findall(r'hx-get="([^"]+)"', page)
     assert [urlsplit(each).path for each in later] == [
@@ -190,7 +190,7 @@ def test_more_causes_than_are_shown_are_said(tmp_path):
     rows = [({"n": n}, {}, {"status": "failed", "cause": f"exit {n}"}) for n in range(1, 40)]
     enter(repository, "many", Definition((Field("n", "int"),), ()), rows)
     repository.close()
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = portal.page("/study", name="many")
         assert page.count('class="cause"') == 30
         assert "there are more" in page
@@ -212,9 +212,9 @@ def test_a_study_without_parameters_says_so(portal, tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     enter(repository, "one", Definition((), (Field("m", "real"),)), [({}, {"m": 1.0}, {})])
     repository.close()
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as small:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as small:
         page = small.page("/study?name=one")
-    assert "It has none." in page
+    assert "This study has no parameters." in page
     assert "<dl" not in page
 
 
@@ -240,11 +240,11 @@ def test_a_stage_tells_what_it_waits_for_and_what_of_that_failed(tmp_path):
     notes = {"experiments": 4, PROGRAM: {"RUN": "x", f"{AFTER}mesh": "y"}}
     enter(repository, "solve", Definition(*fields, notes=notes), [({"n": 1}, {"m": 2.0}, {})])
     repository.close()
-    with served(Settings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = " ".join(portal.page("/study?name=solve").split())
-        assert "It comes after" not in portal.page("/study?name=mesh")
-    assert 'It comes after <a href="/study?name=mesh">mesh</a>' in page
-    assert "<b>1</b> failed: what waits for these is not run" in page
+        assert "Runs after" not in portal.page("/study?name=mesh")
+    assert 'Runs after <a href="/study?name=mesh">mesh</a>' in page
+    assert "<b>1</b> failed; experiments that need them are not run" in page
 
 
 MACHINES = (Machine("Zen 5", 16), Machine("RISC-V", 4))
@@ -267,7 +267,7 @@ def mixed(tmp_path):
         repository.record("mixed", lease.number, outcomes)
         repository.leave(lease)
     repository.close()
-    with served(Settings(str(tmp_path / "mixed.db"), tmp_path)) as found:
+    with served(PortalSettings(str(tmp_path / "mixed.db"), tmp_path)) as found:
         yield found
 
 
@@ -285,6 +285,6 @@ def test_the_kinds_of_machine_of_a_study_can_be_chosen(mixed):
     assert len(_walk(mixed, link)) == 60
     assert "all kinds of machine" in mixed.page(link)
     chart = mixed.page("/chart?study=mixed&x=n&y=time&machine=RISC-V")
-    assert "kind of machine" in chart
+    assert "Kind of machine" in chart
     rows = mixed.page("/chart/rows?study=mixed&x=n&y=time&machine=RISC-V")
     assert "of 60" in rows

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from zenturio.errors import InputError, PlaceError
-from zenturio.show.portal.server import Service
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.server import PortalServer
+from zenturio.show.portal.state import PortalSettings
 from zenturio.show.portal.unix_socket import allowed_users, listen_at
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
@@ -34,15 +34,15 @@ def portal_at(project, path):
 
     def start(users, names=()):
         listening = listen_at(path, others=len(users) > 2)
-        settings = Settings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
-        service = Service(
-            settings, "localhost", 0, "right", names=names, listening=listening, users=users
+        settings = PortalSettings(db=str(project / ".zenturio" / "zenturio.db"), folder=project)
+        service = PortalServer(
+            settings, "localhost", 0, "right", names=names, listening=listening, system_users=users
         )
         thread = threading.Thread(target=service.run, daemon=True)
         thread.start()
         started.append((service, thread))
         deadline = time.monotonic() + 60
-        while not service.started:
+        while not service.is_started:
             assert time.monotonic() < deadline
             time.sleep(0.005)
         return service
@@ -133,8 +133,8 @@ def test_a_proxy_that_is_no_user_is_named():
 def test_wrong_passwords_count_for_the_address_that_the_proxy_tells(portal_at):
     from starlette.datastructures import Headers
 
-    from zenturio.show.portal.access import People
+    from zenturio.show.portal.access import UserDirectory
 
     headers = Headers({"x-forwarded-for": "10.1.2.3"})
-    assert People().client({"client": ("user:33", 0)}, headers) == "10.1.2.3"
-    assert People().client({"client": ("127.0.0.1", 5)}, headers) == "127.0.0.1"
+    assert UserDirectory().client({"client": ("user:33", 0)}, headers) == "10.1.2.3"
+    assert UserDirectory().client({"client": ("127.0.0.1", 5)}, headers) == "127.0.0.1"

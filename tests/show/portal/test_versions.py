@@ -5,12 +5,12 @@ from html import unescape
 
 import pytest
 
-from show.portal.filled import enter
-from show.portal.served import served
+from show.portal.example_project import enter
+from show.portal.running_portal import served
 from zenturio.errors import NotFoundError
 from zenturio.record import Definition, Field, Memory
 from zenturio.record.open import FOLDER, open_repository
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.pinned import is_version, pinned, resolve
 from zenturio.testing.experiments import experiment
 
@@ -35,7 +35,7 @@ def portal(tmp_path):
     repository = open_repository(tmp_path / FOLDER / "zenturio.db")
     first = run(repository, "training", 1, 2, 3)
     repository.close()
-    settings = Settings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path)
+    settings = PortalSettings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path)
     with served(settings) as found:
         found.digests = first
         yield found
@@ -73,7 +73,7 @@ def test_an_address_of_a_chart_shows_the_same_after_the_program_was_edited(porta
     page = portal.page(link)
     assert '<option value="training@1" selected>training@1</option>' in page
     assert '<option value="training@2">training</option>' in page
-    portal.service.portal.kept.forget()
+    portal.service.portal.results.clear()
     after = portal.get(figure).json()["figures"][0]["data"]
     assert [each["y"] for each in after] == [each["y"] for each in before]
 
@@ -86,7 +86,7 @@ def test_an_experiment_whose_result_was_accepted_says_by_whom_and_leads_to_what_
     repository.equate("training", "training@1", {portal.digests[0]: new}, "<ann>")
     page = portal.page(f"/experiment/{new.digest}")
     assert "Accepted as equal to" in page
-    assert "by &lt;ann&gt;, 2" in page
+    assert "by &lt;ann&gt;, " in page
     (link,) = addresses(page, f"/experiment/{portal.digests[0]}")
     assert "Accepted" not in portal.page(link)
     repository.delete("training@1")

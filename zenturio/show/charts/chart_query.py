@@ -1,148 +1,268 @@
-"""A chart as an address states it."""
+"""A chart as a request: its kind, its columns and its options, and the address that states them.
+
+The command line, Python, the portal and reports all build a `ChartQuery`. It needs no database and
+no pandas, so that an address can be read and written without loading either.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, fields, replace
+from typing import Any, Literal, cast
 
-from zenturio.errors import InputError, Passage
+from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.record.row_filter import RowChoice, read_round
-from zenturio.show.chart import AIMED, KINDS, Aggregate, Errors
-from zenturio.show.charts.study_charts import GANTT, GRIDS, Asked, Drawable, Drawn, drawn
-from zenturio.study.pinned import resolve
-
-if TYPE_CHECKING:
-    from zenturio.record import Repository
-
+from zenturio.show.chart import AGGREGATES, Aggregate, Errors
 
 Pairs = Sequence[tuple[str, str]]
-"""The part of an address behind its question mark."""
+"""The query string of an address, as names and values."""
+Source = Literal["groups", "rows", "search", "attempts"]
+"""What a kind is made from: groups of experiments, experiments one by one, the points of a search,
+or the latest attempts with their times."""
 
-MOST_METRICS = 6
 MOST_STUDIES = 12
-PLAIN = ("line", "bar", "scatter", "box", "pie")
-"""Kinds that show a metric over a column; several metrics make several charts."""
+MOST_METRICS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ChartKind:
+    """What a kind of chart is made from, and which fields of a `ChartQuery` apply to it."""
+
+    name: str
+    label: str
+    group: str
+    """Heading under which the chart builder offers it."""
+    source: Source
+    options: frozenset[str]
+    has_series: bool = False
+    """Whether it shows one metric over a column, so that several metrics make several charts."""
+    log_axes: str = ""
+    """Letters of the axes that may be logarithmic."""
+
+    @property
+    def has_objective(self) -> bool:
+        return self.source == "search"
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether a third column, z, has a value for each pair of x and y."""
+        return "z" in self.options
+
+
+def _kind(
+    name: str, group: str, source: Source, options: str, *, label: str = "", log: str = ""
+) -> ChartKind:
+    has_series = group == "By column"
+    return ChartKind(
+        name, label or name.capitalize(), group, source, frozenset(options.split()), has_series, log
+    )
+
+
+KINDS: Mapping[str, ChartKind] = {
+    kind.name: kind
+    for kind in (
+        _kind("line", "By column", "groups", "x y colour facet aggregate errors log", log="xy"),
+        _kind("bar", "By column", "groups", "x y colour facet aggregate errors log", log="y"),
+        _kind("scatter", "By column", "rows", "x y colour facet log", log="xy"),
+        _kind("box", "By column", "rows", "x y colour facet log", log="y"),
+        _kind("pie", "By column", "groups", "x y facet aggregate"),
+        _kind("heatmap", "By two columns", "groups", "x y z facet aggregate log", log="z"),
+        _kind("surface", "By two columns", "groups", "x y z facet aggregate log", log="xyz"),
+        _kind("convergence", "Search", "search", "y objective colour aggregate log", log="xy"),
+        _kind("importance", "Search", "search", "y objective axes"),
+        _kind("slice", "Search", "search", "y objective axes log", log="xy"),
+        _kind("pareto", "Search", "search", "objective log", label="Pareto front", log="xyz"),
+        _kind("parallel", "Search", "search", "y objective axes", label="Parallel axes"),
+        _kind("gantt", "Runs", "attempts", "colour", label="Gantt chart"),
+    )
+}
+"""Every kind of chart that a query can ask for, in the order in which they are offered."""
 
 
 @dataclass(frozen=True)
-class View:
-    """A state of the chart page: its address says all of it."""
+class ChartQuery:
+    """A chart of one or more studies; what is empty is chosen from the study or left out."""
 
     studies: tuple[str, ...] = ()
-    kind: Drawable = "line"
+    kind: str = "line"
     x: str = ""
-    metrics: tuple[str, ...] = ()
-    """Of `PLAIN` kinds each has a chart; of grids it is the y."""
+    y: tuple[str, ...] = ()
+    """The metrics; the y axis of a heatmap and of a surface, whose metric is z."""
     z: str = ""
     colour: str = ""
     facet: str = ""
     aggregate: Aggregate = "mean"
     errors: Errors | None = None
+    """None: the 95 % interval where there are repeats."""
     log: str = ""
+    """Letters of the logarithmic axes, such as ``xy``."""
     axes: tuple[str, ...] = ()
-    where: str = ""
+    """The parameters of parallel axes, slices and importance, from left to right."""
+    where: str | Passage = ""
+    """A condition on the experiments."""
     objective: str = ""
+    """``MINIMIZE expr, MAXIMIZE expr``, if not the study's."""
     title: str = ""
     machine: str = ""
-    """The kind of machine whose results are drawn: its label, or a part of it."""
+    """The kind of machine whose results are shown: its label, or a part of it."""
     round: str = ""
-    """The round whose results are drawn: a number, or ``all``."""
+    """The round whose results are shown: a number, or ``all``; default: the newest."""
     rows: str = ""
-    """A condition on the rows of the table below: what was brushed."""
+    """A condition on the table below a chart: the experiments that were selected in it."""
+    outside: bool = False
+    """Whether points count that the present space of the study does not contain."""
+    goals: tuple[str, ...] = ()
+    """Objectives as columns of a given table, ``minimize column``; not part of an address."""
 
     @classmethod
-    def of(cls, pairs: Pairs) -> View:
-        """InputError if it asks for more than can be looked at."""
-        given = dict(pairs)
-        found = cls(
-            studies=_several(pairs, "study"),
-            kind=cast("Drawable", given.get("kind") or "line"),
-            x=given.get("x", ""),
-            metrics=_several(pairs, "y"),
-            z=given.get("z", ""),
-            colour=given.get("color", ""),
-            facet=given.get("facet", ""),
-            aggregate=cast("Aggregate", given.get("agg") or "mean"),
-            errors=cast("Errors | None", given.get("errors") or None),
-            log="".join(letter for letter in "xyz" if letter in "".join(_several(pairs, "log"))),
-            axes=_several(pairs, "axes"),
-            where=given.get("where", "").strip(),
-            objective=given.get("objective", "").strip(),
-            title=given.get("title", "").strip(),
-            machine=given.get("machine", "").strip(),
-            round=given.get("round", "").strip(),
-            rows=given.get("rows", "").strip(),
-        )
-        if len(found.studies) > MOST_STUDIES or len(found.metrics) > MOST_METRICS:
+    def of(cls, **options: Any) -> ChartQuery:
+        """Return the query with these *options*; a text stands for a list of one.
+
+        Raise InputError if an option is unknown.
+        """
+        known = {field.name: field for field in fields(cls)}
+        for name in options:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise InputError(f"a chart has no option {name!r}", hint=hint)
+        values: dict[str, Any] = {
+            name: _as_tuple(value) if _is_list(known[name]) else value
+            for name, value in options.items()
+            if value is not None
+        }
+        return cls(**values)
+
+    @classmethod
+    def from_address(cls, pairs: Pairs) -> ChartQuery:
+        """Return the query that an address states; names that it does not know are ignored.
+
+        Raise InputError if it asks for more studies or metrics than a page can show.
+        """
+        values: dict[str, Any] = {}
+        for field in _address_fields():
+            texts = [value for name, value in pairs if name == address_name(field.name) and value]
+            if texts:
+                values[field.name] = _decode(field, texts)
+        query = cls(**values)
+        if len(query.studies) > MOST_STUDIES or len(query.y) > MOST_METRICS:
             raise InputError(
-                "that is more than can be looked at in one page",
-                hint=f"up to {MOST_STUDIES} studies, and {MOST_METRICS} metrics",
+                "the chart has too many studies or metrics",
+                hint=f"up to {MOST_STUDIES} studies and {MOST_METRICS} metrics",
             )
-        return found
+        return query
 
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """As an address has it; what is usual is left out."""
+    def to_address(self) -> dict[str, Any]:
+        """Return the names and values of the query string; defaults are left out."""
         return {
-            "study": self.studies, "kind": self.kind, "x": self.x, "y": self.metrics, "z": self.z,
-            "color": self.colour, "facet": self.facet,
-            "agg": "" if self.aggregate == "mean" else self.aggregate,
-            "errors": self.errors, "log": self.log, "axes": self.axes, "where": self.where,
-            "objective": self.objective, "title": self.title, "machine": self.machine,
-            "round": self.round, "rows": self.rows,
-        }  # fmt: skip
+            address_name(field.name): _encode(value)
+            for field in _address_fields()
+            if (value := getattr(self, field.name)) != field.default or field.name == "kind"
+        }
 
     @property
-    def choice(self) -> RowChoice:
-        """Which results are drawn."""
-        return RowChoice(self.machine, read_round(self.round))
+    def row_choice(self) -> RowChoice:
+        """The results to show, by machine and round; raise InputError if there is no such round."""
+        return RowChoice(self.machine, read_round(str(self.round)))
 
-    def asked(self) -> list[Asked]:
-        """One chart, or one for each metric."""
-        condition = Passage.of(self.where, "filter") if self.where else None
-        if self.kind == GANTT:
-            return [
-                Asked(
-                    self.studies,
-                    GANTT,
-                    colour=self.colour,
-                    title=self.title,
-                    where=condition,
-                    rows=self.choice,
-                )
-            ]
-        aimed = self.kind in AIMED
-        asked = Asked(
-            self.studies,
-            self.kind,
-            x="" if aimed else self.x,
-            y=self.metrics[0] if self.metrics and not (aimed and self.objective) else "",
-            z=self.z if self.kind in GRIDS else "",
-            colour=self.colour if self.kind not in (*GRIDS, "pie", *_COLOURED) else "",
-            facet="" if aimed else self.facet,
-            aggregate=self.aggregate,
-            errors=self.errors if self.kind in ("line", "bar") else None,
-            log=self.log,
-            axes=self.axes if aimed else (),
-            title=self.title,
-            where=condition,
-            objective=self.objective if aimed else "",
-            rows=self.choice,
-        )
-        if self.kind in PLAIN and len(self.metrics) > 1:
-            return [replace(asked, y=metric) for metric in self.metrics]
-        return [asked]
+    @property
+    def metric(self) -> str:
+        """The column whose values are shown."""
+        return self.z if self.is_grid else self.y_column
 
-    def drawn(self, repository: Repository) -> list[Drawn]:
-        """The charts that it shows; a study may be called by its version, ``training@1``."""
-        studies = tuple(dict.fromkeys(resolve(repository, name) for name in self.studies))
-        return [drawn(repository, each) for each in replace(self, studies=studies).asked()]
+    @property
+    def y_column(self) -> str:
+        """The first metric, or the column along the y axis of a grid."""
+        return self.y[0] if self.y else ""
+
+    @property
+    def is_grid(self) -> bool:
+        return self.kind in KINDS and KINDS[self.kind].is_grid
+
+    def column(self, part: str) -> str:
+        """Return the column of the *part* ``x``, ``y``, ``z``, ``colour`` or ``facet``."""
+        return self.y_column if part == "y" else str(getattr(self, part))
+
+    def charts(self) -> list[ChartQuery]:
+        """Return a query for each chart of a page, without options that its kind does not have.
+
+        A form keeps all that was chosen when somebody tries another kind; what does not apply to
+        that kind must not be an error.
+        """
+        kind = self.check_kind()
+        dropped: dict[str, Any] = {
+            field.name: field.default
+            for field in fields(self)
+            if field.name in _KIND_OPTIONS and field.name not in kind.options
+        }
+        where = Passage.of(self.where, "filter") if self.where else ""
+        query = replace(self, **dropped, where=where, rows="")
+        if query.objective:
+            query = replace(query, y=())
+        if kind.has_series and len(query.y) > 1:
+            return [replace(query, y=(metric,)) for metric in query.y]
+        return [replace(query, y=query.y[:1])]
+
+    def check_kind(self) -> ChartKind:
+        """Return the kind of chart, or raise InputError if there is none of that name."""
+        if self.kind not in KINDS:
+            hint = did_you_mean(self.kind, KINDS)
+            raise InputError(f"there is no chart kind {self.kind!r}", hint=hint)
+        return KINDS[self.kind]
+
+    def check(self) -> None:
+        """Raise InputError if the options contradict each other or name nothing that exists."""
+        self.check_kind()
+        if self.aggregate not in AGGREGATES:
+            hint = did_you_mean(self.aggregate, AGGREGATES)
+            raise InputError(f"there is no aggregate {self.aggregate!r}", hint=hint)
+        if self.aggregate != "mean" and self.errors in ("interval", "std"):
+            raise InputError(
+                f"error bars need the aggregate mean, not {self.aggregate}",
+                hint="leave out the error bars, or use mean",
+            )
+        if unknown := set(self.log) - set("xyz"):
+            raise InputError(f"there is no axis {min(unknown)!r}", hint="x, y or z")
 
 
-_COLOURED = tuple(kind for kind in AIMED if kind != "convergence")
-assert set(PLAIN) | set(GRIDS) | set(AIMED) == set(KINDS)
+_ADDRESS_NAMES = {"studies": "study", "colour": "color", "aggregate": "agg", "outside": "all"}
+_NOT_IN_ADDRESS = ("goals",)
+_STRIPPED = ("where", "objective", "title", "machine", "round", "rows")
+"""Texts that people type: spaces around them mean nothing."""
+_KIND_OPTIONS = (
+    "x", "y", "z", "colour", "facet", "aggregate", "errors", "log", "axes", "objective",
+)  # fmt: skip
 
 
-def _several(pairs: Pairs, wanted: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value for name, value in pairs if name == wanted and value))
+def address_name(field: str) -> str:
+    """Return the name that a *field* of the query has in an address."""
+    return _ADDRESS_NAMES.get(field, field)
+
+
+def _address_fields() -> list[Field[Any]]:
+    return [field for field in fields(ChartQuery) if field.name not in _NOT_IN_ADDRESS]
+
+
+def _is_list(field: Field[Any]) -> bool:
+    return field.default == ()
+
+
+def _as_tuple(value: str | Iterable[str]) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(value)
+
+
+def _decode(field: Field[Any], texts: Sequence[str]) -> Any:
+    if _is_list(field):
+        return tuple(dict.fromkeys(texts))
+    if field.name == "log":  # log=x&log=y, and log=xy
+        return "".join(letter for letter in "xyz" if letter in "".join(texts))
+    if field.name == "outside":
+        return texts[-1] == "1"
+    return texts[-1].strip() if field.name in _STRIPPED else cast("Any", texts[-1])
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "1" if value else ""
+    return value.text if isinstance(value, Passage) else value

@@ -16,18 +16,24 @@ from zenturio.query import statistics
 from zenturio.query.groups import Grouping
 from zenturio.query.origins import Origins
 from zenturio.query.present import left_out
-from zenturio.query.statistics import CONFIDENCE, student
-from zenturio.show.chart import AIMED, Aggregate, Axis, Chart, Errors, Panel
-from zenturio.show.charts.chart_options import Wish
-from zenturio.show.notebook import Shown
+from zenturio.show.chart import Aggregate, Chart, ChartAxis, Errors, Panel
+from zenturio.show.charts.chart_query import KINDS, ChartQuery
+from zenturio.show.renderers.plotly import NotebookChart
 
-NONE = "(none)"
-"""What a value is called that is not there: an inactive parameter."""
+MOST_EXACT_TICKS = 12
+"""Distinct numbers that are all shown as ticks."""
+INACTIVE = "(none)"
+"""The label of a parameter that is inactive in a point."""
+
+_AGGREGATE_LABELS = {
+    "mean": "mean {}", "median": "median {}", "min": "least {}", "max": "greatest {}",
+    "sum": "total {}", "std": "standard deviation of {}", "count": "number of experiments",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The rows of one place in a chart."""
+    """The aggregate of all rows that agree on x, colour and panel."""
 
     value: float
     low: float
@@ -35,30 +41,25 @@ class Cell:
     rows: int
 
 
-def cells(
+def aggregate_cells(
     frame: pd.DataFrame, keys: Sequence[str], y: str, aggregate: Aggregate, errors: Errors
 ) -> dict[tuple[Any, ...], Cell]:
-    """The *aggregate* of *y* for each combination of the *keys*, in the order of the frame."""
+    """Return the *aggregate* of *y* for each combination of the *keys*, in the frame's order."""
     groups = frame.groupby(list(keys), sort=False, dropna=False, observed=True)[y]
     reduce = _REDUCTIONS[aggregate]
-    found = {}
+    cells = {}
     for key, column in groups:
-        values = _numbers(column) if aggregate != "count" else np.ones(len(column))
+        values = np.ones(len(column)) if aggregate == "count" else column.to_numpy(dtype=float)
         value = reduce(values)
-        half = _half(values, errors)
-        found[key_of(key)] = Cell(value, value - half, value + half, len(values))
-    return found
+        half = _half_width(values, errors)
+        cells[group_key(key)] = Cell(value, value - half, value + half, len(values))
+    return cells
 
 
-def key_of(key: Any) -> tuple[Any, ...]:
-    """A group's key, where NULL is None: NaN would not be found again."""
+def group_key(key: Any) -> tuple[Any, ...]:
+    """Return the key of a group with None for NULL: NaN does not equal itself."""
     parts = key if isinstance(key, tuple) else (key,)
-    return tuple(None if missing(part) else part for part in parts)
-
-
-def _numbers(column: pd.Series[Any]) -> np.ndarray:
-    values: np.ndarray = column.to_numpy(dtype=float)
-    return values
+    return tuple(None if is_missing(part) else part for part in parts)
 
 
 _REDUCTIONS: dict[Aggregate, Callable[[np.ndarray], float]] = {
@@ -72,7 +73,8 @@ _REDUCTIONS: dict[Aggregate, Callable[[np.ndarray], float]] = {
 }
 
 
-def _half(values: np.ndarray, errors: Errors) -> float:
+def _half_width(values: np.ndarray, errors: Errors) -> float:
+    """Return half of an error bar; NaN where there is none."""
     match errors:
         case "interval":
             return statistics.half_width(values)
@@ -82,51 +84,47 @@ def _half(values: np.ndarray, errors: Errors) -> float:
             return math.nan
 
 
-def text(value: Any) -> str:
-    """*value* as it stands in a legend or under an axis."""
-    if missing(value):
-        return NONE
+def label_of(value: Any) -> str:
+    """Return *value* as it stands in a legend or under an axis."""
+    if is_missing(value):
+        return INACTIVE
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def missing(value: Any) -> bool:
-    """Whether *value* is NULL, in any of the ways of pandas."""
+def is_missing(value: Any) -> bool:
+    """Return whether *value* is NULL, in any of the forms that pandas has for it."""
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
 def levels(column: pd.Series[Any]) -> list[Any]:
-    """The distinct values: numbers ascending, texts as they come; None at the end for NULL."""
+    """Return the distinct values: numbers ascending, texts as they come; None for NULL is last."""
     distinct = list(column.drop_duplicates())
-    there = [value for value in distinct if not missing(value)]
+    present = [value for value in distinct if not is_missing(value)]
     if is_number(column):
-        there.sort()
-    return there + [None] * (len(distinct) > len(there))
+        present.sort()
+    return present + [None] * (len(distinct) > len(present))
 
 
 def is_number(column: pd.Series[Any]) -> bool:
-    """Whether the values can be placed on an axis; true and false are texts here."""
+    """Return whether the values can be placed on an axis; true and false count as texts."""
     numeric = pd.api.types.is_numeric_dtype(column)
     return bool(numeric and not pd.api.types.is_bool_dtype(column))
 
 
-FEW_TICKS = 12
+class ChartTable:
+    """The rows that a chart shows, with the columns ``x``, ``y``, ``colour``, ``facet``, ``value``.
 
-_WORDS = {
-    "mean": "mean {}", "median": "median {}", "min": "least {}", "max": "greatest {}",
-    "sum": "total {}", "std": "deviation of {}", "count": "number of experiments",
-}  # fmt: skip
+    ``value`` is the metric; ``y`` exists in grids alone. Rows without a number that the chart needs
+    are left out.
+    """
 
-
-class Table:
-    """Columns ``x``, ``y`` (of a grid), ``colour``, ``facet`` and ``value``: rows that count."""
-
-    def __init__(self, frame: pd.DataFrame, wish: Wish, needed: Iterable[str] = ()) -> None:
-        """Of *frame* those rows count that have a number in all *needed* columns, too."""
-        wish.check()
-        _check_columns(wish, frame)
-        self.wish = wish
+    def __init__(self, frame: pd.DataFrame, query: ChartQuery, needed: Iterable[str] = ()) -> None:
+        """Raise InputError if a column is missing, or no row has numbers in the *needed* ones."""
+        query.check()
+        _check_columns(query, frame)
+        self.query = query
         self.attrs: dict[Any, Any] = frame.attrs
         self.notes: list[str] = []
         if sampled := frame.attrs.get("sampled"):
@@ -136,54 +134,56 @@ class Table:
         self.total = int(frame.attrs.get("of", len(frame)))
         self.noun = str(frame.attrs.get("noun", "experiments"))
         """What a row is."""
-        self.given = frame
-        """All rows, those included that do not count."""
-        self.frame = frame[self._countable(frame, needed)]
+        self.all_rows = frame
+        """Including those that are left out."""
+        self.frame = frame[self._has_numbers(frame, needed)]
         if self.frame.empty:
             raise InputError(
-                f"there is nothing to draw: no row has a number for {wish.metric!r}",
-                hint="look at the failures of the study, or at the condition",
+                f"nothing to draw: no row has a number for {query.metric!r}",
+                hint="check the failures of the study, and the condition",
             )
-        parts = {"x": wish.x, "colour": wish.colour, "facet": wish.facet, "value": wish.metric}
-        parts |= {"y": wish.y} if wish.z else {}
-        columns = {part: self.frame[name] for part, name in parts.items() if name}
-        self.parts = self.frame[[]].assign(colour="", facet="").assign(**columns)
+        columns = {"x": query.x, "colour": query.colour, "facet": query.facet}
+        columns |= {"value": query.metric, "y": query.y_column if query.is_grid else ""}
+        parts = {part: self.frame[name] for part, name in columns.items() if name}
+        self.parts = self.frame[[]].assign(colour="", facet="").assign(**parts)
 
-    def _countable(self, frame: pd.DataFrame, needed: Iterable[str]) -> np.ndarray:
-        """Rows with a number wherever a place on an axis needs one."""
-        wish, keep = self.wish, np.ones(len(frame), dtype=bool)
-        drawn = {wish.x, wish.y, wish.z} if wish.kind in ("line", "scatter", "surface") else set()
-        for name in sorted({*drawn, *needed, wish.metric} - {""}):
+    def _has_numbers(self, frame: pd.DataFrame, needed: Iterable[str]) -> np.ndarray:
+        """Return the rows with a number wherever a position on an axis needs one."""
+        query, keep = self.query, np.ones(len(frame), dtype=bool)
+        placed = {query.x, query.y_column, query.z}
+        if query.kind not in ("line", "scatter", "surface"):
+            placed = set()
+        for name in sorted({*placed, *needed, query.metric} - {""}):
             if is_number(frame[name]):
                 keep &= np.isfinite(frame[name].to_numpy(dtype=float, na_value=math.nan))
-            elif name == wish.metric:
+            elif name == query.metric:
                 keep &= frame[name].notna().to_numpy()
         return keep
 
-    def axis(self, letter: str, *, categories: bool = False) -> Axis:
-        """The axis of the x or y of a parameter; of texts, or of numbers that are treated so."""
-        name, column = getattr(self.wish, letter), self.parts[letter]
-        unit, log = self.unit(name), letter in self.wish.log
+    def axis(self, part: str, *, categories: bool = False) -> ChartAxis:
+        """Return the axis of the x or y of a parameter: texts, or numbers treated as texts."""
+        name, column = self.query.column(part), self.parts[part]
+        unit, log = self.unit(name), part in self.query.log
         if categories or not is_number(column):
-            return Axis(name, unit, categories=tuple(map(text, levels(column))))
-        distinct = [float(value) for value in levels(column) if not missing(value)]
+            return ChartAxis(name, unit, categories=tuple(map(label_of, levels(column))))
+        distinct = [float(value) for value in levels(column) if not is_missing(value)]
         self._check_log(log, name, distinct[0])
-        ticks = tuple(distinct) if len(distinct) <= FEW_TICKS else ()
-        return Axis(name, unit, log, ticks=ticks, ends=(distinct[0], distinct[-1]))
+        ticks = tuple(distinct) if len(distinct) <= MOST_EXACT_TICKS else ()
+        return ChartAxis(name, unit, log, ticks=ticks, ends=(distinct[0], distinct[-1]))
 
-    def value_axis(self, letter: str, values: Iterable[float]) -> Axis:
-        """The axis of the metric, after aggregation, with all *values* on it."""
-        axis = self.number_axis(self.wish.metric, letter, values)
-        counted = self.wish.aggregate == "count"
-        return replace(axis, name="experiments", unit="") if counted else axis
+    def value_axis(self, letter: str, values: Iterable[float]) -> ChartAxis:
+        """Return the axis of the metric after aggregation, with all *values* on it."""
+        axis = self.number_axis(self.query.metric, letter, values)
+        is_count = self.query.aggregate == "count"
+        return replace(axis, name="experiments", unit="") if is_count else axis
 
-    def number_axis(self, name: str, letter: str, values: Iterable[float]) -> Axis:
-        """The axis of a column of numbers, with all *values* on it."""
-        there = [value for value in values if math.isfinite(value)]
-        ends = (min(there, default=0.0), max(there, default=0.0))
-        log = letter in self.wish.log
+    def number_axis(self, name: str, letter: str, values: Iterable[float]) -> ChartAxis:
+        """Return the axis of a column of numbers, with all *values* on it."""
+        finite = [value for value in values if math.isfinite(value)]
+        ends = (min(finite, default=0.0), max(finite, default=0.0))
+        log = letter in self.query.log
         self._check_log(log, name, ends[0])
-        return Axis(name, self.unit(name), log, ends=ends)
+        return ChartAxis(name, self.unit(name), log, ends=ends)
 
     def unit(self, name: str) -> str:
         return str(self.attrs.get("units", {}).get(name, ""))
@@ -191,148 +191,145 @@ class Table:
     def _check_log(self, log: bool, name: str, least: float) -> None:
         if log and least <= 0:
             raise InputError(
-                f"{name!r} goes down to {least:g}, and a logarithmic axis has no such place",
-                hint=f"choose rows by a condition ({name} > 0), or leave the axis linear",
+                f"a logarithmic axis cannot show {name!r}, which goes down to {least:g}",
+                hint=f"add the condition {name} > 0, or use a linear axis",
             )
 
     def split(self, part: str, most: int) -> list[Any]:
-        """The levels of the colour or the facet."""
-        found = levels(self.parts[part])
-        if len(found) > most:
-            name = getattr(self.wish, part)
+        """Return the levels of the colour or the facet; raise InputError if they are too many."""
+        distinct = levels(self.parts[part])
+        if len(distinct) > most:
             raise InputError(
-                f"{name!r} has {len(found):,} values, and {most} can be told apart as {part}",
+                f"{self.query.column(part)!r} has {len(distinct):,} values; "
+                f"a chart can show {most} as {part}",
                 hint="choose rows by a condition, or name another column",
             )
-        return found
+        return distinct
 
     def cells(self, *keys: str) -> dict[tuple[Any, ...], Cell]:
-        """The aggregate for each combination of the parts *keys*; notes how it was made."""
-        wish = self.wish
-        hidden = self._hidden()
-        bars = wish.kind in ("line", "bar") and wish.aggregate == "mean" and not hidden
-        repeated = self._repeated(keys)
-        errors: Errors = wish.errors or ("interval" if bars and repeated else "none")
-        found = self._cells(keys, errors)
-        rows = [cell.rows for cell in found.values()]
-        if repeated:
+        """Return the aggregate for each combination of the parts *keys*; note how it was made."""
+        query = self.query
+        hidden = self._hidden_parameters()
+        # Without repeats alone, an interval would be that of parameters, not of noise.
+        can_have_bars = query.kind in ("line", "bar") and query.aggregate == "mean" and not hidden
+        has_repeats = self._has_repeats(keys)
+        errors: Errors = query.errors or ("interval" if can_have_bars and has_repeats else "none")
+        cells = self._aggregate(keys, errors)
+        rows = [cell.rows for cell in cells.values()]
+        if has_repeats:
             count = f"{min(rows)} to {max(rows)}" if min(rows) < max(rows) else str(rows[0])
-            alike = "rows" if self.noun == "rows" else "repeats"
-            over = f"values over all {', '.join(hidden)}" if hidden else alike
-            self.notes.append(f"{wish.aggregate} of {count} {over}")
+            repeats = "rows" if self.noun == "rows" else "repeats"
+            over = f"values over all {', '.join(hidden)}" if hidden else repeats
+            self.notes.append(f"{query.aggregate} of {count} {over}")
         if errors != "none":
             names = {"interval": "95 % interval of the mean", "std": "standard deviation"}
             self.notes.append(f"bars: {names[errors]}")
-        return found
+        return cells
 
-    def _repeated(self, keys: tuple[str, ...]) -> bool:
+    def _has_repeats(self, keys: tuple[str, ...]) -> bool:
         return bool(self.parts.duplicated(list(keys)).any())
 
-    def _cells(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
-        return cells(self.parts, keys, "value", self.wish.aggregate, errors)
+    def _aggregate(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
+        return aggregate_cells(self.parts, keys, "value", self.query.aggregate, errors)
 
     @property
-    def counted(self) -> int:
+    def row_count(self) -> int:
         """How many rows are drawn."""
         return len(self.frame)
 
-    def _hidden(self) -> list[str]:
-        """Parameters that vary and are not shown: the rows of one cell are no mere repeats."""
-        wish = self.wish
-        shown = {wish.x, wish.y, wish.colour, wish.facet}
+    def _hidden_parameters(self) -> list[str]:
+        """Return the parameters that vary and are not shown: cells then hold more than repeats."""
+        query = self.query
+        shown = {query.x, query.y_column, query.colour, query.facet}
         return [
             name
             for name in self.attrs.get("parameters", ())
             if name not in shown and self.frame[name].nunique(dropna=False) > 1
         ]
 
-    def chart(self, panels: list[Panel], x: Axis, y: Axis, *, said: str = "", **rest: Any) -> Chart:
-        """The chart of *panels*, with its title and its small print.
+    def chart(
+        self,
+        panels: Sequence[Panel],
+        x: ChartAxis,
+        y: ChartAxis,
+        *,
+        subject: str = "",
+        **options: Any,
+    ) -> Chart:
+        """Return the chart of *panels*, with its title and its note.
 
-        The title is what is *said*, or what stands on the axes.
+        The title is that of the query, or the *subject*, or the columns on the axes.
         """
-        counted = f"{self.counted:,} of {self.total:,} {self.noun}"
-        note = "; ".join([*self.notes, counted])
-        title = self.wish.title or self._title(said)
-        return Shown(self.wish.kind, title, note, x, y, tuple(panels), **rest)
+        counts = f"{self.row_count:,} of {self.total:,} {self.noun}"
+        note = "; ".join([*self.notes, counts])
+        title = self.query.title or self._title(subject)
+        return NotebookChart(self.query.kind, title, note, x, y, tuple(panels), **options)
 
-    def thinned(self, most: int, what: str) -> pd.DataFrame:
-        """The parts of at most so many rows, evenly; of fewer than all it is said."""
+    def thinned(self, most: int, noun: str) -> pd.DataFrame:
+        """Return at most so many rows of the parts, evenly; a note says so."""
         if len(self.parts) <= most:
             return self.parts
         step = -(-len(self.parts) // most)
         thinned = self.parts.iloc[::step]
-        self.notes.append(f"{len(thinned):,} {what} drawn, one of every {step}")
+        self.notes.append(f"{len(thinned):,} {noun} drawn, one of every {step}")
         return thinned
 
-    def _title(self, said: str) -> str:
+    def _title(self, subject: str) -> str:
         study = self.attrs.get("study", "")
-        said = said or self._axes_said()
-        return f"{study}: {said}" if study else said
+        subject = subject or self._axes_title()
+        return f"{study}: {subject}" if study else subject
 
-    def _axes_said(self) -> str:
-        wish = self.wish
-        aggregated = any(note.startswith(f"{wish.aggregate} of") for note in self.notes)
-        said = _WORDS[wish.aggregate].format(wish.metric) if aggregated else wish.metric
-        said += f" over {wish.x} and {wish.y}" if wish.z else f" over {wish.x}"
-        said += f", by {wish.colour}" if wish.colour else ""
-        return said + (f", for each {wish.facet}" if wish.facet else "")
-
-
-def _check_columns(wish: Wish, frame: pd.DataFrame) -> None:
-    """Raise InputError unless *frame* has the columns that the chart needs."""
-    needed = {"heatmap": "xyz", "surface": "xyz", **dict.fromkeys(AIMED, "y")}
-    for letter in needed.get(wish.kind, "xy"):
-        if not getattr(wish, letter):
-            raise InputError(f"a {wish.kind} chart needs a column for its {letter}")
-    for name in (wish.x, wish.y, wish.z, wish.colour, wish.facet, *wish.axes):
-        if name and name not in frame.columns:
-            hint = did_you_mean(name, map(str, frame.columns))
-            raise InputError(f"there is no column {name!r}", hint=hint)
-    numbers = {"surface": (wish.x, wish.y, wish.z), "scatter": (wish.metric,)}
-    for name in numbers.get(wish.kind, (wish.metric,)):
-        if not is_number(frame[name]) and wish.aggregate != "count":
-            raise InputError(f"{name!r} holds text; what is drawn must be numbers")
+    def _axes_title(self) -> str:
+        query = self.query
+        is_aggregated = any(note.startswith(f"{query.aggregate} of") for note in self.notes)
+        title = query.metric
+        if is_aggregated:
+            title = _AGGREGATE_LABELS[query.aggregate].format(query.metric)
+        title += f" over {query.x}"
+        title += f" and {query.y_column}" if query.is_grid else ""
+        title += f", by {query.colour}" if query.colour else ""
+        return title + (f", for each {query.facet}" if query.facet else "")
 
 
-class Groups(Table):
-    """A row for each group instead of each experiment; the same pictures come of it."""
+class GroupedTable(ChartTable):
+    """A table with a row for each group instead of each experiment, as the database returns it."""
 
-    def __init__(self, frame: pd.DataFrame, wish: Wish) -> None:
-        self._found: Grouping = frame.attrs["grouped"]
-        super().__init__(frame, wish)
-        self.parts["value"] = self.frame[self._found.value]
+    def __init__(self, frame: pd.DataFrame, query: ChartQuery) -> None:
+        self._grouping: Grouping = frame.attrs["grouped"]
+        super().__init__(frame, query)
+        self.parts["value"] = self.frame[self._grouping.value]
 
-    def _countable(self, frame: pd.DataFrame, needed: Any) -> np.ndarray:  # noqa: ARG002
-        """The database has chosen."""
+    def _has_numbers(self, frame: pd.DataFrame, needed: Any) -> np.ndarray:  # noqa: ARG002
+        """Return all rows: the database has left out the others."""
         return np.ones(len(frame), dtype=bool)
 
     @property
-    def counted(self) -> int:
-        return int(self.frame[self._found.rows].sum())
+    def row_count(self) -> int:
+        return int(self.frame[self._grouping.rows].sum())
 
-    def _repeated(self, keys: tuple[str, ...]) -> bool:  # noqa: ARG002 - as one of experiments
-        return bool((self.frame[self._found.rows] > 1).any())
+    def _has_repeats(self, keys: tuple[str, ...]) -> bool:  # noqa: ARG002 - as its parent
+        return bool((self.frame[self._grouping.rows] > 1).any())
 
-    def _hidden(self) -> list[str]:
-        return list(self._found.hidden)
+    def _hidden_parameters(self) -> list[str]:
+        return list(self._grouping.hidden)
 
-    def _cells(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
-        rows, values = self.frame[self._found.rows], self.frame[self._found.value]
-        spread = self.frame[self._found.deviation] if errors != "none" else values
+    def _aggregate(self, keys: tuple[str, ...], errors: Errors) -> dict[tuple[Any, ...], Cell]:
+        rows, values = self.frame[self._grouping.rows], self.frame[self._grouping.value]
+        deviations = self.frame[self._grouping.deviation] if errors != "none" else values
         places = self.parts[list(keys)].itertuples(index=False, name=None)
-        found = {}
-        for key, value, count, apart in zip(places, values, rows, spread, strict=True):
-            half = _half_width(int(count), float(apart), errors)
-            found[key_of(key)] = Cell(float(value), value - half, value + half, int(count))
-        return found
+        cells = {}
+        for key, value, count, deviation in zip(places, values, rows, deviations, strict=True):
+            half = _half_width_of_group(int(count), float(deviation), errors)
+            cells[group_key(key)] = Cell(float(value), value - half, value + half, int(count))
+        return cells
 
 
-def _half_width(count: int, deviation: float, errors: Errors) -> float:
-    """Half of an error bar; NaN where there is none."""
+def _half_width_of_group(count: int, deviation: float, errors: Errors) -> float:
     match errors:
         case "interval":
-            return _quantile(count - 1) * deviation / math.sqrt(count) if count > 1 else math.nan
+            if count < 2:
+                return math.nan
+            return _student_quantile(count - 1) * deviation / math.sqrt(count)
         case "std":
             return deviation
         case "none":
@@ -340,5 +337,25 @@ def _half_width(count: int, deviation: float, errors: Errors) -> float:
 
 
 @cache
-def _quantile(freedom: int) -> float:
-    return student(0.5 + CONFIDENCE / 2, freedom)
+def _student_quantile(freedom: int) -> float:
+    return statistics.student(0.5 + statistics.CONFIDENCE / 2, freedom)
+
+
+def _check_columns(query: ChartQuery, frame: pd.DataFrame) -> None:
+    """Raise InputError unless *frame* has the columns that the chart needs."""
+    needed = "xyz" if query.is_grid else "y" if KINDS[query.kind].has_objective else "xy"
+    for letter in needed:
+        if not query.column(letter):
+            raise InputError(f"a {query.kind} chart needs a column for its {letter}")
+    parts = (query.x, query.y_column, query.z, query.colour, query.facet)
+    for name in (*parts, *query.axes):
+        if name and name not in frame.columns:
+            hint = did_you_mean(name, map(str, frame.columns))
+            raise InputError(f"there is no column {name!r}", hint=hint)
+    is_surface = query.kind == "surface"
+    for name in (query.x, query.y_column, query.z) if is_surface else (query.metric,):
+        if not is_number(frame[name]) and query.aggregate != "count":
+            raise InputError(
+                f"{name!r} holds text; a chart needs numbers there",
+                hint="choose another column, or the aggregate count",
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -10,225 +10,275 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
-from zenturio.show.chart import AIMED, Axis, Chart, Grid, Kind, Panel, Series
-from zenturio.show.charts.chart_options import Wish
+from zenturio.show.chart import (
+    Bars,
+    Boxes,
+    Chart,
+    ChartAxis,
+    Line,
+    Panel,
+    Points,
+    Surface,
+    Tiles,
+    Wedges,
+)
+from zenturio.show.charts.chart_query import KINDS, ChartQuery
 from zenturio.show.charts.chart_table import (
     Cell,
-    Groups,
-    Table,
+    ChartTable,
+    GroupedTable,
+    group_key,
+    is_missing,
     is_number,
-    key_of,
+    label_of,
     levels,
-    missing,
-    text,
 )
-from zenturio.show.charts.search_charts import of_search
+from zenturio.show.charts.search_charts import search_chart
 
 MOST_COLOURS = 20
 MOST_PANELS = 16
 MOST_SLICES = 8
 MOST_POINTS = 20_000
 
+_Series = Line | Bars | Points | Boxes
+MakeSeries = Callable[[str, int, Any, Any], _Series | None]
+"""Makes the mark of a name, a rank, a level of the facet and one of the colour; None if empty."""
 
-def chart(frame: pd.DataFrame, kind: Kind = "line", **wishes: Any) -> Chart:
-    """The chart that the *wishes* (the fields of `Wish`) ask for; InputError says what is wrong.
+
+def chart(frame: pd.DataFrame, kind: str = "line", **options: Any) -> Chart:
+    """Return a chart of the rows of *frame*; the *options* are the fields of `ChartQuery`.
 
     The frame's ``attrs`` may hold ``study``, ``units`` (by column), ``parameters`` (names),
     ``of`` (how many experiments there are, with those that have no row), ``noun`` (what a row is,
-    if no experiment), ``goals`` (``minimize column`` ...), ``visit`` (the column that numbers the
-    rows in the order of a search), ``runs`` (columns that tell several searches apart), ``sampled``
-    (how many rows of how many) and ``grouped``: how the rows of `zenturio.query.groups` are read.
+    if not an experiment), ``goals`` (``minimize column`` ...), ``visit`` (the column that numbers
+    the rows in the order of a search), ``runs`` (columns that tell several searches apart),
+    ``sampled`` (how many rows of how many) and ``grouped``: how the rows of
+    `zenturio.query.groups` are read.
+
+    Raise InputError if the options do not fit the kind or the frame.
     """
-    return _of(Wish(kind, **wishes), frame)
+    return build_chart(ChartQuery.of(kind=kind, **options), frame)
 
 
-def _of(wish: Wish, frame: pd.DataFrame) -> Chart:
-    if wish.kind in AIMED:
-        return of_search(wish, frame)
-    table = Groups(frame, wish) if "grouped" in frame.attrs else Table(frame, wish)
-    builders: dict[Kind, Callable[[Table], Chart]] = {
-        "line": _line, "bar": _bar, "scatter": _scatter, "box": _box,
-        "pie": _pie, "heatmap": _grid, "surface": _grid,
-    }  # fmt: skip
-    return builders[wish.kind](table)
+def build_chart(query: ChartQuery, frame: pd.DataFrame) -> Chart:
+    """Return the chart of *query* with the rows of *frame*; raise InputError if they do not fit."""
+    query.check()
+    if KINDS[query.kind].has_objective:
+        return search_chart(query, frame)
+    if query.kind not in _BUILDERS:
+        raise InputError(f"a {query.kind} chart needs a study", hint="name the study")
+    table = GroupedTable(frame, query) if "grouped" in frame.attrs else ChartTable(frame, query)
+    return _BUILDERS[query.kind](table)
 
 
-def _line(table: Table) -> Chart:
-    return _series(table, table.axis("x"))
+def _line_chart(table: ChartTable) -> Chart:
+    x = table.axis("x")
+
+    def line(name: str, rank: int, places: tuple[Any, ...], cells: Sequence[Cell]) -> Line:
+        values, low, high = _heights(cells)
+        return Line(name, rank, places, values, low, high)
+
+    return _series_chart(table, x, line)
 
 
-def _bar(table: Table) -> Chart:
-    if "x" in table.wish.log:
-        raise InputError("bars stand side by side: their x axis has no logarithm", hint="log='y'")
-    return _series(table, table.axis("x", categories=True))
+def _bar_chart(table: ChartTable) -> Chart:
+    if "x" in table.query.log:
+        raise InputError(
+            "the x axis of a bar chart cannot be logarithmic", hint="use --log y, or a line chart"
+        )
+    x = table.axis("x", categories=True)
+
+    def bars(name: str, rank: int, places: tuple[Any, ...], cells: Sequence[Cell]) -> Bars:
+        values, low, high = _heights(cells)
+        return Bars(name, rank, places, values, low, high)
+
+    return _series_chart(table, x, bars)
 
 
-def _series(table: Table, x: Axis) -> Chart:
-    """A value for each x, in one series for each colour."""
-    found = table.cells("facet", "colour", "x")
+def _series_chart(
+    table: ChartTable,
+    x: ChartAxis,
+    make: Callable[[str, int, tuple[Any, ...], Sequence[Cell]], Line | Bars],
+) -> Chart:
+    """Return a chart with a value for each x, in one series for each colour."""
+    cells = table.cells("facet", "colour", "x")
     places = levels(table.parts["x"])
 
-    def series(name: str, rank: int, facet: Any, colour: Any) -> Series | None:
-        at = [(place, found.get((facet, colour, place))) for place in places]
-        there = [(place, cell) for place, cell in at if cell is not None]
-        return _drawn(name, rank, x, there) if there else None
+    def series(name: str, rank: int, facet: Any, colour: Any) -> Line | Bars | None:
+        present = {place: cell for place in places if (cell := cells.get((facet, colour, place)))}
+        positions = tuple(_position(x, place) for place in present)
+        return make(name, rank, positions, list(present.values())) if present else None
 
-    values = (cell.value for cell in found.values())
-    return _panelled(table, x, table.value_axis("y", values), series)
-
-
-def _drawn(name: str, rank: int, x: Axis, cells: Sequence[tuple[Any, Cell]]) -> Series:
-    low = tuple(cell.low for _, cell in cells)
-    bars = not np.isnan(low).all()
-    return Series(
-        name,
-        rank,
-        x=tuple(_placed(x, place) for place, _ in cells),
-        y=tuple(cell.value for _, cell in cells),
-        low=low if bars else (),
-        high=tuple(cell.high for _, cell in cells) if bars else (),
-    )
+    values = (cell.value for cell in cells.values())
+    return _chart_with_panels(table, x, table.value_axis("y", values), series)
 
 
-def _placed(axis: Axis, value: Any) -> Any:
-    return float(value) if axis.categories is None else text(value)
+def _heights(
+    cells: Sequence[Cell],
+) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """Return the values, and the lower and upper ends of error bars, empty if there are none."""
+    low = tuple(cell.low for cell in cells)
+    values = tuple(cell.value for cell in cells)
+    if np.isnan(low).all():
+        return values, (), ()
+    return values, low, tuple(cell.high for cell in cells)
 
 
-def _panelled(
-    table: Table,
-    x: Axis,
-    y: Axis,
-    series: Callable[[str, int, Any, Any], Series | None],
-    **rest: Any,
+def _position(axis: ChartAxis, value: Any) -> Any:
+    return float(value) if axis.categories is None else label_of(value)
+
+
+def _chart_with_panels(
+    table: ChartTable, x: ChartAxis, y: ChartAxis, series: MakeSeries, **options: Any
 ) -> Chart:
-    """Panels for the facets, in each of them a series for each colour."""
+    """Return a chart with a panel for each facet, and in it a series for each colour."""
     colours = table.split("colour", MOST_COLOURS)
-    name = table.wish.colour
+    name = table.query.colour
     panels = []
     for facet in table.split("facet", MOST_PANELS):
-        drawn = (
-            series(text(colour) if name else "", rank, facet, colour)
+        marks = (
+            series(label_of(colour) if name else "", rank, facet, colour)
             for rank, colour in enumerate(colours)
         )
-        panels.append(Panel(_heading(table, facet), tuple(s for s in drawn if s is not None)))
+        panels.append(Panel(_panel_title(table, facet), tuple(m for m in marks if m is not None)))
     legend: dict[str, Any] = {
-        "colour": Axis(name, table.unit(name)),
-        "ordered": is_number(table.parts["colour"]) and not any(map(missing, colours)),
-        "levels": tuple(map(text, colours)),
+        "colour": ChartAxis(name, table.unit(name)),
+        "ordered": is_number(table.parts["colour"]) and not any(map(is_missing, colours)),
+        "levels": tuple(map(label_of, colours)),
     }
-    return table.chart(panels, x, y, **(legend if name else {}), **rest)
+    return table.chart(panels, x, y, **(legend if name else {}), **options)
 
 
-def _heading(table: Table, facet: Any) -> str:
-    name = table.wish.facet
-    return f"{name} = {text(facet)} {table.unit(name)}".strip() if name else ""
+def _panel_title(table: ChartTable, facet: Any) -> str:
+    name = table.query.facet
+    return f"{name} = {label_of(facet)} {table.unit(name)}".strip() if name else ""
 
 
-def _scatter(table: Table) -> Chart:
-    """Every row by itself; very many are thinned out evenly, and that is said."""
+def _scatter_chart(table: ChartTable) -> Chart:
+    """Return a chart with a point for each row; very many are thinned evenly."""
     x = table.axis("x")
     parts = table.thinned(MOST_POINTS, "points")
     y = table.value_axis("y", parts["value"])
-    scale = is_number(parts["colour"]) and parts["colour"].nunique() > MOST_COLOURS // 2
-    if not scale:
+    has_scale = is_number(parts["colour"]) and parts["colour"].nunique() > MOST_COLOURS // 2
+    if not has_scale:
 
-        def series(name: str, rank: int, facet: Any, colour: Any) -> Series | None:
-            rows = parts[_same(parts["facet"], facet) & _same(parts["colour"], colour)]
+        def series(name: str, rank: int, facet: Any, colour: Any) -> Points | None:
+            rows = parts[_has_level(parts["facet"], facet) & _has_level(parts["colour"], colour)]
             return _points(name, rank, x, rows) if len(rows) else None
 
-        return _panelled(table, x, y, series)
-    known = parts[parts["colour"].notna()]
+        return _chart_with_panels(table, x, y, series)
+    coloured = parts[parts["colour"].notna()]
     panels = [
-        Panel(_heading(table, facet), (_points("", 0, x, rows, shaded=True),))
+        Panel(_panel_title(table, facet), (_points("", 0, x, rows, shaded=True),))
         for facet in table.split("facet", MOST_PANELS)
-        if len(rows := known[_same(known["facet"], facet)])
+        if len(rows := coloured[_has_level(coloured["facet"], facet)])
     ]
-    colour = Axis(table.wish.colour, table.unit(table.wish.colour))
+    colour = ChartAxis(table.query.colour, table.unit(table.query.colour))
     return table.chart(panels, x, y, colour=colour, ordered=True)
 
 
-def _same(column: pd.Series[Any], level: Any) -> np.ndarray:
-    """Rows of one level; what is missing is a level too."""
-    same = column.isna() if missing(level) else column == level
-    found: np.ndarray = same.to_numpy(bool, na_value=False)
-    return found
+def _has_level(column: pd.Series[Any], level: Any) -> np.ndarray:
+    """Return the rows of one level; NULL is a level too."""
+    rows = column.isna() if is_missing(level) else column == level
+    mask: np.ndarray = rows.to_numpy(bool, na_value=False)
+    return mask
 
 
-def _points(name: str, rank: int, x: Axis, rows: pd.DataFrame, *, shaded: bool = False) -> Series:
-    return Series(
+def _points(
+    name: str, rank: int, x: ChartAxis, rows: pd.DataFrame, *, shaded: bool = False
+) -> Points:
+    return Points(
         name,
         rank,
-        x=tuple(_placed(x, value) for value in rows["x"]),
-        y=tuple(map(float, rows["value"])),
+        tuple(_position(x, value) for value in rows["x"]),
+        tuple(map(float, rows["value"])),
         shades=tuple(map(float, rows["colour"])) if shaded else (),
     )
 
 
-def _box(table: Table) -> Chart:
-    """The distribution at each x; numbers stand side by side like texts."""
+def _box_chart(table: ChartTable) -> Chart:
+    """Return the distribution at each x; numbers stand side by side like texts."""
     x = table.axis("x", categories=True)
     parts = table.parts
     y = table.value_axis("y", parts["value"])
     places = levels(parts["x"])
     table.notes.append("box: quartiles, median and mean; whiskers: within 1.5 box lengths")
-    groups = {
-        key_of(key): tuple(map(float, column))
-        for key, column in parts.groupby(
-            ["facet", "colour", "x"], sort=False, dropna=False, observed=True
-        )["value"]
+    keys = ["facet", "colour", "x"]
+    samples = {
+        group_key(key): tuple(map(float, column))
+        for key, column in parts.groupby(keys, sort=False, dropna=False, observed=True)["value"]
     }
 
-    def series(name: str, rank: int, facet: Any, colour: Any) -> Series | None:
-        there = [p for p in places if (facet, colour, p) in groups]
-        samples = tuple(groups[facet, colour, p] for p in there)
-        names = tuple(map(text, there))
-        return Series(name, rank, x=names, samples=samples) if there else None
+    def series(name: str, rank: int, facet: Any, colour: Any) -> Boxes | None:
+        present = {
+            label_of(place): samples[facet, colour, place]
+            for place in places
+            if (facet, colour, place) in samples
+        }
+        return Boxes(name, rank, tuple(present), tuple(present.values())) if present else None
 
-    return _panelled(table, x, y, series)
+    return _chart_with_panels(table, x, y, series)
 
 
-def _pie(table: Table) -> Chart:
-    """A share for each x; the small ones go together, and that is said."""
-    if table.wish.colour:
-        raise InputError("the colours of a pie are its x", hint="leave out the colour")
+def _pie_chart(table: ChartTable) -> Chart:
+    """Return a share for each x; the small ones are one slice together."""
+    if table.query.colour:
+        raise InputError("the colours of a pie chart are its x", hint="leave out the colour")
     x = table.axis("x", categories=True)
-    found = table.cells("facet", "x")
+    cells = table.cells("facet", "x")
     y = table.value_axis("-", ())
     panels = []
     for facet in table.split("facet", MOST_PANELS):
-        shares = {text(place): cell.value for (f, place), cell in found.items() if f == facet}
+        shares = {label_of(place): cell.value for (f, place), cell in cells.items() if f == facet}
         if min(shares.values()) < 0 or not sum(shares.values()) > 0:
-            raise InputError("a pie shows shares of a whole: no value may be negative")
+            raise InputError(
+                "a pie chart shows shares of a whole: values must not be negative, nor all zero",
+                hint="use a bar chart",
+            )
         names = sorted(shares, key=(x.categories or ()).index)
         if len(names) > MOST_SLICES:
             largest = sorted(names, key=lambda name: -shares[name])[: MOST_SLICES - 1]
             rest = [name for name in names if name not in largest]
             names = [*(name for name in names if name in largest), f"{len(rest)} others"]
             shares[names[-1]] = sum(shares[name] for name in rest)
-        slices = Series("", 0, x=tuple(names), y=tuple(shares[name] for name in names))
-        panels.append(Panel(_heading(table, facet), (slices,)))
+        wedges = Wedges(tuple(names), tuple(shares[name] for name in names))
+        panels.append(Panel(_panel_title(table, facet), (wedges,)))
     return table.chart(panels, x, y)
 
 
-def _grid(table: Table) -> Chart:
-    """A value for each pair of x and y."""
-    flat = table.wish.kind == "heatmap"
-    if table.wish.colour:
-        raise InputError("the colours of this chart are its z", hint="leave out the colour")
-    x, y = table.axis("x", categories=flat), table.axis("y", categories=flat)
-    found = table.cells("facet", "y", "x")
+def _grid_chart(table: ChartTable) -> Chart:
+    """Return a heatmap or a surface: a value for each pair of x and y."""
+    is_flat = table.query.kind == "heatmap"
+    if table.query.colour:
+        raise InputError(
+            f"the colours of a {table.query.kind} chart are its z", hint="leave out the colour"
+        )
+    x, y = table.axis("x", categories=is_flat), table.axis("y", categories=is_flat)
+    cells = table.cells("facet", "y", "x")
     columns, rows = levels(table.parts["x"]), levels(table.parts["y"])
-    if not flat and min(len(columns), len(rows)) < 2:
-        raise InputError("a surface needs two values of x and of y", hint="draw a line")
+    if not is_flat and min(len(columns), len(rows)) < 2:
+        raise InputError("a surface needs two values of x and of y", hint="use a line chart")
+    across = tuple(_position(x, column) for column in columns)
+    upwards = tuple(_position(y, row) for row in rows)
     panels = []
     for facet in table.split("facet", MOST_PANELS):
         values = [
-            cell.value if (cell := found.get((facet, row, column))) else np.nan
+            cell.value if (cell := cells.get((facet, row, column))) else np.nan
             for row, column in product(rows, columns)
         ]
-        lines = np.reshape(values, (len(rows), len(columns))).tolist()
-        across = tuple(_placed(x, column) for column in columns)
-        grid = Grid(across, tuple(_placed(y, row) for row in rows), tuple(map(tuple, lines)))
-        panels.append(Panel(_heading(table, facet), grid=grid))
-    z = table.value_axis("z", (cell.value for cell in found.values()))
-    return table.chart(panels, x, y, z=z)
+        z = np.reshape(values, (len(rows), len(columns))).tolist()
+        mark = (Tiles if is_flat else Surface)(across, upwards, tuple(map(tuple, z)))
+        panels.append(Panel(_panel_title(table, facet), (mark,)))
+    z_axis = table.value_axis("z", (cell.value for cell in cells.values()))
+    return table.chart(panels, x, y, z=z_axis)
+
+
+_BUILDERS: Mapping[str, Callable[[ChartTable], Chart]] = {
+    "line": _line_chart,
+    "bar": _bar_chart,
+    "scatter": _scatter_chart,
+    "box": _box_chart,
+    "pie": _pie_chart,
+    "heatmap": _grid_chart,
+    "surface": _grid_chart,
+}

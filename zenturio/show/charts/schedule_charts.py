@@ -21,106 +21,152 @@ from zenturio.schedule.model.metrics import MoldablePlan
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.workflow import Workflow
 from zenturio.schedule.simulate.trace import ExecutionTrace
-from zenturio.show.chart import Axis
-from zenturio.show.notebook import ShownScene
-from zenturio.show.scene import Box, Dot, Scene, levels_of
+from zenturio.show.chart import (
+    Chart,
+    ChartAxis,
+    Mark,
+    Node,
+    Nodes,
+    Panel,
+    Rectangle,
+    Rectangles,
+    Segments,
+    common_levels,
+)
+from zenturio.show.renderers.plotly import NotebookChart
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_LABELLED_RECTANGLES = 400
+"""Rectangles with their names in them, where these have room."""
+MOST_EXPERIMENTS = 10_000
+"""Experiments in a Gantt chart; of more it is a sample."""
+MOST_LABELLED_TASKS = 60
+"""Tasks with their names beside them."""
+MOST_EDGES = 20_000
+"""Edges in a graph; of more, evenly chosen ones."""
+ORDERING_SWEEPS = 4
+"""How often the tasks of each level are ordered by their neighbours; more sweeps change little."""
 
-MOST_LABELLED_BOXES = 400
-"""Boxes that have their names in them, where these have room."""
+Floats = NDArray[np.float64]
 
 
-def gantt(what: Plan | MoldablePlan | ExecutionTrace, title: str = "") -> Scene:
-    """A box for each task, on the rows of the processors that it runs on."""
-    problem: Any = what.problem
-    flow = problem.workflow
-    runs = list(_runs(what))
-    rows, places = _plan_rows(what, runs)
-    levels, level = levels_of([flow.task(task).program for task, *_ in runs])
-    boxes = [
-        _box(flow.names[task], start, end, first, last, kind, level[i])
-        for i, (task, start, end, used, kind) in enumerate(runs)
-        for first, last in _spans(sorted(places[each] for each in used))
-    ]
-    makespan = max((box.right for box in boxes), default=0.0)
-    every = _processors(what)
-    noun = "nodes" if isinstance(what, MoldablePlan) else "processors"
-    counted = f"{len({task for task, *_ in runs}):,} of {len(flow):,} tasks"
-    note = f"makespan {makespan:.6g} s; {len(rows):,} of {every:,} {noun} used; {counted}"
-    how = "played" if isinstance(what, ExecutionTrace) else "planned"
-    return ShownScene(
-        title or f"{flow.name} on {problem.platform.name}, {how} by {what.algorithm}",
+def _rows_chart(
+    kind: str,
+    title: str,
+    note: str,
+    seconds: float,
+    row_axis: tuple[str, Sequence[str]],
+    levels: tuple[str, ...],
+    rectangles: Sequence[Rectangle],
+) -> Chart:
+    """Return a chart of rectangles on rows over time."""
+    name, rows = row_axis
+    mark = Rectangles(tuple(rectangles), is_labelled=len(rectangles) <= MOST_LABELLED_RECTANGLES)
+    return NotebookChart(
+        kind,
+        title,
         note,
-        Axis("time", "s", ends=(0.0, makespan)),
-        tuple(rows),
-        noun[:-1],
-        levels,
-        tuple(boxes),
-        labelled=len(boxes) <= MOST_LABELLED_BOXES,
+        ChartAxis("time", "s", ends=(0.0, seconds)),
+        ChartAxis(name, categories=tuple(rows), is_reversed=True, is_spread=True),
+        (Panel(marks=(mark,)),),
+        colour=ChartAxis(""),
+        levels=levels,
     )
 
 
-_Ran = tuple[int, float, float, Sequence[int], str]
+# Plans and traces of workflows
+
+_TaskRun = tuple[int, float, float, Sequence[int], str]
+"""Task, start, end, processors, and how it ended."""
 
 
-def _runs(what: Plan | MoldablePlan | ExecutionTrace) -> Iterator[_Ran]:
-    """Task, start, end, processors, and how it ended."""
-    if isinstance(what, ExecutionTrace):
-        for run in what.runs:
+def gantt(schedule: Plan | MoldablePlan | ExecutionTrace, title: str = "") -> Chart:
+    """Return a rectangle for each task, on the rows of the processors that it runs on."""
+    problem: Any = schedule.problem
+    flow = problem.workflow
+    runs = list(_task_runs(schedule))
+    rows, row_of = _processor_rows(schedule, runs)
+    levels, level = common_levels([flow.task(task).program for task, *_ in runs])
+    rectangles = [
+        _task_rectangle(flow.names[task], (start, end), (first, last), ending, level[i])
+        for i, (task, start, end, processors, ending) in enumerate(runs)
+        for first, last in _neighbouring_rows(sorted(row_of[p] for p in processors))
+    ]
+    makespan = max((rectangle.right for rectangle in rectangles), default=0.0)
+    is_moldable = isinstance(schedule, MoldablePlan)
+    noun, total = ("node", problem.nodes) if is_moldable else ("processor", problem.processors)
+    counts = f"{len({task for task, *_ in runs}):,} of {len(flow):,} tasks"
+    verb = "simulated" if isinstance(schedule, ExecutionTrace) else "planned"
+    return _rows_chart(
+        "gantt",
+        title or f"{flow.name} on {problem.platform.name}, {verb} by {schedule.algorithm}",
+        f"makespan {makespan:.6g} s; {len(rows):,} of {total:,} {noun}s used; {counts}",
+        makespan,
+        (noun, rows),
+        levels,
+        rectangles,
+    )
+
+
+def _task_runs(schedule: Plan | MoldablePlan | ExecutionTrace) -> Iterator[_TaskRun]:
+    if isinstance(schedule, ExecutionTrace):
+        for run in schedule.runs:
             yield run.task, run.start, run.end, (run.processor,), run.kind
         return
-    for task, (start, end) in enumerate(zip(what.start.tolist(), what.end.tolist(), strict=True)):
-        if isinstance(what, MoldablePlan):
-            used = what.nodes(task).tolist()
+    times = zip(schedule.start.tolist(), schedule.end.tolist(), strict=True)
+    for task, (start, end) in enumerate(times):
+        if isinstance(schedule, MoldablePlan):
+            processors = schedule.nodes(task).tolist()
         else:
-            used = [int(what.processor[task])]
-        yield task, start, end, used, "ended"
+            processors = [int(schedule.processor[task])]
+        yield task, start, end, processors, "ended"
 
 
-def _plan_rows(
-    what: Plan | MoldablePlan | ExecutionTrace, runs: Sequence[_Ran]
+def _processor_rows(
+    schedule: Plan | MoldablePlan | ExecutionTrace, runs: Sequence[_TaskRun]
 ) -> tuple[list[str], dict[int, int]]:
-    """What stands beside the rows, and the row of each processor that is used."""
-    used = sorted({each for _, _, _, processors, _ in runs for each in processors})
-    machines = what.problem.platform.machines
-    if isinstance(what, MoldablePlan):
-        names = [machines[each].name for each in used]
+    """Return the names of the rows, and the row of each processor that is used."""
+    used = sorted({processor for _, _, _, processors, _ in runs for processor in processors})
+    if isinstance(schedule, MoldablePlan):
+        machines = schedule.problem.platform.machines
+        names = [machines[node].name for node in used]
     else:
-        names = [_core(what, each) for each in used]
-    return names, {each: row for row, each in enumerate(used)}
+        names = [_core_name(schedule, processor) for processor in used]
+    return names, {processor: row for row, processor in enumerate(used)}
 
 
-def _core(what: Plan | ExecutionTrace, processor: int) -> str:
-    node = what.problem.node
+def _core_name(schedule: Plan | ExecutionTrace, processor: int) -> str:
+    node = schedule.problem.node
     machine = int(node[processor])
     first, last = np.searchsorted(node, [machine, machine + 1])
-    name = what.problem.platform.machines[machine].name
+    name = schedule.problem.platform.machines[machine].name
     return name if last - first == 1 else f"{name}/{processor - first}"
 
 
-def _processors(what: Plan | MoldablePlan | ExecutionTrace) -> int:
-    return what.problem.nodes if isinstance(what, MoldablePlan) else what.problem.processors
-
-
-def _spans(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each stretch of neighbouring rows."""
+def _neighbouring_rows(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last row of each stretch of neighbouring rows."""
     breaks = [i for i, (a, b) in enumerate(pairwise(rows), 1) if b - a > 1]
     for first, behind in pairwise([0, *breaks, len(rows)]):
         yield rows[first], rows[behind - 1]
 
 
-def _box(name: str, start: float, end: float, first: int, last: int, kind: str, level: int) -> Box:
-    rows = f"{last - first + 1} nodes, " if last > first else ""
-    told = f"{rows}{start:.6g} s to {end:.6g} s ({end - start:.6g} s)"
-    if kind != "ended":
-        told += f", {kind}"
-    return Box(start, end, first, last, level, name, told, faint=kind != "ended")
+def _task_rectangle(
+    name: str, times: tuple[float, float], rows: tuple[int, int], ending: str, level: int
+) -> Rectangle:
+    (start, end), (first, last) = times, rows
+    nodes = f"{last - first + 1} nodes, " if last > first else ""
+    tooltip = f"{nodes}{start:.6g} s to {end:.6g} s ({end - start:.6g} s)"
+    is_lost = ending != "ended"
+    if is_lost:
+        tooltip += f", {ending}"
+    return Rectangle(start, end, first, last, level, name, tooltip, is_faint=is_lost)
 
 
-_AFTER = {
+# Jobs on hosts
+
+_ACTIVITY_AFTER = {
     "prolog": "prolog",
     "started": "running",
     "adopted": "running",
@@ -130,87 +176,89 @@ _AFTER = {
     "ended": "",
     "failed": "",
 }
-"""What a job does after an event; nothing where it is at no host."""
+"""What a job does after an event; empty if it is at no host."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
-    """What a job did at a host, from when to when."""
+class HostStay:
+    """One activity of a job at a host."""
 
     digest: str
     host: str
-    doing: str
+    activity: str
     start: float
     end: float
-    why: str = ""
-    """Why it went on to something else."""
+    reason: str = ""
+    """Why it went on to another activity."""
 
 
-def stays(events: Sequence[Event]) -> list[Stay]:
-    """What jobs did, from what was recorded of them; what runs on ends with the last event."""
-    found: list[Stay] = []
-    now: dict[str, tuple[str, str, float]] = {}
+def host_stays(events: Sequence[Event]) -> list[HostStay]:
+    """Return the activities of jobs; those that have not ended last until the last event."""
+    stays: list[HostStay] = []
+    current: dict[str, tuple[str, str, float]] = {}
     for event in events:
-        if event.kind not in _AFTER:
+        if event.kind not in _ACTIVITY_AFTER:
             continue
-        if event.digest in now:
-            doing, host, start = now.pop(event.digest)
-            found.append(Stay(event.digest, host, doing, start, event.time, event.why))
-        doing = _AFTER[event.kind]
-        if doing:
-            now[event.digest] = (doing, event.host, event.time)
+        if event.digest in current:
+            activity, host, start = current.pop(event.digest)
+            stays.append(HostStay(event.digest, host, activity, start, event.time, event.why))
+        if activity := _ACTIVITY_AFTER[event.kind]:
+            current[event.digest] = (activity, event.host, event.time)
     last = events[-1].time if events else 0.0
-    found += [Stay(digest, host, do, start, last) for digest, (do, host, start) in now.items()]
-    return found
+    for digest, (activity, host, start) in current.items():
+        stays.append(HostStay(digest, host, activity, start, last))
+    return stays
 
 
-def jobs(events: Sequence[Event], names: Mapping[str, str] = {}, title: str = "") -> Scene:
-    """A chart of *events*; jobs are called by *names*, or by the beginnings of their digests."""
-    found = stays(events)
-    if not found:
+def jobs_gantt(events: Sequence[Event], names: Mapping[str, str] = {}, title: str = "") -> Chart:
+    """Return a chart of *events*; jobs have *names*, or the first digits of their digests.
+
+    Raise NotFoundError if no job has run.
+    """
+    stays = host_stays(events)
+    if not stays:
         raise NotFoundError("no job has run on hosts yet", hint="zen run ... --on hosts.toml")
-    first = min(stay.start for stay in found)
-    last = max(stay.end for stay in found)
-    known = {stay.digest for stay in found}
-    rows = [digest for digest in dict.fromkeys(e.digest for e in events) if digest in known]
-    row = {digest: at for at, digest in enumerate(rows)}
-    levels, level = levels_of([stay.host for stay in found])
-    boxes = [
-        Box(
+    first = min(stay.start for stay in stays)
+    last = max(stay.end for stay in stays)
+    present = {stay.digest for stay in stays}
+    digests = [digest for digest in dict.fromkeys(e.digest for e in events) if digest in present]
+    row = {digest: i for i, digest in enumerate(digests)}
+    levels, level = common_levels([stay.host for stay in stays])
+    rectangles = [
+        Rectangle(
             stay.start - first,
             stay.end - first,
             row[stay.digest],
             row[stay.digest],
             level[i],
-            stay.host if stay.doing == "running" else "",
+            stay.host if stay.activity == "running" else "",
             _stay_tooltip(stay),
-            faint=stay.doing != "running",
+            is_faint=stay.activity != "running",
         )
-        for i, stay in enumerate(found)
+        for i, stay in enumerate(stays)
     ]
     moves = sum(event.kind == "left" for event in events)
-    return Scene(
+    return _rows_chart(
+        "jobs",
         title or "Jobs on hosts",
-        f"{len(rows)} jobs, {moves} move{'' if moves == 1 else 's'}, {last - first:.3g} s; "
+        f"{len(digests)} jobs, {moves} move{'' if moves == 1 else 's'}, {last - first:.3g} s; "
         "pale: staging and leaving",
-        Axis("time", "s", ends=(0.0, last - first)),
-        tuple(names.get(digest, digest[:8]) for digest in rows),
-        "job",
+        last - first,
+        ("job", [names.get(digest, digest[:8]) for digest in digests]),
         levels,
-        tuple(boxes),
+        rectangles,
     )
 
 
-def _stay_tooltip(stay: Stay) -> str:
-    why = f": {stay.why}" if stay.why else ""
-    return f"{stay.doing} at {stay.host}, {stay.end - stay.start:.3g} s{why}"
+def _stay_tooltip(stay: HostStay) -> str:
+    reason = f": {stay.reason}" if stay.reason else ""
+    return f"{stay.activity} at {stay.host}, {stay.end - stay.start:.3g} s{reason}"
 
 
-MOST_EXPERIMENTS = 10_000
-"""Experiments that are drawn; of more it is a sample."""
+# Experiments of a study
 
 
-def attempted(
+def latest_attempts(
     repository: Repository,
     study: str,
     *,
@@ -218,165 +266,166 @@ def attempted(
     colour: str = "",
     rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
-    """The last attempts at the experiments of *study*, those that failed too, for `ran`."""
-    from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
+    """Return the last attempts at the experiments of *study*, failed ones included."""
+    from zenturio.query import frame  # noqa: PLC0415 - loads pandas
 
-    wanted = [colour] if colour else []
+    columns = [colour] if colour else []
     return frame(
-        repository, study, where=where, everything=True, columns=wanted, most=MOST_EXPERIMENTS,
-        rows=rows,
+        repository, study, where=where, everything=True, columns=columns,
+        most=MOST_EXPERIMENTS, rows=rows,
     )  # fmt: skip
 
 
-def ran(table: pd.DataFrame, *, colour: str = "", title: str = "") -> Scene:
-    """What ran where, by the *table* of what was attempted.
+def experiments_gantt(table: pd.DataFrame, *, colour: str = "", title: str = "") -> Chart:
+    """Return when each host ran which experiment of the *table* of `latest_attempts`.
 
-    *colour* is a parameter or metric; else the colour says how they ended.
+    *colour* is a parameter or metric; without one the colour shows the status. Raise NotFoundError
+    if no experiment has run.
     """
     study, facts = table.attrs["study"], table.attrs["facts"]
-    known = table.dropna(subset=[facts["started"], facts["ended"], facts["host"]])
-    known = known.sort_values([facts["started"], facts["digest"]])
-    if known.empty:
+    attempts = table.dropna(subset=[facts["started"], facts["ended"], facts["host"]])
+    attempts = attempts.sort_values([facts["started"], facts["digest"]])
+    if attempts.empty:
         raise NotFoundError(f"no experiment of {study} has run yet", hint=f"zen status {study}")
-    starts, ends = known[facts["started"]].tolist(), known[facts["ended"]].tolist()
-    rows, row = _host_lanes(known[facts["host"]].tolist(), starts, ends)
-    levels, level = levels_of([_text(each) for each in known[colour or facts["status"]]])
+    starts, ends = attempts[facts["started"]].tolist(), attempts[facts["ended"]].tolist()
+    rows, row = _host_lanes(attempts[facts["host"]].tolist(), starts, ends)
+    levels, level = common_levels(_texts(attempts[colour or facts["status"]]))
     first, last = min(starts), max(ends)
-    boxes = tuple(
-        Box(start - first, end - first, row[i], row[i], level[i], digest[:8], told)
-        for i, (start, end, digest, told) in enumerate(
-            zip(starts, ends, known[facts["digest"]], _tooltips(known, facts), strict=True)
+    digests, tooltips = attempts[facts["digest"]], _tooltips(attempts, facts)
+    rectangles = [
+        Rectangle(start - first, end - first, row[i], row[i], level[i], digest[:8], tooltip)
+        for i, (start, end, digest, tooltip) in enumerate(
+            zip(starts, ends, digests, tooltips, strict=True)
         )
-    )
-    found = table.attrs.get("sampled", (0, len(table)))[1]
-    return ShownScene(
-        title or f"{study}: what ran where",
-        f"{len(boxes):,} of {found:,} experiments; {last - first:.4g} s",
-        Axis("time", "s", ends=(0.0, last - first)),
-        rows,
-        "host",
+    ]
+    total = table.attrs.get("sampled", (0, len(table)))[1]
+    return _rows_chart(
+        "gantt",
+        title or f"{study}: experiments by host",
+        f"{len(rectangles):,} of {total:,} experiments; {last - first:.4g} s",
+        last - first,
+        ("host", rows),
         levels,
-        boxes,
-        labelled=len(boxes) <= MOST_LABELLED_BOXES,
+        rectangles,
     )
 
 
 def _host_lanes(
     hosts: list[str], starts: list[float], ends: list[float]
 ) -> tuple[tuple[str, ...], list[int]]:
-    """The rows by host, as many for each as it ran at the same time, and the row of each run."""
+    """Return the names of the rows and the row of each run.
+
+    A host has as many rows as it ran experiments at the same time.
+    """
     free: dict[str, list[int]] = {}
     busy: dict[str, list[tuple[float, int]]] = {}
     lanes: list[tuple[str, int]] = []
     for host, start, end in zip(hosts, starts, ends, strict=True):
-        waiting, running = free.setdefault(host, []), busy.setdefault(host, [])
+        free_lanes, running = free.setdefault(host, []), busy.setdefault(host, [])
         while running and running[0][0] <= start:
-            heappush(waiting, heappop(running)[1])
-        lane = heappop(waiting) if waiting else len(running)
+            heappush(free_lanes, heappop(running)[1])
+        lane = heappop(free_lanes) if free_lanes else len(running)
         heappush(running, (end, lane))
         lanes.append((host, lane))
     order = sorted(set(lanes))
-    several = {host for host, lane in order if lane}
-    names = tuple(f"{host}/{lane}" if host in several else host for host, lane in order)
-    place = {lane: at for at, lane in enumerate(order)}
-    return names, [place[lane] for lane in lanes]
+    with_lanes = {host for host, lane in order if lane}
+    names = tuple(f"{host}/{lane}" if host in with_lanes else host for host, lane in order)
+    row = {lane: i for i, lane in enumerate(order)}
+    return names, [row[lane] for lane in lanes]
 
 
-def _tooltips(known: pd.DataFrame, facts: dict[str, str]) -> list[str]:
-    """What each was asked, and what came of it."""
-    shown = [*known.attrs["parameters"], facts["status"], facts["cause"]]
-    cells = [[_text(each) for each in known[name]] for name in shown]
-    spent = known[facts["ended"]] - known[facts["started"]]
+def _tooltips(attempts: pd.DataFrame, facts: dict[str, str]) -> list[str]:
+    """Return the parameters, the status and the duration of each attempt."""
+    names = [*attempts.attrs["parameters"], facts["status"], facts["cause"]]
+    columns = [_texts(attempts[name]) for name in names]
+    seconds = attempts[facts["ended"]] - attempts[facts["started"]]
     return [
-        ", ".join([*(each for each in said if each), f"{seconds:.4g} s"])
-        for *said, seconds in zip(*cells, spent, strict=True)
+        ", ".join([*filter(None, texts), f"{duration:.4g} s"])
+        for *texts, duration in zip(*columns, seconds, strict=True)
     ]
 
 
-def _text(value: Any) -> str:
-    """A cell of the table in words; nothing where there is none."""
-    import pandas as pd  # noqa: PLC0415 - it takes its time
-
-    if pd.isna(value):
-        return ""
-    return text_of(value.item() if hasattr(value, "item") else value)
-
-
-MOST_LABELLED_TASKS = 60
-"""Tasks that have their names beside them."""
-LINES = 20_000
-"""Edges that are drawn; of more, evenly chosen ones."""
-SWEEPS = 4
-"""How often rows are put in order by their neighbours: later sweeps change little."""
-
-Floats = NDArray[np.float64]
+def _texts(column: pd.Series[Any]) -> list[str]:
+    """Return the cells as texts; empty for NULL."""
+    return [
+        "" if is_null else text_of(value.item() if hasattr(value, "item") else value)
+        for value, is_null in zip(column, column.isna(), strict=True)
+    ]
 
 
-def graph(flow: Workflow, title: str = "") -> Scene:
-    """A dot for each task, a line for each edge; what closes a loop goes back above all."""
-    level = _levels(flow)
+# Graphs of workflows
+
+
+def workflow_graph(flow: Workflow, title: str = "") -> Chart:
+    """Return a node for each task and a line for each edge; edges of a loop go back above all."""
+    level = single_iteration(flow, find_loops(flow)).level.astype(np.int64)
     height = _heights(flow, level)
-    names, numbers = levels_of([task.program for task in flow.tasks])
-    dots = tuple(
-        Dot(float(level[i]), float(height[i]), numbers[i], task.name, f"{task.work:.6g} s of work")
+    names, numbers = common_levels([task.program for task in flow.tasks])
+    nodes = tuple(
+        Node(float(level[i]), float(height[i]), numbers[i], task.name, f"{task.work:.6g} s of work")
         for i, task in enumerate(flow.tasks)
     )
     edges = np.arange(len(flow.data))
-    if len(edges) > LINES:
-        edges = np.linspace(0, len(edges) - 1, LINES).astype(int)
+    if len(edges) > MOST_EDGES:
+        edges = np.linspace(0, len(edges) - 1, MOST_EDGES).astype(int)
     a, b = flow.sources[edges], flow.targets[edges]
-    onward = level[a] < level[b]
+    is_onward = level[a] < level[b]
     lines = np.stack([level[a], height[a], level[b], height[b]], axis=1).astype(float)
-    back = _back(lines[~onward], float(height.max(initial=0.0)))
-    lines = np.concatenate([lines[onward], *back])
+    loop_lines = _loop_lines(lines[~is_onward], float(height.max(initial=0.0)))
+    lines = np.concatenate([lines[is_onward], *loop_lines])
     note = f"{len(flow):,} tasks; {len(edges):,} of {len(flow.data):,} edges"
-    if back:
-        note += f", {len(back):,} of them back, above all others"
-    return ShownScene(
+    if loop_lines:
+        note += f", {len(loop_lines):,} of them back, above all others"
+    marks: tuple[Mark, ...] = (
+        Segments(tuple(map(tuple, lines.tolist()))),
+        Nodes(nodes, is_labelled=len(flow) <= MOST_LABELLED_TASKS),
+    )
+    return NotebookChart(
+        "graph",
         title or flow.name,
         note,
-        Axis("level"),
+        ChartAxis("level", is_hidden=True),
+        ChartAxis("", is_hidden=True),
+        (Panel(marks=marks),),
+        colour=ChartAxis(""),
         levels=names,
-        dots=dots,
-        lines=tuple(map(tuple, lines.tolist())),
-        labelled=len(flow) <= MOST_LABELLED_TASKS,
     )
 
 
-def _levels(flow: Workflow) -> NDArray[np.int64]:
-    """The level of each task, in one iteration of the loops."""
-    return single_iteration(flow, find_loops(flow)).level.astype(np.int64)
-
-
 def _heights(flow: Workflow, level: NDArray[np.int64]) -> Floats:
-    """Where the tasks of each level stand: beside their neighbours, around the middle."""
+    """Return the height of each task in its level: near its neighbours, around the middle.
+
+    Sweeps go onward and back alternately, and order each level by the mean height of the tasks
+    before or after it (the barycenter method of Sugiyama, Tagawa and Toda, 1981).
+    """
     rows = [np.flatnonzero(level == at) for at in range(int(level.max(initial=-1)) + 1)]
     height = np.zeros(len(flow))
     for row in rows:
-        height[row] = _spread(np.arange(len(row), dtype=float))
-    for sweep in range(SWEEPS):
-        links = flow.before if sweep % 2 == 0 else flow.after
-        for row in rows if sweep % 2 == 0 else rows[::-1]:
-            beside = [links.of(task) for task in row.tolist()]
-            wanted = [
-                height[each].mean() if len(each) else height[task]
-                for each, task in zip(beside, row.tolist(), strict=True)
+        height[row] = _spaced_places(np.arange(len(row), dtype=float))
+    for sweep in range(ORDERING_SWEEPS):
+        is_onward = sweep % 2 == 0
+        links = flow.before if is_onward else flow.after
+        for row in rows if is_onward else rows[::-1]:
+            neighbours = [links.of(task) for task in row.tolist()]
+            means = [
+                height[beside].mean() if len(beside) else height[task]
+                for beside, task in zip(neighbours, row.tolist(), strict=True)
             ]
-            height[row] = _spread(np.array(wanted))
+            height[row] = _spaced_places(np.array(means))
     return height
 
 
-def _back(lines: Floats, top: float) -> list[Floats]:
-    """Each of *lines* goes up beyond the *top*, back, and down again."""
-    found = []
+def _loop_lines(lines: Floats, top: float) -> list[Floats]:
+    """Lead each of *lines* up beyond the *top*, back, and down again."""
+    detours = []
     for number, (x, y, to, down) in enumerate(lines.tolist(), 1):
         above = top + 0.6 * min(number, 5)
-        found.append(np.array([[x, y, x, above], [x, above, to, above], [to, above, to, down]]))
-    return found
+        detours.append(np.array([[x, y, x, above], [x, above, to, above], [to, above, to, down]]))
+    return detours
 
 
-def _spread(wanted: Floats) -> Floats:
-    """Places one apart, in the order of those that are wanted, around 0."""
-    place = np.empty(len(wanted))
-    place[np.argsort(wanted, kind="stable")] = np.arange(len(wanted))
-    return place - (len(wanted) - 1) / 2
+def _spaced_places(places: Floats) -> Floats:
+    """Return places one apart around 0, in the order of *places*."""
+    spaced = np.empty(len(places))
+    spaced[np.argsort(places, kind="stable")] = np.arange(len(places))
+    return spaced - (len(places) - 1) / 2

@@ -1,4 +1,4 @@
-"""A chart of a schedule as an address states it."""
+"""A chart of a schedule as an address states it: workflow, machines and algorithm."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from zenturio.show.charts.chart_query import Pairs
 
 if TYPE_CHECKING:
     from zenturio.schedule.algorithm import AlgorithmDescription
-    from zenturio.show.scene import Scene
+    from zenturio.show.chart import Chart
 
-
-SHOWS = {"gantt": "who runs what and when", "graph": "what waits for what"}
-OFFERED = ("static", "just-in-time", "moldable", "exact")
-"""Kinds of algorithms that make a plan before anything runs."""
-LONG = ("anneal", "cp-sat", "ga", "ga-2005", "moldable-front")
-"""Those that search: for who may run something."""
+CHARTS = {"gantt": "Gantt chart", "graph": "Workflow graph"}
+STATIC_KINDS = ("static", "just-in-time", "moldable", "exact")
+"""Kinds of algorithms that plan before anything runs."""
+SLOW_ALGORITHMS = ("anneal", "cp-sat", "ga", "ga-2005", "moldable-front")
+"""Those that search: only for users who may run something."""
 MOST_TASKS = 5_000
-"""Of a workflow, and machines: more than that nobody tells apart in a page."""
-MOST_READ = 16_000_000
-"""Bytes of a file of tasks or machines."""
+"""Tasks of a workflow, and machines: more cannot be told apart in a page."""
+MOST_FILE_BYTES = 16_000_000
+"""Of a file of tasks or machines."""
+_TERMINAL_HINT = "zen schedule in a terminal has no such limit"
 
 
 @dataclass(frozen=True)
-class PlanView:
-    """A state of the page: its address says all of it."""
+class ScheduleQuery:
+    """What the schedule page shows."""
 
     workflow: str = "wien2k:kpoints=8"
     on: str = "identical:4"
@@ -37,85 +37,90 @@ class PlanView:
     show: str = "gantt"
 
     @classmethod
-    def of(cls, pairs: Pairs) -> PlanView:
-        given = dict(pairs)
-        seed = given.get("seed") or "0"
+    def from_address(cls, pairs: Pairs) -> ScheduleQuery:
+        """Return the query that an address states; raise InputError if it makes no sense."""
+        values = dict(pairs)
+        seed = values.get("seed") or "0"
         if not (seed.isascii() and seed.isdecimal() and len(seed) < 10):
-            raise InputError(f"seed {seed}", hint="a whole number from 0 on")
-        usual = cls()
-        found = cls(
-            given.get("workflow", usual.workflow).strip(),
-            given.get("on", usual.on).strip(),
-            given.get("algorithm") or usual.algorithm,
+            raise InputError(f"seed {seed!r} is not a whole number", hint="0, 1, 2 ...")
+        default = cls()
+        query = cls(
+            values.get("workflow", default.workflow).strip(),
+            values.get("on", default.on).strip(),
+            values.get("algorithm") or default.algorithm,
             int(seed),
-            given.get("show") or usual.show,
+            values.get("show") or default.show,
         )
-        if found.show not in SHOWS:
-            hint = did_you_mean(found.show, SHOWS)
-            raise InputError(f"nothing is shown by {found.show!r}", hint=hint)
-        return found
+        if query.show not in CHARTS:
+            hint = did_you_mean(query.show, CHARTS)
+            raise InputError(f"there is no chart of a schedule {query.show!r}", hint=hint)
+        return query
 
-    @property
-    def given(self) -> Mapping[str, Any]:
+    def to_address(self) -> Mapping[str, Any]:
+        """Return the names and values of the query string."""
         return {"workflow": self.workflow, "on": self.on, "algorithm": self.algorithm,
                 "seed": self.seed or "", "show": self.show}  # fmt: skip
 
 
-def scene(view: PlanView, folder: Path, *, slow: bool = False) -> Scene:
-    """The picture; *slow*: algorithms that search may be asked, too."""
+def schedule_chart(query: ScheduleQuery, folder: Path, *, slow: bool = False) -> Chart:
+    """Return the chart of *query*; with *slow*, algorithms that search are allowed.
+
+    Raise NotFoundError if there is no such algorithm, SafetyError if a file is not in *folder*, and
+    InputError if the workflow is larger than a page can show.
+    """
     from zenturio.schedule.commands import PlanRequest  # noqa: PLC0415
-    from zenturio.schedule.generators.generator import instance_of  # noqa: PLC0415 - numba loads slowly
-    from zenturio.show.charts.schedule_charts import gantt, graph  # noqa: PLC0415
+    from zenturio.schedule.generators.generator import instance_of  # noqa: PLC0415 - loads numba
+    from zenturio.show.charts.schedule_charts import gantt, workflow_graph  # noqa: PLC0415
 
-    check(view, folder)
-    if view.show == "graph":
-        path = folder / view.workflow
-        flow = instance_of(str(path) if path.is_file() else view.workflow).workflow
-        _few(view.workflow, len(flow))
-        return graph(flow)
-    known = [each.name for each in offered(slow=slow)]
-    if view.algorithm not in known:
-        hint = did_you_mean(view.algorithm, known)
-        if view.algorithm in LONG:
-            hint = "zen schedule in a terminal, or a portal with --allow-run"
-        raise NotFoundError(f"nothing plans here that is called {view.algorithm!r}", hint=hint)
-    asked = PlanRequest(view.workflow, view.on, view.algorithm, seed=view.seed, folder=folder)
-    return gantt(asked.plan())
+    check_limits(query, folder)
+    if query.show == "graph":
+        path = folder / query.workflow
+        flow = instance_of(str(path) if path.is_file() else query.workflow).workflow
+        _check_count(query.workflow, len(flow))
+        return workflow_graph(flow)
+    names = [algorithm.name for algorithm in offered_algorithms(slow=slow)]
+    if query.algorithm not in names:
+        hint = did_you_mean(query.algorithm, names)
+        if query.algorithm in SLOW_ALGORITHMS:
+            hint = "use zen schedule in a terminal, or a portal with --allow-run"
+        raise NotFoundError(f"the algorithm {query.algorithm!r} is not available here", hint=hint)
+    request = PlanRequest(query.workflow, query.on, query.algorithm, seed=query.seed, folder=folder)
+    return gantt(request.plan())
 
 
-def offered(*, slow: bool = False) -> list[AlgorithmDescription]:
-    """The algorithms that can be asked."""
-    from zenturio.schedule.algorithm import describe, names  # noqa: PLC0415
+def offered_algorithms(*, slow: bool = False) -> list[AlgorithmDescription]:
+    """Return the algorithms that a page offers."""
+    from zenturio.schedule.algorithm import describe, names  # noqa: PLC0415 - loads numba
 
-    found = []
+    algorithms = []
     for name in names():
-        if name in LONG and not slow:
+        if name in SLOW_ALGORITHMS and not slow:
             continue
         try:
-            each = describe(name)
-        except PluginError:  # one that does not load does not hide the others
+            description = describe(name)
+        except PluginError:  # one that does not load must not hide the others
             continue
-        if each.kind in OFFERED:
-            found.append(replace(each, settings=()))
-    return found
+        if description.kind in STATIC_KINDS:
+            algorithms.append(replace(description, settings=()))
+    return algorithms
 
 
-def check(view: PlanView, folder: Path) -> None:
-    """Refuse files outside of the project, and more than a page can show, before it is made."""
-    from zenturio.schedule.generators.generator import count_of  # noqa: PLC0415 - numba loads slowly
+def check_limits(query: ScheduleQuery, folder: Path) -> None:
+    """Refuse files outside of *folder*, and more than a page can show, before any work is done."""
+    from zenturio.schedule.generators.generator import count_of  # noqa: PLC0415 - loads numba
 
-    for text in (view.workflow, view.on):
+    for text in (query.workflow, query.on):
         _check_paths(folder, text)
-    for setting in view.on.partition(":")[2].split(","):
-        _few(view.on, _number(setting.rpartition("=")[2]))
-    _few(view.workflow, count_of(view.workflow) or 0)
+    for setting in query.on.partition(":")[2].split(","):
+        _check_count(query.on, _number(setting.rpartition("=")[2]))
+    _check_count(query.workflow, count_of(query.workflow) or 0)
 
 
-def _few(text: str, count: float) -> None:
+def _check_count(text: str, count: float) -> None:
     if count > MOST_TASKS:
         raise InputError(
-            f"{text!r}: {count:,.0f} are more than a page shows",
-            hint=f"up to {MOST_TASKS:,}; zen schedule in a terminal has no such limit",
+            f"{text!r} is too large for a page: {count:,.0f}, limit {MOST_TASKS:,}",
+            hint=_TERMINAL_HINT,
         )
 
 
@@ -127,20 +132,20 @@ def _number(text: str) -> float:
 
 
 def _check_paths(folder: Path, text: str) -> None:
-    """Whatever in *text* may be the name of a file must be in the *folder*, and not too long."""
-    pieces = [text, *(pair.partition("=")[2] for pair in text.partition(":")[2].split(","))]
-    pieces.append(text.partition(":")[2])
+    """Check every part of *text* that may name a file: it is in *folder*, and not too long."""
+    settings = text.partition(":")[2]
+    parts = [text, settings, *(pair.partition("=")[2] for pair in settings.split(","))]
     home = folder.resolve()
-    for piece in filter(None, pieces):
+    for part in filter(None, parts):
         try:
-            path = (home / piece).resolve()
+            path = (home / part).resolve()
             inside, size = path.is_relative_to(home), path.stat().st_size if path.is_file() else 0
-        except (OSError, ValueError):  # what no path can be
+        except (OSError, ValueError):  # not a path at all
             inside, size = False, 0
         if not inside:
-            raise SafetyError(f"{piece} is not in the project's folder", hint="copy it to there")
-        if size > MOST_READ:
+            raise SafetyError(f"{part} is not in the project's folder", hint="copy it there")
+        if size > MOST_FILE_BYTES:
             raise InputError(
-                f"{piece} has {size:,} bytes: a page reads {MOST_READ:,}",
-                hint="zen schedule in a terminal has no such limit",
+                f"{part} has {size:,} bytes; a page reads at most {MOST_FILE_BYTES:,}",
+                hint=_TERMINAL_HINT,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,334 +12,400 @@ import pandas as pd
 from zenturio.errors import InputError
 from zenturio.query import importances
 from zenturio.query.importance import UNKNOWN
-from zenturio.show.chart import Axis, Chart, Kind, Panel, Role, Series, Strands
-from zenturio.show.charts.chart_options import Wish
-from zenturio.show.charts.chart_table import FEW_TICKS, Table, is_number, levels, missing, text
-from zenturio.show.charts.objectives import Aim, aims, distinct, front, numbers, visits
-from zenturio.show.layout import geometric
+from zenturio.show.chart import (
+    Bars,
+    Chart,
+    ChartAxis,
+    Line,
+    Panel,
+    Points,
+    Role,
+    Strands,
+    is_geometric,
+)
+from zenturio.show.charts.chart_query import ChartQuery
+from zenturio.show.charts.chart_table import (
+    MOST_EXACT_TICKS,
+    ChartTable,
+    is_missing,
+    is_number,
+    label_of,
+    levels,
+)
+from zenturio.show.charts.objectives import (
+    ChartObjective,
+    as_floats,
+    distinct_numbers,
+    objectives_of,
+    pareto_front,
+    visit_numbers,
+)
 
 MOST_LINES = 20
 QUARTILES = (0.5, 0.25, 0.75)
+MOST_STRANDS = 2_000
+MANY_STRANDS = 400
+STRONG_STRANDS = 40
+"""Of many strands, how many stand out: the best."""
+MOST_POINTS = 20_000
+MOST_SLICE_POINTS = 24_000
+"""Points in all panels together."""
+MOST_PANELS = 24
+MOST_BARS = 30
+JITTER_WIDTH = 0.5
+"""How far the points of one category are spread, of the way to the next category."""
+GOLDEN_RATIO = 0.6180339887498949
+"""Multiples of this, modulo 1, fill an interval evenly, however many they are."""
+
+
+def search_chart(query: ChartQuery, frame: pd.DataFrame) -> Chart:
+    """Return the chart of a kind that shows objectives; raise InputError if it cannot be drawn."""
+    if query.facet:
+        raise InputError(f"a {query.kind} chart has no facets", hint="choose rows by a condition")
+    if query.colour and query.kind != "convergence":
+        raise InputError(
+            f"a {query.kind} chart has no colour to choose", hint="leave out the colour"
+        )
+    objectives = objectives_of(query, frame)
+    names = [objective.name for objective in objectives]
+    needed = names if query.kind == "pareto" else ()
+    table = ChartTable(frame, replace(query, y=(names[0],)), needed)
+    return _BUILDERS[query.kind](table, objectives)
+
+
+# Convergence
 
 
 @dataclass(frozen=True)
-class _Run:
-    """One search: after which visits it had something better, and how good that was."""
+class _SearchHistory:
+    """The points of one search that were better than all before."""
 
-    at: np.ndarray
+    visits: np.ndarray
+    """Their numbers."""
     best: np.ndarray
-    """Losses, the lower the better."""
-    end: int
-    """The number of its last visit."""
+    """Their losses, which are better when lower."""
+    last_visit: int
 
     @staticmethod
-    def of(numbers: np.ndarray, losses: np.ndarray) -> _Run:
-        order = np.argsort(numbers, kind="stable")
-        at, best = numbers[order], np.minimum.accumulate(losses[order])
-        better = best < np.concatenate([[np.inf], best[:-1]])
-        return _Run(at[better], best[better], int(at[-1]))
+    def of(visits: np.ndarray, losses: np.ndarray) -> _SearchHistory:
+        order = np.argsort(visits, kind="stable")
+        visits, best = visits[order], np.minimum.accumulate(losses[order])
+        is_better = best < np.concatenate([[np.inf], best[:-1]])
+        return _SearchHistory(visits[is_better], best[is_better], int(visits[-1]))
 
-    def after(self, places: np.ndarray) -> np.ndarray:
-        """The best after so many visits; infinite where there was nothing yet.
+    def best_after(self, visits: np.ndarray) -> np.ndarray:
+        """Return the best loss after so many visits; infinite before the first number.
 
         A search that has ended keeps its best.
         """
-        row = np.searchsorted(self.at, places, side="right")
-        found: np.ndarray = np.concatenate([[np.inf], self.best])[row]
-        return found
+        row = np.searchsorted(self.visits, visits, side="right")
+        losses: np.ndarray = np.concatenate([[np.inf], self.best])[row]
+        return losses
 
 
-def convergence(table: Table, wanted: tuple[Aim, ...]) -> Chart:
-    """A line for each colour; where that has several runs, their median and a band."""
-    aim, colour = wanted[0].known(), table.wish.colour
-    found = table.split("colour", MOST_LINES)
-    groups = [_runs(table, aim, level) for level in found]
+def _convergence(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
+    """Return a line for each colour: of one search, or the median of several with a band."""
+    objective, colour = objectives[0].with_direction(), table.query.colour
+    colours = table.split("colour", MOST_LINES)
+    groups = [_histories(table, objective, level) for level in colours]
     lines = [
-        _line(text(level) if colour else "", rank, aim, runs)
-        for rank, (level, runs) in enumerate(zip(found, groups, strict=True))
+        _convergence_line(label_of(level) if colour else "", rank, objective, histories)
+        for rank, (level, histories) in enumerate(zip(colours, groups, strict=True))
     ]
-    _note(table, list(map(len, groups)))
-    last = max(run.end for runs in groups for run in runs)
-    x = Axis(f"{table.attrs.get('visited', table.noun)} visited", ends=(1.0, float(last)))
-    heights = [v for line in lines for v in (*line.y, *line.low, *line.high)]
-    y = aim.pointed(table.number_axis(aim.name, "y", heights))
-    if "x" in table.wish.log:
-        x = Axis(x.name, log=True, ends=x.ends)
-    legend = {"colour": Axis(colour, table.unit(colour)), "levels": tuple(map(text, found))}
-    said = f"{aim.superlative} {aim.name} so far" + (f", by {colour}" if colour else "")
-    return table.chart([Panel(series=tuple(lines))], x, y, said=said, **(legend if colour else {}))
+    _note_searches(table, list(map(len, groups)))
+    last = max(history.last_visit for histories in groups for history in histories)
+    x = ChartAxis(
+        f"{table.attrs.get('visited', table.noun)} visited",
+        log="x" in table.query.log,
+        ends=(1.0, float(last)),
+    )
+    heights = [value for line in lines for value in (*line.y, *line.low, *line.high)]
+    y = objective.mark_better(table.number_axis(objective.name, "y", heights))
+    subject = f"{objective.superlative} {objective.name} so far"
+    legend: dict[str, Any] = {}
+    if colour:
+        subject += f", by {colour}"
+        axis = ChartAxis(colour, table.unit(colour))
+        legend = {"colour": axis, "levels": tuple(map(label_of, colours))}
+    return table.chart([Panel(marks=tuple(lines))], x, y, subject=subject, **legend)
 
 
-def _note(table: Table, counts: Sequence[int]) -> None:
-    if max(counts) > 1:
-        several = f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else max(counts)
-        table.notes.append(f"median of {several} runs; band: quartiles")
+def _note_searches(table: ChartTable, counts: Sequence[int]) -> None:
+    least, greatest = min(counts), max(counts)
+    if greatest > 1:
+        count = f"{least} to {greatest}" if least < greatest else greatest
+        table.notes.append(f"median of {count} runs; band: quartiles")
 
 
-def _runs(table: Table, aim: Aim, level: object) -> list[_Run]:
-    """The searches of one colour, failures included: they were visits, too."""
-    frame, colour = table.given, table.wish.colour
-    losses = aim.sign * numbers(frame[aim.name])
+def _histories(table: ChartTable, objective: ChartObjective, level: object) -> list[_SearchHistory]:
+    """Return the searches of one colour. Failed points count as visits."""
+    frame, colour = table.all_rows, table.query.colour
+    losses = objective.sign * as_floats(frame[objective.name])
     rows = pd.DataFrame({
-        "number": visits(frame), "loss": np.where(np.isfinite(losses), losses, np.inf),
+        "visit": visit_numbers(frame), "loss": np.where(np.isfinite(losses), losses, np.inf),
     })  # fmt: skip
     keys = [name for name in table.attrs.get("runs", ()) if name in frame and name != colour]
-    run = frame.groupby(keys, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(rows))
-    there = np.ones(len(rows), dtype=bool)
+    search = frame.groupby(keys, dropna=False).ngroup().to_numpy() if keys else np.zeros(len(rows))
+    has_colour = np.ones(len(rows), dtype=bool)
     if colour:
         column = frame[colour]
-        same = column.isna() if missing(level) else column == level
-        there = same.to_numpy(bool, na_value=False)
+        same = column.isna() if is_missing(level) else column == level
+        has_colour = same.to_numpy(bool, na_value=False)
     return [
-        _Run.of(each["number"].to_numpy(), each["loss"].to_numpy())
-        for _, each in rows[there].groupby(run[there])
+        _SearchHistory.of(points["visit"].to_numpy(), points["loss"].to_numpy())
+        for _, points in rows[has_colour].groupby(search[has_colour])
     ]
 
 
-def _line(name: str, rank: int, aim: Aim, runs: Sequence[_Run]) -> Series:
-    """The steps of one run, or of the quartiles of several."""
-    places = np.unique(np.concatenate([*(run.at for run in runs), [run.end for run in runs]]))
-    matrix = np.array([run.after(places) for run in runs])
-    rows = _quantiles(matrix, QUARTILES if len(runs) > 1 else QUARTILES[:1])
-    changed = np.ones(len(places), dtype=bool)
-    changed[1:-1] = (rows[:, 1:-1] != rows[:, :-2]).any(axis=0)
-    kept = changed & np.isfinite(rows[0])
-    if not kept.any():
-        raise InputError(f"no more than half of the runs found a number for {aim.name!r}")
-    values = [tuple((aim.sign * row[kept]).tolist()) for row in rows]
+def _convergence_line(
+    name: str, rank: int, objective: ChartObjective, histories: Sequence[_SearchHistory]
+) -> Line:
+    """Return the steps of one search, or the median and the quartiles of several."""
+    lasts = [history.last_visit for history in histories]
+    visits = np.unique(np.concatenate([*(history.visits for history in histories), lasts]))
+    matrix = np.array([history.best_after(visits) for history in histories])
+    rows = _quantiles(matrix, QUARTILES if len(histories) > 1 else QUARTILES[:1])
+    has_changed = np.ones(len(visits), dtype=bool)
+    has_changed[1:-1] = (rows[:, 1:-1] != rows[:, :-2]).any(axis=0)
+    shown = has_changed & np.isfinite(rows[0])
+    if not shown.any():
+        raise InputError(
+            f"at most half of the searches have a number for {objective.name!r}",
+            hint="check the failures of the study",
+        )
+    values = [tuple((objective.sign * row[shown]).tolist()) for row in rows]
+    # When maximizing, the sign has exchanged the quartiles.
     low, high = sorted(values[1:], key=np.nansum) if len(values) > 1 else ((), ())
-    return Series(name, rank, tuple(map(float, places[kept])), values[0], low, high)
+    x = tuple(map(float, visits[shown]))
+    return Line(name, rank, x, values[0], low, high, is_stepped=True)
 
 
 def _quantiles(matrix: np.ndarray, shares: Sequence[float]) -> np.ndarray:
-    """Of each column, a row for each share; NaN where it lies beyond what is finite.
+    """Return a row for each share of each column; NaN where it lies beyond the finite values.
 
-    NumPy's own are NaN next to an infinite value, even where they are a value of the column.
+    NumPy's quantiles are NaN next to an infinite value, even where they are a value of the column.
     """
     ranked = np.sort(matrix, axis=0)
     places = np.array(shares) * (len(ranked) - 1)
     below = ranked[np.floor(places).astype(int)]
     above = ranked[np.ceil(places).astype(int)]
-    part = (places % 1)[:, None]
+    weight = (places % 1)[:, None]
     with np.errstate(invalid="ignore"):
-        found: np.ndarray = np.where(below == above, below, below + (above - below) * part)
-    found[~np.isfinite(found)] = np.nan
-    return found
+        quantiles: np.ndarray = np.where(below == above, below, below + (above - below) * weight)
+    quantiles[~np.isfinite(quantiles)] = np.nan
+    return quantiles
 
 
-MOST_STRANDS = 2_000
-MANY_STRANDS = 400
-STRONG = 40
-"""Of many strands so many stand out, the best."""
-MOST_POINTS = 20_000
-MOST_SLICED = 24_000
-"""Points in all panels together."""
-MOST_PANELS = 24
-MOST_BARS = 30
-SPREAD = 0.5
-"""How wide the points of one text lie, of the way to the next text."""
-GOLDEN = 0.6180339887498949
-"""Steps of this, modulo 1, fill an interval evenly however many they are."""
+# Charts of all points
 
 
-def of_search(wish: Wish, frame: pd.DataFrame) -> Chart:
-    """The chart of one of the kinds that look at an objective."""
-    if wish.facet:
-        raise InputError(f"a {wish.kind} chart has no facets", hint="choose rows by a condition")
-    if wish.colour and wish.kind != "convergence":
-        raise InputError(f"the colours of a {wish.kind} chart are its own", hint="no colour")
-    wanted = aims(wish, frame)
-    names = [aim.name for aim in wanted]
-    table = Table(frame, replace(wish, y=names[0]), names if wish.kind == "pareto" else ())
-    builders: dict[Kind, Callable[[Table, tuple[Aim, ...]], Chart]] = {
-        "parallel": _parallel, "slice": _slice, "pareto": _pareto, "importance": _importance,
-        "convergence": convergence,
-    }  # fmt: skip
-    return builders[wish.kind](table, wanted)
-
-
-def _varied(table: Table) -> list[str]:
-    """The parameters to be shown: those that are named, else all with several values."""
-    names = list(table.wish.axes) or [
+def _varying_parameters(table: ChartTable) -> list[str]:
+    """Return the parameters to show: those of the query, else all with several values."""
+    names = list(table.query.axes) or [
         name
         for name in table.attrs.get("parameters", ())
         if table.frame[name].nunique(dropna=False) > 1
     ]
     if not names:
-        raise InputError("no parameter varies", hint="name the columns: axes=…")
-    return [name for name in names if name != table.wish.y]
+        raise InputError("no parameter varies", hint="name the columns: axes (--axes a,b)")
+    return [name for name in names if name != table.query.y_column]
 
 
-def _best(table: Table, aim: Aim, count: int = 1) -> np.ndarray:
-    """Where the best rows are, the first of equal ones; none if nobody said what is good."""
-    order = np.argsort(aim.sign * numbers(table.frame[aim.name]), kind="stable")
-    return order[: count if aim.direction else 0]
+def _best_rows(table: ChartTable, objective: ChartObjective, count: int = 1) -> np.ndarray:
+    """Return the best rows, the first of equal ones; none if the objective has no direction."""
+    order = np.argsort(objective.sign * as_floats(table.frame[objective.name]), kind="stable")
+    return order[: count if objective.direction else 0]
 
 
-def _even(table: Table, most: int, what: str, best: np.ndarray) -> np.ndarray:
-    """Which rows are drawn: one of every few, and the best."""
-    rows = np.zeros(len(table.frame), dtype=bool)
-    rows[:: -(-len(rows) // most)] = True
-    rows[best] = True
-    table.thinned(most, what)
-    return np.flatnonzero(rows)
+def _thinned_rows(table: ChartTable, most: int, noun: str, best: np.ndarray) -> np.ndarray:
+    """Return the rows to draw: one of every few, and the best."""
+    is_drawn = np.zeros(len(table.frame), dtype=bool)
+    is_drawn[:: -(-len(is_drawn) // most)] = True
+    is_drawn[best] = True
+    table.thinned(most, noun)
+    return np.flatnonzero(is_drawn)
 
 
-def _parallel(table: Table, wanted: tuple[Aim, ...]) -> Chart:
-    """A line for each row across an axis for each column, coloured by the metric."""
-    aim = wanted[0]
-    names = [*_varied(table), aim.name]
-    best = _best(table, aim, STRONG)
-    rows = table.frame.iloc[_even(table, MOST_STRANDS, "lines", best)]
+def _parallel(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
+    """Return a line for each row across an axis for each column, coloured by the metric."""
+    objective = objectives[0]
+    names = [*_varying_parameters(table), objective.name]
+    best = _best_rows(table, objective, STRONG_STRANDS)
+    rows = table.frame.iloc[_thinned_rows(table, MOST_STRANDS, "lines", best)]
     strong = len(best) if len(rows) > MANY_STRANDS else 0
     if len(best) and len(rows) < len(table.frame):
-        table.notes.append(f"the best {len(best)} are among them")
-    axes, columns = zip(*(_strand(table, rows, name) for name in names), strict=True)
-    shades = tuple(map(float, rows[aim.name]))
-    lowest = aim.direction == "minimize"
-    panel = Panel(strands=Strands(axes, columns, shades, lowest_on_top=lowest, strong=strong))
-    metric = Axis(aim.name, table.unit(aim.name))
-    said = f"{aim.name} across the parameters"
-    return table.chart([panel], Axis(""), metric, said=said, colour=metric, ordered=True)
+        table.notes.append(f"including the best {len(best)}")
+    axes, columns = zip(*(_strand_axis(table, rows, name) for name in names), strict=True)
+    shades = tuple(map(float, rows[objective.name]))
+    lowest_on_top = objective.direction == "minimize"
+    strands = Strands(axes, columns, shades, lowest_on_top=lowest_on_top, strong=strong)
+    metric = ChartAxis(objective.name, table.unit(objective.name))
+    return table.chart(
+        [Panel(marks=(strands,))],
+        ChartAxis(""),
+        metric,
+        subject=f"{objective.name} across the parameters",
+        colour=metric,
+        ordered=True,
+    )
 
 
-def _strand(table: Table, rows: pd.DataFrame, name: str) -> tuple[Axis, tuple[float, ...]]:
+def _strand_axis(
+    table: ChartTable, rows: pd.DataFrame, name: str
+) -> tuple[ChartAxis, tuple[float, ...]]:
     column, unit = rows[name], table.unit(name)
     if is_number(column) and not column.isna().any():
-        log = name != table.wish.y and geometric(distinct(table.frame[name]))
-        return Axis(name, unit, log), tuple(map(float, column))
-    found = levels(table.frame[name])
-    number = {text(level): float(i) for i, level in enumerate(found)}
-    axis = Axis(name, unit, categories=tuple(number))
-    return axis, tuple(number[text(value)] for value in column)
+        is_metric = name == table.query.y_column
+        log = not is_metric and is_geometric(distinct_numbers(table.frame[name]))
+        return ChartAxis(name, unit, log), tuple(map(float, column))
+    categories = map(label_of, levels(table.frame[name]))
+    number = {text: float(i) for i, text in enumerate(categories)}
+    axis = ChartAxis(name, unit, categories=tuple(number))
+    return axis, tuple(number[label_of(value)] for value in column)
 
 
-def _slice(table: Table, wanted: tuple[Aim, ...]) -> Chart:
-    """A panel for each parameter: its values, and what came of them; colours tell when."""
-    aim, names = wanted[0], _varied(table)
+def _slice(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
+    """Return a panel for each parameter with the metric over its values; colours show the order."""
+    objective, names = objectives[0], _varying_parameters(table)
     if len(names) > MOST_PANELS:
         raise InputError(
-            f"{len(names)} parameters vary, and {MOST_PANELS} panels can be looked at",
-            hint="name the ones to be shown: axes (--axes a,b)",
+            f"{len(names)} parameters vary; a chart can show {MOST_PANELS} panels",
+            hint="name the parameters to show: axes (--axes a,b)",
         )
-    best = _best(table, aim)
-    rows = _even(table, max(MOST_SLICED // len(names), 1), "points", best)
-    order = visits(table.frame)
-    panels = [_sliced(table, name, rows, order, best) for name in names]
+    best = _best_rows(table, objective)
+    rows = _thinned_rows(table, max(MOST_SLICE_POINTS // len(names), 1), "points", best)
+    visits = visit_numbers(table.frame)
+    panels = [_slice_panel(table, name, rows, visits, best) for name in names]
     if any(panel.x is not None and panel.x.categories for panel in panels):
-        table.notes.append("points of a text lie side by side")
+        table.notes.append("points of a text are spread sideways")
     if len(best):
-        table.notes.append(f"ring: {aim.superlative} {aim.name}")
+        table.notes.append(f"ring: {objective.superlative} {objective.name}")
     y = table.value_axis("y", table.parts["value"])
-    y = aim.pointed(y) if aim.direction else y
-    said = f"{aim.name} by each parameter" if len(names) > 1 else f"{aim.name} by {names[0]}"
-    visit = Axis("order of visit", ends=(float(order.min()), float(order.max())))
-    return table.chart(panels, Axis(""), y, said=said, colour=visit, ordered=True)
+    return table.chart(
+        panels,
+        ChartAxis(""),
+        objective.mark_better(y) if objective.direction else y,
+        subject=f"{objective.name} by {'each parameter' if len(names) > 1 else names[0]}",
+        colour=ChartAxis("order of visit", ends=(float(visits.min()), float(visits.max()))),
+        ordered=True,
+    )
 
 
-def _sliced(
-    table: Table, name: str, rows: np.ndarray, order: np.ndarray, best: np.ndarray
+def _slice_panel(
+    table: ChartTable, name: str, rows: np.ndarray, visits: np.ndarray, best: np.ndarray
 ) -> Panel:
-    """The panel of one parameter; a row in which it is inactive is in none."""
-    axis, places = _placed(table, name)
-    values = numbers(table.frame[table.wish.y])
-    there = rows[np.isfinite(places[rows])]
+    """Return the panel of one parameter, without the points in which it is inactive."""
+    axis, places = _parameter_places(table, name)
+    values = as_floats(table.frame[table.query.y_column])
 
-    def series(chosen: np.ndarray, role: Role) -> Series:
-        x, y, shades = (tuple(part[chosen].tolist()) for part in (places, values, order))
-        return Series("", 0, x, y, shades=shades, role=role)
+    def points(chosen: np.ndarray, role: Role) -> Points:
+        x, y, shades = (tuple(column[chosen].tolist()) for column in (places, values, visits))
+        return Points("", 0, x, y, shades=shades, role=role)
 
-    marked = best[np.isfinite(places[best])]
-    ring = (series(marked, "best"),) if len(marked) else ()
-    return Panel(series=(series(there, "plain"), *ring), x=axis)
+    active = rows[np.isfinite(places[rows])]
+    active_best = best[np.isfinite(places[best])]
+    ring = (points(active_best, "best"),) if len(active_best) else ()
+    return Panel(marks=(points(active, "plain"), *ring), x=axis)
 
 
-def _placed(table: Table, name: str) -> tuple[Axis, np.ndarray]:
-    """The axis of a parameter, and where each row stands on it."""
+def _parameter_places(table: ChartTable, name: str) -> tuple[ChartAxis, np.ndarray]:
+    """Return the axis of a parameter, and the position of each row on it."""
     column, unit = table.frame[name], table.unit(name)
     if is_number(column):
-        places = numbers(column)
-        known = distinct(column)
-        log = geometric(known) or ("x" in table.wish.log and known[0] > 0)
-        ticks = tuple(known) if len(known) <= FEW_TICKS else ()
-        return Axis(name, unit, log, ticks=ticks, ends=(known[0], known[-1])), places
-    number = {text(level): i for i, level in enumerate(levels(column))}
-    places = np.array([number[text(value)] for value in column], dtype=float)
-    aside = (np.arange(len(places)) * GOLDEN % 1 - 0.5) * SPREAD
-    return Axis(name, unit, categories=tuple(number)), places + aside
+        distinct = distinct_numbers(column)
+        log = is_geometric(distinct) or ("x" in table.query.log and distinct[0] > 0)
+        ticks = tuple(distinct) if len(distinct) <= MOST_EXACT_TICKS else ()
+        ends = (distinct[0], distinct[-1])
+        return ChartAxis(name, unit, log, ticks=ticks, ends=ends), as_floats(column)
+    number = {label_of(level): i for i, level in enumerate(levels(column))}
+    places = np.array([number[label_of(value)] for value in column], dtype=float)
+    offsets = (np.arange(len(places)) * GOLDEN_RATIO % 1 - 0.5) * JITTER_WIDTH
+    return ChartAxis(name, unit, categories=tuple(number), is_spread=True), places + offsets
 
 
-def _pareto(table: Table, wanted: tuple[Aim, ...]) -> Chart:
-    """Points by two goals, or by three with colours for the last; the front stands out."""
-    if len(wanted) not in (2, 3):
+def _pareto(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
+    """Return points by two objectives, a third one as their colour; the front stands out."""
+    if len(objectives) not in (2, 3):
         raise InputError(
-            f"a Pareto front is drawn of two or three goals, not of {len(wanted)}",
+            f"a Pareto front needs two or three objectives, not {len(objectives)}",
             hint="name them, such as 'MINIMIZE wtime, MAXIMIZE gflops'",
         )
-    values = np.column_stack([numbers(table.frame[aim.known().name]) for aim in wanted])
-    best = front(values * [aim.sign for aim in wanted])
-    behind = np.setdiff1d(np.arange(len(values)), best)
-    others = ", all others pale" if len(wanted) == 3 else ""
-    table.notes.append(f"{len(best):,} on the front{others}")
-    step = -(-len(behind) // MOST_POINTS) or 1
-    drawn = behind[::step]
+    values = np.column_stack(
+        [as_floats(table.frame[objective.with_direction().name]) for objective in objectives]
+    )
+    front = pareto_front(values * [objective.sign for objective in objectives])
+    dominated = np.setdiff1d(np.arange(len(values)), front)
+    note = f"{len(front):,} on the front"
+    table.notes.append(note + (", all others pale" if len(objectives) == 3 else ""))
+    step = -(-len(dominated) // MOST_POINTS) or 1
+    drawn = dominated[::step]
     if step > 1:
-        table.notes.append(f"{len(drawn):,} of {len(behind):,} others drawn")
+        table.notes.append(f"{len(drawn):,} of {len(dominated):,} others drawn")
     x, y, *third = (
-        aim.pointed(table.number_axis(aim.name, letter, column))
-        for aim, letter, column in zip(wanted, "xyz", values.T, strict=False)
+        objective.mark_better(table.number_axis(objective.name, letter, column))
+        for objective, letter, column in zip(objectives, "xyz", values.T, strict=False)
     )
 
-    def series(rows: np.ndarray, rank: int, role: Role) -> Series:
-        parts = [tuple(column[rows].tolist()) for column in values.T]
-        names = ("on the front", "dominated")
-        shades = parts[2] if len(parts) > 2 else ()
-        return Series(names[rank], rank, parts[0], parts[1], shades=shades, role=role)
+    def points(rows: np.ndarray, rank: int, role: Role) -> Points:
+        across, up, *shades = (tuple(column[rows].tolist()) for column in values.T)
+        is_joined = role == "front" and not shades
+        return Points(
+            names[rank], rank, across, up, shades[0] if shades else (), role, is_joined=is_joined
+        )
 
-    panel = Panel(series=(series(drawn, 1, "faint"), series(best, 0, "front")))
-    words = [f"{aim.superlative} {aim.name}" for aim in wanted]
-    said = f"Pareto front of {', '.join(words[:-1])} and {words[-1]}"
-    colours: dict[str, Any] = (
-        {"colour": third[0], "ordered": True}
-        if third
-        else {"colour": Axis(""), "levels": ("on the front", "dominated")}
-    )
-    return table.chart([panel], x, y, said=said, **colours)
+    names = ("on the front", "dominated")
+    panel = Panel(marks=(points(drawn, 1, "faint"), points(front, 0, "front")))
+    subjects = [f"{objective.superlative} {objective.name}" for objective in objectives]
+    colours: dict[str, Any] = {"colour": ChartAxis(""), "levels": names}
+    if third:
+        colours = {"colour": third[0], "ordered": True}
+    subject = f"Pareto front of {', '.join(subjects[:-1])} and {subjects[-1]}"
+    return table.chart([panel], x, y, subject=subject, **colours)
 
 
-def _importance(table: Table, wanted: tuple[Aim, ...]) -> Chart:
-    """A bar for each parameter: how much of the variance goes with it."""
-    aim = wanted[0]
-    found = importances(table.frame, aim.name, tuple(table.wish.axes))
-    shown = found.parameters[:MOST_BARS]
-    if len(shown) < len(found.parameters):
-        table.notes.append(f"{len(shown)} of {len(found.parameters)} parameters")
-
-    def series(name: str, rank: int, role: Role, bars: list[tuple[str, float]]) -> Series:
-        return Series(name, rank, tuple(n for n, _ in bars), tuple(v for _, v in bars), role=role)
-
-    told = [each for each in shown if each.verdict != UNKNOWN]
-    sure = [(each.parameter, 100 * each.share) for each in told if each.matters]
-    unsure = [(each.parameter, 100 * each.share) for each in told if not each.matters]
-    whole = [(e.parameter, 100 * e.total) for e in told if e.total is not None]
-    groups: list[tuple[str, int, Role, list[tuple[str, float]]]] = [
-        ("(with its interactions)", 1, "front", whole),
-        ("alone", 0, "plain", sure),
-        ("alone, may be chance", 2, "faint", unsure),
+def _importance(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
+    """Return a bar for each parameter: its share of the metric's variance."""
+    objective = objectives[0]
+    result = importances(table.frame, objective.name, tuple(table.query.axes))
+    shown = result.parameters[:MOST_BARS]
+    if len(shown) < len(result.parameters):
+        table.notes.append(f"{len(shown)} of {len(result.parameters)} parameters")
+    assessed = [item for item in shown if item.verdict != UNKNOWN]
+    groups: list[tuple[str, int, Role, dict[str, float]]] = [
+        (
+            "(with its interactions)", 1, "front",
+            {item.parameter: 100 * item.total for item in assessed if item.total is not None},
+        ),
+        (
+            "alone", 0, "plain",
+            {item.parameter: 100 * item.share for item in assessed if item.matters},
+        ),
+        (
+            "alone, may be due to chance", 2, "faint",
+            {item.parameter: 100 * item.share for item in assessed if not item.matters},
+        ),
+    ]  # fmt: skip
+    bars = [
+        Bars(name, rank, tuple(shares), tuple(shares.values()), role=role, is_lying=True)
+        for name, rank, role, shares in groups
+        if shares
     ]
-    drawn = tuple(series(*group) for group in groups if group[3])
-    table.notes += found.notes
-    names = tuple(each.parameter for each in shown)
-    x = Axis(
-        "share of the variance",
-        "%",
-        ends=(0.0, max((v for s in drawn for v in s.y), default=100.0)),
-    )
+    table.notes += result.notes
+    longest = max((value for mark in bars for value in mark.y), default=100.0)
     return table.chart(
-        [Panel(series=drawn)],
-        x,
-        Axis("", categories=names),
-        said=f"what matters for {aim.name}",
-        colour=Axis("of each parameter"),
-        levels=tuple(each.name for each in drawn),
+        [Panel(marks=tuple(bars))],
+        ChartAxis("share of the variance", "%", ends=(0.0, longest)),
+        ChartAxis("", categories=tuple(item.parameter for item in shown), is_reversed=True),
+        subject=f"importance for {objective.name}",
+        colour=ChartAxis("of each parameter"),
+        levels=tuple(mark.name for mark in bars),
     )
+
+
+_BUILDERS: Mapping[str, Callable[[ChartTable, Sequence[ChartObjective]], Chart]] = {
+    "convergence": _convergence,
+    "importance": _importance,
+    "parallel": _parallel,
+    "pareto": _pareto,
+    "slice": _slice,
+}

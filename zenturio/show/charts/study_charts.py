@@ -1,248 +1,203 @@
-"""Charts of studies: query the database and build the chart."""
+"""Charts of studies: query the database for what a `ChartQuery` asks, and build the chart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING
 
-from zenturio.errors import InputError, Passage, did_you_mean
+from zenturio.errors import InputError
 from zenturio.record import Repository
-from zenturio.record.row_filter import NEWEST, RowChoice
-from zenturio.show.chart import AGGREGATES, AIMED, KINDS, Aggregate, Errors, Kind
+from zenturio.show.charts.chart_query import KINDS, ChartQuery
+from zenturio.study.pinned import resolve
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from zenturio.query.groups import Deviation
     from zenturio.show.chart import Chart
-    from zenturio.show.scene import Scene
-
 
 MOST_ROWS = 19_000
 """Experiments that are drawn one by one; of more it is a sample."""
-MOST_VISITS = 50_000
-"""Experiments of a search that are looked at."""
-ONE_BY_ONE = ("scatter", "box")
-"""Kinds that show experiments, not groups of them."""
-GRIDS = ("heatmap", "surface")
+MOST_POINTS = 50_000
+"""Experiments of a search that are read; of more it is a sample."""
 STUDY = "study"
 """The column that tells several studies apart."""
-GANTT: Literal["gantt"] = "gantt"
-"""The kind that is no chart of columns: what ran where and when."""
-Drawable = Kind | Literal["gantt"]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A chart of studies; what is empty is chosen or left out."""
+class ChartResult:
+    """A chart, and what it was made from."""
 
-    studies: tuple[str, ...]
-    kind: Drawable = "line"
-    x: str = ""
-    y: str = ""
-    z: str = ""
-    colour: str = ""
-    facet: str = ""
-    aggregate: Aggregate = "mean"
-    errors: Errors | None = None
-    log: str = ""
-    axes: tuple[str, ...] = ()
-    title: str = ""
-    where: str | Passage | None = None
-    objective: str = ""
-    outside: bool = False
-    """Whether experiments count whose points the study's space does not hold any more."""
-    rows: RowChoice = NEWEST
-    """Of which kind of machine, and of which round, results are drawn."""
-
-    @property
-    def metric(self) -> str:
-        return self.z if self.kind in GRIDS else self.y
-
-    def wishes(self) -> dict[str, Any]:
-        """What a chart is told beside its rows."""
-        return {
-            "colour": self.colour, "facet": self.facet, "aggregate": self.aggregate,
-            "errors": self.errors, "log": self.log, "axes": self.axes, "title": self.title,
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A chart, and where it comes from."""
-
-    chart: Chart | Scene
-    asked: Asked
-    """With what was chosen for what was left empty."""
+    chart: Chart
+    query: ChartQuery
+    """With the columns that were chosen where the request left them empty."""
     sql: str
-    """What the database was asked."""
     rows: int
-    """Experiments, points or groups that it is made of."""
+    """Experiments, points or groups in the chart."""
 
 
-def drawn(repository: Repository, asked: Asked) -> Drawn:
-    """The chart that is *asked* for; InputError says what is wrong."""
-    from zenturio.show.charts.column_charts import chart  # noqa: PLC0415 - pandas takes its time
+def draw_charts(repository: Repository, query: ChartQuery) -> list[ChartResult]:
+    """Return the charts of *query*, one for each metric.
 
-    _check(asked)
-    if asked.kind == GANTT:
-        return _ran(repository, asked)
-    if asked.kind in AIMED:
-        table, asked = _visits(repository, asked)
-        shown = {}
+    A study may be named with its version, ``training@1``. Options that the kind does not have are
+    ignored. Raise InputError if the rest cannot be drawn.
+    """
+    studies = tuple(dict.fromkeys(resolve(repository, name) for name in query.studies))
+    return [draw_chart(repository, each) for each in replace(query, studies=studies).charts()]
+
+
+def draw_chart(repository: Repository, query: ChartQuery) -> ChartResult:
+    """Return the chart of *query*; raise InputError if it cannot be drawn."""
+    from zenturio.show.charts.column_charts import build_chart  # noqa: PLC0415 - loads pandas
+
+    if not query.studies:
+        raise InputError("no study to draw", hint="name a study, as zen list shows them")
+    query.check()
+    source = KINDS[query.kind].source
+    if query.objective and source != "search":
+        raise InputError(
+            f"a {query.kind} chart does not use an objective", hint="name its y or its z"
+        )
+    if source == "attempts":
+        return _draw_gantt(repository, query)
+    if source == "search":
+        table, query = _search_table(repository, query)
+        # The table has a column for each objective; neither text names a column of it.
+        chart = build_chart(replace(query, x="", y=(), z="", objective=""), table)
     else:
-        asked = _chosen(repository, asked)
-        table = _table(repository, asked)
-        shown = {"x": asked.x, "y": asked.y, "z": asked.z}
-    found = chart(table, cast("Kind", asked.kind), **asked.wishes(), **shown)
-    return Drawn(found, asked, str(table.attrs.get("sql", "")), len(table))
+        query = _with_defaults(repository, query)
+        table = _table(repository, query)
+        chart = build_chart(query, table)
+    return ChartResult(chart, query, str(table.attrs.get("sql", "")), len(table))
 
 
-def goal_of(repository: Repository, study: str) -> str:
-    """The metric of the study's first objective; wall time, if it has none, or its first."""
+def default_metric(repository: Repository, study: str) -> str:
+    """Return the metric of the study's first objective, or wall time, or its first metric."""
     definition = repository.definition(study)
-    goals, names = definition.goals, [field.name for field in definition.metrics]
-    usual = [*(goal["expression"] for goal in goals[:1]), "wtime", *names[:1]]
-    return next((name for name in usual if name in names), "wtime")
+    names = [field.name for field in definition.metrics]
+    candidates = [goal["expression"] for goal in definition.goals[:1]]
+    return next((name for name in (*candidates, "wtime", *names[:1]) if name in names), "wtime")
 
 
-def _check(asked: Asked) -> None:
-    if not asked.studies:
-        raise InputError("nothing to draw", hint="name a study, as zen list shows them")
-    for word, known, what in (
-        (asked.kind, (*KINDS, GANTT), "kind of chart"),
-        (asked.aggregate, AGGREGATES, "aggregate"),
-    ):
-        if word not in known:
-            hint = did_you_mean(word, known)
-            raise InputError(f"no {what} is called {word!r}", hint=hint)
-    if asked.objective and asked.kind not in AIMED:
-        raise InputError(f"a {asked.kind} chart shows no objective", hint="say its y, or its z")
+def _draw_gantt(repository: Repository, query: ChartQuery) -> ChartResult:
+    from zenturio.show.charts import schedule_charts  # noqa: PLC0415 - loads pandas
 
-
-def _ran(repository: Repository, asked: Asked) -> Drawn:
-    """What ran where; of all wishes only a condition, a colour and a title concern it."""
-    from zenturio.show.charts.schedule_charts import attempted, ran  # noqa: PLC0415 - pandas takes its time
-
-    if len(asked.studies) != 1:
+    if len(query.studies) != 1:
         raise InputError("a gantt chart shows one study", hint="name one, as zen list shows them")
-    for name in ("x", "y", "z", "facet", "axes", "log"):
-        if getattr(asked, name):
-            hint = "leave it out; a colour may be chosen"
-            raise InputError(f"a gantt chart has no {name} to choose", hint=hint)
-    table = attempted(
-        repository, asked.studies[0], where=asked.where, colour=asked.colour, rows=asked.rows
+    for part in ("x", "y", "z", "facet", "axes", "log"):
+        if getattr(query, part):
+            hint = "leave it out; only a colour can be chosen"
+            raise InputError(f"a gantt chart has no {part} to choose", hint=hint)
+    table = schedule_charts.latest_attempts(
+        repository,
+        query.studies[0],
+        where=query.where or None,
+        colour=query.colour,
+        rows=query.row_choice,
     )
-    found = ran(table, colour=asked.colour, title=asked.title)
-    return Drawn(found, asked, str(table.attrs["sql"]), len(found.boxes))
+    chart = schedule_charts.experiments_gantt(table, colour=query.colour, title=query.title)
+    return ChartResult(chart, query, str(table.attrs["sql"]), len(chart.rectangles))
 
 
-def _visits(repository: Repository, asked: Asked) -> tuple[pd.DataFrame, Asked]:
-    """The points that searches came to; of several studies each has a line, or all a median."""
-    from zenturio.show.charts.search_points import visited_for  # noqa: PLC0415 - pandas takes its time
+def _search_table(repository: Repository, query: ChartQuery) -> tuple[pd.DataFrame, ChartQuery]:
+    """Return the points of the searches; several studies are several lines, or one median."""
+    from zenturio.show.charts.search_points import points_for_chart  # noqa: PLC0415 - loads pandas
 
-    several = asked.kind == "convergence" and len(asked.studies) > 1
-    if several and asked.aggregate != "median" and not asked.colour:
-        asked = replace(asked, colour=STUDY)
-    table = visited_for(
-        cast("Kind", asked.kind), repository, asked.studies, asked.where, asked.objective, asked.y,
-        asked.wishes(), most=MOST_VISITS, outside=asked.outside, rows=asked.rows,
-    )  # fmt: skip
-    return table, asked
+    is_comparison = query.kind == "convergence" and len(query.studies) > 1
+    if is_comparison and query.aggregate != "median" and not query.colour:
+        query = replace(query, colour=STUDY)
+    return points_for_chart(repository, query, most=MOST_POINTS), query
 
 
-def _chosen(repository: Repository, asked: Asked) -> Asked:
-    """What stands where if nothing is said: the first parameters that vary, and the goal."""
-    from zenturio.query.groups import varying  # noqa: PLC0415 - pandas takes its time
+def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
+    """Return *query* with columns for the empty parts: varying parameters, and the objective."""
+    from zenturio.query.groups import varying  # noqa: PLC0415 - loads pandas
 
-    first, grid = asked.studies[0], asked.kind in GRIDS
-    if len(asked.studies) > 1 and STUDY not in (asked.x, asked.y, asked.colour, asked.facet):
-        if grid or asked.kind == "pie":
-            asked = replace(asked, facet=STUDY)
-        elif not asked.colour:
-            asked = replace(asked, colour=STUDY)
-    if not asked.x or (grid and not asked.y):
-        taken = (asked.x, asked.y, asked.z, asked.colour, asked.facet)
-        names = [
-            n
-            for n in varying(repository, first, outside=asked.outside, rows=asked.rows)
-            or ["repeat"]
-            if n not in taken
-        ]
-        asked = replace(asked, x=asked.x or next(iter(names), "repeat"))
-        left = [name for name in names if name != asked.x]
-        asked = replace(asked, y=asked.y or next(iter(left), "")) if grid else asked
-    if not asked.metric:
-        goal = goal_of(repository, first)
-        asked = replace(asked, z=goal) if grid else replace(asked, y=goal)
-    return asked if grid else replace(asked, z="")
+    first = query.studies[0]
+    shown = (query.x, query.y_column, query.colour, query.facet)
+    if len(query.studies) > 1 and STUDY not in shown:
+        if query.is_grid or query.kind == "pie":
+            query = replace(query, facet=STUDY)
+        elif not query.colour:
+            query = replace(query, colour=STUDY)
+    if not query.x or (query.is_grid and not query.y):
+        taken = (query.x, query.y_column, query.z, query.colour, query.facet)
+        parameters = varying(repository, first, outside=query.outside, rows=query.row_choice)
+        free = [name for name in parameters or ["repeat"] if name not in taken]
+        query = replace(query, x=query.x or next(iter(free), "repeat"))
+        if query.is_grid and not query.y:
+            query = replace(query, y=tuple(name for name in free if name != query.x)[:1])
+    if not query.metric:
+        metric = default_metric(repository, first)
+        query = replace(query, z=metric) if query.is_grid else replace(query, y=(metric,))
+    return query if query.is_grid else replace(query, z="")
 
 
-def _table(repository: Repository, asked: Asked) -> pd.DataFrame:
-    """Groups, or experiments one by one, of all studies."""
-    tables = [_one(repository, study, asked) for study in asked.studies]
-    return tables[0] if len(tables) == 1 else _together(asked.studies, tables)
+def _table(repository: Repository, query: ChartQuery) -> pd.DataFrame:
+    """Return the groups, or the experiments one by one, of all studies."""
+    tables = [_study_table(repository, study, query) for study in query.studies]
+    return tables[0] if len(tables) == 1 else _joined(query.studies, tables)
 
 
-def _one(repository: Repository, study: str, asked: Asked) -> pd.DataFrame:
-    from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
+def _study_table(repository: Repository, study: str, query: ChartQuery) -> pd.DataFrame:
+    from zenturio.query import frame  # noqa: PLC0415 - loads pandas
     from zenturio.query.groups import groups  # noqa: PLC0415
 
-    several = len(asked.studies) > 1
-    keys = [asked.x, *([asked.y] if asked.z else []), asked.colour, asked.facet]
-    names = [name for name in dict.fromkeys(keys) if name and not (several and name == STUDY)]
-    if asked.kind in ONE_BY_ONE:
-        wanted = [*names, asked.metric]
-        most = -(-MOST_ROWS // len(asked.studies))
+    has_study_column = len(query.studies) > 1  # added when the tables are joined
+    parts = [query.x, *(query.y if query.is_grid else ()), query.colour, query.facet]
+    columns = [
+        name for name in dict.fromkeys(parts) if name and not (has_study_column and name == STUDY)
+    ]
+    where = query.where or None
+    if KINDS[query.kind].source == "rows":
+        most = -(-MOST_ROWS // len(query.studies))
         return frame(
-            repository,
-            study,
-            where=asked.where,
-            columns=wanted,
-            most=most,
-            outside=asked.outside,
-            rows=asked.rows,
-        )
-    if not asked.metric:
-        raise InputError(f"a {asked.kind} chart needs a column for its {'z' if asked.z else 'y'}")
-    finite = {"line": [asked.x], "surface": [asked.x, asked.y]}.get(asked.kind, [])
+            repository, study, where=where, columns=[*columns, query.metric], most=most,
+            outside=query.outside, rows=query.row_choice,
+        )  # fmt: skip
+    if not query.metric:
+        letter = "z" if query.is_grid else "y"
+        raise InputError(f"a {query.kind} chart needs a column for its {letter}")
+    # A number that is infinite has no place on these axes.
+    finite = {"line": [query.x], "surface": [query.x, query.y_column]}.get(query.kind, [])
     return groups(
-        repository, study, names, asked.metric, asked.aggregate, where=asked.where,
-        finite=[name for name in finite if name in names],
-        deviation=_deviation(asked), outside=asked.outside, rows=asked.rows,
+        repository, study, columns, query.metric, query.aggregate, where=where,
+        finite=[name for name in finite if name in columns],
+        deviation=_needed_deviation(query), outside=query.outside, rows=query.row_choice,
     )  # fmt: skip
 
 
-def _deviation(asked: Asked) -> Deviation:
-    """What error bars need."""
-    if asked.kind not in ("line", "bar") or asked.aggregate != "mean" or asked.errors == "none":
+def _needed_deviation(query: ChartQuery) -> Deviation:
+    """Return which deviations the error bars need."""
+    if query.kind not in ("line", "bar") or query.aggregate != "mean" or query.errors == "none":
         return "no"
-    return "yes" if asked.errors else "of repeats"
+    return "yes" if query.errors else "of repeats"
 
 
-def _together(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of several studies, with a column that tells which."""
+def _joined(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of several studies, with a column that names the study."""
     import pandas as pd  # noqa: PLC0415
 
     from zenturio.query.origins import Origins  # noqa: PLC0415
 
     named = [table.assign(**{STUDY: name}) for table, name in zip(tables, studies, strict=True)]
-    whole = pd.concat(named, ignore_index=True)
+    joined = pd.concat(named, ignore_index=True)
     attrs = [table.attrs for table in tables]
-    whole.attrs = attrs[0] | {
+    joined.attrs = attrs[0] | {
         "study": ", ".join(studies),
-        "parameters": list(dict.fromkeys(n for each in attrs for n in each["parameters"])),
-        "units": {name: unit for each in attrs[::-1] for name, unit in each["units"].items()},
-        "of": sum(each["of"] for each in attrs),
-        "sql": "\n\n".join(each["sql"] for each in attrs),
-        "left_out": sum(each.get("left_out", 0) for each in attrs),
+        "parameters": list(dict.fromkeys(n for attr in attrs for n in attr["parameters"])),
+        # Reversed, so that the unit of the first study that has the column counts.
+        "units": {name: unit for attr in attrs[::-1] for name, unit in attr["units"].items()},
+        "of": sum(attr["of"] for attr in attrs),
+        "sql": "\n\n".join(attr["sql"] for attr in attrs),
+        "left_out": sum(attr.get("left_out", 0) for attr in attrs),
         **Origins.together(attrs).attrs(),
     }
-    sampled = [each.get("sampled", (len(t), len(t))) for each, t in zip(attrs, tables, strict=True)]
-    if any(drawn < found for drawn, found in sampled):
-        whole.attrs["sampled"] = tuple(map(sum, zip(*sampled, strict=True)))
+    sampled = [attr.get("sampled", (len(t), len(t))) for attr, t in zip(attrs, tables, strict=True)]
+    if any(drawn < total for drawn, total in sampled):
+        joined.attrs["sampled"] = tuple(map(sum, zip(*sampled, strict=True)))
     if "grouped" in attrs[0]:
-        hidden = dict.fromkeys(name for each in attrs for name in each["grouped"].hidden)
-        whole.attrs["grouped"] = replace(attrs[0]["grouped"], hidden=tuple(hidden))
-    return whole
+        hidden = dict.fromkeys(name for attr in attrs for name in attr["grouped"].hidden)
+        joined.attrs["grouped"] = replace(attrs[0]["grouped"], hidden=tuple(hidden))
+    return joined

@@ -1,4 +1,8 @@
-"""Accounts of the portal: single-use links, sessions, passwords, users and a proxy's header."""
+"""Accounts of the portal: single-use links, sessions, passwords, users, and a trusted proxy.
+
+Named users have a password, or a proxy in front of the portal names them. Whoever comes by a link
+that the owner of the process handed out is the owner, who may do everything.
+"""
 
 from __future__ import annotations
 
@@ -21,42 +25,44 @@ from zenturio.study.house import User
 
 
 @dataclass(frozen=True)
-class Guest:
-    """Somebody who was let in."""
+class PortalUser:
+    """A user who is logged in."""
 
     name: str = ""
-    """Empty: whoever runs the process."""
+    """Empty for the owner of the process."""
     role: str = "run"
-    """``look``, or ``run``: may change something besides."""
+    """``look``, or ``run``: may also change things."""
 
 
 @dataclass(frozen=True)
-class Password:
+class PasswordHash:
     """A password, of which only a hash is kept."""
 
     salt: bytes
     hash: bytes
 
     @classmethod
-    def of(cls, text: str) -> Password:
+    def of(cls, text: str) -> PasswordHash:
         salt = secrets.token_bytes(16)
         return cls(salt, _hash(text, salt))
 
     @classmethod
-    def read(cls, text: str) -> Password:
-        """What `text` said; InputError if it is nothing like it."""
+    def parse(cls, text: str) -> PasswordHash:
+        """Return the hash that `text` wrote; raise InputError if it is not one."""
         kind, _, rest = text.partition(":")
         try:
-            salt, found = (base64.b64decode(part, validate=True) for part in rest.split(":"))
+            salt, digest = (base64.b64decode(part, validate=True) for part in rest.split(":"))
         except ValueError:
             kind = ""
         if kind != "scrypt":
-            raise InputError("that is no hashed password", hint="zen serve --hash makes one")
-        return cls(salt, found)
+            raise InputError(
+                "this is not a hashed password", hint="create one with zen serve --hash"
+            )
+        return cls(salt, digest)
 
     @property
     def text(self) -> str:
-        """As a file keeps it: ``scrypt:SALT:HASH``."""
+        """``scrypt:SALT:HASH``, as files keep it."""
         return ":".join(["scrypt", *(base64.b64encode(p).decode() for p in (self.salt, self.hash))])
 
     def matches(self, text: str) -> bool:
@@ -67,41 +73,41 @@ def _hash(text: str, salt: bytes) -> bytes:
     return hashlib.scrypt(text.encode(), salt=salt, n=2**14, r=8, p=1)
 
 
-OWNER = Guest()
+OWNER = PortalUser()
 
 
 SESSION_SECONDS = 7 * 86400.0
-"""After which somebody has to come in again."""
+"""After which users have to log in again."""
 IDLE_SECONDS = 12 * 3600.0
-"""The same for who asked for nothing meanwhile."""
+"""The same for a session that is not used."""
 MOST_SESSIONS = 10_000
 MOST_LINKS = 1000
 
 
 @dataclass
-class Session:
-    """Somebody's cookie."""
+class BrowserSession:
+    """The session of a browser."""
 
-    guest: Guest
-    began: float
-    used: float
+    user: PortalUser
+    started: float
+    last_used: float
 
-    def is_over(self, now: float) -> bool:
-        return now - self.began > SESSION_SECONDS or now - self.used > IDLE_SECONDS
+    def is_expired(self, now: float) -> bool:
+        return now - self.started > SESSION_SECONDS or now - self.last_used > IDLE_SECONDS
 
 
 @dataclass
-class Keys:
-    """Links that were not used yet, and the cookies of those who came by one."""
+class SessionStore:
+    """Single-use links that are not used yet, and the sessions of browsers."""
 
     cookie: str = "zenturio"
-    password: Password | None = None
+    password: PasswordHash | None = None
     clock: Callable[[], float] = time.monotonic
     _links: dict[str, None] = field(default_factory=dict)
-    _sessions: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[str, BrowserSession] = field(default_factory=OrderedDict)
 
-    def link(self) -> str:
-        """A token that is good once."""
+    def new_link(self) -> str:
+        """Return a token that works once."""
         token = secrets.token_urlsafe(24)
         self._links[token] = None
         while len(self._links) > MOST_LINKS:
@@ -109,143 +115,144 @@ class Keys:
         return token
 
     def redeem(self, token: str) -> str | None:
-        """A session for a token, which is used up."""
+        """Return a session for a token, which is then used up; None if it is not valid."""
         if token not in self._links:  # random, and looked up by its hash
             return None
         del self._links[token]
-        return self.session()
+        return self.new_session()
 
-    def session(self, guest: Guest = OWNER) -> str:
-        """A new session; the one that was not used for longest goes when there are too many."""
+    def new_session(self, user: PortalUser = OWNER) -> str:
+        """Return the cookie of a new session; too many end the least recently used one."""
         session, now = secrets.token_urlsafe(24), self.clock()
-        self._sessions[session] = Session(guest, now, now)
+        self._sessions[session] = BrowserSession(user, now, now)
         while len(self._sessions) > MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return session
 
-    def guest(self, header: str) -> Guest | None:
-        """Whose session a Cookie header holds, if it is not over."""
-        name, now = self._held(header), self.clock()
-        session = self._sessions.get(name)
+    def user(self, header: str) -> PortalUser | None:
+        """Return the user of a Cookie header; None if the session has expired or never existed."""
+        cookie, now = self._cookie_value(header), self.clock()
+        session = self._sessions.get(cookie)
         if session is None:
             return None
-        if session.is_over(now):
-            del self._sessions[name]
+        if session.is_expired(now):
+            del self._sessions[cookie]
             return None
-        session.used = now
-        self._sessions.move_to_end(name)
-        return session.guest
+        session.last_used = now
+        self._sessions.move_to_end(cookie)
+        return session.user
 
     def end(self, header: str) -> None:
-        """End the session that a Cookie header holds."""
-        self._sessions.pop(self._held(header), None)
+        """End the session of a Cookie header."""
+        self._sessions.pop(self._cookie_value(header), None)
 
-    def _held(self, header: str) -> str:
+    def _cookie_value(self, header: str) -> str:
         try:
-            held = SimpleCookie(header).get(self.cookie)
+            cookie = SimpleCookie(header).get(self.cookie)
         except CookieError:
             return ""
-        return held.value if held is not None else ""
+        return cookie.value if cookie is not None else ""
 
     def set_cookie(self, session: str, *, secure: bool) -> str:
-        """The header that hands out a session; *secure*: browsers send it by TLS alone."""
+        """Return the header that sets the cookie; *secure*: browsers send it over TLS only."""
         rest = "; Secure" if secure else ""
         return f"{self.cookie}={session}; Path=/; HttpOnly; SameSite=Strict{rest}"
 
-    def no_cookie(self) -> str:
-        """The header that takes it back."""
+    def clear_cookie(self) -> str:
+        """Return the header that removes the cookie."""
         return f"{self.cookie}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
 
 
 USER = "user:"
-"""Begins the address of who connected to a Unix socket; their number follows."""
+"""Prefix of the address of a client at a Unix socket, before its user id."""
 PROXY_HEADER = "X-Zenturio-Proxy"
-"""How a proxy sends its secret."""
-NOBODY = Password.of("")
-"""What passwords of users are compared with who are not there: that takes as long."""
+"""In which a proxy sends its secret."""
+UNKNOWN_USER_PASSWORD = PasswordHash.of("")
+"""Compared with the password of an unknown user, so that the answer takes as long."""
 
 
 @dataclass(frozen=True)
-class People:
-    """The users of a portal, by their names."""
+class UserDirectory:
+    """The users of a portal, by name."""
 
     users: Mapping[str, User] = field(default_factory=dict)
     header: str = ""
-    """How a proxy tells who asks."""
+    """In which a proxy names the user."""
     proxy_secret: str = ""
-    """By what the proxy is known: the hash of what it sends with each request."""
+    """The hash of what the proxy sends with each request."""
     proxies: tuple[str, ...] = ()
-    """From where alone it may come; from anywhere, if there is none."""
+    """Addresses that it may have; any address if empty."""
 
     def __post_init__(self) -> None:
-        """InputError where a password could never be right: not first when somebody types it.
-
-        And where a header would be believed of whoever sends it.
-        """
+        """Raise InputError if a password hash is malformed, or anybody could send the header."""
         if self.header and not self.proxy_secret:
             raise InputError(
-                f"anybody on this machine could send {self.header}",
-                hint="share a secret with the proxy: zen serve --proxy-secret makes one",
+                f"any process on this machine could send {self.header}",
+                hint="share a secret with the proxy; create one with zen serve --proxy-secret",
             )
         for user in self.users.values():
             if user.password:
                 try:
-                    Password.read(user.password)
+                    PasswordHash.parse(user.password)
                 except InputError as error:
-                    raise InputError(f"the password of {user.name!r}: {error}") from None
+                    raise InputError(f"password of {user.name!r}: {error}") from None
 
     @property
-    def asked(self) -> bool:
-        """Whether anybody has a password."""
+    def has_passwords(self) -> bool:
+        """Whether any user has a password."""
         return any(user.password for user in self.users.values())
 
     @property
-    def known(self) -> bool:
-        """Whether there is a way to come in other than by the owner's link."""
-        return bool(self.users) and (self.asked or bool(self.header))
+    def has_logins(self) -> bool:
+        """Whether users can log in by other means than the owner's link."""
+        return bool(self.users) and (self.has_passwords or bool(self.header))
 
-    def enter(self, name: str, password: str) -> Guest | None:
-        """Who that is, if the password is right; it takes as long if it is not."""
+    def log_in(self, name: str, password: str) -> PortalUser | None:
+        """Return the user if the password is right, after the same time for any name."""
         user = self.users.get(name)
-        kept = Password.read(user.password) if user is not None and user.password else NOBODY
-        right = kept.matches(password)
-        if user is None or not user.password or not right:
+        password_hash = (
+            PasswordHash.parse(user.password)
+            if user is not None and user.password
+            else UNKNOWN_USER_PASSWORD
+        )
+        is_right = password_hash.matches(password)
+        if user is None or not user.password or not is_right:
             return None
-        return Guest(user.name, user.role)
+        return PortalUser(user.name, user.role)
 
-    def told(self, scope: Mapping[str, Any], headers: Headers) -> Guest | str | None:
-        """Whom the proxy tells of; in words why not, or nothing if it tells of nobody."""
+    def proxy_user(self, scope: Mapping[str, Any], headers: Headers) -> PortalUser | str | None:
+        """Return the user that the proxy names, or why not as a text; None if it names none."""
         if not self.header:
             return None
         names = headers.getlist(self.header)
         if not names:
             return None
         if not self.is_proxy(scope, headers):
-            return "who asks is told by the proxy alone, which has to send its secret"
+            return f"only the proxy may send {self.header}, with its secret"
         if len(names) > 1 or names[0] not in self.users:
-            return "nobody of that name may come here"
+            return "this user may not use the portal"
         user = self.users[names[0]]
-        return Guest(user.name, user.role)
+        return PortalUser(user.name, user.role)
 
     def is_proxy(self, scope: Mapping[str, Any], headers: Headers) -> bool:
-        """Whether a request comes through the proxy: it knows the secret."""
+        """Return whether a request comes through the proxy: it knows the secret."""
         sent = headers.getlist(PROXY_HEADER)
         if not self.proxy_secret or len(sent) != 1:
             return False
-        if not hmac.compare_digest(hashed(sent[0]), self.proxy_secret):
+        if not hmac.compare_digest(hash_secret(sent[0]), self.proxy_secret):
             return False
         client = scope.get("client") or ("", 0)
-        return not self.proxies or self._listed(str(client[0]))
+        return not self.proxies or self._is_allowed_proxy(str(client[0]))
 
     def client(self, scope: Mapping[str, Any], headers: Headers) -> str:
-        """The address of who asks; the proxy says for whom it asks last of all."""
-        if self.is_proxy(scope, headers) or _is_user(scope):
+        """Return the address of the client; a proxy names it last in the header."""
+        if self.is_proxy(scope, headers) or _is_socket_user(scope):
             forwarded = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
             if forwarded:
                 return forwarded[:100]
         return str((scope.get("client") or ("", 0))[0])
 
-    def _listed(self, client: str) -> bool:
+    def _is_allowed_proxy(self, client: str) -> bool:
         try:
             address = ip_address(client)
         except ValueError:
@@ -254,11 +261,11 @@ class People:
         return any(ip_address(proxy) in (address, mapped) for proxy in self.proxies)
 
 
-def _is_user(scope: Mapping[str, Any]) -> bool:
-    """Whether a request comes by the Unix socket, at which none but the proxy and we are let in."""
+def _is_socket_user(scope: Mapping[str, Any]) -> bool:
+    """Return whether a request comes by the Unix socket, where only the proxy may connect."""
     return str((scope.get("client") or ("", 0))[0]).startswith(USER)
 
 
-def hashed(secret: str) -> str:
-    """What zenturio.toml keeps of a secret that was drawn at random."""
+def hash_secret(secret: str) -> str:
+    """Return what zenturio.toml keeps of a random secret."""
     return "sha256:" + hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""The application: its pages, its errors, the gate before it."""
+"""The application: routes, error pages, and the middleware in front of them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.record.damage import damage
-from zenturio.show.portal.access import Keys, People
-from zenturio.show.portal.deadline import DEADLINE_SECONDS, Deadline
+from zenturio.show.portal.access import SessionStore, UserDirectory
+from zenturio.show.portal.deadline import DEADLINE_SECONDS, DeadlineMiddleware
 from zenturio.show.portal.login_attempts import LoginAttempts
 from zenturio.show.portal.pages import artifacts as left
 from zenturio.show.portal.pages import (
@@ -42,7 +42,7 @@ from zenturio.show.portal.pages import run as running
 from zenturio.show.portal.pages import sql as asking
 from zenturio.show.portal.pages import sql as saving
 from zenturio.show.portal.pages import study as failing
-from zenturio.show.portal.security import Gate, Names, Scope
+from zenturio.show.portal.security import AccessMiddleware, HostNames, Scope
 from zenturio.show.portal.state import THREADS, Portal
 
 STATUS: tuple[tuple[type[ZenError], int], ...] = (
@@ -69,15 +69,15 @@ ROUTES = (
     Route("/queue/waiting", queue.waiting),
     Route("/queue/submit", queue.submit, methods=["POST"]),
     Route("/queue/cancel", queue.cancel, methods=["POST"]),
-    Route("/login", login.show),
-    Route("/login", login.enter, methods=["POST"]),
-    Route("/logout", login.leave, methods=["POST"]),
+    Route("/login", login.login_page),
+    Route("/login", login.log_in, methods=["POST"]),
+    Route("/logout", login.log_out, methods=["POST"]),
     Route("/study", study.study),
-    Route("/study/found", study.found),
+    Route("/study/found", study.row_count),
     Route("/study/failures", failing.failures),
     Route("/study/parameters", study.parameters),
     Route("/experiment/{digest}", experiment.experiment),
-    Route("/experiment/{digest}/said", experiment.said),
+    Route("/experiment/{digest}/said", experiment.output),
     Route("/experiment/{digest}/files", experiment.files),
     Route("/experiment/{digest}/log/{stream}", experiment.log),
     *left.ROUTES,
@@ -86,38 +86,39 @@ ROUTES = (
 
 def create_app(
     portal: Portal,
-    keys: Keys,
-    names: Names,
-    used: Callable[[], None] = lambda: None,
-    people: People | None = None,
-) -> tuple[Gate, Deadline]:
-    """The pages of *portal* behind their gate, and what knows which of them are late.
+    sessions: SessionStore,
+    names: HostNames,
+    on_link_used: Callable[[], None] = lambda: None,
+    users: UserDirectory | None = None,
+) -> tuple[AccessMiddleware, DeadlineMiddleware]:
+    """Return the application behind its access control, and the middleware that knows late pages.
 
-    *used* hears of each link that was used up.
+    *on_link_used* is called when a single-use link was used.
     """
     static = Route("/static/{name}", portal.assets.answer)
     app = Starlette(
         routes=[*ROUTES, static],
         exception_handlers={
-            ZenError: _explained,
-            HTTPException: _turned_away,
-            Exception: _unforeseen,
+            ZenError: _known_error,
+            HTTPException: _http_error,
+            Exception: _internal_error,
         },
-        lifespan=partial(_alive, portal),
+        lifespan=partial(_lifespan, portal),
     )
     app.state.portal = portal
-    app.state.keys = keys
-    app.state.people = people or People()
+    app.state.sessions = sessions
+    app.state.users = users or UserDirectory()
     app.state.attempts = LoginAttempts()
-    pages = Deadline(app, partial(_late, portal))
-    return Gate(pages, keys, names, partial(_refusal, portal), used, people), pages
+    pages = DeadlineMiddleware(app, partial(_late_page, portal))
+    refuse = partial(_refusal_page, portal)
+    return AccessMiddleware(pages, sessions, names, refuse, on_link_used, users), pages
 
 
 @asynccontextmanager
-async def _alive(portal: Portal, _app: Starlette) -> AsyncIterator[None]:
+async def _lifespan(portal: Portal, _app: Starlette) -> AsyncIterator[None]:
     """Bound the threads of pages, and poll the studies while the portal is open."""
     anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-    polling = asyncio.create_task(portal.watch.go_on(anyio.to_thread.run_sync))
+    polling = asyncio.create_task(portal.watch.poll_forever(anyio.to_thread.run_sync))
     try:
         yield
     finally:
@@ -126,39 +127,41 @@ async def _alive(portal: Portal, _app: Starlette) -> AsyncIterator[None]:
         portal.close()
 
 
-def _explained(request: Request, error: Exception) -> Response:
-    """What somebody asked for is not right, or not there: in the words of the command line."""
+def _known_error(request: Request, error: Exception) -> Response:
+    """Return the page of an error of the user, with the text that the command line has."""
     assert isinstance(error, ZenError)
     status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
-    return _failed(request, status, str(error))
+    return _error_page(request, status, str(error))
 
 
-def _turned_away(request: Request, error: Exception) -> Response:
+def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = {404: "there is no such page", 405: "that cannot be asked for in this way"}
-    what = said.get(error.status_code, error.detail)
-    return _failed(request, error.status_code, what, error.headers)
+    messages = {404: "this page does not exist", 405: "this page does not allow that method"}
+    message = messages.get(error.status_code, error.detail)
+    return _error_page(request, error.status_code, message, error.headers)
 
 
-def _unforeseen(request: Request, _error: Exception) -> Response:
-    """The server prints what it was, and where."""
+def _internal_error(request: Request, _error: Exception) -> Response:
+    """Return the page of a bug; the server prints the traceback."""
     if diagnostics := damage():
-        return _failed(request, 503, str(diagnostics[0]))
-    return _failed(request, 500, "this is a mistake of the portal's; the terminal tells more")
+        return _error_page(request, 503, str(diagnostics[0]))
+    return _error_page(
+        request, 500, "this is a bug of the portal; its terminal shows the traceback"
+    )
 
 
-def _failed(
-    request: Request, status: int, said: str, headers: Mapping[str, str] | None = None
+def _error_page(
+    request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     portal: Portal = request.app.state.portal
-    return portal.page(request, "error.html", status, headers, code=status, said=said)
+    return portal.page(request, "error.html", status, headers, code=status, message=message)
 
 
-def _late(portal: Portal, _scope: Scope) -> bytes:
-    said = f"this page took longer than {DEADLINE_SECONDS:g} seconds: ask for less"
-    return portal.render("refused.html", status=503, why=said).encode()
+def _late_page(portal: Portal, _scope: Scope) -> bytes:
+    text = f"It took longer than {DEADLINE_SECONDS:g} seconds. Request less, or try again later."
+    return portal.render("refused.html", status=503, why=text).encode()
 
 
-def _refusal(portal: Portal, _scope: Scope, status: int, why: str) -> bytes:
-    """For those who are not let in: nothing of any study is on it."""
+def _refusal_page(portal: Portal, _scope: Scope, status: int, why: str) -> bytes:
+    """Return the page for requests that are refused; it contains nothing about any study."""
     return portal.render("refused.html", status=status, why=why).encode()

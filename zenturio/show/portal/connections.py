@@ -1,8 +1,7 @@
-"""Connections of browsers, bounded: how many there are, and how long each may keep us waiting.
+"""Limits on connections: how many there are, and how long each may be idle.
 
-Anybody who reaches the port may open connections, before it is known who they are. Where there are
-too many, the one that has been idle longest makes room: who really asks is answered at once, and so
-is not idle.
+Anybody who reaches the port can open connections, before they are authenticated. If there are too
+many, the connection that has been idle longest is closed: active ones are kept.
 """
 
 from __future__ import annotations
@@ -18,79 +17,79 @@ from zenturio.show.portal.access import USER
 from zenturio.show.portal.login_attempts import network
 from zenturio.show.portal.unix_socket import peer
 
-MOST = 1024
-RESERVED = 256
-"""Descriptors for files, databases and processes: connections take the others."""
+MOST_CONNECTIONS = 1024
+RESERVED_DESCRIPTORS = 256
+"""Descriptors that connections leave for files, databases and processes."""
 BACKLOG = 64
-"""Connections that are accepted in one go: these take descriptors before they are counted."""
+"""Connections that are accepted at once: they take descriptors before they are counted."""
 HEAD_SECONDS = 10.0
-"""For the head of a request, and until the first one."""
+"""For the head of a request, and from the connection to the first request."""
 BODY_SECONDS = 30.0
-"""For its body."""
+"""For the body of a request."""
 STALLED_SECONDS = 60.0
-"""For which a browser may take nothing of what it asked for."""
+"""For which a browser may read nothing of an answer."""
 
 
 def most_connections(descriptors: int | None = None) -> int:
-    """How many connections leave enough of the *descriptors* that this process may have."""
+    """Return how many connections leave enough of the *descriptors* of this process."""
     soft = descriptors or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == resource.RLIM_INFINITY:
-        return MOST
-    return min(MOST, max(soft - RESERVED, soft // 2))
+        return MOST_CONNECTIONS
+    return min(MOST_CONNECTIONS, max(soft - RESERVED_DESCRIPTORS, soft // 2))
 
 
 class ConnectionTable:
-    """The connections there are; from one address at most half of what all may have."""
+    """The open connections; one address has at most half of them."""
 
     def __init__(self, most: int, users: frozenset[int] = frozenset()) -> None:
-        """At a Unix socket, *users* of this machine alone are let in."""
+        """Only *users* of this machine may connect to a Unix socket."""
         self.most = most
         self.users = users
         self.most_of_one = max(most // 2, 1)
         self._connections: dict[BoundedProtocol, None] = {}
-        self._of: Counter[str] = Counter()
+        self._per_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def admit(self, new: BoundedProtocol) -> bool:
-        """Count *new* in, and close an idle one where there are too many; False if none is."""
-        if self._of[new.address] >= self.most_of_one:
+        """Count *new*, closing an idle connection if there are too many; False if none is."""
+        if self._per_address[new.address] >= self.most_of_one:
             admitted = self._make_room(new.address)
         elif len(self) >= self.most:
-            admitted = self._make_room(self._of.most_common(1)[0][0])
+            admitted = self._make_room(self._per_address.most_common(1)[0][0])
         else:
             admitted = True
         if admitted:
             self._connections[new] = None
-            self._of[new.address] += 1
+            self._per_address[new.address] += 1
         return admitted
 
     def renew(self, connection: BoundedProtocol) -> None:
-        """It has asked for something: it is the last to go."""
+        """Note that a connection was used: it is closed last."""
         if connection in self._connections:
             del self._connections[connection]
             self._connections[connection] = None
 
     def remove(self, connection: BoundedProtocol) -> None:
-        """It is closed."""
+        """Forget a closed connection."""
         if connection in self._connections:
             del self._connections[connection]
-            self._of[connection.address] -= 1
-            if not self._of[connection.address]:
-                del self._of[connection.address]
+            self._per_address[connection.address] -= 1
+            if not self._per_address[connection.address]:
+                del self._per_address[connection.address]
 
     def _make_room(self, address: str) -> bool:
-        for each in self._connections:
-            if each.address == address and not each.is_busy:
-                self.remove(each)
-                each.transport.abort()
+        for connection in self._connections:
+            if connection.address == address and not connection.is_busy:
+                self.remove(connection)
+                connection.transport.abort()
                 return True
         return False
 
 
 class BoundedProtocol(H11Protocol):
-    """HTTP/1.1 with deadlines."""
+    """HTTP/1.1 with time limits for reading requests and writing answers."""
 
     def __init__(self, table: ConnectionTable, **more: Any) -> None:
         super().__init__(**more)
@@ -138,7 +137,7 @@ class BoundedProtocol(H11Protocol):
             self._stop(name)
 
     def _watch(self) -> None:
-        """Wait for a head, or for the rest of a body, for a while; bytes do not prolong it."""
+        """Limit the wait for a head, or for the rest of a body; single bytes do not extend it."""
         if not self.is_busy:
             self._start("head", HEAD_SECONDS)
             return

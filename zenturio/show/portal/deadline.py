@@ -1,4 +1,4 @@
-"""Pages that take too long are answered for: nobody waits for ever, whatever a page does."""
+"""A deadline for all pages: a request gets an answer, whatever its page does."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ import anyio.to_thread
 from zenturio.show.portal.security import App, Message, Receive, Scope, Send
 
 DEADLINE_SECONDS = 90.0
-"""Until an answer begins: longer than any limit of a page itself."""
+"""Until an answer starts: longer than any limit of a page itself."""
 STUCK_SECONDS = 60.0
-"""After the deadline: what still works then will not end."""
-MOST_LENT = 16
-"""Threads that other pages get in place of those that late ones hold."""
+"""After the deadline: a page that still runs then will not end."""
+MOST_EXTRA_THREADS = 16
+"""Threads that are added in place of those that late pages hold."""
 
 
-class Deadline:
-    """Stands before the pages, and answers in their place when time is up."""
+class DeadlineMiddleware:
+    """ASGI middleware that answers in place of pages that take too long."""
 
     def __init__(
         self, app: App, late: Callable[[Scope], bytes], seconds: float = DEADLINE_SECONDS
     ) -> None:
-        """*late* makes the page that says so."""
+        """*late* makes the page that is sent then."""
         self._app = app
-        self._late = late
+        self._late_page = late
         self._seconds = seconds
-        self._left: dict[asyncio.Task[None], float] = {}
-        self._lent = 0
+        self._late_since: dict[asyncio.Task[None], float] = {}
+        self._extra_threads = 0
 
     def stuck(self) -> int:
-        """How many pages go on long after their deadline, and hold a thread each."""
+        """Return how many pages still run long after their deadline, each in a thread."""
         now = time.monotonic()
-        return sum(now - since > STUCK_SECONDS for since in self._left.values())
+        return sum(now - since > STUCK_SECONDS for since in self._late_since.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = asyncio.Event()
+        has_started = asyncio.Event()
         is_over = False
 
         async def forward(message: Message) -> None:
             if not is_over:
-                begun.set()
+                has_started.set()
                 await send(message)
 
-        # A thread cannot be stopped: the page goes on, but nobody hears it any more.
+        # A thread cannot be stopped: the page goes on, but its answer is discarded.
         task = asyncio.ensure_future(self._app(scope, receive, forward))
-        task.add_done_callback(lambda _: begun.set())
+        task.add_done_callback(lambda _: has_started.set())
         try:
-            await asyncio.wait_for(begun.wait(), self._seconds)
+            await asyncio.wait_for(has_started.wait(), self._seconds)
         except TimeoutError:
             is_over = True
-            self._left[task] = time.monotonic()
+            self._late_since[task] = time.monotonic()
             task.add_done_callback(self._forget)
             self._lend()
             await self._answer(scope, send)
@@ -70,19 +70,19 @@ class Deadline:
             raise
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        del self._left[task]
+        del self._late_since[task]
         self._lend()
         if not task.cancelled():
-            task.exception()  # it was looked at: nobody is left whom it would concern
+            task.exception()  # mark it as retrieved, or asyncio logs it
 
     def _lend(self) -> None:
-        """As many threads more as late pages hold, so that the others go on."""
-        wanted = min(len(self._left), MOST_LENT)
-        anyio.to_thread.current_default_thread_limiter().total_tokens += wanted - self._lent
-        self._lent = wanted
+        """Add as many threads as late pages hold, so that other pages are not delayed."""
+        extra = min(len(self._late_since), MOST_EXTRA_THREADS)
+        anyio.to_thread.current_default_thread_limiter().total_tokens += extra - self._extra_threads
+        self._extra_threads = extra
 
     async def _answer(self, scope: Scope, send: Send) -> None:
-        body = self._late(scope)
+        body = self._late_page(scope)
         headers = [(b"content-type", b"text/html; charset=utf-8"),
                    (b"content-length", str(len(body)).encode()),
                    (b"connection", b"close")]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Work for a page in a process of its own, which ends when its time or its memory is used up.
+"""Work for a page in a process of its own, with limits of time and memory.
 
-Schedules are made of what an address says: how long one takes, nobody knows before. A thread could
-not be stopped, and its memory would be the portal's; a process can be killed.
+Schedules are made from an address, and nobody knows beforehand how long that takes. A thread could
+not be stopped, and its memory would be that of the portal; a process can be killed.
 """
 
 from __future__ import annotations
@@ -22,53 +22,55 @@ from typing import Any
 from zenturio import errors
 from zenturio.errors import ConflictError, InputError, PlaceError, ZenError
 
-AT_ONCE = 2
-"""Processes at the same time: pages have threads left, and studies have cores."""
-TURN_SECONDS = 10.0
-"""For which a request waits for one of them."""
-MOST_ANSWERED = 32_000_000
+CONCURRENT_PROCESSES = 2
+"""Processes at a time: pages need threads and studies need cores, too."""
+QUEUE_SECONDS = 10.0
+"""For which a request waits for a slot."""
+MOST_ANSWER_BYTES = 32_000_000
 """Bytes of an answer."""
-_turns = BoundedSemaphore(AT_ONCE)
+_slots = BoundedSemaphore(CONCURRENT_PROCESSES)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one request may take."""
+class ProcessLimits:
+    """What one request may use."""
 
     seconds: float = 40.0
     memory: int = 2 * 2**30
-    """Bytes of address space: libraries that are loaded take 0.4 GiB of it."""
+    """Bytes of address space: loaded libraries take 0.4 GiB of it."""
 
 
-def run_limited(task: str, facts: Mapping[str, Any], limits: Limits = Limits()) -> bytes:
-    """Return what *task*, one of TASKS, makes of *facts*.
+def run_limited(
+    task: str, arguments: Mapping[str, Any], limits: ProcessLimits = ProcessLimits()
+) -> bytes:
+    """Return the result of *task*, one of TASKS, with *arguments*.
 
-    Errors of the task are raised here as they were there; PlaceError if a limit was reached.
+    Raise the errors of the task as they are, and PlaceError if it reaches a limit.
     """
-    asked = json.dumps([task, facts, limits.seconds, limits.memory]).encode()
-    with _turn(), _started() as process:
+    request = json.dumps([task, arguments, limits.seconds, limits.memory]).encode()
+    with _slot(), _start() as process:
         try:
-            answer, _ = process.communicate(asked, limits.seconds)
+            answer, _ = process.communicate(request, limits.seconds)
         except BaseException as error:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            raise _late(limits) from None
+            raise _time_limit_error(limits) from None
     if process.returncode == -signal.SIGXCPU:
-        raise _late(limits)
-    return _read(answer, limits)
+        raise _time_limit_error(limits)
+    return _read_answer(answer, limits)
 
 
-def _late(limits: Limits) -> PlaceError:
+def _time_limit_error(limits: ProcessLimits) -> PlaceError:
     return PlaceError(
-        f"it took longer than {limits.seconds:g} seconds, which is as long as a page may",
-        hint="ask for less; in a terminal there is no such limit",
+        f"it took longer than {limits.seconds:g} seconds, the limit of a page",
+        hint="request less; in a terminal there is no such limit",
     )
 
 
-def _started() -> subprocess.Popen[bytes]:
-    """A process in a session of its own, so that what a library may start ends with it."""
+def _start() -> subprocess.Popen[bytes]:
+    """Return a process in a session of its own, so that its children can be killed with it."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", __name__],
         stdin=subprocess.PIPE,
@@ -80,65 +82,71 @@ def _started() -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
-    if not _turns.acquire(timeout=TURN_SECONDS):
-        raise ConflictError("others are drawing at this moment", hint="ask again in a few seconds")
+def _slot() -> Iterator[None]:
+    if not _slots.acquire(timeout=QUEUE_SECONDS):
+        raise ConflictError("too many charts are being drawn", hint="try again in a few seconds")
     try:
         yield
     finally:
-        _turns.release()
+        _slots.release()
 
 
-def _read(answer: bytes, limits: Limits) -> bytes:
+def _read_answer(answer: bytes, limits: ProcessLimits) -> bytes:
     head, _, content = answer.partition(b"\n")
     try:
         error, text = json.loads(head)
-    except ValueError:  # it was killed, or a library ended it
+    except ValueError:  # it was killed, or a library exited
         error, text = "MemoryError", ""
     if error == "MemoryError":
         raise PlaceError(
-            f"it needs more than {limits.memory / 2**30:.3g} GiB, which is as much as a page may",
-            hint="ask for less; in a terminal there is no such limit",
+            f"it needs more than {limits.memory / 2**30:.3g} GiB of memory, the limit of a page",
+            hint="request less; in a terminal there is no such limit",
         )
     if error:
-        raise _kind(error)(text)
+        raise _error_class(error)(text)
     return content
 
 
-def _kind(name: str) -> type[ZenError]:
-    kind = getattr(errors, name, None)
-    return kind if isinstance(kind, type) and issubclass(kind, ZenError) else PlaceError
+def _error_class(name: str) -> type[ZenError]:
+    error_class = getattr(errors, name, None)
+    return (
+        error_class
+        if isinstance(error_class, type) and issubclass(error_class, ZenError)
+        else PlaceError
+    )
 
 
-def _schedule_figure(facts: Mapping[str, Any]) -> bytes:
-    from zenturio.show.portal.chart_json import figure_json  # noqa: PLC0415 - plotly loads slowly
+def _schedule_figure(arguments: Mapping[str, Any]) -> bytes:
+    from zenturio.show.portal.chart_json import figure_json  # noqa: PLC0415
 
-    figure = figure_json(_scene(facts), dark=facts["dark"]) | {"brush": None}
+    figure = figure_json(_schedule_chart(arguments), dark=arguments["dark"]) | {"selection": None}
     return json.dumps({"figures": [figure], "sql": "", "chosen": {}}).encode()
 
 
-def _schedule_file(facts: Mapping[str, Any]) -> bytes:
-    from zenturio.show.saving import content  # noqa: PLC0415 - matplotlib loads slowly
+def _schedule_file(arguments: Mapping[str, Any]) -> bytes:
+    from zenturio.show.chart_files import chart_bytes  # noqa: PLC0415 - only for files
 
-    return content(_scene(facts), facts["format"])
-
-
-def _scene(facts: Mapping[str, Any]) -> Any:
-    from zenturio.show.charts.schedule_query import PlanView, scene  # noqa: PLC0415 - numba loads slowly
-
-    view = PlanView.of(facts["view"].items())
-    return scene(view, Path(facts["folder"]), slow=facts["slow"])
+    return chart_bytes(_schedule_chart(arguments), arguments["format"])
 
 
-def _report_file(facts: Mapping[str, Any]) -> bytes:
+def _schedule_chart(arguments: Mapping[str, Any]) -> Any:
+    from zenturio.show.charts.schedule_query import ScheduleQuery, schedule_chart  # noqa: PLC0415 - loads numba
+
+    query = ScheduleQuery.from_address(arguments["query"].items())
+    return schedule_chart(query, Path(arguments["folder"]), slow=arguments["slow"])
+
+
+def _report_file(arguments: Mapping[str, Any]) -> bytes:
     from zenturio.record.open import open_repository  # noqa: PLC0415 - only one task needs it
-    from zenturio.show.report import read  # noqa: PLC0415
-    from zenturio.show.report_store import exported  # noqa: PLC0415
+    from zenturio.show.report import parse_report  # noqa: PLC0415
+    from zenturio.show.report_store import export_report  # noqa: PLC0415
 
-    report, folder = read(facts["text"], facts["name"]), Path(facts["folder"])
-    repository = open_repository(facts["db"], create=False)
+    report, folder = parse_report(arguments["text"], arguments["name"]), Path(arguments["folder"])
+    repository = open_repository(arguments["db"], create=False)
     try:
-        return exported(report, facts["format"], repository, folder, slow=facts["slow"])
+        return export_report(
+            report, arguments["format"], repository, folder, slow=arguments["slow"]
+        )
     finally:
         repository.close()
 
@@ -151,17 +159,17 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any]], bytes]] = {
 
 
 def main() -> None:
-    """Do what standard input asks, and answer: a line of JSON, and behind it the content."""
-    task, facts, seconds, memory = json.load(sys.stdin)
-    processor = int(seconds) + 1  # it ends by itself, too, if who started it has gone
-    resource.setrlimit(resource.RLIMIT_CPU, (processor, processor))
+    """Run the task in standard input; write a line of JSON and then the content."""
+    task, arguments, seconds, memory = json.load(sys.stdin)
+    cpu_seconds = int(seconds) + 1  # it also ends by itself, if the portal was killed
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     try:
-        head, content = ["", ""], TASKS[task](facts)
-        if len(content) > MOST_ANSWERED:
+        head, content = ["", ""], TASKS[task](arguments)
+        if len(content) > MOST_ANSWER_BYTES:
             raise InputError(
-                f"the answer has {len(content):,} bytes: a page takes {MOST_ANSWERED:,}",
-                hint="ask for less; in a terminal there is no such limit",
+                f"the answer has {len(content):,} bytes; a page allows {MOST_ANSWER_BYTES:,}",
+                hint="request less; in a terminal there is no such limit",
             )
     except MemoryError:
         head, content = ["MemoryError", ""], b""

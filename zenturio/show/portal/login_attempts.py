@@ -1,9 +1,8 @@
-"""Guesses of passwords: what they cost whoever guesses, and nobody else.
+"""Limits on login attempts: guessing passwords is slow, and slows nobody else down.
 
-After some wrong guesses the way of that address to that name is closed for a while, which doubles
-with each further one. Hashing a
-password takes a processor long, on purpose: so few are hashed at a time, one of each address, and
-addresses that guessed wrong wait behind those that did not. What cannot wait is refused at once.
+After some failed attempts, an address is blocked for that user name; each further failure doubles
+the time. Hashing a password is expensive on purpose, so few are hashed at a time, one per address,
+and addresses with failed attempts wait behind the others. If too many wait, attempts are refused.
 """
 
 from __future__ import annotations
@@ -25,144 +24,146 @@ from zenturio.errors import ConflictError
 
 T = TypeVar("T")
 
-AT_ONCE = 2
-"""Passwords that are hashed at a time; each takes 16 MB and some 50 ms."""
+CONCURRENT_HASHES = 2
+"""Passwords that are hashed at a time; each takes 16 MB and about 50 ms."""
 MOST_WAITING = 64
-MOST_OF_ONE = 8
-"""Guesses that wait, of all addresses and of one."""
-FREE = 3
-"""Wrong guesses that cost nothing: people mistype."""
-LONGEST_SECONDS = 60.0
-"""For which a way is closed after many wrong guesses."""
-FORGOTTEN_SECONDS = 900.0
-"""After which a wrong guess does not count any longer."""
-MOST_KNOWN = 10_000
-"""Ways that are remembered: to push one out of memory takes longer than it is closed."""
+MOST_WAITING_PER_ADDRESS = 8
+"""Waiting attempts, of all addresses and of one."""
+FREE_ATTEMPTS = 3
+"""Failed attempts without consequences: people mistype."""
+LONGEST_BLOCK_SECONDS = 60.0
+"""For which an address is blocked after many failures."""
+FORGET_SECONDS = 900.0
+"""After which a failure no longer counts."""
+MOST_REMEMBERED = 10_000
+"""Entries that are kept: pushing one out takes longer than its block lasts."""
 
 
-class TooManyGuessesError(ConflictError):
-    """Not now; *seconds* says when again."""
+class TooManyAttemptsError(ConflictError):
+    """A refused attempt; *seconds* says when to try again."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = max(1, round(seconds))
         unit = "second" if self.seconds == 1 else "seconds"
-        super().__init__(f"too many guesses: try again in {self.seconds} {unit}")
+        super().__init__(f"too many attempts; try again in {self.seconds} {unit}")
 
 
 @dataclass
-class _Wrong:
-    """Wrong guesses."""
+class _FailedAttempts:
+    """Failed attempts of an address, or of an address for a user name."""
 
     count: int = 0
     last: float = 0.0
 
-    def closed_until(self) -> float:
-        if self.count <= FREE:
+    def blocked_until(self) -> float:
+        if self.count <= FREE_ATTEMPTS:
             return 0.0
-        # Not a power of any size: who guesses a thousand times would overflow it.
-        return self.last + min(2.0 ** min(self.count - FREE - 1, 30), LONGEST_SECONDS)
+        # The exponent is bounded: a thousand attempts would overflow a float.
+        return self.last + min(
+            2.0 ** min(self.count - FREE_ATTEMPTS - 1, 30), LONGEST_BLOCK_SECONDS
+        )
 
 
 @dataclass(order=True)
-class _Waiting:
-    """A guess that waits: those with the fewest wrong ones of their address go first."""
+class _QueuedAttempt:
+    """A waiting attempt; addresses with the fewest failures go first."""
 
-    wrong: int
+    failures: int
     number: int
     turn: asyncio.Future[None] = field(compare=False)
     address: str = field(compare=False)
 
 
 class LoginAttempts:
-    """Who may guess when; of one event loop."""
+    """Decides which login attempt is checked when. Belongs to one event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._ways: OrderedDict[tuple[str, str], _Wrong] = OrderedDict()
-        self._addresses: OrderedDict[str, _Wrong] = OrderedDict()
-        self._waiting: list[_Waiting] = []
+        self._by_name: OrderedDict[tuple[str, str], _FailedAttempts] = OrderedDict()
+        self._by_address: OrderedDict[str, _FailedAttempts] = OrderedDict()
+        self._waiting: list[_QueuedAttempt] = []
         self._hashing: list[str] = []
         self._number = 0
         self._threads: anyio.CapacityLimiter | None = None
 
     async def check(self, client: str, name: str, verify: Callable[[], T | None]) -> T | None:
-        """Return what *verify* finds out in a thread; None is a wrong guess.
+        """Return what *verify* returns, called in a thread; None is a failed attempt.
 
-        TooManyGuessesError if the way of this address to the name is closed, or too many wait.
+        Raise TooManyAttemptsError if the address is blocked for that name, or too many wait.
         """
         address = network(client)
-        way = address, sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
-        self._open(way)
+        key = address, sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+        self._check_block(key)
         await self._take_turn(address)
         try:
-            self._open(way)  # others of the same way may have guessed wrong meanwhile
-            found = await anyio.to_thread.run_sync(verify, limiter=self._limiter())
+            self._check_block(key)  # other attempts may have failed in the meantime
+            user = await anyio.to_thread.run_sync(verify, limiter=self._limiter())
         finally:
             self._hashing.remove(address)
             self._next()
-        if found is None:
-            _count(self._ways, way, self._clock())
-            _count(self._addresses, address, self._clock())
+        if user is None:
+            _count_failure(self._by_name, key, self._clock())
+            _count_failure(self._by_address, address, self._clock())
         else:
-            self._ways.pop(way, None)
-        return found
+            self._by_name.pop(key, None)
+        return user
 
-    def _open(self, way: tuple[str, str]) -> None:
-        wait = self._wrong(self._ways, way).closed_until() - self._clock()
+    def _check_block(self, key: tuple[str, str]) -> None:
+        wait = self._failures(self._by_name, key).blocked_until() - self._clock()
         if wait > 0:
-            raise TooManyGuessesError(wait)
+            raise TooManyAttemptsError(wait)
 
-    def _wrong(self, known: OrderedDict[T, _Wrong], key: T) -> _Wrong:
-        wrong = known.get(key)
-        if wrong is not None and self._clock() - wrong.last > FORGOTTEN_SECONDS:
-            del known[key]
-            wrong = None
-        return wrong or _Wrong()
+    def _failures(self, entries: OrderedDict[T, _FailedAttempts], key: T) -> _FailedAttempts:
+        failures = entries.get(key)
+        if failures is not None and self._clock() - failures.last > FORGET_SECONDS:
+            del entries[key]
+            failures = None
+        return failures or _FailedAttempts()
 
     async def _take_turn(self, address: str) -> None:
-        """Wait for a thread; in front of all whose addresses have guessed wrong more often."""
-        mine = sum(each.address == address for each in self._waiting)
-        if mine >= MOST_OF_ONE:
-            raise TooManyGuessesError(1)
+        """Wait for a thread, ahead of all addresses with more failed attempts."""
+        own = sum(attempt.address == address for attempt in self._waiting)
+        if own >= MOST_WAITING_PER_ADDRESS:
+            raise TooManyAttemptsError(1)
         self._number += 1
         turn = asyncio.get_running_loop().create_future()
-        wrong = self._wrong(self._addresses, address).count
-        waiting = _Waiting(wrong, self._number, turn, address)
-        self._waiting.append(waiting)
+        failures = self._failures(self._by_address, address).count
+        attempt = _QueuedAttempt(failures, self._number, turn, address)
+        self._waiting.append(attempt)
         self._waiting.sort()
-        for late in self._waiting[MOST_WAITING:]:
-            late.turn.set_exception(TooManyGuessesError(1))
+        for refused in self._waiting[MOST_WAITING:]:
+            refused.turn.set_exception(TooManyAttemptsError(1))
         del self._waiting[MOST_WAITING:]
         self._next()
         try:
             await turn
         except asyncio.CancelledError:
             with suppress(ValueError):
-                self._waiting.remove(waiting)
-            if turn.done() and not turn.cancelled():  # it was given its turn in this very moment
+                self._waiting.remove(attempt)
+            if turn.done() and not turn.cancelled():  # its turn came at this very moment
                 self._hashing.remove(address)
                 self._next()
             raise
 
     def _next(self) -> None:
-        """Give those their turn who can have it: one guess of each address at a time."""
-        for waiting in list(self._waiting):
-            if len(self._hashing) >= AT_ONCE:
+        """Start the attempts that can be checked now: one per address at a time."""
+        for attempt in list(self._waiting):
+            if len(self._hashing) >= CONCURRENT_HASHES:
                 return
-            if waiting.address not in self._hashing:
-                self._waiting.remove(waiting)
-                self._hashing.append(waiting.address)
-                waiting.turn.set_result(None)
+            if attempt.address not in self._hashing:
+                self._waiting.remove(attempt)
+                self._hashing.append(attempt.address)
+                attempt.turn.set_result(None)
 
     def _limiter(self) -> anyio.CapacityLimiter:
-        """Threads of their own: pages wait for no password."""
+        """Return threads of their own, so that pages do not wait for passwords."""
         if self._threads is None:
-            self._threads = anyio.CapacityLimiter(AT_ONCE)
+            self._threads = anyio.CapacityLimiter(CONCURRENT_HASHES)
         return self._threads
 
 
 def network(client: str) -> str:
-    """Whoever has an IPv6 address has the 2^64 beside it, too: they count as one."""
+    """Return the address; of an IPv6 address the /64 network, which usually has one user."""
     try:
         address = ipaddress.ip_address(client)
     except ValueError:
@@ -174,9 +175,9 @@ def network(client: str) -> str:
     return str(address)
 
 
-def _count(known: OrderedDict[T, _Wrong], key: T, now: float) -> None:
-    wrong = known.setdefault(key, _Wrong())
-    wrong.count, wrong.last = wrong.count + 1, now
-    known.move_to_end(key)
-    while len(known) > MOST_KNOWN:
-        known.popitem(last=False)
+def _count_failure(entries: OrderedDict[T, _FailedAttempts], key: T, now: float) -> None:
+    failures = entries.setdefault(key, _FailedAttempts())
+    failures.count, failures.last = failures.count + 1, now
+    entries.move_to_end(key)
+    while len(entries) > MOST_REMEMBERED:
+        entries.popitem(last=False)

@@ -22,179 +22,182 @@ from zenturio.show.quantities import count, duration, rate, size
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-
-FOLDER = Path(__file__).parent / "static"
-TYPES = {
+STATIC_FOLDER = Path(__file__).parent / "static"
+MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
     ".LICENSE": "text/plain; charset=utf-8",
 }
-YEAR = "private, max-age=31536000, immutable"
+CACHE_FOR_A_YEAR = "private, max-age=31536000, immutable"
+LONGEST_CELL = 80
+"""Characters of a cell; a longer text is cut in its middle."""
+_CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
 
 
 @dataclass(frozen=True)
 class Asset:
-    """A file as it is sent."""
+    """A static file."""
 
     path: Path
-    kind: str
-    packed: bool
+    media_type: str
+    is_compressed: bool
     version: str
+    """A digest of its content."""
 
 
-def _found() -> dict[str, Asset]:
-    found = {}
-    for path in sorted(FOLDER.iterdir()):
-        packed = path.suffix == ".gz"
+def _package_files() -> dict[str, Asset]:
+    assets = {}
+    for path in sorted(STATIC_FOLDER.iterdir()):
         name = path.name.removesuffix(".gz")
-        kind = TYPES.get(Path(name).suffix)
-        if kind is not None:
+        media_type = MEDIA_TYPES.get(Path(name).suffix)
+        if media_type is not None:
             version = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-            found[name] = Asset(path, kind, packed, version)
-    return found
+            assets[name] = Asset(path, media_type, path.suffix == ".gz", version)
+    return assets
 
 
 @dataclass(frozen=True)
 class Assets:
-    """All files that may be asked for, by name: no path is made of what a request says."""
+    """All static files, by name: no path is made of anything that a request says."""
 
-    known: Mapping[str, Asset] = field(default_factory=_found)
+    files: Mapping[str, Asset] = field(default_factory=_package_files)
 
     def address(self, name: str) -> str:
-        """Where a page finds the file *name*; another address for another content."""
-        return f"/static/{name}?v={self.known[name].version}"
+        """Return the address of the file *name*, which changes with its content."""
+        return f"/static/{name}?v={self.files[name].version}"
 
     def answer(self, request: Request) -> Response:
-        """The file that *request* asks for."""
-        asset = self.known.get(request.path_params["name"])
+        """Return the file that *request* names."""
+        asset = self.files.get(request.path_params["name"])
         if asset is None:
-            return PlainTextResponse("there is no such file", 404)
+            return PlainTextResponse("this file does not exist", 404)
         content = asset.path.read_bytes()
-        current = request.query_params.get("v") == asset.version
-        headers = {"Cache-Control": YEAR if current else "no-cache", "Vary": "Accept-Encoding"}
-        if asset.packed:
+        is_current = request.query_params.get("v") == asset.version
+        headers = {
+            "Cache-Control": CACHE_FOR_A_YEAR if is_current else "no-cache",
+            "Vary": "Accept-Encoding",
+        }
+        if asset.is_compressed:
             if "gzip" in request.headers.get("accept-encoding", ""):
                 headers["Content-Encoding"] = "gzip"
             else:
                 content = gzip.decompress(content)
-        return Response(content, headers=headers, media_type=asset.kind)
+        return Response(content, headers=headers, media_type=asset.media_type)
 
 
-LONGEST_CELL = 80
-"""Characters of a cell."""
-_SIGNS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127)}
-
-
-class Page(NamedTuple):
-    """A page that every other page has a link to."""
+class NavigationPage(NamedTuple):
+    """A page in the navigation bar."""
 
     target: str
     name: str
     key: str
-    """Behind ``g`` on the keyboard."""
+    """The keyboard shortcut, after ``g``."""
 
 
-PAGES = (
-    Page("/", "Studies", "h"),
-    Page("/chart", "Charts", "p"),
-    Page("/compare", "Compare", "c"),
-    Page("/report", "Reports", "o"),
-    Page("/schedule", "Schedules", "w"),
-    Page("/sql", "SQL", "s"),
-    Page("/run", "Run", "r"),
-    Page("/queue", "Queue", "q"),
+NAVIGATION = (
+    NavigationPage("/", "Studies", "h"),
+    NavigationPage("/chart", "Charts", "p"),
+    NavigationPage("/compare", "Compare", "c"),
+    NavigationPage("/report", "Reports", "o"),
+    NavigationPage("/schedule", "Schedules", "w"),
+    NavigationPage("/sql", "SQL", "s"),
+    NavigationPage("/run", "Run", "r"),
+    NavigationPage("/queue", "Queue", "q"),
 )
 
 
-def templates(assets: Assets, *, allow_run: bool, serves: bool = False) -> Environment:
-    """The templates of the package, with the words that they use."""
-    found = Environment(
+def page_environment(assets: Assets, *, allow_run: bool, serves: bool = False) -> Environment:
+    """Return the environment of the templates, with their filters and globals."""
+    environment = Environment(
         loader=PackageLoader("zenturio.show.portal", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
-        "count": count, "moment": moment, "ago": ago, "duration": duration, "rate": rate,
-        "size": size, "cell": shown, "brief": brief, "iso": iso,
-        "measure": measure, "mark": mark,
-    }  # fmt: skip
-    found.tests["missing"] = lambda value: isinstance(value, Missing)
+    environment.filters |= {
+        "ago": relative_time,
+        "brief": short_text,
+        "cell": cell_text,
+        "count": count,
+        "duration": duration,
+        "iso": iso_time,
+        "mark": attribute_name,
+        "measure": full_value,
+        "moment": utc_time,
+        "rate": rate,
+        "size": size,
+    }
+    environment.tests["missing"] = lambda value: isinstance(value, Missing)
     hidden = {"/run": not allow_run, "/queue": not serves}
-    pages = [page for page in PAGES if not hidden.get(page.target)]
-    found.globals |= {"static": assets.address, "address": address, "navigation": pages}
-    return found
+    pages = [page for page in NAVIGATION if not hidden.get(page.target)]
+    environment.globals |= {"static": assets.address, "address": address, "navigation": pages}
+    return environment
 
 
-def address(path: str, given: Mapping[str, Any] | None = None, /, **changes: Any) -> str:
-    """*path* with what is *given*, changed: what is None or empty is left out."""
+def address(path: str, values: Mapping[str, Any] | None = None, /, **changes: Any) -> str:
+    """Return *path* with *values* and *changes* as its query string, without empty ones."""
     pairs = [
-        (name, str(each))
-        for name, value in {**(given or {}), **changes}.items()
-        for each in (value if isinstance(value, tuple | list) else [value])
-        if each is not None and each not in ("", False)
+        (name, str(part))
+        for name, value in {**(values or {}), **changes}.items()
+        for part in (value if isinstance(value, tuple | list) else [value])
+        if part is not None and part not in ("", False)
     ]
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
-def mark(name: str) -> str:
-    """A name as pages compare it: in an attribute, browsers change the ends of lines."""
+def attribute_name(name: str) -> str:
+    """Return *name* for an attribute that scripts compare: browsers change line ends there."""
     return quote(name, safe="")
 
 
-def shown(value: Any) -> str:
-    """A value in a table."""
+def cell_text(value: Any) -> str:
+    """Return a value in a table, rounded to six digits."""
     return cell(value)
 
 
-def measure(value: Any) -> str:
-    """A metric of one experiment: nothing of it is left out."""
+def full_value(value: Any) -> str:
+    """Return a value with all its digits."""
     if isinstance(value, Series):
-        return ", ".join(map(measure, value.values))
-    return repr(value) if isinstance(value, float) else shown(value)
+        return ", ".join(map(full_value, value.values))
+    return repr(value) if isinstance(value, float) else cell_text(value)
 
 
-def brief(value: Any) -> str:
-    """A value in a cell: a long text without its middle."""
-    text = shown(value)
-    return (
-        text
-        if len(text) <= LONGEST_CELL
-        else f"{text[: LONGEST_CELL // 2]} … {text[-LONGEST_CELL // 3 :]}"
-    )
+def short_text(value: Any) -> str:
+    """Return a value in a cell; of a long text the middle is left out."""
+    text = cell_text(value)
+    if len(text) <= LONGEST_CELL:
+        return text
+    return f"{text[: LONGEST_CELL // 2]} … {text[-LONGEST_CELL // 3 :]}"
 
 
-def readable(text: str) -> str:
-    """*text* without loss: what is no sign of a page stands there as its number."""
-    return text.translate(_SIGNS)
+def printable(text: str) -> str:
+    """Return *text* with control characters written as escapes."""
+    return text.translate(_CONTROL_CHARACTERS)
 
 
-def moment(seconds: float | None) -> str:
-    """A time as a person reads it, in UTC."""
+def utc_time(seconds: float | None) -> str:
+    """Return a time in UTC, to the second; empty for none."""
     if not seconds:
         return ""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def iso(seconds: float | None) -> str:
-    """A time as a program reads it."""
+def iso_time(seconds: float | None) -> str:
+    """Return a time for programs; empty for none."""
     return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else ""
 
 
-def ago(seconds: float | None, now: float | None = None) -> str:
-    """``3 min ago``"""
+def relative_time(seconds: float | None, now: float | None = None) -> str:
+    """``just now``, ``3 minutes ago``, ``2 days ago``; ``never`` for none."""
     if not seconds:
         return "never"
     passed = (time.time() if now is None else now) - seconds
     if passed < 5:
         return "just now"
-    return f"{_round(passed)} ago"
-
-
-def _round(seconds: float) -> str:
-    for unit, size_ in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size_:
-            return f"{int(seconds // size_)} {unit}"
-    return f"{int(seconds)} s"
+    units = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3600),
+             ("minute", 60), ("second", 1))  # fmt: skip
+    unit, length = next((unit, length) for unit, length in units if passed >= length)
+    number = int(passed // length)
+    return f"{number} {unit}{'' if number == 1 else 's'} ago"

@@ -1,8 +1,8 @@
-"""Pages in a process of their own, which is watched, and started anew when it hangs or dies.
+"""The pages of a service in a process of their own, restarted when it hangs or dies.
 
-What browsers cost, descriptors, memory, the interpreter's lock, they cost that process; what
-drives studies goes on beside it. The two share nothing but the database. The pages end when their
-standard input does: so they never outlive who started them.
+Browsers cost descriptors, memory and the interpreter's lock of that process; the driver of the
+studies runs beside it. The two share only the database. The pages end when their standard input
+does, so that they never outlive the service.
 """
 
 from __future__ import annotations
@@ -25,55 +25,58 @@ from typing import IO, Any, Self
 
 from zenturio import errors
 from zenturio.errors import PlaceError, ZenError
-from zenturio.show.portal.access import People
-from zenturio.show.portal.server import Service, check_guarded, listen
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.access import UserDirectory
+from zenturio.show.portal.server import PortalServer, check_access_control, open_socket
+from zenturio.show.portal.state import PortalSettings
 from zenturio.study.house import User
 
-BEAT_SECONDS = 1.0
-"""Between two signs of life."""
+HEARTBEAT_SECONDS = 1.0
+"""Between two messages of a process that is alive."""
 SILENT_SECONDS = 30.0
-"""Without one: a page holds the interpreter's lock, and will for ever."""
+"""Without a message: a page holds the interpreter's lock and will not release it."""
 START_SECONDS = 120.0
-"""Until the first sign: a busy machine imports slowly."""
-AGAIN_SECONDS = 1.0
-"""Before it is started anew; twice as long each time that it ends at once."""
-LONGEST_SECONDS = 60.0
-END_SECONDS = 10.0
-"""That it has to end by itself."""
+"""Until the first message: a busy machine imports slowly."""
+RESTART_SECONDS = 1.0
+"""Before a restart; doubled each time that the process ends at once."""
+LONGEST_PAUSE_SECONDS = 60.0
+SHUTDOWN_SECONDS = 10.0
+"""That the process has to end by itself."""
 PORT_SECONDS = 3.0
-"""For which the pages of a service that was killed may still hold the port."""
+"""For which the pages of a killed service may still hold the port."""
 _log = logging.getLogger(__name__)
 
 
 class PagesProcess:
-    """The pages of a service, as who drives its studies sees them."""
+    """The process of the pages, as the service sees it."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: PortalSettings,
         host: str,
         port: int,
-        people: People,
+        users: UserDirectory,
         names: Iterable[str] = (),
-        told: Callable[[str, str], None] = lambda _kind, _text: None,
+        on_event: Callable[[str, str], None] = lambda _error_class, _text: None,
     ) -> None:
-        """*told* hears ``link`` with an address that opens them, ``used``, and ``again``."""
-        check_guarded(settings, host, "", people)
-        self._told = told
-        self._facts = {
+        """Start the process; *on_event* is called with its events.
+
+        These are ``link`` with an address that opens the pages, ``used``, and ``again``.
+        """
+        check_access_control(settings, host, "", users)
+        self._on_event = on_event
+        self._arguments = {
             "settings": {**asdict(settings), "folder": str(settings.folder)},
             "host": host,
             "names": list(names),
-            "people": {**asdict(people), "users": {n: asdict(u) for n, u in people.users.items()}},
+            "people": {**asdict(users), "users": {n: asdict(u) for n, u in users.users.items()}},
         }
-        self._socket = _listening(host, port)
-        self._over = threading.Event()
+        self._socket = _open_socket(host, port)
+        self._stopping = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="zenturio-pages")
         self.process = self._start()
 
     def __enter__(self) -> Self:
-        """ZenError if they cannot be started at all."""
+        """Raise ZenError if the pages cannot start at all."""
         try:
             self._greet(self.process)
         except BaseException:
@@ -84,12 +87,12 @@ class PagesProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopping.set()
         self._watcher.join()
         self._socket.close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # In a session of its own: Ctrl-C is for who started it, who ends the pages.
+        # In a session of its own: Ctrl-C is for the service, which then ends the pages.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(self._socket.fileno())],
             stdin=subprocess.PIPE,
@@ -99,47 +102,49 @@ class PagesProcess:
         )
         assert process.stdin is not None
         with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(self._facts).encode() + b"\n")
+            process.stdin.write(json.dumps(self._arguments).encode() + b"\n")
             process.stdin.flush()
         return process
 
     def _greet(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait for the first sign of life of the first process."""
-        messages = self._messages = _heard(process)
-        for kind, text in messages.until_silent(self._over):
+        """Wait for the first message of the first process."""
+        messages = self._messages = _messages_of(process)
+        for kind, text in messages.until_silent(self._stopping):
             if kind == "error":
-                name, words = json.loads(text)
-                raise _kind(name)(words)
-            self._told(kind, text)
+                name, text_of_error = json.loads(text)
+                raise _error_class(name)(text_of_error)
+            self._on_event(kind, text)
             if kind == "link":
                 return
-        raise PlaceError("the pages did not start", hint="zen portal shows why")
+        raise PlaceError("the pages did not start", hint="run zen portal to see why")
 
     def _watch(self) -> None:
-        """Pass on what the process says; start it anew when it falls silent or ends."""
-        pause = AGAIN_SECONDS
-        while not self._over.is_set():
-            began = time.monotonic()
-            for kind, text in self._messages.until_silent(self._over):
+        """Pass on the messages of the process; restart it when it is silent or ends."""
+        pause = RESTART_SECONDS
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            for kind, text in self._messages.until_silent(self._stopping):
                 if kind != "alive":
-                    self._told(kind, text)
+                    self._on_event(kind, text)
             self._end(self.process)
-            if self._over.is_set():
+            if self._stopping.is_set():
                 return
-            pause = AGAIN_SECONDS if time.monotonic() - began > LONGEST_SECONDS else pause * 2
-            self._told("again", f"the pages ended with status {self.process.returncode}")
-            self._over.wait(min(pause, LONGEST_SECONDS))
-            if not self._over.is_set():
+            pause = (
+                RESTART_SECONDS if time.monotonic() - started > LONGEST_PAUSE_SECONDS else pause * 2
+            )
+            self._on_event("again", f"the pages ended with exit code {self.process.returncode}")
+            self._stopping.wait(min(pause, LONGEST_PAUSE_SECONDS))
+            if not self._stopping.is_set():
                 self.process = self._start()
-                self._messages = _heard(self.process)
+                self._messages = _messages_of(self.process)
         self._end(self.process)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Let it end by itself if it still can; else it is killed."""
+        """Let the process end by itself, or else kill it."""
         assert process.stdin is not None
         with suppress(OSError):
             process.stdin.close()
-        seconds = END_SECONDS if self._over.is_set() else AGAIN_SECONDS
+        seconds = SHUTDOWN_SECONDS if self._stopping.is_set() else RESTART_SECONDS
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -147,29 +152,31 @@ class PagesProcess:
             process.wait()
 
 
-class Messages:
-    """Lines of a process, read by a thread: for who asks does not want to wait for ever."""
+class ProcessMessages:
+    """Lines of a process, read by a thread, so that waiting for one can time out."""
 
     def __init__(self, stream: IO[bytes]) -> None:
-        self.heard = False
+        self.has_message = False
         self._queue: Queue[tuple[str, str] | None] = Queue()
         self._stream = stream
         threading.Thread(target=self._read, name="zenturio-pages-say", daemon=True).start()
 
     def until_silent(self, over: threading.Event) -> Iterator[tuple[str, str]]:
-        """What is said, until it ends, falls silent for too long, or it is all *over*."""
+        """Yield messages until the process ends, is silent for too long, or *over* is set."""
         last = time.monotonic()
         while not over.is_set():
             try:
                 message = self._queue.get(timeout=0.2)
             except Empty:
-                if time.monotonic() - last > (SILENT_SECONDS if self.heard else START_SECONDS):
+                if time.monotonic() - last > (
+                    SILENT_SECONDS if self.has_message else START_SECONDS
+                ):
                     return
                 continue
             if message is None:
                 return
             last = time.monotonic()
-            self.heard = True
+            self.has_message = True
             yield message
 
     def _read(self) -> None:
@@ -181,70 +188,72 @@ class Messages:
         self._queue.put(None)
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    end = time.monotonic() + PORT_SECONDS
+def _open_socket(host: str, port: int) -> socket.socket:
+    deadline = time.monotonic() + PORT_SECONDS
     while True:
         try:
-            return listen(host, port)
+            return open_socket(host, port)
         except PlaceError:
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def _heard(process: subprocess.Popen[bytes]) -> Messages:
+def _messages_of(process: subprocess.Popen[bytes]) -> ProcessMessages:
     assert process.stdout is not None
-    return Messages(process.stdout)
+    return ProcessMessages(process.stdout)
 
 
-def _kind(name: str) -> type[ZenError]:
+def _error_class(name: str) -> type[ZenError]:
     kind = getattr(errors, name, None)
     return kind if isinstance(kind, type) and issubclass(kind, ZenError) else PlaceError
 
 
 def main() -> None:
-    """Show the pages of what standard input says, until that ends."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal is not ours
+    """Serve the pages that standard input describes, until it ends."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # closing the terminal is for the service
     listening = socket.socket(fileno=int(sys.argv[1]))
     try:
-        service = _service(json.loads(sys.stdin.buffer.readline()), listening)
+        service = _portal_server(json.loads(sys.stdin.buffer.readline()), listening)
     except ZenError as error:
-        _say("error", json.dumps([type(error).__name__, str(error)]))
+        _send("error", json.dumps([type(error).__name__, str(error)]))
         return
-    _say("link", service.link())
-    threading.Thread(target=_wait_for_the_end, args=(service,), daemon=True).start()
-    service.run(_beat, BEAT_SECONDS)
+    _send("link", service.link())
+    threading.Thread(target=_stop_with_stdin, args=(service,), daemon=True).start()
+    service.run(_heartbeat, HEARTBEAT_SECONDS)
 
 
-def _service(facts: Mapping[str, Any], listening: socket.socket) -> Service:
-    settings, people = facts["settings"], facts["people"]
-    users = {name: User(**user) for name, user in people["users"].items()}
-    return Service(
-        Settings(**{**settings, "folder": Path(settings["folder"])}),
-        facts["host"],
-        told=lambda link: _say("used", link),
-        people=People(**{**people, "users": users, "proxies": tuple(people["proxies"])}),
-        names=facts["names"],
+def _portal_server(arguments: Mapping[str, Any], listening: socket.socket) -> PortalServer:
+    settings, user_values = arguments["settings"], arguments["people"]
+    users = {name: User(**user) for name, user in user_values["users"].items()}
+    return PortalServer(
+        PortalSettings(**{**settings, "folder": Path(settings["folder"])}),
+        arguments["host"],
+        on_link_used=lambda link: _send("used", link),
+        users=UserDirectory(
+            **{**user_values, "users": users, "proxies": tuple(user_values["proxies"])}
+        ),
+        names=arguments["names"],
         listening=listening,
     )
 
 
-def _wait_for_the_end(service: Service) -> None:
+def _stop_with_stdin(service: PortalServer) -> None:
     sys.stdin.buffer.read()
     service.stop()
-    time.sleep(END_SECONDS / 2)
-    os._exit(0)  # a page that does not end shall not keep the others
+    time.sleep(SHUTDOWN_SECONDS / 2)
+    os._exit(0)  # a page that does not end must not delay the exit
 
 
-def _beat(stuck: int) -> None:
-    _say("alive", "")
+def _heartbeat(stuck: int) -> None:
+    _send("alive", "")
     if stuck:
-        _log.error("%d pages do not end: the process that has them ends", stuck)
+        _log.error("%d pages do not end; restarting the process of the pages", stuck)
         os._exit(1)
 
 
-def _say(kind: str, text: str) -> None:
-    with suppress(OSError):  # nobody is there to hear it: the end comes by standard input
+def _send(kind: str, text: str) -> None:
+    with suppress(OSError):  # the service has ended; so will standard input
         sys.stdout.buffer.write(json.dumps([kind, text]).encode() + b"\n")
         sys.stdout.buffer.flush()
 

@@ -1,7 +1,7 @@
-"""Studies that were started from the portal: processes of their own, which outlive it.
+"""Studies that were started from the portal: processes that continue when the portal ends.
 
-What a study has come to stands in the database; what is kept here is which process drives it, so
-that a portal that was started anew finds it again, and what it printed.
+The state of a study is in the database. This module keeps which process drives it, and its output,
+so that a restarted portal finds both again.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
 from zenturio.record.driver import born
 from zenturio.record.open import FOLDER
 
-KEPT = 20
-"""Runs that are remembered when they have ended."""
-AGAIN = 0.5
-"""Seconds between the two times that a driver is asked to stop: at the second it kills."""
-PRINTED = 4000
-"""Bytes of what a run printed that are shown."""
-PLANNING = 60.0
-"""Seconds that a plan may take."""
-# -P: the folder where it runs is the project's, and may hold a module of any name.
-_MAIN = [sys.executable, "-P", "-c", "from zenturio.cli import main; main()"]
+MOST_FINISHED = 20
+"""Finished runs that are kept."""
+SECOND_SIGNAL_SECONDS = 0.5
+"""Between the two signals that stop a driver: after the second, it kills experiments."""
+MOST_OUTPUT_BYTES = 4000
+"""Of the output of a run, shown in the page."""
+PLAN_SECONDS = 60.0
+"""That a plan may take."""
+# -P: the working directory is the project's and may contain modules of any name.
+_ZEN_COMMAND = [sys.executable, "-P", "-c", "from zenturio.cli import main; main()"]
 
 
 @dataclass(frozen=True)
-class Run:
+class PortalRun:
     """A process that drives a study, or did."""
 
     key: str
     study: str
     arguments: tuple[str, ...]
-    """Of ``zen``."""
+    """Of the command ``zen``."""
     pid: int
     born: str
     began: float
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return born(self.pid) == self.born
 
     @property
@@ -57,43 +57,43 @@ class Run:
         return shlex.join(["zen", *self.arguments])
 
 
-class Runs:
+class PortalRuns:
     """The runs of a project folder."""
 
     def __init__(self, folder: Path, db: str | None) -> None:
         self._folder = folder
-        self._kept = folder / FOLDER / "portal"
+        self._records = folder / FOLDER / "portal"
         self._environment = {**os.environ, **({"ZENTURIO_DB": db} if db else {})}
         self._children: list[subprocess.Popen[bytes]] = []
-        self._turn = Lock()
+        self._lock = Lock()
 
     def plan(self, arguments: Sequence[str]) -> Mapping[str, Any]:
-        """What ``zen run`` would do; InputError in its words if that is nothing."""
+        """Return what ``zen run`` would do; raise InputError with its message if it would fail."""
         try:
-            done = subprocess.run(
-                [*_MAIN, "run", "--dry-run", "--json", *arguments],
+            process = subprocess.run(
+                [*_ZEN_COMMAND, "run", "--dry-run", "--json", *arguments],
                 cwd=self._folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=PLANNING,
+                timeout=PLAN_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise PlaceError(f"the plan took longer than {PLANNING:g} seconds") from error
-        if done.returncode:
-            raise InputError(done.stderr.decode("utf-8", "backslashreplace").strip())
-        found: Mapping[str, Any] = json.loads(done.stdout)
-        return found
+            raise PlaceError(f"planning took longer than {PLAN_SECONDS:g} seconds") from error
+        if process.returncode:
+            raise InputError(process.stderr.decode("utf-8", "backslashreplace").strip())
+        plan: Mapping[str, Any] = json.loads(process.stdout)
+        return plan
 
-    def start(self, study: str, arguments: Sequence[str]) -> Run:
-        """``zen run`` with *arguments*, in a session of its own: it does not end with us."""
+    def start(self, study: str, arguments: Sequence[str]) -> PortalRun:
+        """Start ``zen run`` with *arguments* in its own session, so that it outlives the portal."""
         key = f"{time.time_ns():x}-{secrets.token_hex(3)}"
         try:
-            self._kept.mkdir(parents=True, exist_ok=True)
-            with (self._kept / f"{key}.log").open("xb") as log:
+            self._records.mkdir(parents=True, exist_ok=True)
+            with (self._records / f"{key}.log").open("xb") as log:
                 child = subprocess.Popen(
-                    [*_MAIN, "run", *arguments],
+                    [*_ZEN_COMMAND, "run", *arguments],
                     cwd=self._folder,
                     env=self._environment,
                     stdin=subprocess.DEVNULL,
@@ -103,79 +103,79 @@ class Runs:
                 )
         except OSError as error:
             raise PlaceError(f"the study cannot be started: {error.strerror}") from error
-        words = ("run", *arguments)
-        run = Run(key, study, words, child.pid, born(child.pid) or "", time.time())
-        (self._kept / f"{key}.json").write_text(json.dumps(asdict(run)), encoding="utf-8")
-        with self._turn:
+        command = ("run", *arguments)
+        run = PortalRun(key, study, command, child.pid, born(child.pid) or "", time.time())
+        (self._records / f"{key}.json").write_text(json.dumps(asdict(run)), encoding="utf-8")
+        with self._lock:
             self._children.append(child)
         return run
 
-    def all(self) -> list[Run]:
-        """The newest first; those that ended long ago are forgotten."""
+    def list_runs(self) -> list[PortalRun]:
+        """Return the runs, newest first; forget the oldest finished ones."""
         self._reap()
-        found: list[Run] = []
-        for path in sorted(self._kept.glob("*.json"), reverse=True):
+        runs: list[PortalRun] = []
+        for path in sorted(self._records.glob("*.json"), reverse=True):
             run = _read(path)
-            if run is None or (len(found) >= KEPT and not run.alive):
+            if run is None or (len(runs) >= MOST_FINISHED and not run.is_alive):
                 path.unlink(missing_ok=True)
                 path.with_suffix(".log").unlink(missing_ok=True)
             else:
-                found.append(run)
-        return found
+                runs.append(run)
+        return runs
 
-    def run(self, key: str) -> Run:
-        """NotFoundError if there is no such run."""
-        for run in self.all():
+    def find(self, key: str) -> PortalRun:
+        """Return a run; raise NotFoundError if there is none of that key."""
+        for run in self.list_runs():
             if run.key == key:
                 return run
-        raise NotFoundError("no such run was started here", hint="see the list of runs")
+        raise NotFoundError("there is no such run", hint="see the list of runs")
 
-    def printed(self, run: Run) -> str:
-        """The end of what it printed."""
+    def output_tail(self, run: PortalRun) -> str:
+        """Return the end of the output."""
         try:
-            with (self._kept / f"{run.key}.log").open("rb") as log:
-                log.seek(max(log.seek(0, os.SEEK_END) - PRINTED, 0))
+            with (self._records / f"{run.key}.log").open("rb") as log:
+                log.seek(max(log.seek(0, os.SEEK_END) - MOST_OUTPUT_BYTES, 0))
                 return log.read().decode("utf-8", "backslashreplace")
         except OSError:
             return ""
 
-    def resume(self, run: Run) -> None:
-        """The same once more: what has an outcome is not run again."""
-        if run.alive:
-            raise ConflictError(f"study {run.study} is at work", hint="pause it first")
+    def resume(self, run: PortalRun) -> None:
+        """Start the same command again; cached experiments are not run again."""
+        if run.is_alive:
+            raise ConflictError(f"study {run.study} is running", hint="pause it first")
         self.start(run.study, run.arguments[1:])
 
-    def pause(self, run: Run) -> None:
-        """Let it end what it has begun, and take nothing more."""
-        _signal(run)
+    def pause(self, run: PortalRun) -> None:
+        """Let the run finish what it has started, and start nothing more."""
+        _interrupt(run)
 
-    def stop(self, run: Run) -> None:
-        """Let it kill what it has begun, too."""
-        _signal(run)
-        again = Timer(AGAIN, _signal_if_there, [run])
-        again.daemon = True
-        again.start()
+    def stop(self, run: PortalRun) -> None:
+        """Let the run cancel what it has started, too."""
+        _interrupt(run)
+        timer = Timer(SECOND_SIGNAL_SECONDS, _interrupt_if_alive, [run])
+        timer.daemon = True
+        timer.start()
 
     def _reap(self) -> None:
-        with self._turn:
+        with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
 
-def _read(path: Path) -> Run | None:
+def _read(path: Path) -> PortalRun | None:
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        return Run(**{**facts, "arguments": tuple(facts["arguments"])})
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return PortalRun(**{**values, "arguments": tuple(values["arguments"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def _signal(run: Run) -> None:
-    """As Ctrl-C does; never to another process that has got its number since."""
-    if not run.born or not run.alive:
-        raise ConflictError(f"the run of study {run.study} has ended", hint="resume it")
+def _interrupt(run: PortalRun) -> None:
+    """Send SIGINT like Ctrl-C; never to another process that has the same number now."""
+    if not run.born or not run.is_alive:
+        raise ConflictError(f"the run of study {run.study} has finished", hint="resume it")
     os.kill(run.pid, signal.SIGINT)
 
 
-def _signal_if_there(run: Run) -> None:
-    if run.alive:
+def _interrupt_if_alive(run: PortalRun) -> None:
+    if run.is_alive:
         os.kill(run.pid, signal.SIGINT)

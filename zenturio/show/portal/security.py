@@ -1,8 +1,8 @@
-"""Who may look: every request is judged before any page sees it.
+"""Access control: every request is checked before any page sees it.
 
-A page of somebody else's in the same browser must not read or do anything here: requests from
-other origins are refused, and so are names that somebody's name server points to this machine
-(rebinding). Who comes with the link that was printed gets a cookie; the link is good once.
+Pages of other sites in the same browser must not read or do anything here: requests from other
+origins are refused, and so are host names that a foreign name server points to this machine (DNS
+rebinding). The link that was printed works once, and sets a cookie.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from zenturio.show.portal.access import Keys, People
+from zenturio.show.portal.access import SessionStore, UserDirectory
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -27,7 +27,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-RULES = {
+CONTENT_SECURITY_RULES = {
     "default-src": "'none'",
     "script-src": "'self'",
     "style-src": "'self'",
@@ -39,9 +39,11 @@ RULES = {
     "base-uri": "'none'",
     "frame-ancestors": "'none'",
 }
-POLICY = "; ".join(f"{what} {whence}" for what, whence in RULES.items())
+CONTENT_SECURITY_POLICY = "; ".join(
+    f"{what} {whence}" for what, whence in CONTENT_SECURITY_RULES.items()
+)
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     # Not no-referrer: with that, browsers hide the origin of a form that is sent.
@@ -50,21 +52,20 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-MOST_BODY = 1_000_000
-"""Bytes of a form: the longest is a report, of which each byte may be written with three."""
-SAFE = frozenset({"GET", "HEAD"})
-OPEN = ("/static/", "/login", "/logout")
-"""What everybody may ask for: files of the package, a way in, and a way out."""
+MOST_BODY_BYTES = 1_000_000
+"""Of a form: the longest is a report, each byte of which may take three."""
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+PUBLIC_PATHS = ("/static/", "/login", "/logout")
+"""Open to everybody: static files, logging in, logging out."""
 
-OURS = ("same-origin", "none")
-"""Where requests come from that are our pages', or typed."""
-AGAIN = "again"
-"""What a page is told that asks once more from here: for links on other pages browsers keep the
-cookie back."""
+OWN_SITES = ("same-origin", "none")
+"""Sec-Fetch-Site of requests from our own pages, or typed by the user."""
+RELOAD = "again"
+"""Makes a page load itself again: browsers do not send the cookie with links from other sites."""
 
 
-def loopback(host: str) -> bool:
-    """Whether *host* is this machine alone."""
+def is_loopback(host: str) -> bool:
+    """Return whether *host* is this machine only."""
     if host == "localhost":
         return True
     try:
@@ -74,24 +75,24 @@ def loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Names:
-    """By which names this machine may be called."""
+class HostNames:
+    """The names by which requests may address this machine."""
 
     known: frozenset[str]
     wide: bool
-    """Whether it listens beyond itself, so that any of its addresses may be meant."""
+    """Whether it listens to other machines, so that any of its addresses may be used."""
 
     @classmethod
-    def of(cls, host: str, others: Iterable[str] = ()) -> Names:
-        """The names of who listens at *host*, and *others* by which a proxy calls it."""
-        more = {name.lower() for name in others}
-        if loopback(host):
-            return cls(frozenset({"localhost", host.lower()} | more), wide=False)
+    def of(cls, host: str, others: Iterable[str] = ()) -> HostNames:
+        """Return the names of a server at *host*, and *others* by which a proxy addresses it."""
+        extra = {name.lower() for name in others}
+        if is_loopback(host):
+            return cls(frozenset({"localhost", host.lower()} | extra), wide=False)
         own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
-        return cls(frozenset({"localhost"} | own | more), wide=True)
+        return cls(frozenset({"localhost"} | own | extra), wide=True)
 
     def has(self, host: str) -> bool:
-        """Whether a Host header names us; no name server stands behind a plain address."""
+        """Return whether a Host header names us; a plain address needs no name server."""
         name = host.lower()
         if not name.endswith("]"):
             head, colon, port = name.rpartition(":")
@@ -107,24 +108,24 @@ class Names:
         return address.is_loopback or self.wide
 
 
-class Gate:
-    """Stands before the application."""
+class AccessMiddleware:
+    """ASGI middleware that lets through only requests of logged-in users, from our own pages."""
 
     def __init__(
         self,
         app: App,
-        keys: Keys,
-        names: Names,
+        sessions: SessionStore,
+        names: HostNames,
         refuse: Callable[[Scope, int, str], bytes],
-        used: Callable[[], None] = lambda: None,
-        people: People | None = None,
+        on_link_used: Callable[[], None] = lambda: None,
+        users: UserDirectory | None = None,
     ) -> None:
         self._app = app
-        self._keys = keys
+        self._sessions = sessions
         self._names = names
         self._refuse = refuse
-        self._used = used
-        self._people = people or People()
+        self._on_link_used = on_link_used
+        self._users = users or UserDirectory()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -132,75 +133,79 @@ class Gate:
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            with suppress(ClientDisconnect):  # nobody is there any more to be answered
-                await self._judge(scope, _bounded(receive), _hardened(send))
+            with suppress(ClientDisconnect):  # nobody is left to answer
+                await self._check(scope, _limit_body(receive), _add_headers(send))
 
-    async def _judge(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         state = scope.setdefault("state", {})
-        state["address"] = self._people.client(scope, headers)
+        state["address"] = self._users.client(scope, headers)
         state["encrypted"] = _is_encrypted(headers)
-        if _is_long(headers.get("content-length", "0")):
-            await self._answer(scope, send, 413, f"a form of more than {MOST_BODY:,} bytes")
+        if _is_too_long(headers.get("content-length", "0")):
+            await self._answer(
+                scope, send, 413, f"the form is longer than {MOST_BODY_BYTES:,} bytes"
+            )
         elif why := self._foreign(headers, scope["method"]):
             await self._answer(scope, send, 403, why)
-        elif session := self._redeemed(scope):
+        elif session := self._redeem(scope):
             await self._let_in(scope, send, session)
         else:
             await self._admit(scope, receive, send, headers)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
-        """On to the page, for those who may see it."""
-        told = self._people.told(scope, headers)
-        session = self._keys.guest(headers.get("cookie", "")) if told is None else None
-        guest = told if told is not None else session
+        """Pass the request on to the page if its user may see it."""
+        proxy_user = self._users.proxy_user(scope, headers)
+        session = self._sessions.user(headers.get("cookie", "")) if proxy_user is None else None
+        user = proxy_user if proxy_user is not None else session
         scope["state"]["session"] = session
-        asked = self._keys.password is not None or self._people.asked
-        if isinstance(guest, str):
-            await self._answer(scope, send, 403, guest)
-        elif scope["path"].startswith(OPEN):
+        has_login = self._sessions.password is not None or self._users.has_passwords
+        if isinstance(user, str):
+            await self._answer(scope, send, 403, user)
+        elif scope["path"].startswith(PUBLIC_PATHS):
             await self._app(scope, receive, send)
-        elif guest is not None and scope["method"] not in SAFE and guest.role != "run":
-            await self._answer(scope, send, 403, f"{guest.name} may look, and change nothing")
-        elif guest is not None:
-            scope["state"]["guest"] = guest
+        elif user is not None and scope["method"] not in SAFE_METHODS and user.role != "run":
+            await self._answer(scope, send, 403, f"{user.name} has read-only access")
+        elif user is not None:
+            scope["state"]["user"] = user
             await self._app(scope, receive, send)
-        elif headers.get("sec-fetch-site", "none") not in OURS:  # by a link, without the cookie
-            await self._answer(scope, send, 401, AGAIN)
-        elif asked and scope["method"] in SAFE:
-            await _redirect(send, _login(scope))
+        elif (
+            headers.get("sec-fetch-site", "none") not in OWN_SITES
+        ):  # a link from another site: the browser holds the cookie back
+            await self._answer(scope, send, 401, RELOAD)
+        elif has_login and scope["method"] in SAFE_METHODS:
+            await _redirect(send, _login_address(scope))
         else:
             await self._answer(scope, send, 401, "")
 
     def _foreign(self, headers: Headers, method: str) -> str:
-        """Why a request is not one of our own pages', or of somebody who typed the address."""
+        """Return why a request is neither from our pages nor typed; empty if it is either."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._names.has(hosts[0]):
-            return "this machine is not known by that name"
+            return "this machine does not have that host name"
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in _origins(hosts[0]):
             return "the request comes from another site"
         site = headers.get("sec-fetch-site", "none")
-        if site not in OURS and not _walks_in(headers, method):
+        if site not in OWN_SITES and not _follows_link(headers, method):
             return "the request comes from another site"
-        if method not in SAFE and origin is None and site != "same-origin":
-            return "a request that changes something must say where it comes from"
+        if method not in SAFE_METHODS and origin is None and site != "same-origin":
+            return "a request that changes something must have an Origin header"
         return ""
 
-    def _redeemed(self, scope: Scope) -> str | None:
+    def _redeem(self, scope: Scope) -> str | None:
         if scope["method"] != "GET":
             return None
-        given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        return self._keys.redeem(given["token"]) if "token" in given else None
+        parameters = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        return self._sessions.redeem(parameters["token"]) if "token" in parameters else None
 
     async def _let_in(self, scope: Scope, send: Send, session: str) -> None:
-        """On to the same page, with a cookie and without the token in its address."""
-        self._used()
+        """Redirect to the same page, with a cookie and without the token in its address."""
+        self._on_link_used()
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         rest = urlencode([(name, value) for name, value in pairs if name != "token"])
         path = "/" + scope["raw_path"].decode("latin-1").partition("?")[0].lstrip("/")
         target = path + (f"?{rest}" if rest else "")
-        cookie = self._keys.set_cookie(session, secure=scope["state"]["encrypted"])
+        cookie = self._sessions.set_cookie(session, secure=scope["state"]["encrypted"])
         await _redirect(send, target, cookie)
 
     async def _answer(self, scope: Scope, send: Send, status: int, why: str) -> None:
@@ -209,12 +214,12 @@ class Gate:
                    (b"content-length", str(len(body)).encode()),
                    (b"cache-control", b"no-store")]  # fmt: skip
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        shown = b"" if scope["method"] == "HEAD" else body
-        await send({"type": "http.response.body", "body": shown})
+        content = b"" if scope["method"] == "HEAD" else body
+        await send({"type": "http.response.body", "body": content})
 
 
-def _login(scope: Scope) -> str:
-    """Where a password is asked for, which leads on to what is asked for now."""
+def _login_address(scope: Scope) -> str:
+    """Return the login page, which leads on to the requested page."""
     path, query = scope["raw_path"].partition(b"?")[0], scope["query_string"]
     target = (path + (b"?" + query if query else b"")).decode("latin-1")
     return "/login" if target == "/" else f"/login?{urlencode({'next': target})}"
@@ -224,38 +229,38 @@ def _origins(host: str) -> tuple[str, str]:
     return f"http://{host.lower()}", f"https://{host.lower()}"
 
 
-def _is_long(length: str) -> bool:
-    return not (length.isascii() and length.isdigit() and int(length[:20]) <= MOST_BODY)
+def _is_too_long(length: str) -> bool:
+    return not (length.isascii() and length.isdigit() and int(length[:20]) <= MOST_BODY_BYTES)
 
 
-def _bounded(receive: Receive) -> Receive:
-    """A body that is no longer than a form is, whatever was said of its length."""
+def _limit_body(receive: Receive) -> Receive:
+    """Wrap *receive*: the body is bounded, whatever length was announced."""
     size = 0
 
     async def bounded() -> Message:
         nonlocal size
         message = await receive()
         size += len(message.get("body", b""))
-        if size > MOST_BODY:
-            raise HTTPException(413, f"a form of more than {MOST_BODY:,} bytes")
+        if size > MOST_BODY_BYTES:
+            raise HTTPException(413, f"the form is longer than {MOST_BODY_BYTES:,} bytes")
         return message
 
     return bounded
 
 
 def _is_encrypted(headers: Headers) -> bool:
-    """Whether the browser came by TLS, which a proxy speaks before us.
+    """Return whether the browser uses TLS, which a proxy in front of us terminates.
 
-    Who lies about it only keeps a cookie back from themselves.
+    Whoever lies about it only loses their own cookie.
     """
     forwarded = headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
     return forwarded == "https" or headers.get("origin", "").lower().startswith("https://")
 
 
-def _walks_in(headers: Headers, method: str) -> bool:
-    """Whether somebody followed a link to here: that shows a page, and changes nothing."""
+def _follows_link(headers: Headers, method: str) -> bool:
+    """Return whether somebody followed a link to here: that shows a page, and changes nothing."""
     return (
-        method in SAFE
+        method in SAFE_METHODS
         and headers.get("sec-fetch-mode") == "navigate"
         and headers.get("sec-fetch-dest") == "document"
     )
@@ -270,8 +275,8 @@ async def _redirect(send: Send, target: str, cookie: str = "") -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-def _hardened(send: Send) -> Send:
-    """Every answer says what a browser may do with it."""
+def _add_headers(send: Send) -> Send:
+    """Wrap *send*: every answer says what a browser may do with it."""
 
     async def hardened(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -12,7 +12,7 @@ from zlib import crc32
 import uvicorn
 
 from zenturio.errors import PlaceError, SafetyError
-from zenturio.show.portal.access import Keys, Password, People
+from zenturio.show.portal.access import PasswordHash, SessionStore, UserDirectory
 from zenturio.show.portal.app import create_app
 from zenturio.show.portal.connections import (
     BACKLOG,
@@ -20,61 +20,64 @@ from zenturio.show.portal.connections import (
     ConnectionTable,
     most_connections,
 )
-from zenturio.show.portal.security import Names, loopback
-from zenturio.show.portal.state import Portal, Settings
+from zenturio.show.portal.security import HostNames, is_loopback
+from zenturio.show.portal.state import Portal, PortalSettings
 
-LAST = 1
-"""Seconds that answers under way have in the end."""
+SHUTDOWN_SECONDS = 1
+"""That unfinished answers have when the portal stops."""
 
 
 @dataclass(frozen=True)
-class Door:
+class ListenAddress:
     """Where a portal listens."""
 
     host: str
     port: int
 
     @property
-    def address(self) -> str:
+    def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}/" if self.port == 80 else f"http://{host}:{self.port}/"
 
 
-class Service:
-    """A portal that listens, as soon as it is made, and answers once it runs."""
+class PortalServer:
+    """A portal that listens as soon as it is created, and answers while `run` runs."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: PortalSettings,
         host: str = "127.0.0.1",
         port: int = 0,
         password: str = "",
-        told: Callable[[str], None] = lambda _link: None,
-        people: People | None = None,
+        on_link_used: Callable[[str], None] = lambda _link: None,
+        users: UserDirectory | None = None,
         names: Iterable[str] = (),
         *,
         listening: socket.socket | None = None,
-        users: frozenset[int] = frozenset(),
+        system_users: frozenset[int] = frozenset(),
     ) -> None:
-        """*people* may come besides; *names* are those by which a proxy calls this machine.
+        """Listen at *host* and *port*, or on a socket that listens already.
 
-        *listening* is a socket that listens there already; to a Unix socket, *users* alone may
-        connect.
+        *users* may log in; *names* are those by which a proxy addresses this machine.
+        *on_link_used* is called with a new link when one was used. Only *system_users* may connect
+        to a Unix socket.
         """
-        check_guarded(settings, host, password, people)
-        self._told = told
-        self._socket = listening or listen(host, port)
-        where = self._socket.getsockname()
-        at_path = isinstance(where, str)
-        self.door = Door(host, 80 if at_path else where[1])
-        # Cookies do not know of ports: two portals of one machine must not share one.
-        mark = f"{crc32(where.encode()):08x}" if at_path else self.door.port
-        self._keys = Keys(f"zenturio-{mark}", Password.of(password) if password else None)
+        check_access_control(settings, host, password, users)
+        self._on_link_used = on_link_used
+        self._socket = listening or open_socket(host, port)
+        socket_name = self._socket.getsockname()
+        is_unix = isinstance(socket_name, str)
+        self.listen_address = ListenAddress(host, 80 if is_unix else socket_name[1])
+        # Cookies ignore ports: two portals on one machine must not share a cookie.
+        suffix = f"{crc32(socket_name.encode()):08x}" if is_unix else self.listen_address.port
+        self._sessions = SessionStore(
+            f"zenturio-{suffix}", PasswordHash.of(password) if password else None
+        )
         self.portal = Portal(settings)
         app, self._pages = create_app(
-            self.portal, self._keys, Names.of(host, names), self._used, people
+            self.portal, self._sessions, HostNames.of(host, names), self._report_used_link, users
         )
-        self.connections = ConnectionTable(most_connections(), users)
+        self.connections = ConnectionTable(most_connections(), system_users)
         config = uvicorn.Config(
             app,
             http=cast("Any", partial(BoundedProtocol, self.connections)),
@@ -84,82 +87,83 @@ class Service:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_graceful_shutdown=LAST,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             h11_max_incomplete_event_size=64 * 1024,
         )
         self._server = uvicorn.Server(config)
 
     def link(self) -> str:
-        """An address that opens the portal once."""
-        return f"{self.door.address}?token={self._keys.link()}"
+        """Return an address that opens the portal once."""
+        return f"{self.listen_address.url}?token={self._sessions.new_link()}"
 
-    def _used(self) -> None:
-        self._told(self.link())
+    def _report_used_link(self) -> None:
+        self._on_link_used(self.link())
 
     @property
     def cookie(self) -> str:
-        """What the cookie is called."""
-        return self._keys.cookie
+        """The name of the cookie."""
+        return self._sessions.cookie
 
     @property
-    def started(self) -> bool:
+    def is_started(self) -> bool:
         return self._server.started
 
-    def run(self, beat: Callable[[int], None] | None = None, every: float = 1.0) -> None:
-        """Answer until somebody stops it.
+    def run(self, heartbeat: Callable[[int], None] | None = None, interval: float = 1.0) -> None:
+        """Answer requests until `stop` is called.
 
-        As long as it answers, *beat* is called *every* so many seconds, with the number of pages
-        that will never end.
+        Call *heartbeat* every *interval* seconds, with the number of pages that will never end.
         """
-        if beat is not None:
+        if heartbeat is not None:
             pages = self._pages
 
             async def notify() -> None:
-                beat(pages.stuck())
+                heartbeat(pages.stuck())
 
             self._server.config.callback_notify = notify
-            self._server.config.timeout_notify = every  # type: ignore[assignment]
+            self._server.config.timeout_notify = interval  # type: ignore[assignment]
         with self._socket:
             self._server.run(sockets=[self._socket])
 
     def stop(self) -> None:
-        """Let ``run`` come to its end."""
+        """Make `run` return."""
         self._server.should_exit = True
 
 
-def check_guarded(settings: Settings, host: str, password: str, people: People | None) -> None:
-    """SafetyError if other machines see it, and nobody would be asked who they are."""
-    if loopback(host) or password or (people and people.known):
+def check_access_control(
+    settings: PortalSettings, host: str, password: str, users: UserDirectory | None
+) -> None:
+    """Raise SafetyError if other machines could use the portal without logging in."""
+    if is_loopback(host) or password or (users and users.has_logins):
         return
     raise SafetyError(
-        f"{host} is seen by other machines, and nobody would be asked who they are",
+        f"other machines can reach {host}, and nobody would have to log in",
         hint=(
-            "name those who may come: [serve.users] in zenturio.toml; or stay on this"
+            "add users to [serve.users] in zenturio.toml, or listen on this"
             if settings.serves
-            else "set ZENTURIO_PORTAL_PASSWORD; or stay on this"
+            else "set ZENTURIO_PORTAL_PASSWORD, or listen on this"
         )
-        + " machine, and come by ssh -L 8600:localhost:8600",
+        + " machine only and connect with ssh -L 8600:localhost:8600",
     )
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; PlaceError if that is not possible."""
+def open_socket(host: str, port: int) -> socket.socket:
+    """Return a listening socket; raise PlaceError if the address cannot be used."""
     try:
-        # With its protocol: asyncio sends at once (TCP_NODELAY) on sockets that name TCP alone.
+        # With its protocol: asyncio sets TCP_NODELAY only on sockets that name TCP.
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP, flags=socket.AI_PASSIVE
         )[0]
-        found = socket.socket(family, kind, protocol)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind(address)
-            found.listen(512)
+            listening.bind(address)
+            listening.listen(512)
         except OSError:
-            found.close()
+            listening.close()
             raise
     except OSError as error:
         raise PlaceError(
             f"cannot listen at {host}, port {port}: {error.strerror}",
-            hint="another --port; --port 0 takes a free one",
+            hint="choose another --port; --port 0 takes a free one",
         ) from error
-    return found
+    return listening

@@ -19,10 +19,10 @@ from zenturio.query.listing import listed
 from zenturio.query.wanted import Wanted
 from zenturio.record import Definition, Repository
 from zenturio.record.open import open_repository, project_folder
-from zenturio.show.portal import page_templates as words
+from zenturio.show.portal import page_templates
 from zenturio.show.portal.page_templates import Assets
-from zenturio.show.portal.runs import Runs
-from zenturio.show.portal.watch import Watch
+from zenturio.show.portal.runs import PortalRuns
+from zenturio.show.portal.watch import StudyWatcher
 from zenturio.study.pinned import pinned, resolve
 
 if TYPE_CHECKING:
@@ -30,211 +30,210 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from zenturio.query.wanted import Numbers
-    from zenturio.show.portal.watch import Seen
-
+    from zenturio.show.portal.watch import StudySnapshot
 
 Value = TypeVar("Value")
 
-PATIENCE = 2.0
-"""Seconds for which an answer is good, whatever has changed."""
-SHARE = 20
-"""An answer that took a second is good for so many seconds more: a study that runs changes always,
-and who looks on must not slow it down."""
-LONGEST = 120.0
-"""Seconds after which an answer is found anew, even if nothing seems to have changed."""
+FRESH_SECONDS = 2.0
+"""For which a result is used whatever has changed."""
+FRESH_FACTOR = 20
+"""A result is also used for so many times as long as it took to compute: a running study changes
+all the time, and those who watch it must not slow it down."""
+LONGEST_FRESH_SECONDS = 120.0
+"""After which a result is computed again even if nothing seems to have changed."""
+THREADS = 4
+"""Pages that are made at the same time; each has a connection to the database."""
+CACHE_KIB = 1024
+"""Of SQLite's page cache, for each connection: the system caches the file anyway."""
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Value]):
-    """What was found, and when."""
+class CachedResult(Generic[Value]):
+    """A value, and when it was computed."""
 
     value: Value
-    at: float
+    computed_at: float
     """Seconds since 1970."""
 
 
 @dataclass
-class _Place:
+class _Entry:
     lock: Lock = field(default_factory=Lock)
-    answer: Answer[Any] | None = None
+    result: CachedResult[Any] | None = None
     stamp: Hashable = None
     seconds: float = 0.0
+    """That it took to compute."""
 
 
-class Kept:
-    """The newest answers."""
+class ResultCache:
+    """The latest results that took long: computed once, however many requests need them.
+
+    Thread-safe. Requests for the same key wait for the one that computes it.
+    """
 
     def __init__(self, most: int = 8) -> None:
         self._most = most
-        self._places: OrderedDict[Hashable, _Place] = OrderedDict()
-        self._turn = Lock()
-        self.found = 0
-        """How many answers were found."""
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._lock = Lock()
 
-    def forget(self) -> None:
-        """All are of something else."""
-        with self._turn:
-            self._places.clear()
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
 
-    def known(self, key: Hashable, stamp: Hashable) -> Answer[Any] | None:
-        """The answer for *key*, if there is one that is good."""
-        with self._turn:
-            place = self._places.get(key)
-        if place is None or place.answer is None or not _good(place, stamp):
+    def peek(self, key: Hashable, stamp: Hashable) -> CachedResult[Any] | None:
+        """Return the result for *key* if there is a fresh one; compute nothing."""
+        with self._lock:
+            entry = self._entries.get(key)
+        if entry is None or entry.result is None or not _is_fresh(entry, stamp):
             return None
-        return place.answer
+        return entry.result
 
-    def get(self, key: Hashable, stamp: Hashable, find: Callable[[], Value]) -> Answer[Value]:
-        """The answer for *key*; found anew where the *stamp* of what it is about has changed."""
-        with self._turn:
-            place = self._places.setdefault(key, _Place())
-            self._places.move_to_end(key)
-            while len(self._places) > self._most:
-                self._places.popitem(last=False)
-        with place.lock:
-            if place.answer is None or not _good(place, stamp):
-                began = time.monotonic()
-                place.answer = Answer(find(), time.time())
-                place.stamp, place.seconds = stamp, time.monotonic() - began
-                self.found += 1
-            return cast("Answer[Value]", place.answer)
-
-
-def _good(place: _Place, stamp: Hashable) -> bool:
-    assert place.answer is not None, "who has none does not ask"
-    age = time.time() - place.answer.at
-    fresh = LONGEST if place.stamp == stamp else max(PATIENCE, SHARE * place.seconds)
-    return 0 <= age < fresh
+    def get(
+        self, key: Hashable, stamp: Hashable, compute: Callable[[], Value]
+    ) -> CachedResult[Value]:
+        """Return the result for *key*, computed again if the *stamp* of its data has changed."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if entry.result is None or not _is_fresh(entry, stamp):
+                started = time.monotonic()
+                entry.result = CachedResult(compute(), time.time())
+                entry.stamp, entry.seconds = stamp, time.monotonic() - started
+            return cast("CachedResult[Value]", entry.result)
 
 
-Found = TypeVar("Found")
-
-THREADS = 4
-"""Pages that are made at once; each has a connection to the database."""
-CACHE_KIB = 1024
-"""Of SQLite's pages, for each connection: the system's cache holds the file anyway."""
+def _is_fresh(entry: _Entry, stamp: Hashable) -> bool:
+    assert entry.result is not None, "only entries with a result are asked"
+    age = time.time() - entry.result.computed_at
+    limit = max(FRESH_SECONDS, FRESH_FACTOR * entry.seconds)
+    return 0 <= age < (LONGEST_FRESH_SECONDS if entry.stamp == stamp else limit)
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a portal is of."""
+class PortalSettings:
+    """What a portal shows, and what it may do."""
 
     db: str | None = None
-    """A path or a URL; the project's database, if none is given."""
+    """A path or a URL; the project's database, if None."""
     folder: Path = field(default_factory=project_folder)
     allow_run: bool = False
     """Whether studies may be started and stopped."""
     serves: bool = False
-    """Whether a service runs what is submitted, and this portal shows its queue."""
+    """Whether the portal belongs to a service, and shows its queue."""
 
 
 @dataclass
 class Portal:
-    """One portal while it is open."""
+    """One open portal."""
 
-    settings: Settings
+    settings: PortalSettings
     assets: Assets = field(default_factory=Assets)
-    kept: Kept = field(default_factory=Kept)
-    _opened: Repository | None = None
-    _file: tuple[int, int] | None = None
-    _turn: Lock = field(default_factory=Lock)
+    results: ResultCache = field(default_factory=ResultCache)
+    _repository: Repository | None = None
+    _file_id: tuple[int, int] | None = None
+    _lock: Lock = field(default_factory=Lock)
     _templates: Environment | None = None
 
     @property
     def repository(self) -> Repository:
-        """The repository; NotFoundError as long as nothing was ever run.
+        """The repository; opened again if its file was replaced.
 
-        One that was removed, or has another in its place, is not looked at any longer.
+        Raise NotFoundError as long as nothing was ever run.
         """
-        with self._turn:
-            if self._opened is not None and self._file != _file_of(self._opened):
-                self._opened.close()
-                self._opened = None
-                self.kept.forget()
-            if self._opened is None:
-                found = open_repository(self.settings.db, create=False)
-                _spare_memory(found)
-                self._opened, self._file = found, _file_of(found)
-            return self._opened
+        with self._lock:
+            if self._repository is not None and self._file_id != _file_id(self._repository):
+                self._repository.close()
+                self._repository = None
+                self.results.clear()
+            if self._repository is None:
+                repository = open_repository(self.settings.db, create=False)
+                _shrink_cache(repository)
+                self._repository, self._file_id = repository, _file_id(repository)
+            return self._repository
 
-    def keep(self, study: str, what: Hashable, find: Callable[[], Found]) -> Answer[Found]:
-        """What *find* finds about a study: found anew where that has changed since."""
-        return self.kept.get((study, what), self._stamp(study), find)
+    def cached(
+        self, study: str, name: Hashable, compute: Callable[[], Value]
+    ) -> CachedResult[Value]:
+        """Return a result about a study, computed again if the study has changed."""
+        return self.results.get((study, name), self._stamp(study), compute)
 
     def _stamp(self, study: str) -> Hashable:
-        """Another one when an experiment of the study has come to another state, or a result."""
+        """Return a value that changes with the state of an experiment and with each result."""
         counts = tuple(self.repository.counts(study).values())
         return counts, self.repository.result_counts(study)
 
     def definition(self, study: str) -> Definition:
-        """What a study is, as it is run or was run last."""
-        return self.keep(study, "definition", lambda: self.repository.definition(study)).value
+        """Return the definition of a study, as it is run or was run last."""
+        return self.cached(study, "definition", lambda: self.repository.definition(study)).value
 
-    def order(self, wanted: Wanted) -> Answer[Numbers]:
-        """All experiments that are wanted, in their order."""
-        plain = replace(wanted, columns=(), repeats=False)
+    def row_order(self, table: Wanted) -> CachedResult[Numbers]:
+        """Return the numbers of all experiments in a table, in its order."""
+        plain = replace(table, columns=(), repeats=False)
 
-        def find() -> Numbers:
-            return listed(self.repository, plain, lambda found: found.numbers())
+        def compute() -> Numbers:
+            return listed(self.repository, plain, lambda listing: listing.numbers())
 
-        return self.keep(wanted.study, _order(wanted), find)
+        return self.cached(table.study, _order_key(table), compute)
 
-    def known_order(self, wanted: Wanted) -> Answer[Numbers] | None:
-        """The same, if somebody has asked for it lately."""
-        return self.kept.known((wanted.study, _order(wanted)), self._stamp(wanted.study))
+    def cached_row_order(self, table: Wanted) -> CachedResult[Numbers] | None:
+        """Return the same if it has been computed lately."""
+        return self.results.peek((table.study, _order_key(table)), self._stamp(table.study))
 
-    def repeated(self, study: str) -> bool:
-        """Whether points of the study were run more than once."""
+    def has_repeats(self, study: str) -> bool:
+        """Return whether points of the study were run more than once."""
 
-        def find() -> bool:
-            return listed(self.repository, Wanted(study), lambda found: found.repeated())
+        def compute() -> bool:
+            return listed(self.repository, Wanted(study), lambda listing: listing.repeated())
 
-        return self.keep(study, "repeated", find).value
+        return self.cached(study, "repeated", compute).value
 
-    def named(self, name: str) -> str:
-        """The study that an address calls *name*, which may say its version, too."""
+    def resolve_study(self, name: str) -> str:
+        """Return the study that *name*, with or without a version, stands for now."""
         try:
             return resolve(self.repository, name)
-        except NotFoundError:  # nothing was ever run: who asks for the study says so
+        except NotFoundError:  # nothing was ever run: whoever needs the study reports it
             return name
 
     def pinned(self, study: str) -> str:
-        """How addresses call a study, so that they show the same when its program was edited."""
+        """Return the name with its version, for links that outlive a change of the program."""
         try:
             return pinned(self.repository, study)
         except NotFoundError:
             return study
 
-    def seen(self, study: str) -> Seen:
-        """Where a study stands; NotFoundError if there is none."""
+    def snapshot(self, study: str) -> StudySnapshot:
+        """Return the progress of a study; raise NotFoundError if there is none of that name."""
         for anew in (False, True):
-            for seen in self.watch.look(anew=anew):
-                if seen.name == study:
-                    return seen
+            for snapshot in self.watch.poll(anew=anew):
+                if snapshot.name == study:
+                    return snapshot
         self.repository.study(study)
-        raise NotFoundError(f"study {study} is about to begin", hint="look again")
+        raise NotFoundError(f"study {study} is about to start", hint="reload the page")
 
     def close(self) -> None:
-        with self._turn:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+        with self._lock:
+            if self._repository is not None:
+                self._repository.close()
+                self._repository = None
 
     @cached_property
-    def watch(self) -> Watch:
-        """Where all studies stand."""
-        return Watch(lambda: self.repository)
+    def watch(self) -> StudyWatcher:
+        """The progress of all studies."""
+        return StudyWatcher(lambda: self.repository)
 
     @cached_property
-    def runs(self) -> Runs:
-        """The studies that were started from here."""
-        return Runs(self.settings.folder, self.settings.db)
+    def runs(self) -> PortalRuns:
+        """The studies that were started from this portal."""
+        return PortalRuns(self.settings.folder, self.settings.db)
 
     @property
     def templates(self) -> Environment:
-        """The templates; everything that they are handed is escaped."""
+        """The templates; all values in them are escaped."""
         if self._templates is None:
-            self._templates = words.templates(
+            self._templates = page_templates.page_environment(
                 self.assets, allow_run=self.settings.allow_run, serves=self.settings.serves
             )
             self._templates.globals["pinned"] = self.pinned
@@ -251,40 +250,41 @@ class Portal:
         headers: Mapping[str, str] | None = None,
         **values: Any,
     ) -> HTMLResponse:
-        """The answer that a *template* makes of *values*."""
-        leaves = getattr(request.state, "session", None)
+        """Return the page that a *template* makes of *values*."""
+        session_user = getattr(request.state, "session", None)
+        path = request.url.path
         text = self.render(
-            template, request=request, path=request.url.path, leaves=leaves, **values
+            template, request=request, path=path, session_user=session_user, **values
         )
         return HTMLResponse(text, status, headers)
 
 
 def portal_of(request: Request) -> Portal:
-    """The portal that a request came to."""
-    found: Portal = request.app.state.portal
-    return found
+    """Return the portal of a request."""
+    portal: Portal = request.app.state.portal
+    return portal
 
 
-def _order(wanted: Wanted) -> Hashable:
-    """Of a condition its text: where it stands in which page does not matter."""
-    text = wanted.where.text if wanted.where else ""
-    return "order", text, wanted.states, wanted.sort, wanted.rows
+def _order_key(table: Wanted) -> Hashable:
+    """Return what an order depends on: of a condition its text, not its position in a page."""
+    text = table.where.text if table.where else ""
+    return "order", text, table.states, table.sort, table.rows
 
 
-def _file_of(repository: Repository) -> tuple[int, int] | None:
-    """Which file it is; none of a server, or where there is none any more."""
+def _file_id(repository: Repository) -> tuple[int, int] | None:
+    """Return the device and inode of the database; None if it is not a file, or has gone."""
     engine = getattr(repository, "engine", None)
     if engine is None or engine.dialect.name != "sqlite":
         return None
     try:
-        found = Path(repository.place).stat()
+        status = Path(repository.place).stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def _spare_memory(repository: Repository) -> None:
-    """A run holds as much of its database in memory as helps; who looks on has no need to."""
+def _shrink_cache(repository: Repository) -> None:
+    """Give SQLite less memory than a run does: a portal only reads."""
     engine = getattr(repository, "engine", None)
     if engine is None or engine.dialect.name != "sqlite":
         return
@@ -293,4 +293,4 @@ def _spare_memory(repository: Repository) -> None:
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
     event.listen(engine, "connect", shrink)
-    engine.dispose()
+    engine.dispose()  # connections that are open already have the large cache

@@ -17,8 +17,8 @@ from zenturio.show.portal.page_templates import address
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A table of a study, and where in it somebody stands."""
+class StudyQuery:
+    """A table of a study, and the page of it that is shown."""
 
     name: str
     where: str = ""
@@ -26,45 +26,47 @@ class Asked:
     sort: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     after: str = ""
-    """The last row of the page before this one: its digest, and behind a dash its number."""
+    """The last row of the previous page: its digest, and after a dash its number."""
     before: str = ""
-    """The first row of the page behind this one, likewise; ``end`` for the last page."""
+    """The first row of the next page, likewise; ``end`` for the last page."""
     machine: str = ""
     """The kind of machine whose results are shown: its label, or a part of it."""
     round: str = ""
-    """The round whose results are shown: a number, or ``all``."""
+    """The round whose results are shown: a number, or ``all``; default: the newest."""
 
     @classmethod
-    def of(cls, given: QueryParams, named: Callable[[str], str]) -> Asked:
-        """InputError if it makes no sense; *named* tells the study that a name means."""
-        asked = cls(
-            named(study_in(given)),
-            given.get("where", "").strip(),
-            given.get("state", ""),
-            tuple(filter(None, given.getlist("sort"))),
-            tuple(filter(None, given.getlist("column"))),
-            given.get("after", ""),
-            given.get("before", ""),
-            given.get("machine", "").strip(),
-            given.get("round", "").strip(),
-        )
-        if asked.state and asked.state not in STATES:
-            raise InputError(
-                f"no state is called {asked.state!r}", hint=did_you_mean(asked.state, STATES)
-            )
-        return asked
+    def from_address(cls, parameters: QueryParams, resolve: Callable[[str], str]) -> StudyQuery:
+        """Return the query of an address; *resolve* returns the study that a name stands for.
 
-    def wanted(self, *, repeats: bool = False) -> Wanted:
-        """As the query room has it; an error in the condition names its place."""
+        Raise InputError if there is no such state.
+        """
+        query = cls(
+            resolve(study_name(parameters)),
+            parameters.get("where", "").strip(),
+            parameters.get("state", ""),
+            tuple(filter(None, parameters.getlist("sort"))),
+            tuple(filter(None, parameters.getlist("column"))),
+            parameters.get("after", ""),
+            parameters.get("before", ""),
+            parameters.get("machine", "").strip(),
+            parameters.get("round", "").strip(),
+        )
+        if query.state and query.state not in STATES:
+            hint = did_you_mean(query.state, STATES)
+            raise InputError(f"there is no state {query.state!r}", hint=hint)
+        return query
+
+    def table_query(self, *, repeats: bool = False) -> Wanted:
+        """Return the query for the database; an error in the condition has its position."""
         where = parse(Passage.of(self.where, "filter")) if self.where else None
         states = (cast("State", self.state),) if self.state else ()
         rows = RowChoice(self.machine, read_round(self.round))
-        asked = (self.name, where, states, self.sort, self.columns, repeats, rows)
-        return Wanted(*asked, own_first=True)
+        return Wanted(
+            self.name, where, states, self.sort, self.columns, repeats, rows, own_first=True
+        )
 
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """All but where somebody stands, as an address has it."""
+    def to_address(self) -> Mapping[str, Any]:
+        """Return the names and values of an address, but for the page of the table."""
         return {
             "name": self.name, "where": self.where, "state": self.state,
             "sort": self.sort, "column": self.columns,
@@ -72,19 +74,19 @@ class Asked:
         }  # fmt: skip
 
     def address(self, path: str = "/study", **changes: Any) -> str:
-        """This table in another way; from its beginning, unless *changes* say otherwise."""
-        return address(path, self.given, **changes)
+        """Return the address of this table with *changes*, from its first page."""
+        return address(path, self.to_address(), **changes)
 
     def sorted_by(self, column: str) -> str:
-        """The address of the table sorted by a column: up, then down, then not at all."""
+        """Return the address of the table sorted by a column: up, then down, then not at all."""
         following = {column: (f"-{column}",), f"-{column}": ()}
-        now = self.sort[0] if len(self.sort) == 1 else ""
-        return self.address(sort=following.get(now, (column,)))
+        current = self.sort[0] if len(self.sort) == 1 else ""
+        return self.address(sort=following.get(current, (column,)))
 
 
-def study_in(given: QueryParams) -> str:
-    """The study that an address names."""
-    name = given.get("name", "")
+def study_name(parameters: QueryParams) -> str:
+    """Return the study that an address names; raise InputError if it names none."""
+    name = parameters.get("name", "")
     if not name:
         raise InputError("no study is named", hint="choose one of the studies")
     return name

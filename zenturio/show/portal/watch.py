@@ -1,4 +1,4 @@
-"""Where studies stand, looked at now and then for everybody: a page more costs nothing."""
+"""Progress of all studies, polled once for everybody: another open page costs nothing."""
 
 from __future__ import annotations
 
@@ -17,164 +17,180 @@ from zenturio.record import Lease, Repository
 from zenturio.record.driver import born
 from zenturio.study.look import Standing
 
-Life = Literal["running", "silent", "stopped", "done", "empty"]
-"""Somebody drives it; its driver is gone or silent; something is left and nobody drives; nothing
-is left; nothing was ever added."""
+StudyState = Literal["running", "silent", "stopped", "done", "empty"]
+"""It has a driver; its driver is gone or silent; experiments are left and there is no driver; all
+experiments are finished; it has no experiments."""
 
-WINDOW = 20.0
-"""Seconds over which a rate is taken."""
-SLACK = 5.0
-"""Seconds that our clock may differ from the database's."""
-OFTEN = 1.0
-SELDOM = 5.0
-"""Seconds between two looks: while somebody looks on, and while nobody does."""
-JUST = 0.3
-"""Seconds within which one look serves all who ask."""
-IDLE = 50
-"""Studies without a driver that are looked at in one go; the others have their turn next."""
+RATE_SECONDS = 20.0
+"""Over which a rate is averaged."""
+CLOCK_SKEW_SECONDS = 5.0
+"""That our clock may differ from the database's."""
+POLL_SECONDS = 1.0
+IDLE_POLL_SECONDS = 5.0
+"""While no page listens."""
+SHARED_SECONDS = 0.3
+"""For which one poll serves all requests."""
+MOST_IDLE_POLLED = 50
+"""Studies without a driver in one poll; the others are in the next ones."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One study at one moment."""
+class StudySnapshot:
+    """The progress of one study at one moment."""
 
     standing: Standing
     rate: float = 0.0
-    """Experiments that end each second, lately."""
-    active: float = 0.0
-    """When something happened in it last."""
-    life: Life = "done"
+    """Experiments that finish per second, lately."""
+    last_active: float = 0.0
+    """Seconds since 1970."""
+    state: StudyState = "done"
 
     @property
     def name(self) -> str:
         return self.standing.study
 
     @property
-    def left(self) -> float | None:
-        """Seconds that it may still take."""
+    def seconds_left(self) -> float | None:
+        """An estimate by the rate; None if there is none."""
         return self.standing.left / self.rate if self.rate > 0 and self.standing.left else None
 
     @property
-    def done(self) -> int:
+    def finished(self) -> int:
         return self.standing.ok + self.standing.failed
 
     @property
-    def whole(self) -> int:
-        """As many experiments as it is to have."""
+    def expected(self) -> int:
+        """How many experiments the study will have."""
         return max(self.standing.planned, self.standing.total)
 
 
-Look = Callable[[], tuple[Seen, ...]]
+Poll = Callable[[], tuple[StudySnapshot, ...]]
 
 
 @dataclass
-class _Memory:
-    """What is remembered of a study between two looks."""
+class _History:
+    """What is kept of a study between two polls."""
 
-    seen: Seen
+    snapshot: StudySnapshot
     drivers: tuple[int, ...]
-    ended: deque[tuple[float, int]] = field(default_factory=deque)
+    samples: deque[tuple[float, int]] = field(default_factory=deque)
+    """Times, and how many results there were then."""
 
-    def rate(self, now: float, done: int) -> float:
-        """The rate, with one more look."""
-        if self.ended and self.ended[-1][1] > done:  # somebody runs the failed ones again
-            self.ended.clear()
-        self.ended.append((now, done))
-        while len(self.ended) > 2 and now - self.ended[0][0] > WINDOW:
-            self.ended.popleft()
-        began, before = self.ended[0]
-        return (done - before) / (now - began) if now > began else 0.0
+    def add_sample(self, now: float, finished: int) -> float:
+        """Return the rate with one more sample."""
+        if self.samples and self.samples[-1][1] > finished:  # failed ones are run again
+            self.samples.clear()
+        self.samples.append((now, finished))
+        while len(self.samples) > 2 and now - self.samples[0][0] > RATE_SECONDS:
+            self.samples.popleft()
+        start, before = self.samples[0]
+        return (finished - before) / (now - start) if now > start else 0.0
 
 
-class Watch:
-    """Looks at all studies, and wakes those who wait for what is new."""
+class StudyWatcher:
+    """Polls all studies, and wakes the pages that wait for changes.
+
+    `poll` may be called from any thread; everything else belongs to the event loop.
+    """
 
     def __init__(self, repository: Callable[[], Repository]) -> None:
         self._repository = repository
-        self._last: Repository | None = None
-        self._known: dict[str, _Memory] = {}
-        self._turn = 0
-        self._one = Lock()
-        self._looked = -JUST
-        self._newest: tuple[Seen, ...] = ()
+        self._last_repository: Repository | None = None
+        self._histories: dict[str, _History] = {}
+        self._first_idle = 0
+        self._lock = Lock()
+        self._polled_at = -SHARED_SECONDS
+        self._newest: tuple[StudySnapshot, ...] = ()
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
         self._listeners = 0
-        self.now: tuple[Seen, ...] = ()
-        """The newest look."""
-        self.away = ""
-        """Why the database does not answer now."""
+        self.latest: tuple[StudySnapshot, ...] = ()
+        """The result of the latest poll of `poll_forever`."""
+        self.database_error = ""
+        """Why the database does not answer now; empty if it does."""
 
-    def look(self, *, anew: bool = False) -> tuple[Seen, ...]:
-        """Look once more; nothing at all while there is no repository.
+    def poll(self, *, anew: bool = False) -> tuple[StudySnapshot, ...]:
+        """Return all studies; none while there is no repository.
 
-        Unless *anew*, somebody else's look of just now will do.
+        Unless *anew*, the result of another poll of just now may be returned.
         """
-        with self._one:
-            if anew or time.monotonic() - self._looked > JUST:
-                self._newest = self._look()
-                self._looked = time.monotonic()
+        with self._lock:
+            if anew or time.monotonic() - self._polled_at > SHARED_SECONDS:
+                self._newest = self._poll()
+                self._polled_at = time.monotonic()
             return self._newest
 
-    def _look(self) -> tuple[Seen, ...]:
+    def _poll(self) -> tuple[StudySnapshot, ...]:
         try:
             repository = self._repository()
-            if repository is not self._last:
-                self._known.clear()
-                self._last = repository
+            if repository is not self._last_repository:
+                self._histories.clear()
+                self._last_repository = repository
             studies = repository.studies()
-            self.away = ""
-        except RecordError as error:  # it may come back: what was seen last still stands there
-            self.away = str(error)
+            self.database_error = ""
+        except RecordError as error:  # it may come back: keep showing the last state
+            self.database_error = str(error)
             return self._newest
         except ZenError:
-            self._known.clear()
-            self.away = ""
+            self._histories.clear()
+            self.database_error = ""
             return ()
-        idle = [s.name for s in studies if s.name in self._known and not self._lively(s.name)]
-        rest = {idle[(self._turn + i) % len(idle)] for i in range(len(idle) - IDLE)}
-        self._turn += IDLE
-        for study in studies:
-            if study.name not in rest:
-                with suppress(ZenError):  # it went meanwhile
-                    self._look_at(repository, study.name, study.created)
         names = {study.name for study in studies}
-        self._known = {name: each for name, each in self._known.items() if name in names}
-        return tuple(self._known[s.name].seen for s in studies if s.name in self._known)
+        skipped = self._skipped([study.name for study in studies])
+        for study in studies:
+            if study.name not in skipped:
+                with suppress(ZenError):  # it was removed in the meantime
+                    self._poll_study(repository, study.name, study.created)
+        self._histories = {n: history for n, history in self._histories.items() if n in names}
+        histories = (self._histories.get(study.name) for study in studies)
+        return tuple(history.snapshot for history in histories if history is not None)
 
-    def _lively(self, name: str) -> bool:
-        return self._known[name].seen.life in ("running", "silent")
+    def _skipped(self, names: list[str]) -> set[str]:
+        """Return the idle studies that have to wait for a later poll."""
+        idle = [n for n in names if n in self._histories and not self._has_driver(n)]
+        skipped = {
+            idle[(self._first_idle + i) % len(idle)] for i in range(len(idle) - MOST_IDLE_POLLED)
+        }
+        self._first_idle += MOST_IDLE_POLLED
+        return skipped
 
-    def _look_at(self, repository: Repository, name: str, created: float) -> None:
+    def _has_driver(self, name: str) -> bool:
+        return self._histories[name].snapshot.state in ("running", "silent")
+
+    def _poll_study(self, repository: Repository, name: str, created: float) -> None:
         counts, drivers = repository.counts(name), repository.drivers(name)
         results = repository.result_counts(name)
         numbers = tuple(lease.number for lease in drivers)
-        known = self._known.get(name)
+        history = self._histories.get(name)
         if (
-            known is not None
+            history is not None
             and not numbers
-            and not known.drivers
-            and known.seen.standing.counts == counts
-            and known.seen.standing.results == results
+            and not history.drivers
+            and history.snapshot.standing.counts == counts
+            and history.snapshot.standing.results == results
         ):
             return
-        if known is None or known.drivers != numbers:
+        # Each driver may have planned another number of experiments.
+        if history is None or history.drivers != numbers:
             planned = int(repository.definition(name).notes.get("experiments", 0))
         else:
-            planned = known.seen.standing.planned
+            planned = history.snapshot.standing.planned
         standing = Standing(name, created, counts, planned, drivers, results=results)
-        if known is None:
-            known = _Memory(Seen(standing), numbers)
-        known.drivers = numbers
-        rate = known.rate(time.monotonic(), sum(each.count for each in results))
-        life = life_of(standing)
-        active = _active(repository, standing, known.seen)
-        known.seen = replace(known.seen, standing=standing, rate=rate, active=active, life=life)
-        self._known[name] = known
+        if history is None:
+            history = _History(StudySnapshot(standing), numbers)
+        history.drivers = numbers
+        history.snapshot = replace(
+            history.snapshot,
+            standing=standing,
+            rate=history.add_sample(time.monotonic(), sum(each.count for each in results)),
+            last_active=_last_active(repository, standing, history.snapshot),
+            state=state_of(standing),
+        )
+        self._histories[name] = history
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """While somebody listens, looks are frequent."""
+        """Poll often while in this context."""
         self._listeners += 1
         self._wanted.set()
         try:
@@ -182,33 +198,36 @@ class Watch:
         finally:
             self._listeners -= 1
 
-    async def go_on(self, ask: Callable[[Look], Awaitable[tuple[Seen, ...]]]) -> None:
-        """Look for ever; *ask* takes a look in a thread."""
+    async def poll_forever(
+        self, run: Callable[[Poll], Awaitable[tuple[StudySnapshot, ...]]]
+    ) -> None:
+        """Poll until cancelled; *run* calls a poll in a thread."""
         while True:
-            found = await ask(self.look)
-            if found != self.now:
-                self.now = found
+            snapshots = await run(self.poll)
+            if snapshots != self.latest:
+                self.latest = snapshots
+                # Whoever waits has the old event; later ones wait for the next change.
                 self._changed.set()
                 self._changed = asyncio.Event()
             if self._listeners:
-                await asyncio.sleep(OFTEN)
+                await asyncio.sleep(POLL_SECONDS)
             else:
                 self._wanted.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wanted.wait(), SELDOM)
+                    await asyncio.wait_for(self._wanted.wait(), IDLE_POLL_SECONDS)
 
-    async def changed(self, patience: float) -> bool:
-        """Wait until something is new; false if nothing was for so many seconds."""
+    async def wait_for_change(self, seconds: float) -> bool:
+        """Return True after a change, or False if there was none for *seconds*."""
         try:
-            await asyncio.wait_for(self._changed.wait(), patience)
+            await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:
             return False
         return True
 
 
-def life_of(standing: Standing) -> Life:
-    """How it is with a study."""
-    if any(not gone(lease) for lease in standing.drivers):
+def state_of(standing: Standing) -> StudyState:
+    """Return the state of a study."""
+    if any(not is_gone(lease) for lease in standing.drivers):
         return "running"
     if standing.drivers and standing.left:
         return "silent"
@@ -217,18 +236,19 @@ def life_of(standing: Standing) -> Life:
     return "done" if standing.total else "empty"
 
 
-def gone(lease: Lease) -> bool:
-    """Whether a driver has certainly ended or has been silent for longer than it may."""
-    if lease.until + SLACK < time.time():
+def is_gone(lease: Lease) -> bool:
+    """Return whether a driver has certainly ended, or its lease has expired."""
+    if lease.until + CLOCK_SKEW_SECONDS < time.time():
         return True
     return lease.host == socket.gethostname() and born(lease.pid) is None
 
 
-def _active(repository: Repository, standing: Standing, before: Seen) -> float:
-    """When something happened last: a driver's heartbeat, or what stands in the study's book."""
+def _last_active(repository: Repository, standing: Standing, before: StudySnapshot) -> float:
+    """Return when a driver renewed its lease last, or the time of the study's last event."""
     if standing.drivers:
         return max(lease.until - lease.seconds for lease in standing.drivers)
-    if before.active and before.standing.counts == standing.counts and not before.standing.drivers:
-        return before.active
+    is_same = before.standing.counts == standing.counts and not before.standing.drivers
+    if before.last_active and is_same:
+        return before.last_active
     events = repository.events(standing.study)
     return events[-1].at if events else standing.created

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.experiment import Artifact
-from zenturio.show.portal.page_templates import readable
+from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.state import portal_of
 from zenturio.study.look import find
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-BEGINNING = 64_000
-"""Bytes that are looked at."""
+PREVIEW_BYTES = 64_000
+"""Of a file, for its preview."""
 SHOWN_CHARACTERS = 24_000
-"""Characters of a text that a page shows."""
+"""Of a text in a page."""
 ROWS, COLUMNS = 50, 30
-"""Of a table that a page shows."""
+"""Of a table in a page."""
 
-_PICTURES = (
+_IMAGE_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
@@ -47,38 +47,38 @@ _DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
 
 
 @dataclass(frozen=True)
-class Look:
+class FilePreview:
     """What a page shows of a file."""
 
     kind: Literal["image", "table", "text", "bytes", "empty", "large"]
     text: str = ""
     rows: Sequence[Sequence[str]] = ()
-    """Of a table, its head first."""
+    """Of a table, with its header first."""
     more: bool = False
-    """Whether there is more than is shown."""
+    """Whether only a part is shown."""
 
 
-def look(path: str, beginning: bytes, size: int) -> Look:
-    """The look of the file *path*, of so many bytes."""
+def preview_of(path: str, beginning: bytes, size: int) -> FilePreview:
+    """Return the preview of the file *path*, of *size* bytes, from its *beginning*."""
     if not size:
-        return Look("empty")
+        return FilePreview("empty")
     if image_type(path, beginning):
-        return Look("image")
+        return FilePreview("image")
     text = _text(beginning, cut=size > len(beginning))
     if text is None:
-        return Look("bytes")
-    ending = PurePosixPath(path).suffix.lower()
-    if ending in _DELIMITERS:
-        return _table(text, _DELIMITERS[ending], cut=size > len(beginning))
+        return FilePreview("bytes")
+    suffix = PurePosixPath(path).suffix.lower()
+    if suffix in _DELIMITERS:
+        return _table(text, _DELIMITERS[suffix], cut=size > len(beginning))
     return _plain(text, cut=size > len(beginning))
 
 
 def image_type(path: str, beginning: bytes) -> str:
-    """The media type of a picture, by its first bytes; empty if it is none.
+    """Return the media type of an image by its first bytes; empty if it is not one.
 
-    Of SVG the name says so, too: it is text.
+    SVG is recognised by its suffix, too: it is text.
     """
-    for signature, kind in _PICTURES:
+    for signature, kind in _IMAGE_SIGNATURES:
         if beginning.startswith(signature):
             return kind
     if beginning.startswith(b"RIFF") and beginning[8:12] == b"WEBP":
@@ -89,40 +89,40 @@ def image_type(path: str, beginning: bytes) -> str:
 
 
 def _is_svg(text: str) -> bool:
-    """Whether *text* has an svg element first, behind comments and declarations.
+    """Return whether the first element of *text* is svg, after comments and declarations.
 
-    Each character is looked at once, from left to right: whoever wrote the file also chose how
-    often a pattern would have to go back.
+    Each character is read once, from left to right: whoever wrote the file also chose how often a
+    regular expression would have to backtrack.
     """
-    at = _blank(text, 0)
+    at = _skip_blanks(text, 0)
     if text.startswith("<?xml", at):
-        at = _behind(text, at, ">")
-    while text.startswith(("<!--", "<!DOCTYPE"), at := _blank(text, at)):
+        at = _skip_past(text, at, ">")
+    while text.startswith(("<!--", "<!DOCTYPE"), at := _skip_blanks(text, at)):
         if text.startswith("<!--", at):
-            at = _behind(text, at, "-->")
+            at = _skip_past(text, at, "-->")
             continue
-        end = _behind(text, at, ">")
-        if "[" in text[at:end]:  # it declares entities of its own
+        end = _skip_past(text, at, ">")
+        if "[" in text[at:end]:  # it declares entities
             return False
         at = end
     return text.startswith(("<svg>", "<svg ", "<svg\t", "<svg\n", "<svg\r"), at)
 
 
-def _blank(text: str, at: int) -> int:
-    """The first place from *at* that is no white space."""
+def _skip_blanks(text: str, at: int) -> int:
+    """Return the first position from *at* that is not white space."""
     while text[at : at + 1].isspace():
         at += 1
     return at
 
 
-def _behind(text: str, at: int, closer: str) -> int:
-    """The place behind the next *closer*; the end of the text if there is none."""
+def _skip_past(text: str, at: int, closer: str) -> int:
+    """Return the position after the next *closer*; the end of the text if there is none."""
     end = text.find(closer, at)
     return len(text) if end < 0 else end + len(closer)
 
 
 def _text(content: bytes, *, cut: bool) -> str | None:
-    """The text that bytes are, if they are one; a *cut* may go through its last sign."""
+    """Return the text of *content*, None if it is not text; *cut* may split its last character."""
     if b"\0" in content:
         return None
     for end in range(4 if cut else 1):
@@ -133,79 +133,87 @@ def _text(content: bytes, *, cut: bool) -> str | None:
     return None
 
 
-def _plain(text: str, *, cut: bool) -> Look:
-    return Look("text", readable(text[:SHOWN_CHARACTERS]), more=cut or len(text) > SHOWN_CHARACTERS)
+def _plain(text: str, *, cut: bool) -> FilePreview:
+    return FilePreview(
+        "text", printable(text[:SHOWN_CHARACTERS]), more=cut or len(text) > SHOWN_CHARACTERS
+    )
 
 
-def _table(text: str, delimiters: str, *, cut: bool) -> Look:
-    """A table; the most frequent delimiter of its first line separates its cells."""
+def _table(text: str, delimiters: str, *, cut: bool) -> FilePreview:
+    """Return a table; the most frequent delimiter of the first line separates its cells."""
     first = text.partition("\n")[0]
     delimiter = max(delimiters, key=first.count)
     try:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error:
         return _plain(text, cut=cut)
-    whole = lines[:-1] if cut else lines
-    rows = [[readable(cell[:200]) for cell in line[:COLUMNS]] for line in whole[: ROWS + 1] if line]
-    wide = any(len(line) > COLUMNS for line in whole[: ROWS + 1])
-    return Look("table", rows=rows, more=cut or wide or len(whole) > ROWS + 1)
+    complete = lines[:-1] if cut else lines
+    rows = [
+        [printable(cell[:200]) for cell in line[:COLUMNS]] for line in complete[: ROWS + 1] if line
+    ]
+    is_wide = any(len(line) > COLUMNS for line in complete[: ROWS + 1])
+    return FilePreview("table", rows=rows, more=cut or is_wide or len(complete) > ROWS + 1)
 
 
-BYTES = "application/octet-stream"
+BINARY = "application/octet-stream"
 CHUNK = 1 << 18
-MOST_READ = 64_000_000
-"""Bytes of a file that is looked into: it is read whole, to see whether it is still the same."""
-MOST_PICTURED = 16_000_000
-"""Bytes of a picture in a page."""
-STILL = {
+MOST_READ_BYTES = 64_000_000
+"""Of a file with a preview: it is read whole, to check that it has not changed."""
+MOST_IMAGE_BYTES = 16_000_000
+"""Of an image in a page."""
+INERT_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
     "Content-Disposition": "inline",
 }
-"""Of a picture that somebody opens by itself no part may do anything."""
+"""For an image that is opened by itself: nothing in it may be executed."""
 
 
 def artifact(request: Request) -> Response:
-    """A file to be saved."""
-    wanted = _wanted(request)
-    name = wanted.path.replace("\\", "/").rpartition("/")[2]
-    headers = saved(name) | {"Content-Length": str(wanted.size)}
-    return StreamingResponse(_chunks(_opened(wanted)), headers=headers, media_type=BYTES)
+    """Return an artifact as a download."""
+    match = _artifact_of(request)
+    name = match.path.replace("\\", "/").rpartition("/")[2]
+    headers = download_headers(name) | {"Content-Length": str(match.size)}
+    return StreamingResponse(_chunks(_open_checked(match)), headers=headers, media_type=BINARY)
 
 
 def preview(request: Request) -> Response:
-    """What is in a file, as a part of a page."""
-    wanted = _wanted(request)
-    found = Look("large")
-    if wanted.size <= MOST_READ:
-        with _opened(wanted) as file:
-            found = look(wanted.path, file.read(BEGINNING), wanted.size)
-    if found.kind == "image" and wanted.size > MOST_PICTURED:
-        found = Look("large")
-    source = request.url.path.removesuffix("/preview") + "/image"
-    values = {"file": wanted, "look": found, "source": source, "attempt": attempt_in(request)}
+    """Return the preview of an artifact: a part of the page."""
+    match = _artifact_of(request)
+    file_preview = FilePreview("large")
+    if match.size <= MOST_READ_BYTES:
+        with _open_checked(match) as file:
+            file_preview = preview_of(match.path, file.read(PREVIEW_BYTES), match.size)
+    if file_preview.kind == "image" and match.size > MOST_IMAGE_BYTES:
+        file_preview = FilePreview("large")
+    values = {
+        "artifact": match,
+        "preview": file_preview,
+        "source": request.url.path.removesuffix("/preview") + "/image",
+        "attempt": attempt_in(request),
+    }
     return HTMLResponse(portal_of(request).render("_preview.html", **values))
 
 
 def image(request: Request) -> Response:
-    """A file that is a picture."""
-    wanted = _wanted(request)
-    if wanted.size > MOST_PICTURED:
-        raise NotFoundError(f"{wanted.path} is too large for a page", hint="save it")
-    with _opened(wanted) as file:
+    """Return an artifact that is an image, to be shown in a page."""
+    match = _artifact_of(request)
+    if match.size > MOST_IMAGE_BYTES:
+        raise NotFoundError(f"{match.path} is too large for a page", hint="download it instead")
+    with _open_checked(match) as file:
         content = file.read()
-    kind = image_type(wanted.path, content[:BEGINNING])
+    kind = image_type(match.path, content[:PREVIEW_BYTES])
     if not kind:
-        raise NotFoundError(f"{wanted.path} is no picture", hint="save it")
-    return Response(content, headers=STILL, media_type=kind)
+        raise NotFoundError(f"{match.path} is not an image", hint="download it instead")
+    return Response(content, headers=INERT_HEADERS, media_type=kind)
 
 
-def saved(name: str) -> dict[str, str]:
-    """What makes a browser save an answer, and never show it as a page of ours."""
+def download_headers(name: str) -> dict[str, str]:
+    """Return headers that make a browser save an answer, and never show it as one of our pages."""
     return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
 
 
 def attempt_in(request: Request) -> int | None:
-    """The attempt that an address names."""
+    """Return the attempt that an address names."""
     text = request.query_params.get("attempt", "")
     if not text:
         return None
@@ -214,40 +222,45 @@ def attempt_in(request: Request) -> int | None:
     return int(text)
 
 
-def _wanted(request: Request) -> Artifact:
+def _artifact_of(request: Request) -> Artifact:
     portal, number = portal_of(request), request.path_params["number"]
     digest = find(portal.repository, request.path_params["digest"]).record.digest
-    kept = portal.repository.artifacts(digest, attempt_in(request))
-    if not 0 <= number < len(kept):
-        raise NotFoundError(f"there is no file {number}", hint=f"it left {len(kept)} files")
-    wanted: Artifact = kept[number]
-    return wanted
+    artifacts = portal.repository.artifacts(digest, attempt_in(request))
+    if not 0 <= number < len(artifacts):
+        raise NotFoundError(
+            f"there is no artifact {number}", hint=f"the experiment has {len(artifacts)}"
+        )
+    artifact: Artifact = artifacts[number]
+    return artifact
 
 
-def _opened(wanted: Artifact) -> BufferedReader:
-    """The file, if it is still what was recorded: a database may name any file of the machine."""
+def _open_checked(artifact: Artifact) -> BufferedReader:
+    """Return the file if it is still what was recorded: a database may name any file.
+
+    Raise NotFoundError if it is gone, ConflictError if it has changed.
+    """
     try:
-        handle = os.open(wanted.kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(artifact.kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise NotFoundError(f"{wanted.path} is gone: {error.strerror}") from error
+        raise NotFoundError(f"{artifact.path} is gone: {error.strerror}") from error
     file = os.fdopen(handle, "rb")
     try:
-        if _is_still(file, wanted):
+        if _is_unchanged(file, artifact):
             return file
     except OSError as error:
         file.close()
-        raise PlaceError(f"{wanted.path} cannot be read: {error.strerror}") from error
+        raise PlaceError(f"{artifact.path} cannot be read: {error.strerror}") from error
     file.close()
-    raise ConflictError(f"{wanted.path} is another file than the experiment left")
+    raise ConflictError(f"{artifact.path} has changed since the experiment")
 
 
-def _is_still(file: BufferedReader, wanted: Artifact) -> bool:
-    found = os.fstat(file.fileno())
-    if not stat.S_ISREG(found.st_mode) or found.st_size != wanted.size:
+def _is_unchanged(file: BufferedReader, artifact: Artifact) -> bool:
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_size != artifact.size:
         return False
-    same = hashlib.file_digest(file, "sha256").hexdigest() == wanted.sha256
+    is_same = hashlib.file_digest(file, "sha256").hexdigest() == artifact.sha256
     file.seek(0)
-    return same
+    return is_same
 
 
 def _chunks(file: BufferedReader) -> Iterator[bytes]:

@@ -1,22 +1,32 @@
-"""The chart builder: columns become axes; its address is all that there is to know."""
+"""The chart builder. Its address is a `ChartQuery`: it can be linked, reported, drawn again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from zenturio.errors import InputError, NotFoundError, SafetyError, ZenError, did_you_mean
+from zenturio.errors import (
+    InputError,
+    NotFoundError,
+    Passage,
+    SafetyError,
+    ZenError,
+    did_you_mean,
+)
+from zenturio.expression import parse
 from zenturio.query.listing import Listing, listed
 from zenturio.query.wanted import Row, Wanted
 from zenturio.record import Field
 from zenturio.show.chart import AGGREGATES
-from zenturio.show.charts.chart_query import View
-from zenturio.show.portal.chart_json import brush, figure_json
+from zenturio.show.charts.chart_query import KINDS, ChartKind, ChartQuery
+from zenturio.show.charts.study_charts import draw_charts
+from zenturio.show.portal.chart_json import figure_json, selection_meaning
 from zenturio.show.portal.origins import origins_offered
 from zenturio.show.portal.state import Portal, portal_of
 
@@ -24,91 +34,97 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from zenturio.query.catalog import Column
-    from zenturio.show.charts.study_charts import Drawn
 
-ROWS = 12
+EXCERPT_ROWS = 12
 """Rows of the table below a chart."""
-FACTS = ("repeat", "host")
-"""Of what is known of every experiment, what may stand on an axis."""
-
-
-class Choice(NamedTuple):
-    """A kind of chart in words."""
-
-    kind: str
-    name: str
-
-
-class Sort(NamedTuple):
-    """Kinds that are alike."""
-
-    name: str
-    choices: tuple[Choice, ...]
-
-
-SORTS = (
-    Sort("by a column", (Choice("line", "line"), Choice("bar", "bar"), Choice("scatter", "scatter"),
-                         Choice("box", "box"), Choice("pie", "pie"))),
-    Sort("by two", (Choice("heatmap", "heatmap"), Choice("surface", "surface"))),
-    Sort("of a search", (Choice("convergence", "convergence"), Choice("importance", "importance"),
-                         Choice("slice", "slice"), Choice("pareto", "Pareto front"),
-                         Choice("parallel", "parallel axes"))),
-    Sort("of the runs", (Choice("gantt", "what ran where"),)),
-)  # fmt: skip
+EXTRA_COLUMNS = ("repeat", "host")
+"""Columns that every experiment has and that may be on an axis."""
 
 
 @dataclass(frozen=True)
-class Offer:
-    """What can be chosen, of all studies that are drawn."""
+class ChartColumns:
+    """The columns that a form offers: those of all studies in the chart."""
 
-    studies: Sequence[str]
     parameters: Sequence[Field]
     metrics: Sequence[Field]
 
     @property
     def types(self) -> Mapping[str, str | None]:
-        known = {field.name: field.type for field in (*self.parameters, *self.metrics)}
-        return {"repeat": "int", "host": "str"} | known
+        types = {field.name: field.type for field in (*self.parameters, *self.metrics)}
+        return {"repeat": "int", "host": "str"} | types
+
+
+@dataclass(frozen=True)
+class TableExcerpt:
+    """The first rows of the experiments behind a chart."""
+
+    study: str
+    condition: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    row_count: int
+    """Rows that meet the condition."""
+    total: int
+    """Experiments that succeeded."""
 
 
 def chart(request: Request) -> Response:
-    """The page; its figures come behind, for they may take a moment."""
+    """Return the page; its figures are loaded later, for they may take a moment."""
     portal = portal_of(request)
-    view, names = _view(portal, request), _names(portal)
-    if not view.studies and names:
-        view = replace(view, studies=(_newest(portal) or names[-1],))
-    for name in view.studies:
+    query, names = _query_of(portal, request), _study_names(portal)
+    if not query.studies and names:
+        query = replace(query, studies=(_latest_study(portal) or names[-1],))
+    for name in query.studies:
         if name not in names:
             hint = did_you_mean(name, names)
-            raise NotFoundError(f"no study is named {name!r}", hint=hint)
+            raise NotFoundError(f"there is no study {name!r}", hint=hint)
+    pinned = replace(query, studies=tuple(map(portal.pinned, query.studies)))
     return portal.page(
         request,
         "chart.html",
-        view=view,
-        given=replace(view, studies=tuple(map(portal.pinned, view.studies))).given,
+        query=query,
+        address_values=pinned.to_address(),
         versions={name: portal.pinned(name) for name in names},
-        offer=_offer(portal, view, names),
-        origins=origins_offered(portal, view.studies),
-        sorts=SORTS,
+        columns=_columns_of(portal, query),
+        origins=origins_offered(portal, query.studies),
+        kind_groups=_kind_groups(),
+        kinds_with=_kinds_with,
+        kinds_with_log=lambda letter: " ".join(
+            k.name for k in KINDS.values() if letter in k.log_axes
+        ),
         aggregates=AGGREGATES,
-        facts=FACTS,
+        extra_columns=EXTRA_COLUMNS,
+    )
+
+
+def _kind_groups() -> list[tuple[str, list[ChartKind]]]:
+    groups = groupby(KINDS.values(), lambda kind: kind.group)
+    return [(group, list(kinds)) for group, kinds in groups]
+
+
+def _kinds_with(option: str, *without: str) -> str:
+    """Return the kinds that have an *option* and none of those *without*, for a form."""
+    return " ".join(
+        kind.name
+        for kind in KINDS.values()
+        if option in kind.options and not kind.options & set(without)
     )
 
 
 def figure(request: Request) -> Response:
-    """The figures of a view as plotly takes them, the SQL behind them, and what was chosen."""
-    portal, given = portal_of(request), request.query_params
-    dark, narrow = given.get("dark") == "1", given.get("narrow") == "1"
+    """Return the figures of a query for plotly.js, their SQL, and the columns that were chosen."""
+    portal, parameters = portal_of(request), request.query_params
+    dark, narrow = parameters.get("dark") == "1", parameters.get("narrow") == "1"
     try:
-        view = _view(portal, request)
-        text = _kept(portal, view, dark=dark, narrow=narrow)
+        query = _query_of(portal, request)
+        text = _cached_answer(portal, query, dark=dark, narrow=narrow)
     except ZenError as error:
-        return JSONResponse({"said": str(error)}, status_of(error))
+        return JSONResponse({"error": str(error)}, status_of(error))
     return Response(text, media_type="application/json")
 
 
 def status_of(error: ZenError) -> int:
-    """Not there, refused, wrong, or not to be answered now."""
+    """Return the HTTP status of an error: not found, refused, bad request, or not possible now."""
     if isinstance(error, NotFoundError):
         return 404
     if isinstance(error, SafetyError):
@@ -116,149 +132,139 @@ def status_of(error: ZenError) -> int:
     return 400 if isinstance(error, InputError) else 503
 
 
-def picture(request: Request) -> Response:
-    """One of the view's charts as a file."""
+def chart_file(request: Request) -> Response:
+    """Return one of the query's charts as a file."""
     portal = portal_of(request)
-    view = _view(portal, request)
-    kind, number = request.path_params["format"], request.query_params.get("number", "0")
+    query = _query_of(portal, request)
+    number = request.query_params.get("number", "0")
 
-    def draw() -> bytes:
-        from zenturio.show.saving import content  # noqa: PLC0415 - matplotlib loads slowly
+    def draw(file_format: str) -> bytes:
+        from zenturio.show.chart_files import chart_bytes  # noqa: PLC0415 - only for files
 
-        found = view.drawn(portal.repository)
-        chosen = min(int(number), len(found) - 1) if number.isdecimal() else 0
-        return content(found[chosen].chart, kind)
+        results = draw_charts(portal.repository, query)
+        chosen = min(int(number), len(results) - 1) if number.isdecimal() else 0
+        return chart_bytes(results[chosen].chart, file_format)
 
-    return sent(kind, draw, "-".join((*view.studies, view.kind)))
+    return file_response(request, draw, "-".join((*query.studies, query.kind)))
 
 
-def sent(kind: str, draw: Callable[[], bytes], name: str) -> Response:
-    """A chart or a scene, as *draw* draws it, as a file to be kept."""
+def file_response(request: Request, draw: Callable[[str], bytes], name: str) -> Response:
+    """Return what *draw* makes of the format in the address, as a download."""
+    file_format = request.path_params["format"]
     types = {"html": "text/html; charset=utf-8", "png": "image/png",
              "svg": "image/svg+xml", "pdf": "application/pdf"}  # fmt: skip
-    if kind not in types:
-        hint = did_you_mean(kind, types)
-        raise NotFoundError(f"no format of pictures is called {kind!r}", hint=hint)
-    headers = {"Content-Disposition": attached(f"{name}.{kind}")}
-    return Response(draw(), headers=headers, media_type=types[kind])
+    if file_format not in types:
+        hint = did_you_mean(file_format, types)
+        raise NotFoundError(f"there is no chart format {file_format!r}", hint=hint)
+    headers = {"Content-Disposition": attachment(f"{name}.{file_format}")}
+    return Response(draw(file_format), headers=headers, media_type=types[file_format])
 
 
-def attached(name: str) -> str:
-    """What makes a browser keep an answer under a *name*, which may be anything."""
+def attachment(name: str) -> str:
+    """Return the header that makes a browser save an answer; *name* may contain anything."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-._") else "-" for c in name)
     return f'attachment; filename="{plain[-120:]}"'
 
 
 def rows(request: Request) -> Response:
-    """The experiments behind a view, or those of them that were brushed."""
+    """Return the experiments behind a chart, or those of them that were selected in it."""
     portal = portal_of(request)
-    view = _view(portal, request)
+    query = _query_of(portal, request)
+    table, diagnostic = None, ""
     try:
-        if not view.studies:
-            raise InputError("no study is named")
-        found = _rows(portal, view)
+        if not query.studies:
+            raise InputError("no study to draw", hint="choose a study")
+        table = _excerpt(portal, query)
     except ZenError as error:
-        text = portal.render("_rows.html", view=view, diagnostic=str(error), table=None)
-        return Response(text, 400, media_type="text/html")
-    text = portal.render("_rows.html", view=view, diagnostic="", table=found)
-    return Response(text, media_type="text/html")
+        diagnostic = str(error)
+    text = portal.render("_rows.html", query=query, diagnostic=diagnostic, table=table)
+    return Response(text, 400 if diagnostic else 200, media_type="text/html")
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The beginning of a table."""
-
-    study: str
-    condition: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    found: int
-    total: int
-
-
-def _rows(portal: Portal, view: View) -> Rows:
-    from zenturio.errors import Passage  # noqa: PLC0415
-    from zenturio.expression import parse  # noqa: PLC0415
-
-    study = view.studies[0]
-    parts = [part for part in (view.where, view.rows) if part]
-    for part in parts:
-        parse(Passage.of(part, "filter"))  # by itself, or brackets could hide what is wrong
-    condition = parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
+def _excerpt(portal: Portal, query: ChartQuery) -> TableExcerpt:
+    study = query.studies[0]
+    conditions = [str(condition) for condition in (query.where, query.rows) if condition]
+    for condition in conditions:
+        # Each by itself: together, the brackets of one could hide an error in the other.
+        parse(Passage.of(condition, "filter"))
+    joined = " and ".join(f"({c})" for c in conditions) if len(conditions) > 1 else ""
+    condition = joined or "".join(conditions)
     where = parse(Passage.of(condition, "filter")) if condition else None
-    wanted = Wanted(study, where, ("ok",), rows=view.choice, own_first=True)
-    numbers = None if where is None else portal.order(wanted).value
+    wanted = Wanted(study, where, ("ok",), rows=query.row_choice, own_first=True)
+    numbers = None if where is None else portal.row_order(wanted).value
 
-    def ask(listing: Listing) -> Rows:
+    def read(listing: Listing) -> TableExcerpt:
         total = listing.known.counts["ok"]
-        shown = listing.first(ROWS) if numbers is None else listing.those(numbers[:ROWS])
-        found = total if numbers is None else len(numbers)
-        return Rows(study, condition, listing.columns, shown, found, total)
+        if numbers is None:
+            count, first = total, listing.first(EXCERPT_ROWS)
+        else:
+            count, first = len(numbers), listing.those(numbers[:EXCERPT_ROWS])
+        return TableExcerpt(study, condition, listing.columns, first, count, total)
 
-    return listed(portal.repository, wanted, ask)
-
-
-def _view(portal: Portal, request: Request) -> View:
-    """What an address shows, of the studies that its names mean now."""
-    view = View.of(request.query_params.multi_items())
-    return replace(view, studies=tuple(dict.fromkeys(map(portal.named, view.studies))))
+    return listed(portal.repository, wanted, read)
 
 
-def _kept(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:
-    """The answer to a view, found once for all who look at it."""
-    if not view.studies:
-        raise InputError("nothing to draw", hint="choose a study")
-    plain = replace(view, rows="")
-    key = ("chart", repr(plain.given), dark, narrow)
-    others = tuple(portal.repository.result_counts(name) for name in view.studies[1:])
-    return portal.keep(
-        view.studies[0], (*key, others), lambda: _answer(portal, plain, dark=dark, narrow=narrow)
+def _query_of(portal: Portal, request: Request) -> ChartQuery:
+    """Return the query of an address, with the studies that its names stand for now."""
+    query = ChartQuery.from_address(request.query_params.multi_items())
+    return replace(query, studies=tuple(dict.fromkeys(map(portal.resolve_study, query.studies))))
+
+
+def _cached_answer(portal: Portal, query: ChartQuery, *, dark: bool, narrow: bool) -> str:
+    """Return the answer to a query, computed once for all who look at it."""
+    if not query.studies:
+        raise InputError("no study to draw", hint="choose a study")
+    query = replace(query, rows="")
+    key = ("chart", repr(query.to_address()), dark, narrow)
+    others = tuple(portal.repository.result_counts(name) for name in query.studies[1:])
+    return portal.cached(
+        query.studies[0], (*key, others), lambda: _answer(portal, query, dark=dark, narrow=narrow)
     ).value
 
 
-def _answer(portal: Portal, view: View, *, dark: bool, narrow: bool) -> str:
-    types = _offer(portal, view, ()).types
-    pictures = view.drawn(portal.repository)
-    asked = pictures[0].asked
-    return json.dumps({
-        "figures": [_one(each, types, dark=dark, narrow=narrow) for each in pictures],
-        "sql": "\n\n".join(dict.fromkeys(each.sql for each in pictures)),
-        "chosen": {"x": asked.x, "y": asked.y, "z": asked.z, "color": asked.colour,
-                   "facet": asked.facet},
-    })  # fmt: skip
+def _answer(portal: Portal, query: ChartQuery, *, dark: bool, narrow: bool) -> str:
+    types = _columns_of(portal, query).types
+    results = draw_charts(portal.repository, query)
+    chosen = results[0].query
+    figures = [
+        figure_json(result.chart, dark=dark, narrow=narrow)
+        | {"selection": selection_meaning(result, types)}
+        for result in results
+    ]
+    values: dict[str, Any] = {
+        "figures": figures,
+        "sql": "\n\n".join(dict.fromkeys(result.sql for result in results)),
+        "chosen": {"x": chosen.x, "y": chosen.y_column, "z": chosen.z, "color": chosen.colour,
+                   "facet": chosen.facet},
+    }  # fmt: skip
+    return json.dumps(values)
 
 
-def _one(
-    picture: Drawn, types: Mapping[str, str | None], *, dark: bool, narrow: bool
-) -> dict[str, Any]:
-    found = figure_json(picture.chart, dark=dark, narrow=narrow)
-    return found | {"brush": brush(picture, types)}
-
-
-def _names(portal: Portal) -> list[str]:
-    """All studies; none before anything was run."""
+def _study_names(portal: Portal) -> list[str]:
+    """Return all studies; none before anything was run."""
     try:
         return [study.name for study in portal.repository.studies()]
     except NotFoundError:
         return []
 
 
-def _newest(portal: Portal) -> str:
-    """The study in which something happened last, of those that have anything."""
-    seen = [each for each in portal.watch.look() if each.standing.ok]
-    return max(seen, key=lambda each: each.active).name if seen else ""
+def _latest_study(portal: Portal) -> str:
+    """Return the study with results that was active last; empty if there is none."""
+    snapshots = [snapshot for snapshot in portal.watch.poll() if snapshot.standing.ok]
+    return max(snapshots, key=lambda snapshot: snapshot.last_active).name if snapshots else ""
 
 
-def _offer(portal: Portal, view: View, names: Sequence[str]) -> Offer:
-    definitions = [portal.definition(name) for name in view.studies]
-    parameters = {f.name: f for d in definitions[::-1] for f in d.parameters}
-    metrics = {f.name: f for d in definitions[::-1] for f in d.metrics}
-    return Offer(names, list(parameters.values()), list(metrics.values()))
+def _columns_of(portal: Portal, query: ChartQuery) -> ChartColumns:
+    # Reversed, so that the first study's columns come last and win.
+    definitions = [portal.definition(name) for name in query.studies][::-1]
+    parameters = {field.name: field for d in definitions for field in d.parameters}
+    metrics = {field.name: field for d in definitions for field in d.metrics}
+    return ChartColumns(list(parameters.values()), list(metrics.values()))
 
 
 ROUTES = (
     Route("/chart", chart),
     Route("/chart/figure", figure),
     Route("/chart/rows", rows),
-    Route("/chart/file.{format}", picture),
+    Route("/chart/file.{format}", chart_file),
 )

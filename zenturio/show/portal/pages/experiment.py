@@ -13,8 +13,13 @@ from starlette.responses import HTMLResponse, Response
 from zenturio.errors import NotFoundError
 from zenturio.experiment import Log
 from zenturio.record import Logs
-from zenturio.show.portal.page_templates import readable
-from zenturio.show.portal.pages.artifacts import BYTES, MOST_READ, attempt_in, saved
+from zenturio.show.portal.page_templates import printable
+from zenturio.show.portal.pages.artifacts import (
+    BINARY,
+    MOST_READ_BYTES,
+    attempt_in,
+    download_headers,
+)
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.study.follow import behind, said_so_far
 from zenturio.study.look import Found, difference, find
@@ -23,245 +28,239 @@ from zenturio.study.pinned import is_version
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-
+MOST_STREAM_BYTES = 24_000
+"""Of a stream that a page shows, a third of them from its beginning."""
+MOST_FILE_CHARACTERS = 200_000
 COMPARED_LINES = 1500
-"""Of a stream, from its beginning: finding what differs takes the square of that."""
+"""Lines of a stream that are compared: the time of a comparison grows with their square."""
 MOST_DIFF_LINES = 400
-"""Lines of a difference."""
+UNFINISHED = ("missing", "running")
+HTMX_STOP_POLLING = 286
+"""The status that tells htmx to poll no more."""
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A parameter or metric of both."""
-
-    name: str
-    unit: str
-    one: Any
-    other: Any
-
-    @property
-    def differs(self) -> bool:
-        """NaN, which is not even itself, is taken for what it is called."""
-        return bool(self.one != self.other) and repr(self.one) != repr(self.other)
-
-    @property
-    def ratio(self) -> float | None:
-        """Of the second to the first, where both are numbers."""
-        pair = (self.one, self.other)
-        if any(isinstance(each, bool) or not isinstance(each, int | float) for each in pair):
-            return None
-        try:
-            found = float(self.other / self.one)
-        except (ZeroDivisionError, OverflowError):
-            return None
-        return found if math.isfinite(found) else None
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A text that differs: its lines, each with what it is (``+``, ``-``, ``@`` or a blank)."""
-
-    name: str
-    lines: Sequence[tuple[str, str]]
-    more: int
-    """Lines of the difference that are not shown."""
-
-
-def compare(request: Request) -> Response:
-    """The page of two experiments; a form, as long as there are not two."""
-    portal = portal_of(request)
-    digests = [each.strip() for each in request.query_params.getlist("of") if each.strip()]
-    if len(digests) < 2:
-        return portal.page(request, "compare.html", digests=digests, pair=None)
-    one, other = (find(portal.repository, each) for each in digests[:2])
-    found = difference(one, other)
-    return portal.page(
-        request,
-        "compare.html",
-        digests=digests,
-        pair=(one, other),
-        parameters=_pairs(one, other, one.record.values, other.record.values),
-        metrics=_pairs(one, other, one.metrics, other.metrics),
-        files=[_changed(path, text.splitlines()) for path, text in found.files.items()],
-        note=found.note,
-        said=list(_output_diffs(portal, one, other)),
-    )
-
-
-def _pairs(
-    one: Found, other: Found, first: Mapping[str, Any], second: Mapping[str, Any]
-) -> list[Pair]:
-    units = {**other.units, **one.units}
-    names = dict.fromkeys((*first, *second))
-    return [Pair(n, units.get(n, ""), first.get(n), second.get(n)) for n in names]
-
-
-def _output_diffs(portal: Portal, one: Found, other: Found) -> Iterator[Changed]:
-    before, after = (portal.repository.logs(each.record.digest) for each in (one, other))
-    for name in ("stdout", "stderr"):
-        first, second = (_lines(getattr(logs, name)) for logs in (before, after))
-        lines = list(difflib.unified_diff(first, second, n=2, lineterm=""))[2:]
-        if lines:
-            yield _changed(name, lines)
-
-
-def _lines(log: Log) -> list[str]:
-    content = log.head + (b"\n...\n" + log.tail if log.tail else b"")
-    return content.decode("utf-8", "backslashreplace").splitlines()[:COMPARED_LINES]
-
-
-def _changed(name: str, lines: Sequence[str]) -> Changed:
-    shown = [
-        (line[:1], line[1:] if line[:1] in "+- " else line) for line in lines[:MOST_DIFF_LINES]
-    ]
-    return Changed(name, shown, max(len(lines) - MOST_DIFF_LINES, 0))
-
-
-SHOWN = 24_000
-"""Bytes of a stream that a page shows: a third of them from its beginning."""
-WIDEST = 200_000
-"""Characters of a file that a page shows."""
-
-
-@dataclass(frozen=True)
-class Said:
-    """A stream as a page shows it."""
+class StreamExcerpt:
+    """The beginning and the end of a stream."""
 
     name: str
     size: int
     beginning: str
-    left_out: int
-    """Bytes between the two parts that the page does not show, or that nobody kept."""
+    skipped: int
+    """Bytes between the two parts, not shown or not kept."""
     end: str
 
 
-UNDER_WAY = ("missing", "running")
-"""States that end."""
-STOP = 286
-"""The status by which htmx is told to ask no more."""
+@dataclass(frozen=True)
+class ComparedValue:
+    """A parameter or metric of two experiments."""
+
+    name: str
+    unit: str
+    first: Any
+    second: Any
+
+    @property
+    def differs(self) -> bool:
+        """Whether the values differ; NaN, which does not equal itself, does not differ from NaN."""
+        return bool(self.first != self.second) and repr(self.first) != repr(self.second)
+
+    @property
+    def ratio(self) -> float | None:
+        """The second value divided by the first; None unless that is a number."""
+        values = (self.first, self.second)
+        if any(isinstance(v, bool) or not isinstance(v, int | float) for v in values):
+            return None
+        try:
+            ratio = float(self.second / self.first)
+        except (ZeroDivisionError, OverflowError):
+            return None
+        return ratio if math.isfinite(ratio) else None
+
+
+@dataclass(frozen=True)
+class TextDiff:
+    """The lines of a text that differ, each with its sign (``+``, ``-``, ``@`` or a blank)."""
+
+    name: str
+    lines: Sequence[tuple[str, str]]
+    skipped: int
+    """Lines of the difference that are not shown."""
 
 
 def experiment(request: Request) -> Response:
-    """The page of an experiment."""
+    """Return the page of an experiment."""
     portal = portal_of(request)
-    found = _found(request)
+    match = _match(request)
     attempt = attempt_in(request)
+    notes = match.definition.notes
     return portal.page(
         request,
         "experiment.html",
-        **_facts(portal, found, attempt),
-        renewed=found.record.state in UNDER_WAY and attempt is None,
-        circumstances=tuple(_flat(found.definition.provenance)),
-        commands=[
-            *found.definition.notes.get("builds", ()),
-            *found.definition.notes.get("runs", ()),
-        ],
+        **_page_values(portal, match, attempt),
+        updates=match.record.state in UNFINISHED and attempt is None,
+        provenance=tuple(_flatten(match.definition.provenance)),
+        commands=[*notes.get("builds", ()), *notes.get("runs", ())],
     )
 
 
-def said(request: Request) -> Response:
-    """What an experiment has said by now: a part of its page, asked for again while it runs.
+def output(request: Request) -> Response:
+    """Return the output of an experiment so far: a part of its page, polled while it runs.
 
-    The page says what it knows. Where that has changed, everything that depends on it comes with
-    the answer, and nobody has to load the page again.
+    The request says which state the page shows. If that has changed, the answer includes all parts
+    of the page that depend on it.
     """
     portal = portal_of(request)
-    found = _found(request)
-    facts = _facts(portal, found, None)
-    facts["oob"] = request.query_params.get("known", facts["known"]) != facts["known"]
-    text = portal.render("_renewed.html", **facts)
-    return HTMLResponse(text, 200 if found.record.state in UNDER_WAY else STOP)
+    match = _match(request)
+    values = _page_values(portal, match, None)
+    shown_state = request.query_params.get("known", values["state_key"])
+    values["out_of_band"] = shown_state != values["state_key"]
+    text = portal.render("_updates.html", **values)
+    return HTMLResponse(text, 200 if match.record.state in UNFINISHED else HTMX_STOP_POLLING)
 
 
-def _facts(portal: Portal, found: Found, attempt: int | None) -> dict[str, Any]:
-    """What the parts of the page show."""
-    digest, running = found.record.digest, found.record.state == "running"
-    logs = _said_so_far(digest) if running and attempt is None else None
-    newest = max((each.number for each in found.attempts), default=0)
+def _page_values(portal: Portal, match: Found, attempt: int | None) -> dict[str, Any]:
+    """Return the values for the parts of the page."""
+    digest, is_running = match.record.digest, match.record.state == "running"
+    live_logs = _live_output(digest) if is_running and attempt is None else None
+    latest = max((each.number for each in match.attempts), default=0)
+    logs = live_logs or portal.repository.logs(digest, attempt)
     return {
-        "found": found,
+        "match": match,
         "attempt": attempt,
-        "newest": newest,
-        "known": f"{found.record.state} {newest}",
+        "latest": latest,
+        "state_key": f"{match.record.state} {latest}",
         "artifacts": portal.repository.artifacts(digest, attempt),
-        "most": MOST_READ,
-        "said": _streams(logs or portal.repository.logs(digest, attempt)),
-        "running": logs is not None,
-        "oob": False,
+        "most_read": MOST_READ_BYTES,
+        "streams": (_excerpt("stdout", logs.stdout), _excerpt("stderr", logs.stderr)),
+        "is_live": live_logs is not None,
+        "out_of_band": False,
     }
 
 
-def _said_so_far(digest: str) -> Logs:
-    """What it has said if it runs on this machine; nothing of what runs elsewhere."""
+def _live_output(digest: str) -> Logs:
+    """Return the output so far of an experiment on this machine; empty if it runs elsewhere."""
     parts: list[list[bytes]] = [[], []]
     said_so_far(digest, lambda number, part: parts[number].append(part))
     return Logs(*(Log(b"".join(p), b"", sum(map(len, p))) for p in parts))
 
 
 def files(request: Request) -> Response:
-    """The files that the experiment ran with, filled once more from what was kept."""
-    from zenturio.study.refill import UnfilledError, files_of  # noqa: PLC0415 - it loads much
+    """Return the files that the experiment ran with, filled again from the recorded sources."""
+    from zenturio.study.refill import UnfilledError, files_of  # noqa: PLC0415 - loads annotate
 
-    portal = portal_of(request)
-    found = _found(request)
+    match = _match(request)
     texts: Mapping[str, str] = {}
     note = ""
     try:
-        texts = files_of(found.definition, found.record)
+        texts = files_of(match.definition, match.record)
     except UnfilledError as error:
         note = str(error)
-    cut = {path: (text[:WIDEST], len(text) - WIDEST) for path, text in texts.items()}
-    return HTMLResponse(portal.render("_files.html", files=cut, note=note))
+    excerpts = {
+        path: (text[:MOST_FILE_CHARACTERS], len(text) - MOST_FILE_CHARACTERS)
+        for path, text in texts.items()
+    }
+    return HTMLResponse(portal_of(request).render("_files.html", files=excerpts, note=note))
 
 
 def log(request: Request) -> Response:
-    """A stream, to the byte, as far as it was kept."""
+    """Return all recorded bytes of a stream as a download."""
     portal, stream = portal_of(request), request.path_params["stream"]
     if stream not in ("stdout", "stderr"):
-        raise NotFoundError(f"an experiment has no {stream}", hint="there is: stdout, stderr")
+        raise NotFoundError(f"there is no stream {stream!r}", hint="stdout or stderr")
     digest = find(portal.repository, request.path_params["digest"]).record.digest
     logs = portal.repository.logs(digest, attempt_in(request))
     content = b"".join(behind(logs.stdout if stream == "stdout" else logs.stderr))
-    return Response(content, headers=saved(f"{digest[:12]}.{stream}"), media_type=BYTES)
+    headers = download_headers(f"{digest[:12]}.{stream}")
+    return Response(content, headers=headers, media_type=BINARY)
 
 
-def _streams(logs: Logs) -> tuple[Said, Said]:
-    return _said("stdout", logs.stdout), _said("stderr", logs.stderr)
+def compare(request: Request) -> Response:
+    """Return the comparison of two experiments, or a form to choose them."""
+    portal = portal_of(request)
+    digests = [text.strip() for text in request.query_params.getlist("of") if text.strip()]
+    if len(digests) < 2:
+        return portal.page(request, "compare.html", digests=digests, pair=None)
+    first, second = (find(portal.repository, digest) for digest in digests[:2])
+    files = difference(first, second)
+    return portal.page(
+        request,
+        "compare.html",
+        digests=digests,
+        pair=(first, second),
+        parameters=_compared_values(first, second, first.record.values, second.record.values),
+        metrics=_compared_values(first, second, first.metrics, second.metrics),
+        files=[_text_diff(path, text.splitlines()) for path, text in files.files.items()],
+        note=files.note,
+        outputs=list(_output_diffs(portal, first, second)),
+    )
 
 
-def _said(name: str, log: Log) -> Said:
-    if log.size <= SHOWN and not log.tail:
-        return Said(name, log.size, _readable(log.head), 0, "")
-    beginning = log.head[: SHOWN // 3]
-    end = (log.tail or log.head[len(beginning) :])[-SHOWN * 2 // 3 :]
-    left_out = log.size - len(beginning) - len(end)
-    return Said(name, log.size, _readable(beginning), left_out, _readable(end))
+def _compared_values(
+    first: Found, second: Found, first_values: Mapping[str, Any], second_values: Mapping[str, Any]
+) -> list[ComparedValue]:
+    units = {**second.units, **first.units}
+    return [
+        ComparedValue(name, units.get(name, ""), first_values.get(name), second_values.get(name))
+        for name in dict.fromkeys((*first_values, *second_values))
+    ]
 
 
-def _readable(content: bytes) -> str:
-    """Text without loss: what is no text stands there as its number."""
-    return readable(content.decode("utf-8", "backslashreplace"))
+def _output_diffs(portal: Portal, first: Found, second: Found) -> Iterator[TextDiff]:
+    logs = [portal.repository.logs(match.record.digest) for match in (first, second)]
+    for name in ("stdout", "stderr"):
+        before, after = (_log_lines(getattr(log, name)) for log in logs)
+        # The first two lines of a unified diff name the files.
+        lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
+        if lines:
+            yield _text_diff(name, lines)
 
 
-def _flat(facts: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def _log_lines(log: Log) -> list[str]:
+    content = log.head + (b"\n...\n" + log.tail if log.tail else b"")
+    return content.decode("utf-8", "backslashreplace").splitlines()[:COMPARED_LINES]
+
+
+def _text_diff(name: str, lines: Sequence[str]) -> TextDiff:
+    shown = [
+        (line[:1], line[1:] if line[:1] in "+- " else line) for line in lines[:MOST_DIFF_LINES]
+    ]
+    return TextDiff(name, shown, max(len(lines) - MOST_DIFF_LINES, 0))
+
+
+def _excerpt(name: str, log: Log) -> StreamExcerpt:
+    if log.size <= MOST_STREAM_BYTES and not log.tail:
+        return StreamExcerpt(name, log.size, _text(log.head), 0, "")
+    beginning = log.head[: MOST_STREAM_BYTES // 3]
+    end = (log.tail or log.head[len(beginning) :])[-MOST_STREAM_BYTES * 2 // 3 :]
+    skipped = log.size - len(beginning) - len(end)
+    return StreamExcerpt(name, log.size, _text(beginning), skipped, _text(end))
+
+
+def _text(content: bytes) -> str:
+    """Return *content* as text without loss: other bytes are written as escapes."""
+    return printable(content.decode("utf-8", "backslashreplace"))
+
+
+def _flatten(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name} ")
+            yield from _flatten(value, f"{prefix}{name} ")
         elif value not in (None, ""):
-            yield f"{before}{name}", str(value)
+            yield f"{prefix}{name}", str(value)
 
 
-def _found(request: Request) -> Found:
-    """The experiment that an address means.
+def _match(request: Request) -> Found:
+    """Return the experiment of an address.
 
-    One without a version may be older than the program is now: then what it named has gone on under
-    another name.
+    An address without a version may be older than the program: the study that it names has been
+    archived under another name since then.
     """
     repository, digits = portal_of(request).repository, request.path_params["digest"]
-    asked = request.query_params.get("study", "")
-    if not asked:
+    name = request.query_params.get("study", "")
+    if not name:
         return find(repository, digits)
-    study = portal_of(request).named(asked)
+    study = portal_of(request).resolve_study(name)
     try:
         return find(repository, digits, study)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""Home: every study and where it stands, and the stream that keeps such pages alive."""
+"""The home page: every study and its progress, and the event stream that keeps pages up to date."""
 
 from __future__ import annotations
 
@@ -8,43 +8,49 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response, StreamingResponse
 
-from zenturio.show.portal.page_templates import mark
+from zenturio.show.portal.page_templates import attribute_name
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.show.portal.watch import Seen
+from zenturio.show.portal.watch import StudySnapshot
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-QUIET = 15.0
-"""Seconds after which a stream says that it is still there."""
+KEEPALIVE_SECONDS = 15.0
+"""Between two comments in a stream without events, so that proxies keep it open."""
 
 
 def home(request: Request) -> Response:
-    """All studies, those that are at work first."""
+    """Return the page of all studies, the running ones first."""
     portal = portal_of(request)
     rank = {"running": 0, "silent": 1, "stopped": 2, "empty": 3, "done": 3}
-    studies = sorted(portal.watch.look(), key=lambda s: (rank[s.life], -s.active, s.name))
-    away = portal.watch.away
-    return portal.page(request, "home.html", 503 if away else 200, studies=studies, away=away)
+    studies = sorted(portal.watch.poll(), key=lambda s: (rank[s.state], -s.last_active, s.name))
+    error = portal.watch.database_error
+    status = 503 if error else 200
+    return portal.page(request, "home.html", status, studies=studies, database_error=error)
 
 
 async def live(request: Request) -> Response:
-    """Server-sent events: for each study that changed, what pages show of it."""
+    """Return server-sent events: for each study that has changed, its part of a page."""
     portal = portal_of(request)
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_told(portal), media_type="text/event-stream", headers=headers)
+    headers = {"X-Accel-Buffering": "no"}  # nginx would hold back events
+    return StreamingResponse(_events(portal), media_type="text/event-stream", headers=headers)
 
 
-async def _told(portal: Portal) -> AsyncIterator[str]:
+async def _events(portal: Portal) -> AsyncIterator[str]:
     watch = portal.watch
-    seen: Sequence[Seen] = ()
+    sent: Sequence[StudySnapshot] = ()
     with watch.listening():
         while True:
-            if watch.now != seen:
-                news = [each for each in watch.now if each not in seen]
-                seen = watch.now
-                parts = {mark(s.name): portal.render("_standing.html", seen=s) for s in news}
-                studies = [mark(each.name) for each in seen]
+            if watch.latest != sent:
+                changed = [snapshot for snapshot in watch.latest if snapshot not in sent]
+                sent = watch.latest
+                parts = {
+                    attribute_name(snapshot.name): portal.render(
+                        "_progress.html", snapshot=snapshot
+                    )
+                    for snapshot in changed
+                }
+                studies = [attribute_name(snapshot.name) for snapshot in sent]
                 yield f"data: {json.dumps({'studies': studies, 'news': parts})}\n\n"
-            elif not await watch.changed(QUIET):
-                yield ": still here\n\n"
+            elif not await watch.wait_for_change(KEEPALIVE_SECONDS):
+                yield ": keep-alive\n\n"

@@ -1,4 +1,4 @@
-"""Where a password is asked for, if there is one, and where somebody leaves again."""
+"""Logging in with a password, if the portal has any, and logging out."""
 
 from __future__ import annotations
 
@@ -9,53 +9,50 @@ from urllib.parse import parse_qs
 from starlette.responses import RedirectResponse, Response
 
 from zenturio.errors import NotFoundError
-from zenturio.show.portal.access import OWNER, Guest
-from zenturio.show.portal.login_attempts import LoginAttempts, TooManyGuessesError
+from zenturio.show.portal.access import OWNER, PortalUser
+from zenturio.show.portal.login_attempts import LoginAttempts, TooManyAttemptsError
 from zenturio.show.portal.state import portal_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from zenturio.show.portal.access import Keys, People
+    from zenturio.show.portal.access import SessionStore, UserDirectory
 
-LONGEST = 96 * 1024
-"""Bytes of a form."""
+MOST_FORM_BYTES = 96 * 1024
 
 
-async def show(request: Request) -> Response:
-    """The form."""
-    _password_of(request)
+async def login_page(request: Request) -> Response:
+    """Return the form."""
+    _sessions_with_password(request)
     return _form(request, request.query_params.get("next", ""))
 
 
-async def enter(request: Request) -> Response:
-    """In, if the password is right, and on to what was asked for."""
-    keys = _password_of(request)
-    name, text, target = await typed(request)
+async def log_in(request: Request) -> Response:
+    """Start a session if the password is right, and redirect to the page that was requested."""
+    sessions = _sessions_with_password(request)
+    name, password, target = await read_form(request)
     attempts: LoginAttempts = request.app.state.attempts
+    check = partial(_check_password, request, name, password)
     try:
-        guest = await attempts.check(
-            request.state.address, name, partial(_guest, request, name, text)
-        )
-    except TooManyGuessesError as error:
+        user = await attempts.check(request.state.address, name, check)
+    except TooManyAttemptsError as error:
         return _form(request, target, 429, str(error), {"Retry-After": str(error.seconds)})
-    if guest is None:
-        return _form(request, target, 401, "That is not the password.")
-    cookie = keys.set_cookie(keys.session(guest), secure=request.state.encrypted)
-    # Of this portal: an address that began with two slashes would be another machine's.
+    if user is None:
+        return _form(request, target, 401, "Wrong name or password.")
+    cookie = sessions.set_cookie(sessions.new_session(user), secure=request.state.encrypted)
+    # An address that starts with two slashes would lead to another machine.
     return RedirectResponse("/" + target.lstrip("/\\"), 303, {"Set-Cookie": cookie})
 
 
-async def leave(request: Request) -> Response:
-    """End the session; the cookie is worth nothing any more."""
-    keys: Keys = request.app.state.keys
-    keys.end(request.headers.get("cookie", ""))
-    asked = keys.password is not None or _people_of(request).asked
-    cookie = {"Set-Cookie": keys.no_cookie()}
-    if asked:
+async def log_out(request: Request) -> Response:
+    """End the session."""
+    sessions: SessionStore = request.app.state.sessions
+    sessions.end(request.headers.get("cookie", ""))
+    cookie = {"Set-Cookie": sessions.clear_cookie()}
+    if sessions.password is not None or _users_of(request).has_passwords:
         return RedirectResponse("/login", 303, cookie)
-    said = "You have logged out. The terminal of the portal shows a link that opens it again."
-    return portal_of(request).page(request, "left.html", 200, cookie, said=said)
+    message = "You are logged out. The terminal of the portal shows a link to open it again."
+    return portal_of(request).page(request, "logged_out.html", 200, cookie, message=message)
 
 
 def _form(
@@ -65,45 +62,48 @@ def _form(
     diagnostic: str = "",
     headers: dict[str, str] | None = None,
 ) -> Response:
-    """Asks for a password; *target* is where that leads."""
+    """Return the form; *target* is where to go after logging in."""
     return portal_of(request).page(
         request,
         "login.html",
         status,
         headers,
         diagnostic=diagnostic,
-        named=_people_of(request).asked,
+        has_names=_users_of(request).has_passwords,
         target=target,
     )
 
 
-def _guest(request: Request, name: str, text: str) -> Guest | None:
-    """Who knows that password: a user, or whoever has the one of the process."""
-    keys, people = _password_of(request), _people_of(request)
-    if people.asked and name:
-        return people.enter(name, text)
-    return OWNER if keys.password is not None and keys.password.matches(text) else None
+def _check_password(request: Request, name: str, password: str) -> PortalUser | None:
+    """Return the user with that password, or the owner if it is that of the process."""
+    sessions, users = _sessions_with_password(request), _users_of(request)
+    if users.has_passwords and name:
+        return users.log_in(name, password)
+    if sessions.password is not None and sessions.password.matches(password):
+        return OWNER
+    return None
 
 
-async def typed(request: Request) -> tuple[str, str, str]:
-    """The name, the password, and where to, in a form that is no larger than one is."""
+async def read_form(request: Request) -> tuple[str, str, str]:
+    """Return the name, the password and the target of a form; all empty if it is too large."""
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LONGEST:
+        if len(body) > MOST_FORM_BYTES:
             return "", "", ""
-    found = parse_qs(body.decode("utf-8", "replace"))
-    name, password, target = (found.get(each, [""])[0] for each in ("name", "password", "next"))
+    values = parse_qs(body.decode("utf-8", "replace"))
+    name, password, target = (values.get(field, [""])[0] for field in ("name", "password", "next"))
     return name, password, target
 
 
-def _password_of(request: Request) -> Keys:
-    keys: Keys = request.app.state.keys
-    if keys.password is None and not _people_of(request).asked:
-        raise NotFoundError("this portal asks for no password", hint="open it by its link")
-    return keys
+def _sessions_with_password(request: Request) -> SessionStore:
+    """Return the sessions; raise NotFoundError if nobody has a password."""
+    sessions: SessionStore = request.app.state.sessions
+    if sessions.password is None and not _users_of(request).has_passwords:
+        raise NotFoundError("this portal has no password", hint="open it by its link")
+    return sessions
 
 
-def _people_of(request: Request) -> People:
-    people: People = request.app.state.people
-    return people
+def _users_of(request: Request) -> UserDirectory:
+    users: UserDirectory = request.app.state.users
+    return users

@@ -1,4 +1,4 @@
-"""The queue of the service: what was submitted and where it stands; submitting, cancelling."""
+"""The queue of the service: show it, submit studies, cancel submissions."""
 
 from __future__ import annotations
 
@@ -11,100 +11,98 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from zenturio import plugins
 from zenturio.errors import InputError, SafetyError
 from zenturio.record import OVER, Submission
-from zenturio.show.portal.access import Guest
-from zenturio.show.portal.pages.run import annotated, form
+from zenturio.show.portal.access import PortalUser
+from zenturio.show.portal.pages.run import annotated_files, check_annotated, number_of, read_form
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.study import submitting
-from zenturio.study.request import Request as Wish
+from zenturio.study.request import Request as StudyRequest
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-LATELY = 20
-"""Studies that are over and still shown."""
-NUMBERS = ("limit", "sample", "seed")
-TEXTS = ("search", "budget", "objective", "only", "name", "on")
+MOST_FINISHED = 20
+"""Finished submissions that are shown."""
+NUMBER_OPTIONS = ("limit", "sample", "seed")
+TEXT_OPTIONS = ("search", "budget", "objective", "only", "name", "on")
 
 
 def page(request: Request) -> Response:
-    """The queue, and a form for those who may submit."""
-    portal, guest = _served(request), guest_of(request)
-    may = guest.role == "run"
-    files, more = annotated(portal.settings.folder) if may else ([], False)
+    """Return the queue, with a form for users who may submit."""
+    portal, user = _serving_portal(request), user_of(request)
+    may_run = user.role == "run"
+    files, more = annotated_files(portal.settings.folder) if may_run else ([], False)
     return portal.page(
         request,
         "queue.html",
-        **_facts(portal, guest),
+        **_table_values(portal, user),
         files=files,
         more=more,
-        engines=plugins.names("search") if may else (),
+        engines=plugins.names("search") if may_run else (),
     )
 
 
 def waiting(request: Request) -> Response:
-    """The table: a part of the page, asked for again."""
-    portal = _served(request)
-    return HTMLResponse(portal.render("_queue.html", **_facts(portal, guest_of(request))))
+    """Return the table: the part of the page that is polled."""
+    portal = _serving_portal(request)
+    return HTMLResponse(portal.render("_queue.html", **_table_values(portal, user_of(request))))
 
 
 async def submit(request: Request) -> Response:
-    """Put a study into the queue, and go back to it."""
-    portal, guest, asked = _served(request), guest_of(request), await form(request)
-    await anyio.to_thread.run_sync(_submit, portal, guest, asked)
+    """Submit a study, and redirect to the queue."""
+    portal, user, form = _serving_portal(request), user_of(request), await read_form(request)
+    await anyio.to_thread.run_sync(_submit, portal, user, form)
     return RedirectResponse("/queue", 303)
 
 
 async def cancel(request: Request) -> Response:
-    """Take a study off the queue, and go back to it."""
-    portal, guest, asked = _served(request), guest_of(request), await form(request)
-    number = asked.get("number", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 16):
-        raise InputError(f"{number!r} is no number in the queue")
-    await anyio.to_thread.run_sync(
-        submitting.cancel, portal.repository, int(number), name_of(guest)
-    )
+    """Cancel a submission, and redirect to the queue."""
+    portal, user, form = _serving_portal(request), user_of(request), await read_form(request)
+    text = form.get("number", "")
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InputError(f"{text!r} is not a number of the queue")
+    await anyio.to_thread.run_sync(submitting.cancel, portal.repository, int(text), user_name(user))
     return RedirectResponse("/queue", 303)
 
 
-def guest_of(request: Request) -> Guest:
-    """Who asks; the gate lets nobody else through."""
-    found: Guest = request.state.guest
-    return found
+def user_of(request: Request) -> PortalUser:
+    """Return the user of a request; the middleware has refused all others."""
+    user: PortalUser = request.state.user
+    return user
 
 
-def name_of(guest: Guest) -> str:
-    """As the queue names them."""
-    return guest.name or "owner"
+def user_name(user: PortalUser) -> str:
+    """Return the name that the queue has for a user."""
+    return user.name or "owner"
 
 
-def wish(portal: Portal, asked: Mapping[str, str]) -> Wish:
-    """What a form asks for; InputError unless it names a file that we have found."""
-    path = asked.get("path", "")
-    if path not in annotated(portal.settings.folder)[0]:
-        raise InputError(f"{path!r} is no annotated file of this project", hint="choose one")
-    told: dict[str, Any] = {n: text for n in TEXTS if (text := asked.get(n, "").strip())}
-    for name in NUMBERS:
-        if text := asked.get(name, "").strip():
-            if not (text.isascii() and text.isdigit() and len(text) < 16):
-                raise InputError(f"{name}: {text!r} is no number", hint="a whole number, or none")
-            told[name] = int(text)
-    return Wish((str(portal.settings.folder / path),), **told)
+def study_request(portal: Portal, form: Mapping[str, str]) -> StudyRequest:
+    """Return the request of a form; raise InputError unless it names an annotated file."""
+    path = check_annotated(portal, form)
+    options: dict[str, Any] = {
+        name: text for name in TEXT_OPTIONS if (text := form.get(name, "").strip())
+    }
+    for name in NUMBER_OPTIONS:
+        if (number := number_of(form, name)) is not None:
+            options[name] = number
+    return StudyRequest((str(portal.settings.folder / path),), **options)
 
 
-def _submit(portal: Portal, guest: Guest, asked: Mapping[str, str]) -> None:
-    submitting.submit(portal.repository, wish(portal, asked), name_of(guest))
+def _submit(portal: Portal, user: PortalUser, form: Mapping[str, str]) -> None:
+    submitting.submit(portal.repository, study_request(portal, form), user_name(user))
 
 
-def _facts(portal: Portal, guest: Guest) -> dict[str, Any]:
-    everything = portal.repository.submissions()
-    over = [each for each in everything if each.turn in OVER]
-    left = {each.number for each in over[:-LATELY]}
-    shown: list[Submission] = [each for each in everything if each.number not in left]
-    return {"submissions": shown, "of": len(everything), "may": guest.role == "run", "guest": guest}
+def _table_values(portal: Portal, user: PortalUser) -> dict[str, Any]:
+    submissions = portal.repository.submissions()
+    finished = [submission for submission in submissions if submission.turn in OVER]
+    hidden = {submission.number for submission in finished[:-MOST_FINISHED]}
+    shown: list[Submission] = [s for s in submissions if s.number not in hidden]
+    may_run = user.role == "run"
+    return {"submissions": shown, "total": len(submissions), "may_run": may_run, "user": user}
 
 
-def _served(request: Request) -> Portal:
+def _serving_portal(request: Request) -> Portal:
+    """Return the portal; raise SafetyError if it does not belong to a service."""
     portal = portal_of(request)
     if not portal.settings.serves:
-        raise SafetyError("no service runs here that would take studies", hint="zen serve")
+        raise SafetyError("this portal has no queue", hint="start a service with zen serve")
     return portal

@@ -21,61 +21,60 @@ from zenturio.show.portal.state import Portal, portal_of
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-
-MARK = b"ZEN$"
-LOOKED = 256 * 1024
-"""Bytes of a file that are looked at for directives."""
-MOST = 5000
-"""Files that are looked at."""
-LISTED = 200
-DEEPEST = 4
-SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "build", "dist"})
-LONGEST = 20_000
-"""Bytes of a form."""
-NUMBERS = ("limit", "sample", "jobs", "seed")
-TEXTS = ("search", "budget", "only", "name", "objective", "on")
+DIRECTIVE_MARK = b"ZEN$"
+SCANNED_BYTES = 256 * 1024
+"""Of a file, for directives."""
+MOST_SCANNED = 5000
+"""Files."""
+MOST_LISTED = 200
+DEEPEST_FOLDER = 4
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "build", "dist"})
+MOST_FORM_BYTES = 20_000
+NUMBER_OPTIONS = ("limit", "sample", "jobs", "seed")
+TEXT_OPTIONS = ("search", "budget", "only", "name", "objective", "on")
 """Options of ``zen run`` that a form has."""
 
 
 def page(request: Request) -> Response:
-    """What runs, and what can be run."""
-    portal = _allowed(request)
-    files, more = annotated(portal.settings.folder)
+    """Return the runs, and the files that can be run."""
+    portal = _running_portal(request)
+    files, more = annotated_files(portal.settings.folder)
     return portal.page(request, "run.html", runs=_runs(portal), files=files, more=more)
 
 
 def runs(request: Request) -> Response:
-    """What runs: a part of the page, asked for again."""
-    portal = _allowed(request)
+    """Return the runs: the part of the page that is polled."""
+    portal = _running_portal(request)
     return HTMLResponse(portal.render("_runs.html", runs=_runs(portal)))
 
 
 def options(request: Request) -> Response:
-    """How a file may be run; nothing of it is read before somebody asks for the plan."""
-    return _plan_page(_allowed(request), request, dict(request.query_params))
+    """Return the options of a file; it is not read before a plan is requested."""
+    return _plan_page(_running_portal(request), request, dict(request.query_params))
 
 
 async def plan(request: Request) -> Response:
-    """Show what would be run, and the button that does.
+    """Return what would be run, and a button to start it.
 
-    Planning may import modules of the project: whoever only follows a link starts nothing.
+    Planning may import modules of the project. It is a POST request, so that following a link
+    cannot start it.
     """
-    portal, asked = _allowed(request), await form(request)
-    return await anyio.to_thread.run_sync(partial(_planned, portal, request, asked))
+    portal, form = _running_portal(request), await read_form(request)
+    return await anyio.to_thread.run_sync(partial(_make_plan, portal, request, form))
 
 
-def _planned(portal: Portal, request: Request, asked: Mapping[str, str]) -> Response:
+def _make_plan(portal: Portal, request: Request, form: Mapping[str, str]) -> Response:
     try:
-        found = portal.runs.plan(words(portal, asked))
+        plan = portal.runs.plan(run_arguments(portal, form))
     except InputError as error:
-        return _plan_page(portal, request, asked, diagnostic=str(error))
-    return _plan_page(portal, request, asked, found)
+        return _plan_page(portal, request, form, diagnostic=str(error))
+    return _plan_page(portal, request, form, plan)
 
 
 def _plan_page(
     portal: Portal,
     request: Request,
-    asked: Mapping[str, str],
+    form: Mapping[str, str],
     plan: Mapping[str, object] | None = None,
     diagnostic: str = "",
 ) -> Response:
@@ -83,20 +82,20 @@ def _plan_page(
         request,
         "plan.html",
         400 if diagnostic else 200,
-        asked=asked,
+        form=form,
         plan=plan,
         diagnostic=diagnostic,
-        command=shlex.join(["zen", "run", *words(portal, asked)]),
+        command=shlex.join(["zen", "run", *run_arguments(portal, form)]),
         engines=plugins.names("search"),
     )
 
 
 async def start(request: Request) -> Response:
-    """Begin, and go back to what runs."""
-    portal, asked = _allowed(request), await form(request)
+    """Start a study, and redirect to the runs."""
+    portal, form = _running_portal(request), await read_form(request)
 
     def begin() -> None:
-        portal.runs.start(asked.get("study", ""), words(portal, asked))
+        portal.runs.start(form.get("study", ""), run_arguments(portal, form))
 
     await anyio.to_thread.run_sync(begin)
     return RedirectResponse("/run", 303)
@@ -104,74 +103,95 @@ async def start(request: Request) -> Response:
 
 async def change(request: Request) -> Response:
     """Pause, resume or stop a run."""
-    portal, asked = _allowed(request), await form(request)
+    portal, form = _running_portal(request), await read_form(request)
     changes = {"pause": portal.runs.pause, "stop": portal.runs.stop, "resume": portal.runs.resume}
-    what = request.path_params["what"]
-    if what not in changes:
-        raise NotFoundError(f"nobody can {what} a run", hint=did_you_mean(what, changes))
+    name = request.path_params["what"]
+    if name not in changes:
+        raise NotFoundError(f"cannot {name} a run", hint=did_you_mean(name, changes))
 
-    def go() -> None:
-        changes[what](portal.runs.run(asked.get("run", "")))
+    def apply() -> None:
+        changes[name](portal.runs.find(form.get("run", "")))
 
-    await anyio.to_thread.run_sync(go)
+    await anyio.to_thread.run_sync(apply)
     return RedirectResponse("/run", 303)
 
 
-def annotated(folder: Path) -> tuple[list[str], bool]:
-    """The files below *folder* that have directives; whether there may be more."""
-    found: list[str] = []
+def annotated_files(folder: Path) -> tuple[list[str], bool]:
+    """Return the files below *folder* with directives, and whether there may be more."""
+    paths: list[str] = []
     for number, path in enumerate(_files(folder)):
-        if number >= MOST or len(found) >= LISTED:
-            return found, True
+        if number >= MOST_SCANNED or len(paths) >= MOST_LISTED:
+            return paths, True
         if _has_directives(path):
-            found.append(path.relative_to(folder).as_posix())
-    return found, False
+            paths.append(path.relative_to(folder).as_posix())
+    return paths, False
 
 
-def words(portal: Portal, asked: Mapping[str, str]) -> list[str]:
-    """The words behind ``zen run``; InputError unless they name a file that we have found."""
-    path = asked.get("path", "")
-    if path not in annotated(portal.settings.folder)[0]:
-        raise InputError(f"{path!r} is no annotated file of this project", hint="choose one")
-    found = []
-    for option in NUMBERS:
-        if text := asked.get(option, "").strip():
-            if not (text.isascii() and text.isdigit() and len(text) < 16):
-                raise InputError(f"{option}: {text!r} is no number", hint="a whole number, or none")
-            found.append(f"--{option}={int(text)}")
-    found += [f"--{o}={text}" for o in TEXTS if (text := asked.get(o, "").strip())]
-    return [*found, "--", path]
+def check_annotated(portal: Portal, form: Mapping[str, str]) -> str:
+    """Return the path in a form; raise InputError unless it is an annotated file of the project."""
+    path = form.get("path", "")
+    if path not in annotated_files(portal.settings.folder)[0]:
+        raise InputError(
+            f"{path!r} is not an annotated file of this project", hint="choose one from the list"
+        )
+    return path
 
 
-async def form(request: Request) -> dict[str, str]:
-    """What a form says; InputError if it is longer than one is."""
+def number_of(form: Mapping[str, str], name: str) -> int | None:
+    """Return the whole number of an option in a form; None if it is empty."""
+    text = form.get(name, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InputError(f"{name}: {text!r} is not a number", hint="a whole number, or nothing")
+    return int(text)
+
+
+def run_arguments(portal: Portal, form: Mapping[str, str]) -> list[str]:
+    """Return the arguments of ``zen run``; raise InputError unless they name an annotated file."""
+    path = check_annotated(portal, form)
+    arguments = [
+        f"--{name}={number}"
+        for name in NUMBER_OPTIONS
+        if (number := number_of(form, name)) is not None
+    ]
+    arguments += [f"--{o}={text}" for o in TEXT_OPTIONS if (text := form.get(o, "").strip())]
+    return [*arguments, "--", path]
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the values of a form; raise InputError if it is too long or not a form."""
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LONGEST:
-            raise InputError("the form is too long")
+        if len(body) > MOST_FORM_BYTES:
+            raise InputError(f"the form is longer than {MOST_FORM_BYTES:,} bytes")
     try:
         return dict(parse_qsl(body.decode(), max_num_fields=50))
     except ValueError as error:
-        raise InputError("that is no form") from error
+        raise InputError("the request does not contain a form") from error
 
 
-def _allowed(request: Request) -> Portal:
+def _running_portal(request: Request) -> Portal:
+    """Return the portal; raise SafetyError if it must not start studies."""
     portal = portal_of(request)
     if not portal.settings.allow_run:
-        raise SafetyError(
-            "this portal shows studies, and starts none", hint="zen portal --allow-run"
-        )
+        raise SafetyError("this portal cannot start studies", hint="zen portal --allow-run")
     return portal
 
 
 def _runs(portal: Portal) -> Sequence[Mapping[str, object]]:
-    studies = {seen.name: seen for seen in portal.watch.look()}
+    snapshots = {snapshot.name: snapshot for snapshot in portal.watch.poll()}
     return [
-        {"run": run, "alive": run.alive, "seen": studies.get(run.study),
-         "printed": portal.runs.printed(run), "study": address("/study", name=run.study)}
-        for run in portal.runs.all()
-    ]  # fmt: skip
+        {
+            "run": run,
+            "is_alive": run.is_alive,
+            "snapshot": snapshots.get(run.study),
+            "output": portal.runs.output_tail(run),
+            "study": address("/study", name=run.study),
+        }
+        for run in portal.runs.list_runs()
+    ]
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -180,7 +200,7 @@ def _files(folder: Path) -> Iterator[Path]:
         folders[:] = sorted(
             name
             for name in folders
-            if depth < DEEPEST and not name.startswith(".") and name not in SKIPPED
+            if depth < DEEPEST_FOLDER and not name.startswith(".") and name not in SKIPPED_FOLDERS
         )
         yield from (Path(where, name) for name in sorted(names) if not name.startswith("."))
 
@@ -190,6 +210,6 @@ def _has_directives(path: Path) -> bool:
         if not path.is_file() or path.suffix == ".md":
             return False
         with path.open("rb") as file:
-            return MARK in file.read(LOOKED)
+            return DIRECTIVE_MARK in file.read(SCANNED_BYTES)
     except OSError:
         return False

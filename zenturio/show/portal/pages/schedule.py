@@ -1,4 +1,4 @@
-"""Schedules of workflows: who runs what and when, and what waits for what."""
+"""The schedule page: Gantt charts of plans, and graphs of workflows."""
 
 from __future__ import annotations
 
@@ -10,64 +10,75 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from zenturio.errors import ZenError
-from zenturio.show.charts.schedule_query import SHOWS, PlanView, check, offered
+from zenturio.show.charts.schedule_query import (
+    CHARTS,
+    ScheduleQuery,
+    check_limits,
+    offered_algorithms,
+)
 from zenturio.show.portal.limited_process import run_limited
-from zenturio.show.portal.pages.chart import sent, status_of
+from zenturio.show.portal.pages.chart import file_response, status_of
 from zenturio.show.portal.state import Portal, portal_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-ENDINGS = (".json", ".yaml", ".yml", ".stg", ".dot", ".dax", ".xml", ".toml")
+FILE_SUFFIXES = (".json", ".yaml", ".yml", ".stg", ".dot", ".dax", ".xml", ".toml")
 MOST_FILES = 200
 
 
 def page(request: Request) -> Response:
-    """What can be planned, and where the picture comes."""
-    portal, view = portal_of(request), PlanView.of(request.query_params.multi_items())
+    """Return the page; its figure is loaded later."""
+    portal, query = portal_of(request), _query_of(request)
     return portal.page(
         request,
         "schedule.html",
-        view=view,
-        algorithms=offered(slow=portal.settings.allow_run),
-        shows=SHOWS,
+        query=query,
+        algorithms=offered_algorithms(slow=portal.settings.allow_run),
+        charts=CHARTS,
         files=sorted(_files(portal.settings.folder)),
     )
 
 
 def figure(request: Request) -> Response:
-    """The picture as plotly takes it."""
+    """Return the figure for plotly.js."""
     portal = portal_of(request)
     dark = request.query_params.get("dark") == "1"
     try:
-        view = PlanView.of(request.query_params.multi_items())
-        content = _drawn(portal, view, "schedule figure", dark=dark)
+        content = _draw(portal, _query_of(request), "schedule figure", dark=dark)
     except ZenError as error:
-        return JSONResponse({"said": str(error)}, status_of(error))
+        return JSONResponse({"error": str(error)}, status_of(error))
     return Response(content, media_type="application/json")
 
 
-def picture(request: Request) -> Response:
-    """The picture as a file."""
-    portal, view = portal_of(request), PlanView.of(request.query_params.multi_items())
-    name = "-".join((view.workflow.partition(":")[0], view.algorithm, view.show))
-    kind = request.path_params["format"]
-    return sent(kind, lambda: _drawn(portal, view, "schedule file", format=kind), name)
+def chart_file(request: Request) -> Response:
+    """Return the chart as a file."""
+    portal, query = portal_of(request), _query_of(request)
+    name = "-".join((query.workflow.partition(":")[0], query.algorithm, query.show))
+
+    def draw(file_format: str) -> bytes:
+        return _draw(portal, query, "schedule file", format=file_format)
+
+    return file_response(request, draw, name)
 
 
-def _drawn(portal: Portal, view: PlanView, task: str, **more: Any) -> bytes:
-    """What a process of its own draws of a *view*; an address may ask for any amount of work."""
+def _query_of(request: Request) -> ScheduleQuery:
+    return ScheduleQuery.from_address(request.query_params.multi_items())
+
+
+def _draw(portal: Portal, query: ScheduleQuery, task: str, **options: Any) -> bytes:
+    """Return what a process of its own draws: an address may ask for any amount of work."""
     settings = portal.settings
-    check(view, settings.folder)  # what is refused needs no process
-    facts = {"view": dict(view.given), "folder": str(settings.folder),
-             "slow": settings.allow_run, **more}  # fmt: skip
-    changed = tuple(_changed(settings.folder / text) for text in (view.workflow, view.on))
-    key = (task, repr(view), changed, tuple(more.items()))
-    return portal.kept.get(key, 0, lambda: run_limited(task, facts)).value
+    check_limits(query, settings.folder)  # what is refused needs no process
+    arguments = {"query": dict(query.to_address()), "folder": str(settings.folder),
+                 "slow": settings.allow_run, **options}  # fmt: skip
+    modified = tuple(_modified_ns(settings.folder / text) for text in (query.workflow, query.on))
+    key = (task, repr(query), modified, tuple(options.items()))
+    return portal.results.get(key, 0, lambda: run_limited(task, arguments)).value
 
 
-def _changed(path: Path) -> int:
-    """When a file changed last; 0 of what is none."""
+def _modified_ns(path: Path) -> int:
+    """Return when a file was modified; 0 if there is no such file."""
     try:
         return path.stat().st_mtime_ns
     except (OSError, ValueError):
@@ -75,18 +86,20 @@ def _changed(path: Path) -> int:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Files that may hold workflows or machines, at the top and one level below."""
+    """Yield files that may contain workflows or machines, at the top and one level below."""
     count = 0
     for pattern in ("*", "*/*"):
         for path in folder.glob(pattern):
-            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-            if path.suffix in ENDINGS and not hidden and path.is_file() and count < MOST_FILES:
+            is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if path.suffix in FILE_SUFFIXES and not is_hidden and path.is_file():
                 count += 1
+                if count > MOST_FILES:
+                    return
                 yield str(path.relative_to(folder))
 
 
 ROUTES = (
     Route("/schedule", page),
     Route("/schedule/figure", figure),
-    Route("/schedule/file.{format}", picture),
+    Route("/schedule/file.{format}", chart_file),
 )

@@ -1,4 +1,7 @@
-"""The SQL page, and downloads of whole tables."""
+"""The SQL page, and downloads of whole tables.
+
+A query can only read, for a limited time, and a limited number of rows.
+"""
 
 from __future__ import annotations
 
@@ -27,40 +30,44 @@ from zenturio.query.streaming import STREAMED, Part, streamed
 from zenturio.query.wanted import Wanted
 from zenturio.show.portal.pages.chart import status_of
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.show.portal.study_query import Asked
+from zenturio.show.portal.study_query import StudyQuery
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-
 PAGE_LIMITS = Limits(rows=500, size=8_000_000, seconds=10.0)
-"""What a page shows."""
 DOWNLOAD_LIMITS = Limits(rows=200_000, size=64_000_000, seconds=60.0)
-"""What is sent as a file."""
-_AT_ONCE = BoundedSemaphore(2)
-"""Questions that are answered at a time: pages have threads left."""
-TURN = 2.0
-"""Seconds that a question waits for its turn."""
-LONGEST = 20_000
-"""Characters of a question in an address."""
+_slots = BoundedSemaphore(2)
+"""Queries that run at a time: other pages need threads too."""
+QUEUE_SECONDS = 2.0
+"""For which a query waits for a slot."""
+LONGEST_QUERY = 20_000
+"""Characters of a query in an address."""
+CHUNK_ROWS = 1000
+"""Rows of a download that are read at a time: other requests get their turn in between."""
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+}
 
 
 @dataclass(frozen=True)
-class Source:
-    """A view that may be asked."""
+class SqlExample:
+    """A query of one study, to start from."""
 
     study: str
-    example: str
+    query: str
 
 
 def page(request: Request) -> Response:
-    """The question, and its answer."""
+    """Return the page with a query and its result."""
     portal, query = portal_of(request), request.query_params.get("query", "")
-    found: Result | None = None
+    result: Result | None = None
     diagnostic, status = "", 200
     if query.strip():
         try:
-            found = answer(portal, query, PAGE_LIMITS)
+            result = run_query(portal, query, PAGE_LIMITS)
         except ZenError as error:
             diagnostic = str(error)
             status = 429 if isinstance(error, ConflictError) else status_of(error)
@@ -69,87 +76,83 @@ def page(request: Request) -> Response:
         "sql.html",
         status,
         query=query,
-        found=found,
+        result=result,
         diagnostic=diagnostic,
-        sources=_sources(portal),
+        examples=_examples(portal),
     )
 
 
-def answer(portal: Portal, query: str, limits: Limits) -> Result:
-    """What the database answers; refused, where it would be too much."""
-    if len(query) > LONGEST:
+def run_query(portal: Portal, query: str, limits: Limits) -> Result:
+    """Return the result of *query*.
+
+    Raise InputError if it is too long, and ConflictError if too many queries are running.
+    """
+    if len(query) > LONGEST_QUERY:
         raise InputError(
-            f"a query of {len(query):,} characters: an address holds {LONGEST:,}", hint="zen sql"
+            f"the query has {len(query):,} characters; an address can hold {LONGEST_QUERY:,}",
+            hint="use zen sql in a terminal",
         )
-    with _turn():
+    with _slot():
         return raw(portal.repository, query, limits)
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
-    if not _AT_ONCE.acquire(timeout=TURN):
-        raise ConflictError("others are asking at this moment", hint="ask again in a few seconds")
+def _slot() -> Iterator[None]:
+    if not _slots.acquire(timeout=QUEUE_SECONDS):
+        raise ConflictError("too many queries are running", hint="try again in a few seconds")
     try:
         yield
     finally:
-        _AT_ONCE.release()
+        _slots.release()
 
 
-def _sources(portal: Portal) -> list[Source]:
+def _examples(portal: Portal) -> list[SqlExample]:
     try:
         studies = portal.repository.studies()
     except (NotFoundError, RecordError):
         return []
     return [
-        Source(study.name, f"SELECT * FROM {quoted(study.view)} LIMIT 100")  # noqa: S608
+        SqlExample(study.name, f"SELECT * FROM {quoted(study.view)} LIMIT 100")  # noqa: S608
         for study in studies
     ]
 
 
-PART = 1000
-"""Rows that are fetched at a time: others have their turn in between."""
-TYPES = {
-    "csv": "text/csv; charset=utf-8",
-    "jsonl": "application/x-ndjson",
-    "parquet": "application/vnd.apache.parquet",
-}
-
-
 def download(request: Request) -> Response:
-    """A table of a study, or the answer to a question, as a file."""
-    portal, given = portal_of(request), request.query_params
-    kind = given.get("format", "csv")
-    if kind not in STREAMED:
-        hint = did_you_mean(kind, STREAMED)
-        raise InputError(f"no format is called {kind!r}", hint=hint)
-    spreadsheet = given.get("spreadsheet") == "yes"
-    if "query" in given:
-        content = export(
-            answer(portal, given["query"], DOWNLOAD_LIMITS), kind, spreadsheet=spreadsheet
-        )
-        return Response(content, headers=_named(f"answer.{kind}"), media_type=TYPES[kind])
-    asked = Asked.of(given, portal.named)
-    wanted = asked.wanted(repeats=portal.repeated(asked.name))
-    parts = _parts(portal, wanted)
-    columns = listed(portal.repository, wanted, _columns)
-    rows = streamed(columns, parts, kind, spreadsheet=spreadsheet)
-    name = _named(f"{asked.name}.{kind}")
-    return StreamingResponse(rows, headers=name, media_type=TYPES[kind])
+    """Return a whole table of a study, or the result of a query, as a file."""
+    portal, parameters = portal_of(request), request.query_params
+    file_format = parameters.get("format", "csv")
+    if file_format not in STREAMED:
+        hint = did_you_mean(file_format, STREAMED)
+        raise InputError(f"there is no format {file_format!r}", hint=hint)
+    spreadsheet = parameters.get("spreadsheet") == "yes"
+    media_type = MEDIA_TYPES[file_format]
+    if "query" in parameters:
+        result = run_query(portal, parameters["query"], DOWNLOAD_LIMITS)
+        content = export(result, file_format, spreadsheet=spreadsheet)
+        headers = _download_headers(f"answer.{file_format}")
+        return Response(content, headers=headers, media_type=media_type)
+    query = StudyQuery.from_address(parameters, portal.resolve_study)
+    table = query.table_query(repeats=portal.has_repeats(query.name))
+    chunks = _chunks(portal, table)
+    columns = listed(portal.repository, table, _columns)
+    rows = streamed(columns, chunks, file_format, spreadsheet=spreadsheet)
+    headers = _download_headers(f"{query.name}.{file_format}")
+    return StreamingResponse(rows, headers=headers, media_type=media_type)
 
 
-def _columns(found: Listing) -> list[Column]:
-    facts = found.known.facts
-    return [facts["digest"], facts["status"], *found.columns]
+def _columns(listing: Listing) -> list[Column]:
+    facts = listing.known.facts
+    return [facts["digest"], facts["status"], *listing.columns]
 
 
-def _parts(portal: Portal, wanted: Wanted) -> Iterator[Part]:
-    """Every row; each part is as of its own moment, so that no transaction is held for long."""
-    numbers = portal.order(wanted).value
-    for start in range(0, len(numbers), PART):
-        some = numbers[start : start + PART]
-        rows = listed(portal.repository, wanted, lambda found: found.those(some))  # noqa: B023
+def _chunks(portal: Portal, table: Wanted) -> Iterator[Part]:
+    """Yield every row. Each chunk is read by itself, so that no transaction lasts for long."""
+    numbers = portal.row_order(table).value
+    for start in range(0, len(numbers), CHUNK_ROWS):
+        chunk = numbers[start : start + CHUNK_ROWS]
+        rows = listed(portal.repository, table, lambda listing: listing.those(chunk))  # noqa: B023
         yield [(row.digest, row.status, *row.cells) for row in rows]
 
 
-def _named(name: str) -> dict[str, str]:
+def _download_headers(name: str) -> dict[str, str]:
     return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}

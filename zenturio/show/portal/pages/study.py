@@ -23,9 +23,9 @@ from zenturio.query.wanted import Cause, Row, Taken
 from zenturio.record import STATES, Definition
 from zenturio.record.open import flavour
 from zenturio.show.portal.origins import origins_offered
-from zenturio.show.portal.state import PATIENCE, Answer, Portal, portal_of
-from zenturio.show.portal.study_query import Asked, study_in
-from zenturio.show.portal.watch import Seen
+from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, portal_of
+from zenturio.show.portal.study_query import StudyQuery, study_name
+from zenturio.show.portal.watch import StudySnapshot
 from zenturio.study.define import PROGRAM
 from zenturio.study.stages import AFTER
 
@@ -34,9 +34,137 @@ if TYPE_CHECKING:
 
     from zenturio.query.wanted import Numbers
 
+PAGE_ROWS = 50
+SMALL_STUDY = 20_000
+"""Experiments that are counted before the page is sent; of larger studies, afterwards."""
+MOST_VALUES = 12
+"""Values of a parameter that are listed."""
+MOST_CAUSES = 30
+LOG_LINES = 12
+EXTRA_COLUMNS = (
+    "index", "repeat", "machine", "round", "cause", "host", "attempt", "started", "ended",
+)  # fmt: skip
+"""Columns that every experiment has, shown on request."""
+
+
+@dataclass(frozen=True)
+class TablePage:
+    """A page of a study's table."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    sql: str
+    earlier: str = ""
+    """The row before which the previous page ends, as in an address; empty on the first page."""
+    later: str = ""
+    row_count: int | None = None
+    """Rows of the whole table; None if they are not counted."""
+    start: int = 0
+    """Rows before this page."""
+    as_of: float = 0.0
+    """When order and count were computed; 0 if that was just now."""
+
+
+@dataclass(frozen=True)
+class ParameterValues:
+    """The values that parameters took."""
+
+    taken: Sequence[Taken]
+    sql: str
+
+
+@dataclass(frozen=True)
+class FailureExample:
+    """A cause of failures, with the point and the log of one example."""
+
+    cause: Cause
+    point: Sequence[tuple[Column, Any]]
+    stream: str
+    log_end: str
+    where: str
+    """The condition that selects these experiments."""
+
+
+@dataclass(frozen=True)
+class FailureCauses:
+    """The causes of a study's failures, the most frequent first."""
+
+    causes: Sequence[FailureExample]
+    more: bool
+    """Whether there are other causes."""
+    sql: str
+
+
+def study(request: Request) -> Response:
+    """Return the page of a study; what takes long in a large one is loaded later."""
+    portal = portal_of(request)
+    query = StudyQuery.from_address(request.query_params, portal.resolve_study)
+    repository = portal.repository
+    counts = repository.counts(query.name)
+    is_small = sum(counts.values()) <= SMALL_STUDY
+    table, diagnostic, status = None, "", 200
+    try:
+        table = _table(portal, query, counted=is_small)
+    except InputError as error:
+        diagnostic, status = str(error), 400
+    all_columns = StudyQuery(query.name).table_query(repeats=portal.has_repeats(query.name))
+    columns, extra_columns = listed(repository, all_columns, _column_choices)
+    return portal.page(
+        request,
+        "study.html",
+        status,
+        query=query,
+        snapshot=portal.snapshot(query.name),
+        origins=origins_offered(portal, (query.name,)),
+        counts={state: counts[state] for state in STATES if counts[state]},
+        goals=_goals(portal, query.name),
+        previous_stages=_previous_stages(portal, query.name),
+        columns=columns,
+        extra_columns=extra_columns,
+        table=table,
+        diagnostic=diagnostic,
+        values=_parameter_values(portal, query.name) if is_small else None,
+        failures=failure_causes(portal, query.name) if is_small else None,
+        rerun=rerun_failed_command(portal, query.name),
+    )
+
+
+def row_count(request: Request) -> Response:
+    """Return how many rows a table has: the part of a large study's page that is loaded later."""
+    portal = portal_of(request)
+    query = StudyQuery.from_address(request.query_params, portal.resolve_study)
+    table = _table(portal, query, counted=True)
+    return HTMLResponse(portal.render("_row_count.html", table=table))
+
+
+def parameters(request: Request) -> Response:
+    """Return the values of each parameter: a part of the page."""
+    portal = portal_of(request)
+    name = portal.resolve_study(study_name(request.query_params))
+    text = portal.render("_parameters.html", values=_parameter_values(portal, name))
+    return HTMLResponse(text)
+
+
+def failures(request: Request) -> Response:
+    """Return the failures by cause: a part of the page."""
+    portal = portal_of(request)
+    name = portal.resolve_study(study_name(request.query_params))
+    values = {
+        "failures": failure_causes(portal, name),
+        "name": name,
+        "rerun": rerun_failed_command(portal, name),
+    }
+    return HTMLResponse(portal.render("_failures.html", **values))
+
+
+def rerun_failed_command(portal: Portal, name: str) -> str:
+    """Return the command that runs failed experiments again; empty if it is not known."""
+    definition = portal.definition(name)
+    return rerun_command(definition, name, portal.settings.db, "--only", "failed")
+
 
 def rerun_command(definition: Definition, study: str, db: str | None, *options: str) -> str:
-    """The command that runs *study* again; empty where it was not run from files."""
+    """Return the shell command that runs *study* again; empty if it was not run from files."""
     notes = definition.notes
     paths = [str(path) for path in notes.get("paths", ())]
     if not paths or not notes.get("runs"):
@@ -47,83 +175,33 @@ def rerun_command(definition: Definition, study: str, db: str | None, *options: 
     if len(paths) > 1 or Path(paths[0]).stem != study:
         words += ["--name", study]
     if db:
-        words += ["--db", without_password(db)]
+        words += ["--db", flavour(db).place if "://" in db else db]  # without a password
     command = shlex.join([*words, *options])
     root = notes.get("root")
     return f"cd {shlex.quote(str(root))} && {command}" if root else command
 
 
-def without_password(db: str) -> str:
-    """A URL without its password; a path as it is."""
-    return flavour(db).place if "://" in db else db
+def failure_causes(portal: Portal, name: str) -> FailureCauses:
+    """Return why experiments of a study failed."""
+
+    def read(listing: Listing) -> FailureCauses:
+        causes = listing.causes(MOST_CAUSES + 1)
+        examples = [_failure_example(portal, listing, cause) for cause in causes[:MOST_CAUSES]]
+        return FailureCauses(examples, len(causes) > MOST_CAUSES, listing.causes_sql(MOST_CAUSES))
+
+    table = StudyQuery(name).table_query()
+    return portal.cached(name, "causes", lambda: listed(portal.repository, table, read)).value
 
 
-CAUSES = 30
-"""That a page shows; of more it says that there are."""
-LOG_LINES = 12
-"""Of a log's end."""
-
-
-@dataclass(frozen=True)
-class Failing:
-    """A cause, and what an example of it says."""
-
-    cause: Cause
-    point: Sequence[tuple[Column, Any]]
-    stream: str
-    end: str
-    where: str
-    """The condition that chooses these experiments."""
-
-
-@dataclass(frozen=True)
-class Failures:
-    """The causes, the frequent ones first."""
-
-    causes: Sequence[Failing]
-    more: bool
-    """Whether there are causes beside these."""
-    sql: str
-
-
-def failures(request: Request) -> Response:
-    """What failed, by its cause."""
-    portal = portal_of(request)
-    name = portal.named(study_in(request.query_params))
-    values = {
-        "failures": causes(portal, name),
-        "name": name,
-        "rerun": rerun_failed_command(portal, name),
-    }
-    return HTMLResponse(portal.render("_failures.html", **values))
-
-
-def rerun_failed_command(portal: Portal, name: str) -> str:
-    """The command that runs the failed ones again; empty where nothing is known of it."""
-    definition = portal.definition(name)
-    return rerun_command(definition, name, portal.settings.db, "--only", "failed")
-
-
-def causes(portal: Portal, name: str) -> Failures:
-    """Why experiments of a study failed."""
-
-    def ask(found: Listing) -> Failures:
-        each = [_failing(portal, found, cause) for cause in found.causes(CAUSES + 1)]
-        return Failures(each[:CAUSES], len(each) > CAUSES, found.causes_sql(CAUSES))
-
-    wanted = Asked(name).wanted()
-    return portal.keep(name, "causes", lambda: listed(portal.repository, wanted, ask)).value
-
-
-def _failing(portal: Portal, found: Listing, cause: Cause) -> Failing:
-    facts = found.known.facts
+def _failure_example(portal: Portal, listing: Listing, cause: Cause) -> FailureExample:
+    facts = listing.known.facts
     status, why = (quoted(facts[fact].name) for fact in ("status", "cause"))
     logs = portal.repository.logs(cause.example.digest)
-    return Failing(
+    return FailureExample(
         cause,
         [
             (column, cell)
-            for column, cell in zip(found.columns, cause.example.cells, strict=True)
+            for column, cell in zip(listing.columns, cause.example.cells, strict=True)
             if column.role == "parameter" and cell is not None
         ],
         *log_end(logs.stderr, logs.stdout, LOG_LINES),
@@ -131,195 +209,118 @@ def _failing(portal: Portal, found: Listing, cause: Cause) -> Failing:
     )
 
 
-PAGE = 50
-"""Rows of a page."""
-SMALL = 20_000
-"""Experiments of a study that are counted at once; of larger ones, when the page is there."""
-FEW = 12
-"""Values of a parameter that are shown."""
-OTHERS = ("index", "repeat", "machine", "round", "cause", "host", "attempt", "started", "ended")
-"""What is known of every experiment, and is shown if somebody wants it."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A page of a table."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    sql: str
-    earlier: str = ""
-    """The digest that the page before ends in front of; empty on the first page."""
-    later: str = ""
-    found: int | None = None
-    """How many rows there are; none while that is not counted."""
-    start: int = 0
-    """How many stand before this page."""
-    as_of: float = 0.0
-    """When order and number were found out, where that was not now."""
-
-
-@dataclass(frozen=True)
-class Values:
-    """What parameters took."""
-
-    taken: Sequence[Taken]
-    sql: str
-
-
-def study(request: Request) -> Response:
-    """The page of a study."""
-    portal = portal_of(request)
-    asked = Asked.of(request.query_params, portal.named)
-    repository = portal.repository
-    counts = repository.counts(asked.name)
-    small = sum(counts.values()) <= SMALL
-    table, diagnostic, status = None, "", 200
-    try:
-        table = _table(portal, asked, counted=small)
-    except InputError as error:
-        diagnostic, status = str(error), 400
-    repeats = portal.repeated(asked.name)
-    columns, facts = listed(repository, Asked(asked.name).wanted(repeats=repeats), _offered)
-    return portal.page(
-        request,
-        "study.html",
-        status,
-        asked=asked,
-        seen=portal.seen(asked.name),
-        origins=origins_offered(portal, (asked.name,)),
-        counts={state: counts[state] for state in STATES if counts[state]},
-        goals=_goals(portal, asked.name),
-        before=_before(portal, asked.name),
-        columns=columns,
-        facts=facts,
-        table=table,
-        diagnostic=diagnostic,
-        small=small,
-        values=_taken(portal, asked.name) if small else None,
-        failures=causes(portal, asked.name) if small else None,
-        rerun=rerun_failed_command(portal, asked.name),
-    )
-
-
-def found(request: Request) -> Response:
-    """How many rows a table has, and which of them a page shows: what a large one tells late."""
-    portal = portal_of(request)
-    asked = Asked.of(request.query_params, portal.named)
-    table = _table(portal, asked, counted=True)
-    return HTMLResponse(portal.render("_found.html", table=table))
-
-
-def parameters(request: Request) -> Response:
-    """What each parameter took."""
-    portal = portal_of(request)
-    name = portal.named(study_in(request.query_params))
-    text = portal.render("_parameters.html", values=_taken(portal, name))
-    return HTMLResponse(text)
-
-
-def _before(portal: Portal, name: str) -> list[Seen]:
-    """The stages that it waits for, as they stand now."""
+def _previous_stages(portal: Portal, name: str) -> list[StudySnapshot]:
+    """Return the stages that must finish before this one."""
     parts = portal.definition(name).notes.get(PROGRAM) or {}
     names = {part.removeprefix(AFTER) for part in parts if part.startswith(AFTER)}
-    return [seen for seen in portal.watch.look() if seen.name in names] if names else []
+    return [each for each in portal.watch.poll() if each.name in names] if names else []
 
 
 def _goals(portal: Portal, name: str) -> list[Mapping[str, str]]:
-    """What the study aims at, and where its best are; nowhere for a goal that is computed."""
+    """Return the study's objectives, each with the address of its best experiments.
+
+    The address is empty for an objective that is computed from several columns.
+    """
     definition = portal.definition(name)
     metrics = {field.name for field in definition.metrics}
 
     def best(goal: Mapping[str, str]) -> str:
         column = goal["expression"]
         sort = f"-{column}" if goal["direction"] == "maximize" else column
-        return Asked(name).address(state="ok", sort=sort) if column in metrics else ""
+        return StudyQuery(name).address(state="ok", sort=sort) if column in metrics else ""
 
     return [{**goal, "best": best(goal)} for goal in definition.goals]
 
 
-def _offered(found: Listing) -> tuple[Sequence[Column], Sequence[Column]]:
-    """The columns that are shown if none are chosen, and those that can be chosen beside them."""
-    facts = found.known.facts
-    others = [facts[name] for name in OTHERS if facts[name] not in found.columns]
-    return found.columns, others
+def _column_choices(listing: Listing) -> tuple[Sequence[Column], Sequence[Column]]:
+    """Return the columns that are shown by default, and those that can be added."""
+    facts = listing.known.facts
+    extra = [facts[name] for name in EXTRA_COLUMNS if facts[name] not in listing.columns]
+    return listing.columns, extra
 
 
-def _table(portal: Portal, asked: Asked, *, counted: bool) -> Table:
-    """The page that is asked for; *counted* says that all rows are to be counted, too."""
-    repository, repeats = portal.repository, portal.repeated(asked.name)
-    wanted = asked.wanted(repeats=repeats)
-    anchor = asked.after or asked.before
-    at = _row_number(portal, asked.name, anchor) if anchor not in ("", "end") else None
-    if not wanted.plain:
-        order = portal.order(wanted) if anchor or counted else portal.known_order(wanted)
+def _table(portal: Portal, query: StudyQuery, *, counted: bool) -> TablePage:
+    """Return the page of a table; *counted*, with the number of all rows."""
+    repository, repeats = portal.repository, portal.has_repeats(query.name)
+    table = query.table_query(repeats=repeats)
+    anchor = query.after or query.before
+    at = _row_number(portal, query.name, anchor) if anchor not in ("", "end") else None
+    if not table.plain:
+        order = portal.row_order(table) if anchor or counted else portal.cached_row_order(table)
         if order is not None:
-            return listed(repository, wanted, lambda found: _cut(found, order, asked, at))
+            return listed(
+                repository, table, lambda listing: _page_of_order(listing, order, query, at)
+            )
 
-    def page(found: Listing) -> Table:
+    def page(listing: Listing) -> TablePage:
         if at is None:
-            rows = found.before(None, PAGE + 1) if anchor else found.first(PAGE + 1)
+            rows = listing.before(None, PAGE_ROWS + 1) if anchor else listing.first(PAGE_ROWS + 1)
         else:
-            ask = found.behind if asked.after else found.before
-            rows = ask(at, PAGE + 1)
-        backwards = bool(asked.before)
-        rows, more = (rows[-PAGE:] if backwards else rows[:PAGE]), len(rows) > PAGE
-        earlier = rows and (more if backwards else bool(anchor))
-        later = rows and (asked.before != "end" if backwards else more)
-        total = found.known.total if wanted.plain else None
-        start = found.rank(rows[0].number) if rows and counted and wanted.plain else 0
-        return Table(
-            found.columns,
+            read = listing.behind if query.after else listing.before
+            rows = read(at, PAGE_ROWS + 1)
+        # One row more than the page has says whether there is another page.
+        is_backwards = bool(query.before)
+        has_more = len(rows) > PAGE_ROWS
+        rows = rows[-PAGE_ROWS:] if is_backwards else rows[:PAGE_ROWS]
+        has_earlier = rows and (has_more if is_backwards else bool(anchor))
+        has_later = rows and (query.before != "end" if is_backwards else has_more)
+        total = listing.known.total if table.plain else None
+        return TablePage(
+            listing.columns,
             rows,
-            found.sql(PAGE),
-            _anchor(found, rows[0]) if earlier else "",
-            _anchor(found, rows[-1]) if later else "",
+            listing.sql(PAGE_ROWS),
+            _anchor(listing, rows[0]) if has_earlier else "",
+            _anchor(listing, rows[-1]) if has_later else "",
             total if counted else None,
-            start,
+            listing.rank(rows[0].number) if rows and counted and table.plain else 0,
         )
 
-    return listed(repository, wanted, page)
+    return listed(repository, table, page)
 
 
-def _anchor(found: Listing, row: Row) -> str:
-    """How an address names a row: by its digest, unless several rows may have that."""
-    return f"{row.digest}-{row.number}" if found.known.has_several else row.digest
+def _anchor(listing: Listing, row: Row) -> str:
+    """Return how an address names a row: by its digest, and its number if several rows have it."""
+    return f"{row.digest}-{row.number}" if listing.known.has_several else row.digest
 
 
 def _row_number(portal: Portal, name: str, anchor: str) -> int:
-    """The number of the row that an address names."""
+    """Return the number of the row that an address names."""
     digest, _, number = anchor.partition("-")
     return int(number) if number.isdecimal() else portal.repository.row(name, digest).key.row
 
 
-def _cut(found: Listing, order: Answer[Numbers], asked: Asked, at: int | None) -> Table:
-    """A page out of an order that is known."""
+def _page_of_order(
+    listing: Listing, order: CachedResult[Numbers], query: StudyQuery, at: int | None
+) -> TablePage:
+    """Return a page of a table whose order has been computed."""
     numbers = order.value
     start = 0
-    if asked.before == "end":
-        start = max(len(numbers) - 1, 0) // PAGE * PAGE
+    if query.before == "end":
+        start = max(len(numbers) - 1, 0) // PAGE_ROWS * PAGE_ROWS
     elif at is not None:
         places = np.flatnonzero(numbers == at)
-        place = int(places[0]) if len(places) else 0  # it is not among them any more
-        start = place + 1 if asked.after and len(places) else max(place - PAGE, 0)
-    rows = found.those(numbers[start : start + PAGE])
-    return Table(
-        found.columns,
+        place = int(places[0]) if len(places) else 0  # it may have left the table since
+        start = place + 1 if query.after and len(places) else max(place - PAGE_ROWS, 0)
+    rows = listing.those(numbers[start : start + PAGE_ROWS])
+    has_later = rows and start + PAGE_ROWS < len(numbers)
+    return TablePage(
+        listing.columns,
         rows,
-        found.sql(PAGE),
-        _anchor(found, rows[0]) if rows and start else "",
-        _anchor(found, rows[-1]) if rows and start + PAGE < len(numbers) else "",
+        listing.sql(PAGE_ROWS),
+        _anchor(listing, rows[0]) if rows and start else "",
+        _anchor(listing, rows[-1]) if has_later else "",
         len(numbers),
         start,
-        order.at if time.time() - order.at > PATIENCE else 0.0,
+        order.computed_at if time.time() - order.computed_at > FRESH_SECONDS else 0.0,
     )
 
 
-def _taken(portal: Portal, name: str) -> Values:
-    def ask(found: Listing) -> Values:
-        columns = (*found.known.parameters, *found.known.seeds)
-        asked = [found.taken_sql(column, FEW + 1) for column in columns]
-        return Values([found.taken(column, FEW) for column in columns], ";\n".join(asked))
+def _parameter_values(portal: Portal, name: str) -> ParameterValues:
+    def read(listing: Listing) -> ParameterValues:
+        columns = (*listing.known.parameters, *listing.known.seeds)
+        statements = [listing.taken_sql(column, MOST_VALUES + 1) for column in columns]
+        values = [listing.taken(column, MOST_VALUES) for column in columns]
+        return ParameterValues(values, ";\n".join(statements))
 
-    wanted = Asked(name).wanted()
-    return portal.keep(name, "taken", lambda: listed(portal.repository, wanted, ask)).value
+    table = StudyQuery(name).table_query()
+    return portal.cached(name, "taken", lambda: listed(portal.repository, table, read)).value

@@ -1,14 +1,14 @@
-// The chart builder: what is chosen becomes the address, and the address becomes a picture.
+// The chart builder: the form becomes the address, and the address becomes a chart.
 "use strict";
 {
-  const form = document.getElementById("wishes");
+  const form = document.getElementById("query");
   const place = document.getElementById("figures");
   const diagnostic = document.getElementById("diagnostic");
   const page = (form && form.dataset.page) || "/chart";
 
   const kind = () => (form.elements.kind ? form.elements.kind.value : "");
 
-  // Fields that mean nothing for this kind are not there for keyboards and forms either.
+  // Hide and disable the fields that this kind of chart does not have.
   const fit = () => {
     for (const field of form.querySelectorAll("[data-for]")) {
       const used = field.dataset.for.split(" ").includes(kind());
@@ -19,16 +19,16 @@
     }
   };
 
-  const wishes = () => {
-    const usual = { agg: "mean" };
-    const given = new URLSearchParams();
+  const queryString = () => {
+    const defaults = { agg: "mean" };
+    const parameters = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
-      if (value !== "" && usual[name] !== value) given.append(name, value);
+      if (value !== "" && defaults[name] !== value) parameters.append(name, value);
     }
-    return given;
+    return parameters;
   };
 
-  // One more choice where several may be made, as soon as the last is taken.
+  // Add an empty select after the last one, where several choices may be made.
   const grow = (changed) => {
     if (changed.tagName !== "SELECT" || !["study", "y"].includes(changed.name)) return;
     const field = changed.closest("fieldset");
@@ -38,89 +38,89 @@
     if (last.value !== "") {
       const next = last.cloneNode(true);
       next.value = "";
-      next.setAttribute("aria-label", changed.name === "y" ? "one more y" : "one more study");
-      if (!next.querySelector('option[value=""]')) next.prepend(new Option("and …", "", true, true));
-      next.options[0].textContent = "and …";
+      next.setAttribute("aria-label", changed.name === "y" ? "Another metric" : "Another study");
+      if (!next.querySelector('option[value=""]')) next.prepend(new Option(changed.name === "y" ? "Add a metric …" : "Add a study …", "", true, true));
+      next.options[0].textContent = changed.name === "y" ? "Add a metric …" : "Add a study …";
       field.append(next);
     }
   };
 
-  const tellChosen = (chosen) => {
+  const showChosen = (chosen) => {
     for (const option of form.querySelectorAll("option[data-empty]")) {
       const select = option.parentElement;
       if (select.disabled || !option.dataset.empty) continue;
-      const taken = chosen[select.name];
+      const value = chosen[select.name];
       const first = select === form.querySelector(`select[name="${select.name}"]:not(:disabled)`);
-      option.textContent = first && taken && select.value === "" ? `${option.dataset.empty}: ${taken}` : option.dataset.empty;
+      option.textContent = first && value && select.value === "" ? `${option.dataset.empty}: ${value}` : option.dataset.empty;
     }
   };
 
-  const brushed = (condition) => {
+  const selectRows = (condition) => {
     form.elements.rows.value = condition;
-    history.replaceState(null, "", `/chart?${wishes()}`);
+    history.replaceState(null, "", `/chart?${queryString()}`);
     showRows();
   };
 
   const listenTo = (target, figure) => {
-    const meant = figure.brush;
-    if (!meant) return;
-    const { ofSelection, ofPoint, ofStrands } = window.zenBrush;
+    const meaning = figure.selection;
+    if (!meaning) return;
+    const { ofSelection, ofPoint, ofStrands } = window.zenSelection;
     target.on("plotly_selected", (event) => {
-      if (event) brushed(ofSelection(meant, event, target.layout));
+      if (event) selectRows(ofSelection(meaning, event, target.layout));
     });
-    target.on("plotly_deselect", () => brushed(""));
+    target.on("plotly_deselect", () => selectRows(""));
     target.on("plotly_click", (event) => {
-      if (event.points.length) brushed(ofPoint(meant, event.points[0], figure.kind));
+      if (event.points.length) selectRows(ofPoint(meaning, event.points[0], figure.kind));
     });
     target.on("plotly_restyle", () => {
-      if (figure.kind === "parallel") brushed(ofStrands(meant, target.data[0]));
+      if (figure.kind === "parallel") selectRows(ofStrands(meaning, target.data[0]));
     });
   };
 
-  let turn = 0;
+  let drawRequest = 0;
   const draw = async () => {
-    const mine = ++turn;
+    const request = ++drawRequest;
     place.setAttribute("aria-busy", "true");
-    const given = wishes();
-    given.delete("rows");
-    const answer = await window.zenDraw.asked(page, given, place);
-    if (mine !== turn) return;
-    diagnostic.hidden = !answer.said;
-    diagnostic.textContent = answer.said || "";
+    const parameters = queryString();
+    parameters.delete("rows");
+    const answer = await window.zenDraw.request(page, parameters, place);
+    if (request !== drawRequest) return;
+    diagnostic.hidden = !answer.error;
+    diagnostic.textContent = answer.error || "";
     const sql = document.getElementById("sql");
     if (sql) sql.textContent = answer.sql || "";
-    if (answer.said) {
+    if (answer.error) {
       window.zenDraw.clear(place);
-      place.innerHTML = '<p class="faint waiting">nothing is drawn</p>';
+      place.innerHTML = '<p class="faint waiting">Nothing to show</p>';
     } else {
       await window.zenDraw.show(place, answer, listenTo);
-      tellChosen(answer.chosen);
+      showChosen(answer.chosen);
     }
     place.setAttribute("aria-busy", "false");
     document.dispatchEvent(new CustomEvent("zen:drawn"));
   };
 
-  let asking = 0;
+  let rowsRequest = 0;
   const showRows = async () => {
-    const mine = ++asking;
+    const request = ++rowsRequest;
     const target = document.getElementById("rows");
     if (!target) return;
-    const held = document.activeElement && target.contains(document.activeElement);
-    const { text, said } = await zenRequests.ask(`/chart/rows?${wishes()}`);
-    if (mine !== asking) return;
-    // A condition that is wrong comes back with its form.
-    if (said && !text.includes('id="brushed"')) zenRequests.complainIn(target, said);
+    const hadFocus = document.activeElement && target.contains(document.activeElement);
+    const { text, error } = await zenRequests.get(`/chart/rows?${queryString()}`);
+    if (request !== rowsRequest) return;
+    // A wrong condition comes back with its form, where it can be corrected.
+    if (error && !text.includes('id="selection"')) zenRequests.showErrorIn(target, error);
     else target.innerHTML = text;
-    if (held && target.querySelector('input[name="rows"]')) target.querySelector('input[name="rows"]').focus();
+    if (hadFocus && target.querySelector('input[name="rows"]')) target.querySelector('input[name="rows"]').focus();
   };
 
   const address = () => {
-    const given = wishes();
+    const parameters = queryString();
     for (const link of document.querySelectorAll("[data-file]")) {
-      link.href = `${page}/file.${link.dataset.file}?${given}`;
+      link.href = `${page}/file.${link.dataset.file}?${parameters}`;
     }
-    document.getElementById("report").href = `/report/add?picture=${page.slice(1)}&${given}`;
-    return `${page}?${given}`;
+    document.getElementById("report").href = `/report/add?picture=${page.slice(1)}&${parameters}`;
+    return `${page}?${parameters}`;
   };
 
   const changed = () => {
@@ -137,7 +137,7 @@
     history.replaceState(null, "", address());
     form.addEventListener("change", (event) => {
       grow(event.target);
-      // Other studies have other columns: the page is made anew.
+      // Other studies have other columns: reload the page.
       if (event.target.name === "study") {
         fit();
         location.assign(address());
@@ -150,12 +150,12 @@
       changed();
     });
     document.addEventListener("submit", (event) => {
-      if (event.target.id !== "brushed") return;
+      if (event.target.id !== "selection") return;
       event.preventDefault();
-      brushed(event.target.elements.rows.value);
+      selectRows(event.target.elements.rows.value);
     });
     document.addEventListener("click", (event) => {
-      if (event.target.closest("[data-unbrush]")) brushed("");
+      if (event.target.closest("[data-unselect]")) selectRows("");
       if (event.target.closest("#link")) copy(location.href);
     });
     document.addEventListener("zen:theme", draw);

@@ -1,31 +1,31 @@
-// Figures that the portal answers with, drawn into a page: by day or by night, wide or narrow.
+// Draws the figures of the portal into a page: in a light or dark theme, wide or narrow.
 "use strict";
 {
   const config = {
     displaylogo: false,
     responsive: true,
     scrollZoom: false,
-    // Nothing leaves this machine, and pictures come from the links below.
+    // Nothing leaves this machine, and images come from the links below the chart.
     modeBarButtonsToRemove: ["toImage", "lasso2d", "sendChartToCloud"],
   };
   const NARROW = 640;
-  // Of values below an axis: so many have room there.
+  // So many tick labels have room below a narrow chart.
   const NAMES = 14;
 
   const isNarrow = (place) => place.clientWidth < NARROW;
 
-  const asked = async (page, given, place) => {
-    if (isDark()) given.set("dark", "1");
-    if (isNarrow(place)) given.set("narrow", "1");
-    const { text, said } = await zenRequests.ask(`${page}/figure?${given}`);
-    return said ? { said } : JSON.parse(text);
+  const request = async (page, parameters, place) => {
+    if (isDark()) parameters.set("dark", "1");
+    if (isNarrow(place)) parameters.set("narrow", "1");
+    const { text, error } = await zenRequests.get(`${page}/figure?${parameters}`);
+    return error ? { error } : JSON.parse(text);
   };
 
   const fitLayout = (layout, place) => {
     if (!isNarrow(place)) return layout;
     layout.legend = { ...layout.legend, orientation: "h", x: 0, y: -0.18, yanchor: "top" };
     layout.margin = { ...layout.margin, l: 48, r: 8 };
-    for (const side of Object.keys(layout).filter((each) => each.startsWith("xaxis")).map((each) => layout[each])) {
+    for (const side of Object.keys(layout).filter((name) => name.startsWith("xaxis")).map((name) => layout[name])) {
       const every = Math.ceil((side.ticktext || []).length / NAMES);
       for (const key of every > 1 ? ["tickvals", "ticktext"] : []) side[key] = side[key].filter((_, at) => at % every === 0);
     }
@@ -40,7 +40,7 @@
     return layout;
   };
 
-  // Nothing old stands under a new question.
+  // Remove the old figures before new ones are drawn.
   const clear = (place) => {
     for (const old of place.querySelectorAll(".plot")) Plotly.purge(old);
     place.replaceChildren();
@@ -65,11 +65,11 @@
     place.replaceChildren(...figures.map(([holder]) => holder));
     for (const [, target, figure] of figures) {
       const layout = fitLayout(figure.layout, place);
-      if (listen && figure.brush && !["surface", "pie", "parallel", "heatmap"].includes(figure.kind)) layout.dragmode = "select";
+      if (listen && figure.selection && !["surface", "pie", "parallel", "heatmap"].includes(figure.kind)) layout.dragmode = "select";
       await Plotly.newPlot(target, figure.data, layout, config);
       if (listen) listen(target, figure);
     }
   };
 
-  window.zenDraw = { asked, clear, show };
+  window.zenDraw = { request, clear, show };
 }

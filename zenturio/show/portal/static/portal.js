@@ -1,11 +1,11 @@
-// What pages do beyond links and forms: the theme, live progress, copying, keys.
+// What pages do besides links and forms: theme, live progress, copying, keyboard shortcuts.
 "use strict";
 
-const said = (text) => {
-  const place = document.getElementById("said");
+const showMessage = (text) => {
+  const place = document.getElementById("message");
   place.textContent = text;
-  clearTimeout(said.timer);
-  said.timer = setTimeout(() => (place.textContent = ""), 2500);
+  clearTimeout(showMessage.timer);
+  showMessage.timer = setTimeout(() => (place.textContent = ""), 2500);
 };
 
 const isDark = () => {
@@ -18,44 +18,44 @@ const setTheme = (theme) => {
   try {
     localStorage.setItem("zenturio-theme", theme);
   } catch {
-    // It holds for this page, then.
+    // Then it applies to this page only.
   }
   document.dispatchEvent(new CustomEvent("zen:theme", { detail: theme }));
 };
 
-// Progress: one stream for what is in sight; hidden tabs hold no connection (browsers have few).
+// Progress: one stream for a visible page; hidden tabs have none, for browsers have few connections.
 let stream = null;
 
-const ended = (place) => {
+const finishedCount = (place) => {
   const bar = place.querySelector("[aria-valuenow]");
   return bar && bar.getAttribute("aria-valuenow");
 };
 
-const hear = (event) => {
+const update = (event) => {
   const { studies, news } = JSON.parse(event.data);
   for (const [name, html] of Object.entries(news)) {
-    for (const place of document.querySelectorAll("[data-standing]")) {
-      if (place.dataset.standing !== name) continue;
-      const before = ended(place);
+    for (const place of document.querySelectorAll("[data-progress]")) {
+      if (place.dataset.progress !== name) continue;
+      const before = finishedCount(place);
       place.innerHTML = html;
-      // Tables and failures are not changed under the eyes of who reads them.
-      if (ended(place) !== before) for (const newer of document.querySelectorAll("[data-newer]")) newer.hidden = false;
+      // Tables and failures do not change while somebody reads them: a link offers the new ones.
+      if (finishedCount(place) !== before) for (const newer of document.querySelectorAll("[data-newer]")) newer.hidden = false;
     }
   }
   if (document.querySelector('[data-live="home"]')) {
-    const shown = [...document.querySelectorAll("[data-standing]")].map((each) => each.dataset.standing);
+    const shown = [...document.querySelectorAll("[data-progress]")].map((place) => place.dataset.progress);
     if (shown.length !== studies.length || studies.some((name) => !shown.includes(name))) location.reload();
   }
 };
 
 const listen = () => {
-  const wanted = !document.hidden && document.querySelector("[data-live]");
-  if (wanted && !stream) {
+  const live = !document.hidden && document.querySelector("[data-live]");
+  if (live && !stream) {
     stream = new EventSource("/live");
-    stream.onmessage = hear;
-    stream.onopen = () => zenRequests.dismiss(wanted);
-    stream.onerror = () => zenRequests.complainAbove(wanted, zenRequests.GONE);
-  } else if (!wanted && stream) {
+    stream.onmessage = update;
+    stream.onopen = () => zenRequests.dismiss(live);
+    stream.onerror = () => zenRequests.showErrorAbove(live, zenRequests.GONE);
+  } else if (!live && stream) {
     stream.close();
     stream = null;
   }
@@ -64,9 +64,9 @@ const listen = () => {
 const copy = async (text) => {
   try {
     await navigator.clipboard.writeText(text);
-    said("copied");
+    showMessage("Copied");
   } catch {
-    said("this browser does not let pages copy");
+    showMessage("This browser does not allow pages to copy");
   }
 };
 
@@ -78,7 +78,7 @@ document.addEventListener("click", (event) => {
   if (button.dataset.text) copy(button.dataset.text);
 });
 
-// Keys: / to the filter, g then a letter to a page, j and k along the rows of a table.
+// Keys: / focuses the filter, g and a letter open a page, j and k move along the rows of a table.
 let before = "";
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -109,17 +109,17 @@ document.addEventListener("keydown", (event) => {
   before = key;
 });
 
-// What is renewed by itself stays as it is while somebody is at it, or while nothing is new.
+// A part that updates itself is left alone while somebody uses it, or while nothing has changed.
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (document.hidden && event.target.hasAttribute("data-renewed")) event.preventDefault();
+  if (document.hidden && event.target.hasAttribute("data-updates")) event.preventDefault();
 });
 document.addEventListener("htmx:beforeSwap", (event) => {
   const place = event.detail.target;
-  if (!place.hasAttribute("data-renewed") || event.detail.xhr.status >= 400) return;
+  if (!place.hasAttribute("data-updates") || event.detail.xhr.status >= 400) return;
   const text = event.detail.serverResponse;
-  const isNews = text.includes("data-news");
-  const busy = !isNews && (place.contains(document.activeElement) || place.querySelector("details[open]"));
-  if ((place.shown === text && !isNews) || busy) event.detail.shouldSwap = false;
+  const isUpdate = text.includes("data-state-changed");
+  const busy = !isUpdate && (place.contains(document.activeElement) || place.querySelector("details[open]"));
+  if ((place.shown === text && !isUpdate) || busy) event.detail.shouldSwap = false;
   else place.shown = text;
 });
 

@@ -1,16 +1,16 @@
-// Requests that fail: what went wrong stands where the answer would have stood, and nothing that
-// answered an earlier question stays there.
+// Failed requests: the error is shown in place of the answer, and the answer to an earlier request
+// is removed, unless it updates itself.
 "use strict";
 {
-  const GONE = "The portal does not answer.";
-  const OUT = "You are not logged in any more: reload this page.";
+  const GONE = "The portal does not respond.";
+  const OUT = "You are logged out. Reload this page.";
 
-  // Our pages say in one place what is wrong.
-  const wrongIn = (text, status) => {
+  // Our error pages have the message in one of these places.
+  const errorIn = (text, status) => {
     if (status === 401) return OUT;
     const page = new DOMParser().parseFromString(text, "text/html");
     const place = page.querySelector(".diagnostic, [role=alert], main.alone p");
-    return (place && place.textContent.trim()) || `The portal answered with the status ${status}.`;
+    return (place && place.textContent.trim()) || `The portal responded with status ${status}.`;
   };
 
   const diagnostic = (text) => {
@@ -21,8 +21,8 @@
     return place;
   };
 
-  // Forms are marked to stay: what was typed can be corrected there.
-  const complainIn = (place, text) => {
+  // Forms are marked to stay: the input can be corrected there.
+  const showErrorIn = (place, text) => {
     for (const child of [...place.childNodes]) {
       if (!(child instanceof Element && child.hasAttribute("data-kept"))) child.remove();
     }
@@ -34,29 +34,29 @@
     if (note && note.hasAttribute("data-stale")) note.remove();
   };
 
-  // What renews itself stays, and above it stands that it is old.
-  const complainAbove = (place, text) => {
+  // A part that updates itself stays, with a note that it is old.
+  const showErrorAbove = (place, text) => {
     dismiss(place);
-    const note = diagnostic(`${text} What stands below was seen before.`);
+    const note = diagnostic(`${text} The information below may be out of date.`);
     note.dataset.stale = "";
     place.before(note);
   };
 
   const fail = (place, text) => {
-    if (place.hasAttribute("data-renewed")) complainAbove(place, text);
-    else complainIn(place, text);
+    if (place.hasAttribute("data-updates")) showErrorAbove(place, text);
+    else showErrorIn(place, text);
   };
 
-  // An answer as text, or in `said` what is wrong.
-  const ask = async (address) => {
+  // The answer as text, or in `error` what went wrong.
+  const get = async (address) => {
     try {
       const response = await fetch(address);
       const text = await response.text();
       if (response.ok) return { text };
       const isJson = (response.headers.get("Content-Type") || "").startsWith("application/json");
-      return { text, said: isJson ? JSON.parse(text).said : wrongIn(text, response.status) };
+      return { text, error: isJson ? JSON.parse(text).error : errorIn(text, response.status) };
     } catch {
-      return { text: "", said: GONE };
+      return { text: "", error: GONE };
     }
   };
 
@@ -69,11 +69,11 @@
     const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
     event.detail.isError = false;
     if (target.id && page.getElementById(target.id)) event.detail.shouldSwap = true;
-    else fail(target, wrongIn(xhr.responseText, xhr.status));
+    else fail(target, errorIn(xhr.responseText, xhr.status));
   });
   for (const name of ["htmx:sendError", "htmx:timeout"]) {
     document.addEventListener(name, (event) => fail(event.detail.target, GONE));
   }
 
-  window.zenRequests = { GONE, ask, complainAbove, complainIn, dismiss };
+  window.zenRequests = { GONE, get, showErrorAbove, showErrorIn, dismiss };
 }

@@ -1,11 +1,11 @@
-// Before anything is painted: dark or light, as it was chosen here before.
+// Apply the theme that was chosen here before, before anything is painted.
 "use strict";
 (() => {
   let chosen = null;
   try {
     chosen = localStorage.getItem("zenturio-theme");
   } catch {
-    // A browser that keeps nothing has the system's choice.
+    // Without storage the theme is that of the system.
   }
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 })();

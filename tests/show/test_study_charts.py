@@ -1,0 +1,146 @@
+"""What is asked of the database comes to the same pictures as the rows themselves."""
+
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from postgres import postgres, postgres_url
+from show.portal.example_project import enter
+from zenturio.errors import InputError
+from zenturio.query import frame
+from zenturio.record import Definition, Field
+from zenturio.record.open import open_repository
+from zenturio.show.chart import AGGREGATES
+from zenturio.show.charts import study_charts
+from zenturio.show.charts.chart_query import ChartQuery
+from zenturio.show.charts.column_charts import chart
+from zenturio.show.charts.study_charts import draw_chart
+
+__all__ = ["postgres", "postgres_url"]
+
+PARAMETERS = (Field("n", "int", "cells"), Field("solver", "str"), Field("select", "real"))
+METRICS = (Field("wtime", "real", "s"), Field("iterations", "int"), Field("said", "str"))
+
+
+def rows(seed, count=240):
+    random = np.random.default_rng(seed)
+    for number in range(count):
+        n = int(random.choice([64, 128, 256]))
+        solver = ("gmres", "cg", "bicg")[int(random.integers(3))]
+        values = {"n": n, "solver": solver if number % 11 else None, "select": float(number % 4)}
+        wtime = float(random.lognormal()) * n
+        wtime = {7: math.inf, 8: math.nan}.get(number % 40, wtime)
+        metrics = {"wtime": wtime, "iterations": int(random.integers(1, 9)), "said": solver}
+        yield (
+            values,
+            metrics if number % 9 else {"said": solver},
+            ({} if number % 13 else {"status": "failed", "cause": "exit 3"}),
+        )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def repository(request, tmp_path):
+    """Two studies of the same parameters."""
+    place = tmp_path / "zenturio.db"
+    url = place if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    found = open_repository(url)
+    for seed, name in enumerate(("one", "two")):
+        enter(found, name, Definition(PARAMETERS, METRICS), list(rows(seed)))
+    yield found
+    found.close()
+
+
+def plain(picture):
+    """Everything that is drawn, to be compared but for the last digits."""
+    panels = [
+        (panel.title, [tuple(getattr(m, f.name) for f in fields(m)) for m in panel.marks])
+        for panel in picture.panels
+    ]
+    axes = [
+        (axis.name, axis.unit, axis.log, axis.categories, axis.ticks, axis.ends)
+        for axis in (picture.x, picture.y, picture.z, picture.colour) if axis
+    ]  # fmt: skip
+    return [picture.title, picture.note, picture.levels, picture.ordered, axes, panels]
+
+
+def same(one, other):
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        return one == pytest.approx(other, rel=1e-9, nan_ok=True)
+    return one == other
+
+
+OPTIONS = [
+    ("line", {"x": "n", "y": "wtime"}),
+    ("line", {"x": "n", "y": "wtime", "colour": "solver", "facet": "select", "log": "xy"}),
+    ("line", {"x": "n", "y": "iterations", "colour": "select", "errors": "std"}),
+    ("line", {"x": "wtime", "y": "iterations"}),
+    ("bar", {"x": "solver", "y": "wtime", "colour": "n"}),
+    ("bar", {"x": "solver", "y": "said", "aggregate": "count"}),
+    ("pie", {"x": "solver", "y": "iterations", "aggregate": "sum", "facet": "select"}),
+    ("heatmap", {"x": "solver", "y": "n", "z": "wtime"}),
+    ("surface", {"x": "select", "y": "n", "z": "wtime", "log": "z"}),
+    *(("line", {"x": "n", "y": "wtime", "aggregate": each}) for each in AGGREGATES),
+]
+
+
+@pytest.mark.parametrize("where", [None, "n >= 128 and iterations > 2"])
+def test_what_the_database_groups_is_drawn_as_its_rows_are(repository, where):
+    for kind, options in OPTIONS:
+        drawn = draw_chart(
+            repository, ChartQuery.of(studies=("one",), kind=kind, where=where, **options)
+        ).chart
+        twin = chart(frame(repository, "one", where=where), kind, **options)
+        assert same(plain(drawn), plain(twin)), (kind, options)
+
+
+@pytest.mark.parametrize("kind", ["scatter", "box"])
+def test_experiments_one_by_one_need_no_other_columns(repository, kind):
+    options = {"x": "n", "y": "wtime", "colour": "solver"}
+    picture = draw_chart(repository, ChartQuery.of(studies=("one",), kind=kind, **options))
+    assert same(plain(picture.chart), plain(chart(frame(repository, "one"), kind, **options)))
+    assert "select" not in picture.sql
+
+
+def test_of_very_many_experiments_a_sample_is_drawn_and_that_is_said(repository, monkeypatch):
+    monkeypatch.setattr(study_charts, "MOST_ROWS", 50)
+    query = ChartQuery.of(studies="one", kind="scatter", x="n", y="wtime")
+    picture = draw_chart(repository, query).chart
+    count = sum(len(series.x) for panel in picture.panels for series in panel.marks)
+    assert 20 < count < 90
+    assert "a sample of" in picture.note
+    assert "of 221 experiments" in picture.note
+    assert draw_chart(repository, query).chart == picture
+
+
+def test_several_studies_are_told_apart_by_colour(repository):
+    for kind in ("line", "scatter", "box", "bar"):
+        query = ChartQuery.of(studies=("one", "two"), kind=kind, x="n", y="wtime")
+        both = draw_chart(repository, query).chart
+        assert both.levels == ("one", "two")
+        assert both.title.startswith("one, two: ")
+        alone = draw_chart(repository, replace(query, studies=("two",))).chart
+        heights = "samples" if kind == "box" else "y"
+        second, only = both.panels[0].marks[1], alone.panels[0].marks[0]
+        assert getattr(second, heights) == getattr(only, heights)
+
+
+def test_what_is_left_empty_is_chosen(repository):
+    query = draw_chart(repository, ChartQuery.of(studies="one")).query
+    assert (query.x, query.y) == ("n", ("wtime",))
+    query = draw_chart(repository, ChartQuery.of(studies="one", kind="heatmap")).query
+    assert (query.x, query.y, query.z) == ("n", ("solver",), "wtime")
+
+
+def test_too_many_groups_are_refused_with_what_to_do(repository, monkeypatch):
+    monkeypatch.setattr("zenturio.query.groups.MOST", 5)
+    with pytest.raises(InputError, match="more than 5 combinations"):
+        draw_chart(repository, ChartQuery.of(studies="one", x="n", y="wtime", colour="solver"))
+
+
+def test_a_text_is_no_height(repository):
+    with pytest.raises(InputError, match="'said' holds text"):
+        draw_chart(repository, ChartQuery.of(studies="one", x="n", y="said"))

@@ -1,0 +1,59 @@
+"""Charts in the characters of a terminal."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.show.frames import frame
+from tests.show.search_tables import runs, searched
+from zenturio.errors import InputError
+from zenturio.show.charts.column_charts import chart
+from zenturio.show.renderers.terminal import render_text
+
+GOLDEN = Path(__file__).parent / "golden"
+
+CHARTS = {
+    "convergence": lambda: chart(
+        runs({"ga": [9, 7, 7.5, 4, 5, 2, 3, 1.25], "random": [8, 8, 6, 6.5, 5]}),
+        "convergence", colour="run",
+    ),
+    "importance": lambda: chart(searched(points=500), "importance"),
+    "pareto": lambda: chart(searched(points=60), "pareto"),
+    "bar": lambda: chart(frame(), "bar", x="n", y="wtime", colour="threads"),
+    "line": lambda: chart(frame(), "line", x="n", y="wtime", colour="threads", log="xy"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_sketch_is_what_it_was(name):
+    text = "\n".join(render_text(CHARTS[name]())) + "\n"
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("ZEN_UPDATE_GOLDENS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("kind", ["slice", "parallel"])
+def test_a_kind_that_needs_a_page_says_so(kind):
+    with pytest.raises(
+        InputError, match=f"a {kind} chart.* cannot be drawn in a terminal"
+    ) as caught:
+        render_text(chart(searched(), kind))
+    assert "-o FILE.html" in str(caught.value)
+
+
+def test_panels_and_texts_along_an_axis_need_a_page_too():
+    facets = chart(frame(), "line", x="n", y="wtime", facet="threads")
+    with pytest.raises(InputError, match="several panels"):
+        render_text(facets)
+    texts = frame(solvers=("cg", "gmres"))
+    with pytest.raises(InputError, match="cannot be told apart in a terminal"):
+        render_text(chart(texts, "line", x="solver", y="wtime"))
+
+
+def test_a_single_point_is_drawn_in_the_middle():
+    lines = render_text(chart(runs({"a": [3.0]}), "convergence"))
+    assert sum("●" in line for line in lines) == 1

@@ -1,0 +1,1 @@
+"""Renderers of charts: browsers, papers and terminals. Each draws marks and knows no kinds."""

@@ -1,0 +1,149 @@
+"""Charts in the characters of a terminal: bars, and lines and points in a field of cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from zenturio.errors import InputError
+from zenturio.show.chart import Bars, Chart, ChartAxis, Line, Points, shorten, tick_text
+
+WIDTH, HEIGHT = 64, 16
+"""Cells of the field of lines and points."""
+BAR_WIDTH = 40
+SYMBOLS = "●○■□▲△◆◇▼▽★☆"
+"""One for each series; more could not be told apart."""
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_NOT_DRAWN = ("bars: ", "band: ")
+"""Notes about error bars and bands, which have no place among characters."""
+_HINT = "write a page or an image: -o FILE.html, -o FILE.png"
+
+
+def render_text(chart: Chart) -> list[str]:
+    """Return the lines of *chart*; raise InputError if its marks need more than characters."""
+    if len(chart.panels) > 1:
+        raise InputError(
+            f"a {chart.kind} chart of several panels cannot be drawn in a terminal", hint=_HINT
+        )
+    marks = chart.panels[0].marks
+    if all(isinstance(mark, Bars) for mark in marks):
+        body = _bar_lines(chart, [mark for mark in marks if isinstance(mark, Bars)])
+    elif all(isinstance(mark, Line | Points) for mark in marks):
+        body = _field_lines(chart, [mark for mark in marks if isinstance(mark, Line | Points)])
+    else:
+        raise InputError(f"a {chart.kind} chart cannot be drawn in a terminal", hint=_HINT)
+    notes = [part for part in chart.note.split("; ") if not part.startswith(_NOT_DRAWN)]
+    return [chart.title, "", *body, "", "; ".join(notes)]
+
+
+def text_bars(
+    names: Sequence[str], values: Sequence[float], *, unit: str = "", width: int = 40
+) -> list[str]:
+    """Return a line for each name: its bar, in eighths of a character, and its value.
+
+    The longest bar has *width* characters. Bars start at 0; values must not be negative.
+    """
+    longest = max(values, default=0.0) or 1.0
+    name_width = max(map(len, names), default=0)
+    lines = []
+    for name, value in zip(names, values, strict=True):
+        eighths = round(value / longest * width * 8)
+        bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+        lines.append(f"{name:>{name_width}}  {bar} {value:.4g} {unit}".rstrip())
+    return lines
+
+
+def _bar_lines(chart: Chart, marks: Sequence[Bars]) -> list[str]:
+    """Return a bar for each name; negative values have no bar, only their number."""
+    lines: list[str] = []
+    # The frames around lying bars repeat their categories.
+    marks = [mark for mark in marks if mark.role != "front"]
+    longest = max(value for mark in marks for value in mark.y)
+    name_width = max(len(shorten(str(name), 28)) for mark in marks for name in mark.x)
+    for mark in marks:
+        if mark.name and not mark.is_lying:
+            lines += ["", f"{chart.colour.name if chart.colour else ''} {mark.name}".strip()]
+        if mark.role == "faint":
+            lines += ["", "may be due to chance:"]
+        names = [f"{shorten(str(name), 28):>{name_width}}" for name in mark.x]
+        width = round(BAR_WIDTH * max(0.0, *mark.y) / longest) if longest else BAR_WIDTH
+        axis = chart.x if mark.is_lying else chart.y
+        lines += text_bars(names, mark.y, unit=axis.unit, width=width)
+    return lines[1:] if lines and not lines[0] else lines
+
+
+def _field_lines(chart: Chart, marks: Sequence[Line | Points]) -> list[str]:
+    """Return symbols in a field of cells, with the ends of the axes beside it."""
+    if chart.x.categories is not None or len(marks) > len(SYMBOLS):
+        raise InputError(
+            f"the series of this {chart.kind} chart cannot be told apart in a terminal",
+            hint=_HINT,
+        )
+    x = _Scale.of(chart.x, (value for mark in marks for value in mark.x), WIDTH)
+    y = _Scale.of(chart.y, (value for mark in marks for value in mark.y), HEIGHT)
+    cells = [[" "] * WIDTH for _ in range(HEIGHT)]
+    for symbol, mark in _with_symbols(marks):
+        for across, up in _cells_of(mark):
+            cells[HEIGHT - 1 - y.cell(up)][x.cell(across)] = symbol
+    ends = {0: _end_text(y.high), HEIGHT - 1: _end_text(y.low)}
+    width = max(map(len, ends.values()))
+    lines = [f"{chart.y.label_with_direction:>{width}}"]
+    lines += [
+        f"{ends.get(row, ''):>{width}} ┤{''.join(row_cells)}".rstrip()
+        for row, row_cells in enumerate(cells)
+    ]
+    low, high = _end_text(x.low), _end_text(x.high)
+    lines.append(f"{'':>{width}} └{'─' * WIDTH}")
+    middle = WIDTH - len(low) - len(high)
+    label = shorten(chart.x.label_with_direction, middle - 2)
+    lines.append(f"{'':>{width}}  {low}{label:^{middle}}{high}")
+    if chart.has_legend and chart.colour:
+        legend = {mark.name: f"{s} {shorten(mark.name, 24)}" for s, mark in _with_symbols(marks)}
+        names = "  ".join(legend[name] for name in chart.levels if name in legend)
+        lines.append(f"{chart.colour.name}: {names}" if chart.colour.name else names)
+    return lines
+
+
+def _end_text(value: float) -> str:
+    return tick_text(float(f"{value:.4g}"))
+
+
+def _with_symbols(marks: Sequence[Line | Points]) -> Iterator[tuple[str, Line | Points]]:
+    symbols = iter(SYMBOLS)
+    for mark in marks:
+        yield ("·" if mark.role == "faint" else next(symbols)), mark
+
+
+def _cells_of(mark: Line | Points) -> Iterator[tuple[float, float]]:
+    """Yield where symbols stand: at the points, and along a stepped line."""
+    pairs = list(zip(mark.x, mark.y, strict=True))
+    if not (isinstance(mark, Line) and mark.is_stepped):
+        yield from pairs
+        return
+    for (x, y), (next_x, next_y) in zip(pairs, [*pairs[1:], pairs[-1]], strict=True):
+        for i in range(WIDTH + 1):
+            yield x + (next_x - x) * i / WIDTH, y
+        for i in range(HEIGHT + 1):
+            yield next_x, y + (next_y - y) * i / HEIGHT
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Which of a number of cells a value falls into."""
+
+    low: float
+    high: float
+    cells: int
+    log: bool
+
+    @staticmethod
+    def of(axis: ChartAxis, values: Iterable[float], cells: int) -> _Scale:
+        finite = [value for value in values if math.isfinite(value)]
+        return _Scale(min(finite), max(finite), cells, axis.log)
+
+    def cell(self, value: float) -> int:
+        ends = (self.low, self.high, value)
+        low, high, at = (math.log(end) if self.log else end for end in ends)
+        share = (at - low) / (high - low) if high > low else 0.5
+        return min(max(round(share * (self.cells - 1)), 0), self.cells - 1)
