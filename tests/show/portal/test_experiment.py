@@ -123,7 +123,7 @@ def test_what_is_in_a_file_is_shown_by_what_it_is_and_runs_no_script(tmp_path):
         assert r"&lt;script&gt;alert(1)&lt;/script&gt;\x1b[31m" in shown[3]
         assert "Only the beginning is shown" in shown[3]
         assert len(shown[3]) < 30_000
-        assert "neither a text nor a picture" in shown[4]
+        assert "neither text nor an image" in shown[4]
         assert "&lt;script&gt;" in shown[5]
         assert "it is empty" in shown[6]
         for n in range(2, len(LEFT)):
