@@ -125,11 +125,11 @@ def test_what_is_in_a_file_is_shown_by_what_it_is_and_runs_no_script(tmp_path):
         assert len(shown[3]) < 30_000
         assert "neither text nor an image" in shown[4]
         assert "&lt;script&gt;" in shown[5]
-        assert "it is empty" in shown[6]
+        assert "The file is empty" in shown[6]
         for n in range(2, len(LEFT)):
             assert portal.get(f"{here}/{n}/image").status_code == 404
         assert portal.get(f"{here}/7/preview").status_code == 404
-        assert portal.page(f"/experiment/{digest}").count("look into") == len(LEFT)
+        assert portal.page(f"/experiment/{digest}").count("<summary>Preview ") == len(LEFT)
         (tmp_path / "a.png").write_bytes(PNG[::-1])
         assert portal.get(f"{here}/0/preview").status_code == 409
 
