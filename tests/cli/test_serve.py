@@ -160,7 +160,7 @@ def test_beyond_this_machine_it_is_refused_unless_users_are_named(lab, serving):
         [*ZEN, "serve", "--hash"], cwd=lab, input="secret\n", capture_output=True, text=True,
         check=True,
     ).stdout.strip()  # fmt: skip
-    assert PasswordHash.read(kept).matches("secret")
+    assert PasswordHash.parse(kept).matches("secret")
     (lab / "zenturio.toml").write_text(
         f'[serve]\nhost = "0.0.0.0"\n[serve.users]\nalice = {{ password = "{kept}" }}\n'
     )

@@ -11,8 +11,8 @@ from zenturio.show.portal.limited_process import ProcessLimits, run_limited
 
 @pytest.fixture
 def facts(tmp_path):
-    view = {"workflow": "layered:tasks=4", "on": "identical:2", "show": "graph"}
-    return {"view": view, "folder": str(tmp_path), "slow": True, "dark": False}
+    query = {"workflow": "layered:tasks=4", "on": "identical:2", "show": "graph"}
+    return {"query": query, "folder": str(tmp_path), "slow": True, "dark": False}
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def started(monkeypatch):
 
 
 def test_what_takes_too_long_is_killed_with_its_process(facts, started):
-    view = {"workflow": "layered:tasks=4000", "on": "identical:50", "algorithm": "ga"}
+    query = {"workflow": "layered:tasks=4000", "on": "identical:50", "algorithm": "ga"}
     with pytest.raises(PlaceError, match="longer than"):
-        run_limited("schedule figure", {**facts, "view": view}, ProcessLimits(seconds=0.5))
+        run_limited("schedule figure", {**facts, "query": query}, ProcessLimits(seconds=0.5))
     (number,) = started
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
@@ -44,17 +44,26 @@ def test_what_needs_too_much_memory_ends_alone(facts):
 
 
 def test_errors_are_those_of_the_work(facts):
-    view = {**facts["view"], "workflow": "layered:tasks=4,colour=red"}
+    query = {**facts["query"], "workflow": "layered:tasks=4,colour=red"}
     with pytest.raises(InputError, match="no setting 'colour'"):
-        run_limited("schedule figure", {**facts, "view": view})
-    view = {**facts["view"], "show": "gantt", "algorithm": "hefty"}
+        run_limited("schedule figure", {**facts, "query": query})
+    query = {**facts["query"], "show": "gantt", "algorithm": "hefty"}
     with pytest.raises(NotFoundError, match="hefty"):
-        run_limited("schedule figure", {**facts, "view": view})
+        run_limited("schedule figure", {**facts, "query": query})
 
 
 def test_only_so_many_processes_work_at_a_time(facts, monkeypatch):
     monkeypatch.setattr(limited_process, "QUEUE_SECONDS", 0.01)
     monkeypatch.setattr(limited_process, "_slots", limited_process.BoundedSemaphore(1))
-    with limited_process._slot(), pytest.raises(limited_process.ConflictError, match="others"):
+    with (
+        limited_process._slot(),
+        pytest.raises(limited_process.ConflictError, match="too many charts"),
+    ):
         run_limited("schedule figure", facts)
     assert run_limited("schedule figure", facts)
+
+
+def test_a_fault_of_the_work_is_not_called_a_lack_of_memory(facts):
+    del facts["query"]
+    with pytest.raises(PlaceError, match="could not be made: KeyError"):
+        run_limited("schedule figure", facts)

@@ -70,7 +70,7 @@ def test_pages_that_die_or_hang_are_started_anew_at_the_same_place(tmp_path, mon
         until(lambda: first.returncode is not None)
         monkeypatch.setattr(pages_process, "SILENT_SECONDS", 60)
         until(lambda: len(links(said)) > 1)
-        assert "the pages ended with status" in dict(said)["again"]
+        assert "the pages ended with exit code" in dict(said)["again"]
         doors = {link.partition("?")[0] for link in links(said)}
         assert len(doors) == 1
         until(lambda: requests.get(links(said)[-1]).status_code in (200, 401))

@@ -6,6 +6,7 @@ not be stopped, and its memory would be that of the portal; a process can be kil
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -175,6 +176,13 @@ def main() -> None:
         head, content = ["MemoryError", ""], b""
     except ZenError as error:
         head, content = [type(error).__name__, str(error)], b""
+    except Exception as error:  # an uncaught one would look like a lack of memory
+        # With little memory, libraries fail to load, and the system says ENOMEM.
+        if isinstance(error, ImportError) or getattr(error, "errno", None) == errno.ENOMEM:
+            head, content = ["MemoryError", ""], b""
+        else:
+            text = f"the page could not be made: {type(error).__name__}: {error}"
+            head, content = ["PlaceError", text], b""
     sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + content)
 
 
