@@ -422,7 +422,7 @@ def definition(transaction: Transaction, name: str, at: float | None) -> Definit
         return Definition(
             parameters=tuple(map(_stored_field, stored["parameters"])),
             metrics=tuple(map(_stored_field, stored["metrics"])),
-            goals=tuple(map(dict, stored["goals"])),
+            goals=tuple(map(_stored_goal, stored["goals"])),
             provenance=_object(stored["provenance"]),
             sources={path: bytes(body) for path, body in sources if body is not None},
             notes=_object(stored["notes"]),
@@ -436,6 +436,13 @@ def _stored_field(values: Mapping[str, Any]) -> Field:
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a field is described by texts")
     return field
+
+
+def _stored_goal(value: Any) -> Any:
+    """Return an objective of a definition: an object, or a pair in what early versions wrote."""
+    if not isinstance(value, dict | list):
+        raise TypeError("an objective is an object")
+    return value
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -159,6 +159,16 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any]], bytes]] = {
 }
 
 
+def _run_task(task: str, arguments: Mapping[str, Any]) -> bytes:
+    content = TASKS[task](arguments)
+    if len(content) > MOST_ANSWER_BYTES:
+        raise InputError(
+            f"the answer has {len(content):,} bytes; a page allows {MOST_ANSWER_BYTES:,}",
+            hint="request less; in a terminal there is no such limit",
+        )
+    return content
+
+
 def main() -> None:
     """Run the task in standard input; write a line of JSON and then the content."""
     task, arguments, seconds, memory = json.load(sys.stdin)
@@ -166,17 +176,12 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     try:
-        head, content = ["", ""], TASKS[task](arguments)
-        if len(content) > MOST_ANSWER_BYTES:
-            raise InputError(
-                f"the answer has {len(content):,} bytes; a page allows {MOST_ANSWER_BYTES:,}",
-                hint="request less; in a terminal there is no such limit",
-            )
+        head, content = ["", ""], _run_task(task, arguments)
     except MemoryError:
         head, content = ["MemoryError", ""], b""
     except ZenError as error:
         head, content = [type(error).__name__, str(error)], b""
-    except Exception as error:  # an uncaught one would look like a lack of memory
+    except Exception as error:  # noqa: BLE001 - an uncaught one would look like a lack of memory
         # With little memory, libraries fail to load, and the system says ENOMEM.
         if isinstance(error, ImportError) or getattr(error, "errno", None) == errno.ENOMEM:
             head, content = ["MemoryError", ""], b""
