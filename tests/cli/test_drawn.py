@@ -10,7 +10,7 @@ from cli.conftest import zen
     [
         ("schedule topcuoglu --gantt plan.svg", "n10"),
         ("schedule kwave-barrier --on identical:8 --algorithm cpa --gantt plan.svg", "simulation"),
-        ("simulate topcuoglu --algorithm heft --gantt plan.svg", "played by heft"),
+        ("simulate topcuoglu --algorithm heft --gantt plan.svg", "simulated by heft"),
         ("workflow show wien2k kpoints=3 -o plan.svg", "lapw1_3"),
     ],
 )

@@ -35,7 +35,7 @@ def test_it_prints_a_link_that_opens_it_and_ends_with_ctrl_c(portal, tmp_path):
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=\S+\n", link)
     with requests.Session() as browser:
         page = browser.get(link.strip())
-        assert "Nothing was run here yet" in page.text
+        assert "No study has been run yet" in page.text
         stream = browser.get(page.url + "live", stream=True)
         assert stream.status_code == 200
         running.send_signal(signal.SIGINT)
@@ -46,7 +46,7 @@ def test_it_prints_a_link_that_opens_it_and_ends_with_ctrl_c(portal, tmp_path):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_it_does_not_listen_to_others_who_would_not_be_asked(tmp_path, host):
     told = zen("portal", "--host", host, "--no-browser", cwd=tmp_path, code=6)
-    assert "nobody would be asked" in told.err
+    assert "nobody would have to log in" in told.err
     assert told.out == ""
 
 

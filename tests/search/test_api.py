@@ -313,5 +313,5 @@ def test_a_result_is_drawn_by_its_frame(kind):
     space = zen.Space(a=zen.span(1, 9), b=["x", "y"])
     found = zen.search(space, lambda p: p["a"] ** 2, "maximize", "random", budget=12, seed=1)
     drawn = zen.chart(found.frame(), kind)
-    assert drawn.counted == "12 of 12 trials"
+    assert drawn.counts == "12 of 12 trials"
     assert drawn.y.name == "score"

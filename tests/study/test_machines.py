@@ -222,7 +222,7 @@ def test_an_answer_may_be_of_one_kind_of_machine(mixed):
     assert picture.rows == 3
     whole = drawn(mixed, Asked(("counted",), "scatter", x="n", y="total"))
     assert "results of 2 kinds of machine" in whole.chart.note
-    assert whole.chart.counted == "6 of 6 results"
+    assert whole.chart.counts == "6 of 6 results"
 
 
 def test_a_kind_of_machine_that_nobody_has_is_refused_with_those_there_are(mixed):
