@@ -1,5 +1,7 @@
 """A study on several kinds of machine: what counts as cached, and what is measured anew."""
 
+from dataclasses import replace
+
 import pytest
 
 from cli.conftest import zen
@@ -9,7 +11,8 @@ from zenturio.query import compare, frame, results
 from zenturio.query.groups import groups
 from zenturio.record.open import open_repository
 from zenturio.record.row_filter import RowChoice
-from zenturio.show.charts.study_charts import Asked, drawn
+from zenturio.show.charts.chart_query import ChartQuery
+from zenturio.show.charts.study_charts import draw_chart
 from zenturio.study import Here, Settings, choose, plan_here, run_here
 from zenturio.study.best import best
 from zenturio.study.extract import extract
@@ -218,9 +221,9 @@ def test_an_answer_may_be_of_one_kind_of_machine(mixed):
         groups(mixed, "counted", ["n"], "total", rows=rows),
     ):
         assert (len(table), table.attrs["machines"]) == (3, {})
-    picture = drawn(mixed, Asked(("counted",), "scatter", x="n", y="total", rows=rows))
-    assert picture.rows == 3
-    whole = drawn(mixed, Asked(("counted",), "scatter", x="n", y="total"))
+    query = ChartQuery(("counted",), "scatter", x="n", y=("total",))
+    assert draw_chart(mixed, replace(query, machine="zen 5")).rows == 3
+    whole = draw_chart(mixed, query)
     assert "results of 2 kinds of machine" in whole.chart.note
     assert whole.chart.counts == "6 of 6 results"
 

@@ -47,7 +47,7 @@ def portal(
     ] = False,
     db: Database = None,
 ) -> None:
-    """Start the web portal: studies, failures, tables and charts in a browser.
+    """Start the web portal: studies, failures, tables and charts.
 
     It prints a single-use link, and another one when that was used. It listens to other machines
     only with a password, set in ZENTURIO_PORTAL_PASSWORD.

@@ -51,8 +51,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "compare": ("answer", "Compare two studies, point by point."),
         "fit": ("answer", "Fit formulas to a metric and select the best."),
         "plot": ("picture", "Draw a chart of a study."),
-        "report": ("picture", "Write a report of charts and text as one file."),
-        "portal": ("portal", "Start the web portal: studies, failures, tables, charts."),
+        "report": ("picture", "Export a report with its charts as one file."),
+        "portal": (
+            "portal",
+            "Start the web portal: studies, failures, tables and charts.",
+        ),
     },
     "Search and tune": {
         "engines": ("search", "List the search engines and their settings."),

@@ -177,7 +177,9 @@ LIFE = (
 
 def test_a_life_is_a_row_of_stays():
     found = [
-        (s.host, s.doing, s.start, s.end) for s in host_stays(events(*LIFE)) if s.digest[0] == "a"
+        (s.host, s.activity, s.start, s.end)
+        for s in host_stays(events(*LIFE))
+        if s.digest[0] == "a"
     ]
     assert found == [
         ("one", "prolog", 4, 5),
@@ -190,10 +192,10 @@ def test_a_life_is_a_row_of_stays():
 
 def test_jobs_are_drawn_in_the_order_in_which_they_came_and_called_by_their_names():
     scene = jobs_gantt(events(*LIFE), {"a" * 32: "job 0"})
-    assert scene.rows == ("job 0", "b" * 8)
+    assert scene.y.categories == ("job 0", "b" * 8)
     assert "2 jobs, 1 move" in scene.note
     assert scene.x.ends == (0.0, 8.0)
-    assert [box.name for box in scene.boxes if not box.faint] == ["one", "two"]
+    assert [box.name for box in scene.rectangles if not box.is_faint] == ["one", "two"]
 
 
 def test_events_are_told_again_and_old_ones_make_way(tmp_path):
