@@ -69,7 +69,11 @@ SCHEMAS = {
     ],
     "view of itself": ["CREATE VIEW a AS SELECT * FROM b", "CREATE VIEW b AS SELECT * FROM a"],
     "no fields": ["DROP TABLE fields"],
-    "no column": ["ALTER TABLE results DROP COLUMN cause"],
+    "no column": [
+        "DROP VIEW study_p",
+        "DROP VIEW study_p_all",
+        "ALTER TABLE results DROP COLUMN cause",
+    ],
     "generated column": ["ALTER TABLE studies ADD COLUMN x AS (hex(zeroblob(100000000)))"],
     "index of an expression": ["CREATE INDEX evil ON leases (hex(zeroblob(pid)))"],
     "check": [
@@ -110,6 +114,7 @@ SCHEMAS = {
 VALUES = {
     "large cause": [f"UPDATE results SET cause = {LARGE}"],
     "large cell": [f"UPDATE results SET v0 = {LARGE}, v1 = {LARGE}"],
+    "text for a number": ["UPDATE results SET v0 = 'x', v1 = 'x'"],
     "large name": [f"UPDATE studies SET name = {LARGE}"],
     "large zeros": ["UPDATE contents SET body = zeroblob(100000000)"],
     "large log": ["UPDATE logs SET stdout_head = zeroblob(100000000), stdout_size = 1 << 62"],

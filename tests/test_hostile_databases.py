@@ -150,6 +150,14 @@ def test_values_of_another_type_are_named_by_table_and_column(sound, digests, tm
         assert "results.started" in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("case", ["text for a number", "huge ids"])
+def test_cells_that_are_no_numbers_and_versions_that_are_none_are_refused(sound, tmp_path, case):
+    hostile.make(sound, tmp_path, case)
+    done = zen("results", "p", cwd=tmp_path / "project")
+    assert done.returncode == 4, done
+    assert "zen db check" in done.stderr
+
+
 def test_an_honest_index_and_view_of_the_user_are_left_alone(sound, tmp_path):
     import sqlite3
 

@@ -21,6 +21,8 @@ from zenturio.execute.configuration import read_places
 from zenturio.execute.hosts.configuration import read_configuration
 from zenturio.execute.places import configured
 from zenturio.record.open import project_folder
+from zenturio.show import notebook_magic
+from zenturio.study.wishes import Wishes
 
 STRANGER = 65534
 needs_root = pytest.mark.skipif(
@@ -296,6 +298,31 @@ def test_who_agrees_on_a_terminal_is_not_asked_again(received):
     again = subprocess.run(command, cwd=received, stdin=subprocess.DEVNULL, capture_output=True)
     assert again.returncode == 0, again
     os.close(ours)
+
+
+def ask_to_cancel(folder):
+    Wishes(folder / ".zenturio").ask("ab" * 16)
+
+
+def keep_a_cell(_folder):
+    notebook_magic.write_cell_file("first.py", "n = 1\n")
+
+
+def start_a_service(folder):
+    done = loaded.zen("serve", "--on", "nowhere", "--port", "0", cwd=folder)
+    assert "nowhere" in done.stderr
+
+
+@pytest.mark.parametrize("begin", [ask_to_cancel, keep_a_cell, start_a_service])
+def test_nobody_is_asked_about_a_project_folder_that_zenturio_itself_began(
+    tmp_path, monkeypatch, begin
+):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    begin(folder)
+    assert any(path.name != "trust-id" for path in (folder / ".zenturio").iterdir())
+    trust.require(folder / ".zenturio", {})
 
 
 LOOKING = {

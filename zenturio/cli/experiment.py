@@ -1,30 +1,18 @@
 """How experiments are shown: one with all that is known of it, and where two differ."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from zenturio.cli import again, output
 from zenturio.expression import text_of
+from zenturio.record.timestamps import iso_time, utc_day, utc_time
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.record import Equality
     from zenturio.study.look import Difference, Found
-
-
-def moment(seconds: float | None) -> str:
-    """A time as a person reads it, in UTC."""
-    if not seconds:
-        return ""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def iso(seconds: float | None) -> str | None:
-    """A time as a program reads it."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else None
 
 
 def facts_of(found: "Found") -> dict[str, Any]:
@@ -42,7 +30,11 @@ def facts_of(found: "Found") -> dict[str, Any]:
         "cause": outcome.cause if outcome else None,
         "equality": _equality_facts(found.equality),
         "redactions": [
-            {"at": iso(each.at), "of": "experiment" if each.digest else "study", "what": each.text}
+            {
+                "at": iso_time(each.at),
+                "of": "experiment" if each.digest else "study",
+                "what": each.text,
+            }
             for each in found.redactions
         ],
         "parameters": dict(record.values),
@@ -56,8 +48,8 @@ def facts_of(found: "Found") -> dict[str, Any]:
                 "state": each.state,
                 "cause": each.cause,
                 "host": each.host,
-                "started": iso(each.started),
-                "ended": iso(each.ended),
+                "started": iso_time(each.started),
+                "ended": iso_time(each.ended),
                 "exit": each.exit,
             }
             for each in found.attempts
@@ -82,7 +74,7 @@ def print_found(found: "Found", db: str | None) -> None:
         typer.echo(_accepted(found.equality))
     for redaction in found.redactions:
         of = "" if redaction.digest else " in the study"
-        typer.echo(f"redacted: {redaction.text}{of}, {moment(redaction.at)}")
+        typer.echo(f"redacted: {redaction.text}{of}, {utc_time(redaction.at)}")
     typer.echo()
     rows = [("parameter", n, text_of(v), found.units.get(n, "")) for n, v in record.values.items()]
     rows += [
@@ -94,7 +86,7 @@ def print_found(found: "Found", db: str | None) -> None:
         heads = ("attempt", "state", "cause", "host", "started", "took")
         rounds = ["round"] if any(a.round > 1 for a in found.attempts) else []
         rows_of_attempts = [
-            (*[a.round for _ in rounds], a.number, a.state, a.cause, a.host, moment(a.started),
+            (*[a.round for _ in rounds], a.number, a.state, a.cause, a.host, utc_time(a.started),
              _took(a.started, a.ended))
             for a in found.attempts
         ]  # fmt: skip
@@ -109,8 +101,7 @@ def print_found(found: "Found", db: str | None) -> None:
 
 def _accepted(equality: "Equality") -> str:
     """``accepted as equal to matmul@1 by ann, 2026-11-19``; the experiment that was run."""
-    day = datetime.fromtimestamp(equality.at, UTC).date()
-    said = f"accepted as equal to {equality.study} by {equality.person}, {day}"
+    said = f"accepted as equal to {equality.study} by {equality.person}, {utc_day(equality.at)}"
     return f"{said} (it ran as {equality.digest[:12]})" if equality.digest else said
 
 
@@ -121,7 +112,7 @@ def _equality_facts(equality: "Equality | None") -> dict[str, Any] | None:
         "study": equality.study,
         "digest": equality.digest or None,
         "person": equality.person,
-        "at": iso(equality.at),
+        "at": iso_time(equality.at),
     }
 
 

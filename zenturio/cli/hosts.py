@@ -83,11 +83,11 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
     elif json:
         output.facts([{n: getattr(e, n) for n in type(e).__slots__} for e in found])
     else:
-        from zenturio.cli.experiment import iso
+        from zenturio.record.timestamps import iso_time
 
         heads = ("time", "event", "job", "host", "why")
         rows = [
-            (iso(e.time), e.kind, e.digest[:12], e.host, e.why or _iteration(e.iteration))
+            (iso_time(e.time), e.kind, e.digest[:12], e.host, e.why or _iteration(e.iteration))
             for e in found
         ]
         output.table(heads, rows)

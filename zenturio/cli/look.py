@@ -10,13 +10,12 @@ from zenturio.cli import again, failures, output
 from zenturio.cli.experiment import (
     difference_facts,
     facts_of,
-    iso,
     log_facts,
-    moment,
     print_difference,
     print_found,
 )
 from zenturio.cli.options import Database, Json
+from zenturio.record.timestamps import iso_time, utc_time
 
 if TYPE_CHECKING:
     from zenturio.study.look import Standing
@@ -53,7 +52,7 @@ def list_studies(db: Database = None, json: Json = False) -> None:
     else:
         output.table(
             ("study", "experiments", "ok", "failed", "left", "created"),
-            [(s.study, s.total, s.ok, s.failed, s.left, moment(s.created)) for s in found],
+            [(s.study, s.total, s.ok, s.failed, s.left, utc_time(s.created)) for s in found],
             right="lrrrr",
         )
 
@@ -207,11 +206,13 @@ def _standing_line(standing: "Standing", db: str | None) -> str:
     for each in standing.history[1:]:
         line += (
             f"\n  round {each.number}: {standing.rounds.get(each.number, 0):,} results,"
-            f" begun {moment(each.began)} by {each.person}"
+            f" begun {utc_time(each.began)} by {each.person}"
         )
         line += "; zen run --again goes on with it" if each.is_open else ""
     for driver in standing.drivers:
-        line += f"\n  driven by process {driver.pid} on {driver.host} since {moment(driver.since)}"
+        line += (
+            f"\n  driven by process {driver.pid} on {driver.host} since {utc_time(driver.since)}"
+        )
     if standing.left and not standing.drivers:
         known = (
             again.command("attach", standing.study, db=db) if standing.place else "the same zen run"
@@ -265,7 +266,7 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
         "rounds": [
             {
                 "number": each.number,
-                "began": iso(each.began),
+                "began": iso_time(each.began),
                 "person": each.person,
                 "reason": each.reason,
                 "open": each.is_open,
@@ -273,11 +274,11 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
             }
             for each in standing.history
         ],
-        "created": iso(standing.created),
+        "created": iso_time(standing.created),
         "place": standing.place,
         "stages": dict(_ordered(standing)),
         "drained": dict(standing.drained),
         "drivers": [
-            {"host": d.host, "pid": d.pid, "since": iso(d.since)} for d in standing.drivers
+            {"host": d.host, "pid": d.pid, "since": iso_time(d.since)} for d in standing.drivers
         ],
     }

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import options, output
-from zenturio.cli.experiment import iso, moment
 from zenturio.errors import InputError
+from zenturio.record.timestamps import iso_time, utc_time
 
 if TYPE_CHECKING:
     from zenturio.record import Submission
@@ -189,7 +189,7 @@ def _row(each: "Submission") -> tuple[Any, ...]:
     cause = each.cause.splitlines()[0] if each.cause else ""
     return (
         each.number, each.user, each.study, each.turn, done, lent, slowdown,
-        moment(each.submitted), cause,
+        utc_time(each.submitted), cause,
     )  # fmt: skip
 
 
@@ -200,9 +200,9 @@ def _facts(each: "Submission") -> dict[str, Any]:
         "study": each.study,
         "turn": each.turn,
         "cause": each.cause,
-        "submitted": iso(each.submitted),
-        "begun": iso(each.begun) if each.begun else None,
-        "ended": iso(each.ended) if each.ended else None,
+        "submitted": iso_time(each.submitted),
+        "begun": iso_time(each.begun) if each.begun else None,
+        "ended": iso_time(each.ended) if each.ended else None,
         "request": dict(each.request),
         **each.progress,
     }

@@ -12,7 +12,7 @@ import typer
 
 from zenturio.execute import Executor
 from zenturio.execute.places import open_place
-from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.record.open import FOLDER, begin_project, open_repository, project_folder
 from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.pages_process import PagesProcess
 from zenturio.show.portal.state import PortalSettings
@@ -31,7 +31,7 @@ def serve_here(
     project = project_folder()
     house = _house(project, host, port, policy, on)
     with ExitStack() as stack:
-        stack.enter_context(alone(project / FOLDER))
+        stack.enter_context(alone(begin_project()))
         repository = open_repository(db)
         stack.callback(repository.close)
         stack.enter_context(alone_at(repository))

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.experiment import iso, moment
 from zenturio.cli.options import Database, Json
+from zenturio.record.timestamps import iso_time, utc_time
 
 
 def add_to(app: typer.Typer) -> None:
@@ -221,11 +221,14 @@ def views(
 
     found = upkeep.stored_views(db, pin=pin or (), unpin=unpin or ())
     if json:
-        output.facts([{**asdict(view), "opened": iso(view.opened)} for view in found])
+        output.facts([{**asdict(view), "opened": iso_time(view.opened)} for view in found])
         return
     output.table(
         ("study", "view", "stored", "pinned", "opened"),
-        [(v.study, v.name, _yes(v.is_stored), _yes(v.is_pinned), moment(v.opened)) for v in found],
+        [
+            (v.study, v.name, _yes(v.is_stored), _yes(v.is_pinned), utc_time(v.opened))
+            for v in found
+        ],
     )
 
 

@@ -122,17 +122,22 @@ class Column:
         return sql("coalesce({}, {})", self.digits(dialect), verbatim(own))
 
     def value(self, found: Any) -> Any:
-        """A value that the database gave, as it was recorded."""
+        """A value that the database gave, as it was recorded.
+
+        RecordError for a text that is no number: SQLite keeps any text in any column.
+        """
         if found is None:
             return None
         if self.type == "bool":
             return bool(found)
         if isinstance(found, Decimal):
             return int(found) if self.type == "int" else float(found)
-        if self.type == "int" and isinstance(found, float | str):
-            return int(found) if isinstance(found, str) or math.isfinite(found) else found
-        if self.type == "real" and isinstance(found, str):
-            return int(found) if _IS_WIDE.fullmatch(found) else float(found)
+        if self.type == "int" and isinstance(found, float):
+            return int(found) if math.isfinite(found) else found
+        if self.number and isinstance(found, str):
+            with codec.decoding():
+                is_whole = self.type == "int" or _IS_WIDE.fullmatch(found)
+                return int(found) if is_whole else float(found)
         return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError
 from zenturio.record import upkeep
-from zenturio.record.open import FOLDER, flavour, located, project_folder
+from zenturio.record.open import FOLDER, begin_project, flavour, located, project_folder
 
 BACKUPS = "backups"
 """The folder of the copies, beside the database or in the project's folder."""
@@ -36,6 +36,8 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
     if keep is not None and keep < 1:
         raise InputError(f"cannot keep {keep} copies", hint="keep at least one")
     folder, ending = _folder(url)
+    if ending == "dump":
+        begin_project()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

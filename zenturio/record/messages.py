@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from zenturio.errors import ConflictError, NotFoundError, did_you_mean
 from zenturio.record.facts import Lease
+from zenturio.record.timestamps import utc_time
 
 
 def no_study(name: str, known: Iterable[str]) -> NotFoundError:
@@ -24,7 +24,7 @@ def driven(lease: Lease) -> ConflictError:
     """Another driver has the study."""
     return ConflictError(
         f"study {lease.study!r} is driven by process {lease.pid} on {lease.host}"
-        f" since {_utc(lease.since)}",
+        f" since {utc_time(lease.since)}",
         hint="wait until it ends, stop it, or help it with --join",
     )
 
@@ -41,7 +41,7 @@ def still_driven(lease: Lease) -> ConflictError:
     """A study cannot go while somebody is at it."""
     return ConflictError(
         f"study {lease.study!r} can neither go nor change: process {lease.pid} on {lease.host}"
-        f" drives it since {_utc(lease.since)}",
+        f" drives it since {utc_time(lease.since)}",
         hint="wait until it ends, or stop it",
     )
 
@@ -50,7 +50,3 @@ def no_submission(number: int) -> NotFoundError:
     return NotFoundError(
         f"nothing in the queue has the number {number}", hint="zen queue tells what is there"
     )
-
-
-def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -88,6 +88,16 @@ def project_folder(start: Path | None = None) -> Path:
     return here
 
 
+def begin_project() -> Path:
+    """Return the project's ``.zenturio``; one that is not there becomes the user's own.
+
+    Whatever writes there first calls this: else the user would be asked whose the folder is.
+    """
+    folder = project_folder() / FOLDER
+    trust.begin(folder)
+    return folder
+
+
 def waiting() -> float:
     """Seconds to wait for a lock or a server."""
     text = os.environ.get("ZENTURIO_DB_WAIT", "")

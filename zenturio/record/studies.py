@@ -411,6 +411,8 @@ def definition(transaction: Transaction, name: str, at: float | None) -> Definit
         held = transaction.sql(
             f"{asked} AND at <= {mark} ORDER BY id DESC LIMIT 1", (version, at)
         ) or transaction.sql(f"{asked} ORDER BY id LIMIT 1", (version,))
+    if not held:
+        raise codec.damaged()
     ((number, document),) = held
     sources = transaction.sql(
         "SELECT s.path, c.body FROM sources s JOIN contents c ON c.digest = s.content"

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from zenturio.errors import InputError, ZenError
 from zenturio.files import write_whole
-from zenturio.record.open import FOLDER, project_folder
+from zenturio.record.open import begin_project
 from zenturio.show.study import Study, run
 from zenturio.study import Progress
 
@@ -69,7 +69,7 @@ def write_cell_file(name: str, cell: str) -> Path:
         raise InputError(
             f"no cell can be called {name!r}", hint="a name without folders, such as first.py"
         )
-    path = project_folder() / FOLDER / CELLS_FOLDER / name
+    path = begin_project() / CELLS_FOLDER / name
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, [cell.encode()])
     path.chmod(0o755)

@@ -27,7 +27,7 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.provenance import cores
 from zenturio.record import Record, Repository
-from zenturio.record.open import FOLDER, project_folder
+from zenturio.record.open import FOLDER, begin_project, project_folder
 from zenturio.record.rules import counts
 from zenturio.search import Directions, parse_budget
 from zenturio.study.arena import Arena
@@ -104,7 +104,7 @@ def tune(
     kind of machine made count with *any_machine*, or where the program's metrics are exact.
     """
     kind = None if any_machine or _is_exact(tuning) else own_machine()
-    folder = project_folder() / FOLDER / HOME
+    folder = begin_project() / HOME
     known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
     told = tuning if known is None else tuning.with_optimum(known)
     application = told.application(folder)

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from zenturio import trust
 from zenturio.execute.filing import disk
 
 UNWANTED = "unwanted"
@@ -20,7 +21,8 @@ class Wishes:
     def ask(self, digest: str) -> None:
         """Have the experiment cancelled by whoever runs it."""
         with disk(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            trust.begin(self._folder.parent)
+            self._folder.mkdir(exist_ok=True)
             (self._folder / digest).touch()
 
     def take_back(self, digest: str) -> None:

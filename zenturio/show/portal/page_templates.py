@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -17,6 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from zenturio.experiment import Missing, Series
 from zenturio.query.result import cell
+from zenturio.record.timestamps import iso_time, utc_time
 from zenturio.show.quantities import count, duration, rate, size
 
 if TYPE_CHECKING:
@@ -177,21 +178,9 @@ def printable(text: str) -> str:
     return text.translate(_CONTROL_CHARACTERS)
 
 
-def utc_time(seconds: float | None) -> str:
-    """Return a time in UTC, to the second; empty for none."""
-    if not seconds:
-        return ""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-
-
-def iso_time(seconds: float | None) -> str:
-    """Return a time for programs; empty for none."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds else ""
-
-
 def relative_time(seconds: float | None, now: float | None = None) -> str:
     """``just now``, ``3 minutes ago``, ``2 days ago``; ``never`` for none."""
-    if not seconds:
+    if not seconds or not math.isfinite(seconds):
         return "never"
     passed = (time.time() if now is None else now) - seconds
     if passed < 5:

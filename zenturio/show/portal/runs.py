@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Lock, Timer
 from typing import Any
 
+from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
 from zenturio.record.driver import born
 from zenturio.record.open import FOLDER
@@ -90,7 +91,8 @@ class PortalRuns:
         """Start ``zen run`` with *arguments* in its own session, so that it outlives the portal."""
         key = f"{time.time_ns():x}-{secrets.token_hex(3)}"
         try:
-            self._records.mkdir(parents=True, exist_ok=True)
+            trust.begin(self._records.parent)
+            self._records.mkdir(exist_ok=True)
             with (self._records / f"{key}.log").open("xb") as log:
                 child = subprocess.Popen(
                     [*_ZEN_COMMAND, "run", *arguments],
