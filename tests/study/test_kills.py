@@ -30,6 +30,11 @@ ELSEWHERE = {
         ("store.collected", "store.removed"),
         "a run collects nothing; tests/record/test_artifact_store.py does",
     ),
+    **{
+        name: "a run redacts nothing; tests/record/test_redaction.py does"
+        for name in DECLARED
+        if name.startswith("redact.")
+    },
     "slurm.submitting": "a run on this machine has no queue; test_slurm.py does",
     "slurm.submitted": "the same",
     **dict.fromkeys(

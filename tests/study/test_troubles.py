@@ -238,7 +238,7 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
     most = [0]
     claim = repository.claim
 
-    def contested(study, driver, wanted, _kind=None):
+    def contested(study, driver, wanted, _kind=None, _round=None):
         """The other driver is quicker with every second one."""
         if driver != other.number:
             theirs = repository.find([e.digest for e in wanted], "s")
