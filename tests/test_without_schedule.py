@@ -15,14 +15,14 @@ PACKAGE = Path(zenturio.__file__).parent
 HOME_PAGE = """\
 import threading, time, requests
 from pathlib import Path
-from zenturio.show.portal.server import Service
-from zenturio.show.portal.state import Settings
+from zenturio.show.portal.server import PortalServer
+from zenturio.show.portal.state import PortalSettings
 
-service = Service(Settings(db=".zenturio/zenturio.db", folder=Path.cwd()))
-threading.Thread(target=service.run, daemon=True).start()
-while not service.started:
+server = PortalServer(PortalSettings(db=".zenturio/zenturio.db", folder=Path.cwd()))
+threading.Thread(target=server.run, daemon=True).start()
+while not server.is_started:
     time.sleep(0.005)
-print(requests.get(service.link(), timeout=60).text)
+print(requests.get(server.link(), timeout=60).text)
 """
 
 
