@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from zenturio.errors import did_you_mean
 from zenturio.experiment.reading import value_of
 
 PACKAGE = Path(__file__).parent.parent / "zenturio"
@@ -55,3 +56,10 @@ def test_a_real_of_fortran_is_a_number(raw, value):
 @pytest.mark.parametrize("raw", [b".d1", b"1d", b"d1", b"1d1d1", b"1.2.3d1", b"--1d1", b"1d+-1"])
 def test_what_is_nearly_a_real_of_fortran_is_text(raw):
     assert value_of(raw) == raw.decode()
+
+
+def test_a_hint_compares_no_text_that_is_too_long_for_a_name():
+    """The nearest of names takes the product of their lengths."""
+    long = "ab" * 10_000_000
+    assert did_you_mean(long, ["threads", long]) == "there is: threads"
+    assert did_you_mean("thread", ["threads", long]) == "did you mean 'threads'?"

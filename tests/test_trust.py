@@ -64,6 +64,16 @@ def test_a_strangers_project_above_is_not_adopted(shared):
 
 
 @needs_root
+def test_a_strangers_project_in_the_callers_own_open_folder_is_not_adopted(shared):
+    os.chown(shared, 0, 0)
+    own = shared / "own"
+    own.mkdir()
+    assert project_folder(own) == own
+    os.chown(shared / ".zenturio", 0, 0)
+    assert project_folder(own) == shared
+
+
+@needs_root
 def test_in_the_folder_of_a_stranger_the_project_is_refused(shared):
     with pytest.raises(SafetyError, match="belongs to nobody") as caught:
         project_folder(shared)

@@ -203,13 +203,19 @@ class Interrupted(ZenError):
     exit_code = 130
 
 
+_LONGEST_NAME = 1000
+"""Characters of a name for which a similar one is looked for."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean 'threads'?`` for the nearest of the *known* names, or which there are."""
-    names = sorted(set(known))
+    # Texts of a foreign file may be of any length, and to compare two takes their product.
+    names = sorted({n for n in known if len(n) <= _LONGEST_NAME})
     folded = {n.casefold(): n for n in reversed(names)}
     import difflib  # noqa: PLC0415 - experiments are run without
 
-    near = difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)
+    sought = name.casefold() if len(name) <= _LONGEST_NAME else ""
+    near = difflib.get_close_matches(sought, folded, n=2, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(repr(folded[n]) for n in near) + "?"
     if not names:

@@ -61,6 +61,12 @@ def is_own(folder: Path) -> bool:
         return False
 
 
+def is_open_to_all(folder: Path) -> bool:
+    """Whether everybody may put something into *folder*, as into /tmp."""
+    needed = stat.S_ISVTX | stat.S_IWOTH
+    return folder.stat().st_mode & needed == needed
+
+
 def check_owner(path: Path, what: str) -> None:
     """SafetyError if somebody else owns *path* (*what* it is, in words) or can write to it.
 

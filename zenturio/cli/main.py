@@ -61,6 +61,9 @@ def main() -> None:
         # Who reads has gone (`zen space ... | head`): nothing more is to be said to them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except MemoryError:
+        typer.echo("there is not enough memory for this: ask for less of it", err=True)
+        sys.exit(4)
     except Exception:
         diagnostics = _damage()
         if not diagnostics:

@@ -129,7 +129,7 @@ class Transaction:
         """So many numbers of attempts that nobody else has."""
         return self.flavour.draw(self._cursor, count) if count else []
 
-    def sql_many(self, text: str, rows: Sequence[Sequence[Any]]) -> None:
+    def sql_many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """*text* for each of *rows*."""
         if rows:
             self._cursor.executemany(text, rows)

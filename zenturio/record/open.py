@@ -82,6 +82,12 @@ def project_folder(start: Path | None = None) -> Path:
         if folder != here and not trust.is_own(folder):
             break
         if (folder / FOLDER).is_dir():
+            if (
+                folder != here
+                and trust.is_open_to_all(folder)
+                and not trust.is_own(folder / FOLDER)
+            ):
+                continue  # root's own /tmp, where anybody may have begun a project
             trust.check_home(folder)
             trust.check_owner(folder / FOLDER, "project folder")
             return folder

@@ -6,7 +6,7 @@ asked only where the rows of a tree would fit several tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -166,9 +166,3 @@ class Recognised:
                     yield row
                 elif counting:
                     self.unreadable += 1
-
-
-def in_chunks(rows: Iterable[list[Any]], size: int) -> Iterator[list[list[Any]]]:
-    """*rows* in lists of at most *size*."""
-    left = iter(rows)
-    return iter(lambda: list(islice(left, size)), [])

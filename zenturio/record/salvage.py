@@ -22,10 +22,8 @@ from zenturio.record import former_digests, restoring, upgrade
 from zenturio.record.database import Transaction
 from zenturio.record.facts import RECORDED
 from zenturio.record.pages import Pages
-from zenturio.record.recognition import Recognised, in_chunks, shapes
+from zenturio.record.recognition import Recognised, shapes
 from zenturio.record.sqlite import SQLite
-
-CHUNK = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +91,16 @@ class _Reading:
         self, transaction: Transaction, table: str, names: tuple[str, ...], rows: Iterator[Any]
     ) -> None:
         marks = ", ".join("?" * len(names))
-        for chunk in in_chunks(rows, CHUNK):
-            self.rows[table] += len(chunk)
-            transaction.sql_many(
-                f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})",
-                chunk,
-            )
+        # One row after the other: a few of them may hold more than fits into memory.
+        transaction.sql_many(
+            f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({marks})",
+            self._counted(table, rows),
+        )
+
+    def _counted(self, table: str, rows: Iterator[Any]) -> Iterator[Any]:
+        for row in rows:
+            self.rows[table] += 1
+            yield row
 
 
 _NOT_COPIED = ("counters", "claims", "edits", "upgrade")

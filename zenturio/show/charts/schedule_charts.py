@@ -46,6 +46,8 @@ MOST_LABELLED_TASKS = 60
 """Tasks with their names beside them."""
 MOST_EDGES = 20_000
 """Edges in a graph; of more, evenly chosen ones."""
+LONGEST_TOOLTIP = 200
+"""Characters of one text in a tooltip."""
 ORDERING_SWEEPS = 4
 """How often the tasks of each level are ordered by their neighbours; more sweeps change little."""
 
@@ -340,7 +342,7 @@ def _tooltips(attempts: pd.DataFrame, facts: dict[str, str]) -> list[str]:
     columns = [_texts(attempts[name]) for name in names]
     seconds = attempts[facts["ended"]] - attempts[facts["started"]]
     return [
-        ", ".join([*filter(None, texts), f"{duration:.4g} s"])
+        ", ".join([*(text[:LONGEST_TOOLTIP] for text in texts if text), f"{duration:.4g} s"])
         for *texts, duration in zip(*columns, seconds, strict=True)
     ]
 
