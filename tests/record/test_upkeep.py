@@ -13,7 +13,7 @@ from record.old import make_old, stamp
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import Driver, backups, salvage, sqlite, upkeep
+from zenturio.record import Driver, backups, sqlite, upkeep
 from zenturio.record.database import Database
 from zenturio.record.open import flavour, open_repository
 from zenturio.testing.experiments import experiment, outcome
@@ -190,8 +190,7 @@ def test_a_page_of_rubbish_that_claims_a_giant_row_number_costs_nothing(tmp_path
     assert (saved.rows["results"], saved.unreadable) == (30, 0)
 
 
-def test_tables_are_saved_whole_that_are_longer_than_what_is_read_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(salvage, "CHUNK", 7)
+def test_all_rows_are_saved(tmp_path):
     drive(str(tmp_path / "a.db"), 35, 7)
     saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
     assert saved.rows["results"] == 35
