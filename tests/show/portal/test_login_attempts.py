@@ -109,11 +109,12 @@ def test_the_right_password_goes_before_guesses_of_those_who_guessed_wrong(clock
             asyncio.create_task(attempts.check(f"10.0.0.{n}", f"name{n}", lambda: slow("guess")))
             for n in range(6)
         ]
-        await asyncio.sleep(0)
-        alice = asyncio.create_task(attempts.check("10.0.1.1", "alice", lambda: slow("alice")))
-        ends.release()
-        for _ in range(login_attempts.CONCURRENT_HASHES + 1):
+        for _ in range(login_attempts.CONCURRENT_HASHES):
             await asyncio.to_thread(begun.acquire)
+        alice = asyncio.create_task(attempts.check("10.0.1.1", "alice", lambda: slow("alice")))
+        await asyncio.sleep(0)  # she waits behind the other guesses
+        ends.release()
+        await asyncio.to_thread(begun.acquire)
         assert order[-1] == "alice"
         ends.release(6)
         await asyncio.gather(*guesses, alice)
