@@ -17,7 +17,11 @@ CONTRACTS = {
 }
 
 SABOTAGES = {
-    "an import from a room above": ("rooms", "expression/values.py", "import zenturio.space\n"),
+    "an import from a room above": (
+        "rooms",
+        "expression/scalar_functions.py",
+        "import zenturio.space\n",
+    ),
     "one under TYPE_CHECKING": (
         "rooms",
         "space/__init__.py",

@@ -46,7 +46,7 @@ from zenturio.experiment.points import Values, value_at
 from zenturio.experiment.reading import value_of
 from zenturio.experiment.used import used_digests
 from zenturio.expression import Value
-from zenturio.expression.values import shown
+from zenturio.expression.scalar_functions import shown
 from zenturio.space import Point
 
 _REMEMBERED = 1024

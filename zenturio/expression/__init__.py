@@ -6,7 +6,7 @@ True
 """
 
 from zenturio.expression.expression import Expression, parse
-from zenturio.expression.values import Type, Value, holds, text_of
+from zenturio.expression.scalar_functions import Type, Value, holds, text_of
 from zenturio.expression.writer import quoted
 
 __all__ = ["Expression", "Type", "Value", "holds", "parse", "quoted", "text_of"]

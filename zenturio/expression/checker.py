@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from zenturio.errors import Diagnostic, Passage, did_you_mean
-from zenturio.expression.scalar_functions import compiled
-from zenturio.expression.signatures import SIGNATURES, Want
+from zenturio.expression.scalar_functions import (
+    SIGNATURES,
+    Fault,
+    Type,
+    Want,
+    clipped,
+    compiled,
+    type_of,
+)
 from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
@@ -25,7 +32,6 @@ from zenturio.expression.syntax_tree import (
     Power,
     Within,
 )
-from zenturio.expression.values import Fault, Type, clipped, type_of
 from zenturio.expression.writer import write
 
 MOST = 10

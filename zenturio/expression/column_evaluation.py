@@ -13,8 +13,8 @@ from zenturio.expression.column_evaluator import ColumnEvaluator
 from zenturio.expression.column_values import Array, ColumnValues, merged, of_list
 from zenturio.expression.point_compiler import Key
 from zenturio.expression.row_blocks import RowBlock, by_nulls
+from zenturio.expression.scalar_functions import Type, Value
 from zenturio.expression.syntax_tree import Node
-from zenturio.expression.values import Type, Value
 
 BLOCK = 1 << 15
 """Rows are taken in blocks whose columns stay in the processor's cache."""

@@ -19,10 +19,12 @@ from zenturio.expression.column_values import (
 )
 from zenturio.expression.point_compiler import Key, located, unknown
 from zenturio.expression.row_blocks import RowSelection, RowSource
-from zenturio.expression.scalar_functions import CALLED
-from zenturio.expression.scalar_operators import (
+from zenturio.expression.scalar_functions import (
     ARITHMETIC,
+    CALLED,
     RELATIONS,
+    Fault,
+    Value,
     condition,
     keep,
     member,
@@ -50,7 +52,6 @@ from zenturio.expression.syntax_tree import (
     Within,
 )
 from zenturio.expression.truth_columns import are, combined, equals_one
-from zenturio.expression.values import Fault, Value
 from zenturio.expression.vector_functions import FUNCTIONS
 
 Fast = Callable[..., ColumnValues | None]

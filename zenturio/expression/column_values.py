@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from zenturio.expression.values import PLAIN, Fault, Value, plain
+from zenturio.expression.scalar_functions import PLAIN, Fault, Value, plain
 
 Array = np.ndarray[Any, Any]
 Kind = Literal["int", "real", "bool", "str", "mixed"]

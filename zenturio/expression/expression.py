@@ -12,9 +12,9 @@ from zenturio.expression.checker import Checker
 from zenturio.expression.constant_checks import refuse_faulty_constants
 from zenturio.expression.parser import read
 from zenturio.expression.point_compiler import Run, compile_tree
+from zenturio.expression.scalar_functions import Type, Value
 from zenturio.expression.substitution import replaced
 from zenturio.expression.syntax_tree import Host, Index, Name, Node, walk
-from zenturio.expression.values import Type, Value
 from zenturio.expression.writer import write
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zenturio.errors import ExpressionError, Passage, did_you_mean
-from zenturio.expression.signatures import ELSEWHERE, FUNCTIONS, INDEX, SIGNATURES
+from zenturio.expression.scalar_functions import ELSEWHERE, FUNCTIONS, INDEX, SIGNATURES, clipped
 from zenturio.expression.syntax_hints import missing, unexpected
 from zenturio.expression.syntax_tree import (
     Arithmetic,
@@ -28,7 +28,6 @@ from zenturio.expression.syntax_tree import (
     children,
 )
 from zenturio.expression.tokenizer import Token, tokens
-from zenturio.expression.values import clipped
 
 DEEPEST = 100
 """How many levels a tree may have, and how many operands may be open while it is read."""

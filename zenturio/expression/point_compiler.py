@@ -6,15 +6,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from zenturio.errors import ExpressionError, Passage, did_you_mean
-from zenturio.expression.scalar_functions import CALLED
-from zenturio.expression.scalar_operators import (
+from zenturio.expression.scalar_functions import (
     ARITHMETIC,
+    CALLED,
+    PLAIN,
     RELATIONS,
+    Fault,
+    Value,
+    clipped,
     condition,
     keep,
     member,
     negate,
     negation,
+    plain,
     power,
     within,
 )
@@ -36,7 +41,6 @@ from zenturio.expression.syntax_tree import (
     Power,
     Within,
 )
-from zenturio.expression.values import PLAIN, Fault, Value, clipped, plain
 
 Key = str | tuple[str, str]
 """What a value is looked up by: a name, ``("index", name)`` or ``("host", name)``."""

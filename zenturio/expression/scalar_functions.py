@@ -1,18 +1,416 @@
-"""The functions of the language on single values; NULL in, NULL out."""
+"""Functions and operators of formulas on single values: results, signatures and types."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from zenturio.expression.scalar_operators import greater, less, number, real, too_large
-from zenturio.expression.signatures import SIGNATURES
-from zenturio.expression.values import Fault, Value, shown, text_of
+from zenturio.errors import ExpressionError
 
 if TYPE_CHECKING:
     import re
+
+
+Value = bool | int | float | str | None
+"""``None`` is NULL: an inactive parameter, or a metric that was not measured."""
+
+Type = Literal["int", "real", "str", "bool"]
+
+BITS = 4096
+"""An integer has at most so many bits: enough for any count, too few to fill a memory."""
+
+HUGE = 1 << BITS
+
+LONGEST = 10_000
+"""A text has at most so many characters."""
+
+PLAIN = frozenset({bool, int, float, str, type(None)})
+
+_TYPES: dict[type, Type] = {int: "int", float: "real", str: "str", bool: "bool"}
+
+
+class Fault(Exception):
+    """An operation has no answer; whoever knows where it stands makes an ExpressionError of it."""
+
+    row: int | None = None
+    """Of a column, the row that has none."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def plain(value: Any) -> Value:
+    """*value* as one of the five plain types: NumPy's scalars and subclasses become built-in."""
+    if type(value) in PLAIN:
+        return value  # type: ignore[no-any-return]
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        return plain(value.item())
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    raise Fault(f"a value of Python's type {type(value).__name__} cannot be computed with")
+
+
+def type_of(value: Value) -> Type | None:
+    """The type of *value*; ``None`` for NULL."""
+    return _TYPES.get(type(value))
+
+
+def text_of(value: Value) -> str:
+    """How *value* is written into a file; NULL is the empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def shown(value: Value) -> str:
+    """*value* with its type, for a message: ``int 5``, ``str 'abc'``."""
+    if value is None:
+        return "NULL"
+    text = repr(value) if isinstance(value, str) else text_of(value)
+    return f"{_TYPES[type(value)]} {clipped(text)}"
+
+
+def clipped(text: str, most: int = 60) -> str:
+    """*text*, or its beginning if it is longer than a message should be."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def holds(value: Value) -> bool:
+    """Whether a constraint with this *value* keeps its point: NULL does, as in SQL's CHECK."""
+    value = plain(value)
+    if value is None or isinstance(value, bool):
+        return value is not False
+    raise ExpressionError(
+        f"a condition is true or false, but this is {shown(value)}",
+        hint="compare it with something, such as '... > 0'",
+    )
+
+
+Want = Literal["int", "number", "str", "any", "ordered"]
+"""``number`` is int or real, ``ordered`` is a number or text."""
+
+Give = Literal["int", "real", "str", "bool", "same"]
+"""``same``: as the arguments; real where they are mixed."""
+
+
+class Signature(NamedTuple):
+    """How a function is called: the last of *wants* holds for all that follow."""
+
+    form: str
+    fewest: int
+    most: int | None
+    wants: tuple[Want, ...]
+    gives: Give
+
+
+SIGNATURES: dict[str, Signature] = {
+    "min": Signature("min(a, b, ...)", 2, None, ("ordered",), "same"),
+    "max": Signature("max(a, b, ...)", 2, None, ("ordered",), "same"),
+    "abs": Signature("abs(number)", 1, 1, ("number",), "same"),
+    "floor": Signature("floor(number)", 1, 1, ("number",), "int"),
+    "ceil": Signature("ceil(number)", 1, 1, ("number",), "int"),
+    "round": Signature("round(number)", 1, 1, ("number",), "int"),
+    "sqrt": Signature("sqrt(number)", 1, 1, ("number",), "real"),
+    "log": Signature("log(number)", 1, 1, ("number",), "real"),
+    "log2": Signature("log2(number)", 1, 1, ("number",), "real"),
+    "exp": Signature("exp(number)", 1, 1, ("number",), "real"),
+    "gcd": Signature("gcd(a, b, ...)", 2, None, ("int",), "int"),
+    "ispow2": Signature("ispow2(n)", 1, 1, ("int",), "bool"),
+    "divides": Signature("divides(d, n)", 2, 2, ("int", "int"), "bool"),
+    "str": Signature("str(value)", 1, 1, ("any",), "str"),
+    "len": Signature("len(text)", 1, 1, ("str",), "int"),
+    "match": Signature("match(text, pattern)", 2, 2, ("str", "str"), "bool"),
+    "basename": Signature("basename(path)", 1, 1, ("str",), "str"),
+}
+
+INDEX = "index(name)"
+FUNCTIONS = (*SIGNATURES, "index")
+
+ELSEWHERE = {
+    "pow": "a power is written a ** b",
+    "power": "a power is written a ** b",
+    "mod": "a remainder is written a % b",
+    "ln": "the natural logarithm is log(number)",
+    "log10": "write log(number) / log(10)",
+    "int": "write floor(number)",
+    "float": "write number * 1.0",
+    "sum": "write a + b",
+    "any": "write a or b",
+    "all": "write a and b",
+    "contains": "write part in whole",
+    "length": "write len(text)",
+    "string": "write str(value)",
+    "regex": "write match(text, pattern)",
+}
+"""What people call from habit, and what stands for it here."""
+
+
+Number = int | float
+Binary = Callable[[Value, Value], Value]
+
+_NUMBERS = frozenset({int, float})
+
+
+def too_large() -> Fault:
+    return Fault(
+        "the result is too large", f"integers have at most {BITS} bits, real numbers 1.8e308"
+    )
+
+
+def whole(value: int) -> int:
+    """*value* if it is within the limit of integers."""
+    if -HUGE < value < HUGE:
+        return value
+    raise too_large()
+
+
+def real(value: float, *operands: Number) -> float:
+    """*value*; infinite or undefined only where an operand already was."""
+    if math.isfinite(value) or not all(map(math.isfinite, operands)):
+        return value
+    raise too_large()
+
+
+def number(value: Value, operator: str) -> Number:
+    """*value* if it is a number."""
+    if type(value) in _NUMBERS:
+        return value  # type: ignore[return-value]
+    hint = "1 if ... else 0 makes a number of a condition" if type(value) is bool else ""
+    raise Fault(f"{operator!r} takes numbers, but this is {shown(value)}", hint)
+
+
+def add(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        return whole(a + b)
+    if type(a) is float and type(b) is float:
+        return real(a + b, a, b)
+    if a is None or b is None:
+        return None
+    if type(a) is str and type(b) is str:
+        if len(a) + len(b) > LONGEST:
+            raise Fault(f"the text has more than {LONGEST} characters")
+        return a + b
+    if type(a) is str or type(b) is str:
+        hint = "str(...) makes a text of a number"
+        raise Fault(f"'+' takes two numbers or two texts, but these are {_both(a, b)}", hint)
+    return _reals(lambda x, y: x + y, number(a, "+"), number(b, "+"))
+
+
+def subtract(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        return whole(a - b)
+    if a is None or b is None:
+        return None
+    return _reals(lambda x, y: x - y, number(a, "-"), number(b, "-"))
+
+
+def multiply(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        # Bounded before it is computed: factors are within the limit, so this is cheap.
+        return whole(a * b)
+    if a is None or b is None:
+        return None
+    return _reals(lambda x, y: x * y, number(a, "*"), number(b, "*"))
+
+
+def divide(a: Value, b: Value) -> Value:
+    if a is None or b is None:
+        return None
+    x, y = number(a, "/"), number(b, "/")
+    return _reals(lambda p, q: p / q, x, _divisor(y))
+
+
+def floor_divide(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        return a // _whole_divisor(b)
+    if a is None or b is None:
+        return None
+    x, y = number(a, "//"), number(b, "//")
+    return _reals(lambda p, q: p // q, x, _divisor(y))
+
+
+def remainder(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        return a % _whole_divisor(b)
+    if a is None or b is None:
+        return None
+    x, y = number(a, "%"), number(b, "%")
+    return _reals(lambda p, q: p % q, x, _divisor(y))
+
+
+def power(a: Value, b: Value) -> Value:
+    if a is None or b is None:
+        return None
+    x, y = number(a, "**"), number(b, "**")
+    if type(x) is int and type(y) is int:
+        return _whole_power(x, y)
+    if x < 0 and type(y) is float and math.isfinite(y) and y != math.floor(y):
+        raise Fault(f"{shown(x)} has no real power {shown(y)}", "the base must not be negative")
+    if x == 0 and y < 0:
+        raise Fault("0 has no negative power", _BEFORE)
+    return _reals(lambda p, q: float(p) ** float(q), x, y)
+
+
+def _whole_power(base: int, exponent: int) -> int:
+    if exponent < 0:
+        raise Fault(f"an integer has no integer power {exponent}", f"write {base}.0 ** {exponent}")
+    if base in (-1, 0, 1):
+        return int(base ** (exponent % 2 + 2 if exponent else 0))
+    if (abs(base).bit_length() - 1) * exponent > BITS:
+        raise too_large()
+    return whole(int(base**exponent))
+
+
+def negate(a: Value) -> Value:
+    return None if a is None else -number(a, "-")
+
+
+def keep(a: Value) -> Value:
+    return None if a is None else number(a, "+")
+
+
+_BEFORE = "test before: b != 0 and a / b > 1, or a / b if b != 0 else 0"
+
+
+def _divisor(value: Number) -> Number:
+    if value == 0:
+        raise zero_divisor()
+    return value
+
+
+def _whole_divisor(value: int) -> int:
+    if value == 0:
+        raise zero_divisor()
+    return value
+
+
+def zero_divisor() -> Fault:
+    return Fault("division by zero", _BEFORE)
+
+
+def _reals(operation: Callable[[Number, Number], float], a: Number, b: Number) -> float:
+    """The operation where a real number, or a quotient, comes out."""
+    try:
+        return real(operation(a, b), a, b)
+    except OverflowError:
+        raise too_large() from None
+
+
+def _both(a: Value, b: Value) -> str:
+    return f"{shown(a)} and {shown(b)}"
+
+
+def equal(a: Value, b: Value) -> Value:
+    if a is None or b is None:
+        return None
+    if type(a) is type(b) or (type(a) in _NUMBERS and type(b) in _NUMBERS):
+        return a == b
+    raise Fault(f"{_both(a, b)} cannot be compared", _comparison_hint(a, b))
+
+
+def unequal(a: Value, b: Value) -> Value:
+    same = equal(a, b)
+    return None if same is None else not same
+
+
+def _ordered(a: Value, b: Value) -> bool:
+    """Whether both have a value; a Fault if there is no order between them."""
+    if a is None or b is None:
+        return False
+    if (type(a) in _NUMBERS and type(b) in _NUMBERS) or (type(a) is str and type(b) is str):
+        return True
+    raise Fault(f"there is no order between {_both(a, b)}", _comparison_hint(a, b))
+
+
+def _comparison_hint(a: Value, b: Value) -> str:
+    kinds = {type(a), type(b)}
+    if bool in kinds:
+        return "write a condition alone, without comparing it"
+    return "a number in quotes is a text; str(...) makes a text of a number" if str in kinds else ""
+
+
+def less(a: Value, b: Value) -> Value:
+    return a < b if _ordered(a, b) else None  # type: ignore[operator]
+
+
+def at_most(a: Value, b: Value) -> Value:
+    return a <= b if _ordered(a, b) else None  # type: ignore[operator]
+
+
+def greater(a: Value, b: Value) -> Value:
+    return a > b if _ordered(a, b) else None  # type: ignore[operator]
+
+
+def at_least(a: Value, b: Value) -> Value:
+    return a >= b if _ordered(a, b) else None  # type: ignore[operator]
+
+
+def within(part: Value, whole_text: Value) -> Value:
+    if part is None or whole_text is None:
+        return None
+    if type(part) is str and type(whole_text) is str:
+        return part in whole_text
+    hint = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
+    raise Fault(f"{shown(part)} cannot be looked for in {shown(whole_text)}", hint)
+
+
+def member(item: Value, *options: Value) -> Value:
+    """Whether one of *options* equals *item*: NULL if none does and one is unknown."""
+    answers = [equal(item, option) for option in options]
+    return True if True in answers else (None if None in answers else False)
+
+
+def condition(value: Value, operator: str) -> bool | None:
+    """*value* if it is true, false or NULL."""
+    if value is None or type(value) is bool:
+        return value
+    raise Fault(f"{operator!r} takes true or false, but this is {shown(value)}", _CONDITION)
+
+
+_CONDITION = "compare it with something, such as '... > 0'"
+
+
+def both(a: Value, b: Value) -> Value:
+    """True, false or NULL, connected by 'and'."""
+    return False if a is False or b is False else (None if a is None or b is None else True)
+
+
+def either(a: Value, b: Value) -> Value:
+    """True, false or NULL, connected by 'or'."""
+    return True if a is True or b is True else (None if a is None or b is None else False)
+
+
+def negation(value: Value) -> Value:
+    known = condition(value, "not")
+    return None if known is None else not known
+
+
+ARITHMETIC: dict[str, Binary] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "/": divide,
+    "//": floor_divide,
+    "%": remainder,
+    "**": power,
+}
+
+RELATIONS: dict[str, Binary] = {
+    "==": equal,
+    "!=": unequal,
+    "<": less,
+    "<=": at_most,
+    ">": greater,
+    ">=": at_least,
+}
+
 
 Function = Callable[..., Value]
 

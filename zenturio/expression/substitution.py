@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from zenturio.errors import ExpressionError, Passage
 from zenturio.expression.parser import DEEPEST, depth_of
+from zenturio.expression.scalar_functions import LONGEST
 from zenturio.expression.syntax_tree import Arithmetic, Compare, Name, Node, rebuilt, walk
-from zenturio.expression.values import LONGEST
 
 
 def replaced(node: Node, definitions: Mapping[str, Node], passage: Passage) -> Node:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from zenturio.expression.signatures import FUNCTIONS, INDEX, SIGNATURES
+from zenturio.expression.scalar_functions import FUNCTIONS, INDEX, SIGNATURES, clipped
 from zenturio.expression.tokenizer import UNITS, Token
-from zenturio.expression.values import clipped
 
 Told = tuple[str, str]
 

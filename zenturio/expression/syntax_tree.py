@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from zenturio.expression.values import Value
+from zenturio.expression.scalar_functions import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from zenturio.errors import ExpressionError, Passage
-from zenturio.expression.values import BITS, HUGE, LONGEST
+from zenturio.expression.scalar_functions import BITS, HUGE, LONGEST
 
 Kind = Literal["number", "string", "name", "word", "sign", "end"]
 

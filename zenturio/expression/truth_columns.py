@@ -8,7 +8,7 @@ import numpy as np
 
 from zenturio.expression import vector_operators
 from zenturio.expression.column_values import ColumnValues, by_rows, constant
-from zenturio.expression.scalar_operators import both, either
+from zenturio.expression.scalar_functions import both, either
 
 
 def are(cells: ColumnValues, wanted: bool) -> Any:

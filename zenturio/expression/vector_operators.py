@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.expression.column_values import INT32, INT64, Array, ColumnValues, constant
-from zenturio.expression.scalar_operators import zero_divisor
+from zenturio.expression.scalar_functions import zero_divisor
 
 EXACT = 2**53
 """Integers up to here are real numbers as well, so that comparing and dividing them is exact."""

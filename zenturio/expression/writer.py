@@ -14,6 +14,7 @@ from zenturio.expression.parser import (
     SIGN,
     SUM,
 )
+from zenturio.expression.scalar_functions import text_of
 from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
@@ -33,7 +34,6 @@ from zenturio.expression.syntax_tree import (
     Within,
 )
 from zenturio.expression.tokenizer import is_plain_name
-from zenturio.expression.values import text_of
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 

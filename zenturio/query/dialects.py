@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from zenturio.expression import Type, Value
-from zenturio.expression.values import BITS
+from zenturio.expression.scalar_functions import BITS
 from zenturio.query.fragments import Dialect, Fragment, joined, sql, value
 
 Shared = Callable[..., Fragment]

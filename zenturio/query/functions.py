@@ -14,9 +14,14 @@ from typing import Any
 from zenturio.errors import ExpressionError
 from zenturio.experiment import aggregates
 from zenturio.expression import Expression, Type, parse
-from zenturio.expression.scalar_functions import CALLED
-from zenturio.expression.scalar_operators import floor_divide, power, remainder
-from zenturio.expression.values import Fault, Value
+from zenturio.expression.scalar_functions import (
+    CALLED,
+    Fault,
+    Value,
+    floor_divide,
+    power,
+    remainder,
+)
 
 
 def register(connection: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from zenturio.errors import ExpressionError, Passage
 from zenturio.expression import Expression, Type
+from zenturio.expression.scalar_functions import type_of
 from zenturio.expression.syntax_tree import (
     Arithmetic,
     Call,
@@ -33,7 +34,6 @@ from zenturio.expression.syntax_tree import (
     Power,
     Within,
 )
-from zenturio.expression.values import type_of
 from zenturio.query import dialects
 from zenturio.query.dialects import WORDS, Unsayable, common
 from zenturio.query.fragments import Dialect, Fragment, Guarded, joined, sql, value

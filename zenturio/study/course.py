@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from zenturio.errors import AnnotationError
 from zenturio.experiment import Experiment, Outcome
-from zenturio.expression.values import text_of
+from zenturio.expression.scalar_functions import text_of
 from zenturio.space import Point
 from zenturio.study.choose import Chosen, choose
 from zenturio.study.stages import Link, Stage

@@ -12,7 +12,7 @@ from pathlib import Path
 from zenturio.errors import PlaceError
 from zenturio.experiment import Artifact, Experiment, Filed, Generator, Outcome
 from zenturio.experiment.identity import content_digest, framed_digest
-from zenturio.expression.values import text_of
+from zenturio.expression.scalar_functions import text_of
 from zenturio.record import Repository
 from zenturio.study.course import Course, Done, Node, Numbered
 
