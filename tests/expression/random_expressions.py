@@ -14,8 +14,8 @@ from zenturio.expression.syntax_tree import (
     Call,
     Compare,
     Conditional,
+    Constant,
     Index,
-    Literal,
     Logic,
     Member,
     Name,
@@ -120,7 +120,7 @@ class Chance:
             "str": self.text,
             "bool": self.truth,
         }
-        return Literal(constants[kind]())
+        return Constant(constants[kind]())
 
     def tree(self, kind: str, depth: int) -> Node:
         """A tree that gives *kind*, at most *depth* levels below its root."""
@@ -151,7 +151,7 @@ class Chance:
             lambda: self.chain(Arithmetic, ["+", "-"], kind, depth),
             lambda: self.chain(Arithmetic, ["*", "//", "%"], kind, depth),
             lambda: self.chain(Arithmetic, ["*"], kind, depth),
-            lambda: Power(self.tree(kind, depth), Literal(self.random.randint(0, 5))),
+            lambda: Power(self.tree(kind, depth), Constant(self.random.randint(0, 5))),
             lambda: Power(self.tree(kind, depth), self.tree(kind, depth)),
             lambda: Negative(self.tree(kind, depth)),
             lambda: Positive(self.tree(kind, depth)),
@@ -200,7 +200,7 @@ class Chance:
             lambda: Within(self.tree("str", depth), self.whole(depth), self.truth()),
             lambda: self.call("ispow2", depth, "int"),
             lambda: self.call("divides", depth, "int", "int"),
-            lambda: Call("match", (self.tree("str", depth), Literal("^[ax0-9]"))),
+            lambda: Call("match", (self.tree("str", depth), Constant("^[ax0-9]"))),
         )
 
     def whole(self, depth: int) -> Node:

@@ -19,9 +19,9 @@ from zenturio.expression.syntax_tree import (
     Call,
     Compare,
     Conditional,
+    Constant,
     Host,
     Index,
-    Literal,
     Logic,
     Member,
     Name,
@@ -63,7 +63,7 @@ class Checker:
 
     def type(self, node: Node) -> Known:
         match node:
-            case Literal(value):
+            case Constant(value):
                 return type_of(value)
             case Name(name) | Index(name):
                 known = self._name(name, node)
@@ -249,7 +249,7 @@ class Checker:
         return found
 
     def _pattern(self, node: Node) -> None:
-        if isinstance(node, Literal) and isinstance(node.value, str):
+        if isinstance(node, Constant) and isinstance(node.value, str):
             try:
                 compiled(node.value)
             except Fault as fault:

@@ -38,9 +38,9 @@ from zenturio.expression.syntax_tree import (
     Call,
     Compare,
     Conditional,
+    Constant,
     Host,
     Index,
-    Literal,
     Logic,
     Member,
     Name,
@@ -74,7 +74,7 @@ class ColumnEvaluator:
         """The values of *node* in *rows*, of which there is at least one."""
         return _RULES[type(node)](self, node, rows)
 
-    def literal(self, node: Literal, _: RowSource) -> ColumnValues:
+    def literal(self, node: Constant, _: RowSource) -> ColumnValues:
         return constant(node.value)
 
     def name(self, node: Name, rows: RowSource) -> ColumnValues:
@@ -276,7 +276,7 @@ def _pairs(node: Compare) -> Logic:
 
 
 _RULES: dict[type[Node], Callable[[ColumnEvaluator, Any, RowSource], ColumnValues]] = {
-    Literal: ColumnEvaluator.literal,
+    Constant: ColumnEvaluator.literal,
     Name: ColumnEvaluator.name,
     Index: ColumnEvaluator.index,
     Host: ColumnEvaluator.host,

@@ -8,9 +8,9 @@ from zenturio.errors import ExpressionError, Passage
 from zenturio.expression.point_compiler import compile_tree
 from zenturio.expression.syntax_tree import (
     Arithmetic,
+    Constant,
     Host,
     Index,
-    Literal,
     Name,
     Node,
     Step,
@@ -32,7 +32,7 @@ def refuse_faulty_constants(node: Node, passage: Passage) -> None:
 
 
 def _divides_by_zero(step: Step) -> bool:
-    return step.operator in ("/", "//", "%") and step.operand in (Literal(0), Literal(0.0))
+    return step.operator in ("/", "//", "%") and step.operand in (Constant(0), Constant(0.0))
 
 
 def _constants(parts: Sequence[Node]) -> list[Node]:
@@ -42,7 +42,7 @@ def _constants(parts: Sequence[Node]) -> list[Node]:
     for part in reversed(parts):
         if found := below.get(id(part)):
             constant[id(part)] = all(
-                isinstance(child, Literal) or constant.get(id(child), False) for child in found
+                isinstance(child, Constant) or constant.get(id(child), False) for child in found
             )
     largest, rest = [], [parts[0]]
     while rest:
@@ -54,4 +54,4 @@ def _constants(parts: Sequence[Node]) -> list[Node]:
     return largest
 
 
-_LEAVES = (Name, Literal, Index, Host)
+_LEAVES = (Name, Constant, Index, Host)

@@ -12,9 +12,9 @@ from zenturio.expression.syntax_tree import (
     Call,
     Compare,
     Conditional,
+    Constant,
     Host,
     Index,
-    Literal,
     Logic,
     Member,
     Name,
@@ -114,7 +114,7 @@ class _Parser:
             case "name", _:
                 return self._named(token)
             case "number" | "string", _:
-                return Literal(token.value, start=token.start, end=token.end)
+                return Constant(token.value, start=token.start, end=token.end)
             case "sign", "(":
                 return self._parenthesised(token)
             case "sign", "-" | "+":
@@ -122,7 +122,7 @@ class _Parser:
                 sign = Negative if token.text == "-" else Positive
                 return sign(operand, start=token.start, end=operand.end)
             case "word", "true" | "false":
-                return Literal(token.text == "true", start=token.start, end=token.end)
+                return Constant(token.text == "true", start=token.start, end=token.end)
             case "word", "not" if rank <= NOT:
                 operand = self.expression(NOT)
                 return Not(operand, start=token.start, end=operand.end)

@@ -28,9 +28,9 @@ from zenturio.expression.syntax_tree import (
     Call,
     Compare,
     Conditional,
+    Constant,
     Host,
     Index,
-    Literal,
     Logic,
     Member,
     Name,
@@ -83,7 +83,7 @@ class _Compiler:
 
     def run(self, node: Node) -> Run:
         match node:
-            case Literal(value):
+            case Constant(value):
                 return lambda _: value
             case Name(name):
                 return self._lookup(name, node)

@@ -17,7 +17,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Literal(Node):
+class Constant(Node):
     """A number, text, true or false; a number with a unit is the number of bytes or seconds."""
 
     value: Value

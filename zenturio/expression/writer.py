@@ -20,9 +20,9 @@ from zenturio.expression.syntax_tree import (
     Call,
     Compare,
     Conditional,
+    Constant,
     Host,
     Index,
-    Literal,
     Logic,
     Member,
     Name,
@@ -75,7 +75,7 @@ def _text(node: Node, rank: int) -> str:
 
 def _bare(node: Node) -> str:
     match node:
-        case Literal(value):
+        case Constant(value):
             return f'"{value.translate(_ESCAPES)}"' if isinstance(value, str) else text_of(value)
         case Name(name):
             return quoted(name)

@@ -21,9 +21,9 @@ from zenturio.expression.syntax_tree import (
     Call,
     Compare,
     Conditional,
+    Constant,
     Host,
     Index,
-    Literal,
     Logic,
     Member,
     Name,
@@ -116,7 +116,7 @@ class _Writer:
         place = self.passage.place(node.start, node.end)
         raise ExpressionError(message, place=place, hint=hint)
 
-    def literal(self, node: Literal) -> Fragment:
+    def literal(self, node: Constant) -> Fragment:
         number = node.value
         if type(number) is int and self.dialect == "sqlite" and not -(2**63) <= number < 2**63:
             self.doubts.append(Fragment(("1",)))
@@ -177,7 +177,7 @@ class _Writer:
     def power(self, node: Power) -> Fragment:
         base, exponent = self.write(node.base), self.write(node.exponent)
         kind = common((base, exponent))
-        if base.short and base.type in ("int", "real") and node.exponent == Literal(2):
+        if base.short and base.type in ("int", "real") and node.exponent == Constant(2):
             return self.operation("*", base, base)
         base, exponent = self.doubted(base), self.doubted(exponent)
         return self.words.power(base, exponent, kind, self.shared).typed(kind)
@@ -287,7 +287,7 @@ class _Writer:
 
 def _is_small(node: Node) -> bool:
     """Whether it is an integer that a real number holds, as nearly all in formulas are."""
-    return isinstance(node, Literal) and type(node.value) is int and abs(node.value) <= 2**53
+    return isinstance(node, Constant) and type(node.value) is int and abs(node.value) <= 2**53
 
 
 def _cut(template: str, named: Mapping[str, Fragment]) -> list[str | tuple[str]]:
@@ -303,7 +303,7 @@ def _cut(template: str, named: Mapping[str, Fragment]) -> list[str | tuple[str]]
 
 
 _RULES: dict[type[Node], Callable[[_Writer, Any], Fragment]] = {
-    Literal: _Writer.literal,
+    Constant: _Writer.literal,
     Name: _Writer.name,
     Index: _Writer.index,
     Host: _Writer.host,

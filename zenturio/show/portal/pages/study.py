@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from zenturio.errors import InputError
 from zenturio.experiment.failure import log_end
 from zenturio.expression import quoted
-from zenturio.expression.syntax_tree import Literal
+from zenturio.expression.syntax_tree import Constant
 from zenturio.expression.writer import write
 from zenturio.query.catalog import Column
 from zenturio.query.listing import Listing, listed
@@ -205,7 +205,7 @@ def _failure_example(portal: Portal, listing: Listing, cause: Cause) -> FailureE
             if column.role == "parameter" and cell is not None
         ],
         *log_end(logs.stderr, logs.stdout, LOG_LINES),
-        f"{status} == {write(Literal(cause.status))} and {why} == {write(Literal(cause.cause))}",
+        f"{status} == {write(Constant(cause.status))} and {why} == {write(Constant(cause.cause))}",
     )
 
 
