@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import ExpressionError
-from zenturio.expression import column_evaluation as columns_module
+from zenturio.expression import column_evaluator as columns_module
 from zenturio.expression import parse
 
 MANY = 100

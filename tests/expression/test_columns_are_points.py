@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from expression.random_expressions import Chance, column_of, expression_of
 from zenturio.errors import ExpressionError
-from zenturio.expression import column_evaluation as columns_module
+from zenturio.expression import column_evaluator as columns_module
 
 WAYS = {"at once": (0, 1 << 15), "in blocks": (0, 3), "one by one": (32, 1 << 15)}
 

@@ -8,14 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import ExpressionError, Passage
-from zenturio.expression.checker import Checker
-from zenturio.expression.constant_checks import refuse_faulty_constants
+from zenturio.expression.checker import Checker, refuse_faulty_constants
 from zenturio.expression.parser import read
 from zenturio.expression.point_compiler import Run, compile_tree
 from zenturio.expression.scalar_functions import Type, Value
-from zenturio.expression.substitution import replaced
 from zenturio.expression.syntax_tree import Host, Index, Name, Node, walk
-from zenturio.expression.writer import write
+from zenturio.expression.writer import replaced, write
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +93,7 @@ class Expression:
         positions: Mapping[str, np.ndarray[Any, Any]] | None = None,
     ) -> np.ndarray[Any, Any]:
         """The values of *length* rows at once: in each row what `value` says of it."""
-        from zenturio.expression.column_evaluation import evaluate  # noqa: PLC0415 - loads NumPy
+        from zenturio.expression.column_evaluator import evaluate  # noqa: PLC0415 - loads NumPy
 
         return evaluate(self, columns, length, positions or {})
 

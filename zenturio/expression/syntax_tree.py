@@ -24,7 +24,7 @@ class Constant(Node):
 
     def __eq__(self, other: object) -> bool:
         # 1, 1.0 and true are equal in Python, and -0.0 is 0.0; here they are different constants.
-        if not isinstance(other, Literal):
+        if not isinstance(other, Constant):
             return NotImplemented
         return self._identity() == other._identity()
 
@@ -158,7 +158,7 @@ class Call(Node):
 def children(node: Node) -> tuple[Node, ...]:
     """What *node* is made of, from left to right as evaluated; steps show their operands."""
     match node:
-        case Name() | Literal():
+        case Name() | Constant():
             return ()
         case Negative(operand) | Positive(operand) | Not(operand):
             return (operand,)
