@@ -13,7 +13,7 @@ from zenturio.record import Definition, Field
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.study_charts import draw_chart
 from zenturio.space import Space
-from zenturio.space.fingerprint import SPACES, fingerprint
+from zenturio.space.space import SPACES, fingerprint
 from zenturio.study.best import best
 
 SOURCE = """\

@@ -21,7 +21,7 @@ from zenturio.space import (
     logarithmic,
     typed,
 )
-from zenturio.space.ranges import MAX_LISTED, Arithmetic
+from zenturio.space.domain import MAX_LISTED, Arithmetic
 
 RANGES = [
     (("1", "10"), ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], "int"),

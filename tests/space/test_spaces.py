@@ -20,7 +20,6 @@ from zenturio.space import (
     Zip,
     component,
     concatenation,
-    decision_diagram,
     elements,
     join,
 )
@@ -423,7 +422,7 @@ def test_a_vast_concatenation_is_a_dimension_like_any_other():
     space = zen.Space(host=hosts, n=[1, 2]).where("n == 1 or len(host) > 7")
     with (
         mock.patch.object(join, "WORK_LIMITS", ((1 << 10, 1 << 30),)),
-        mock.patch.object(decision_diagram, "EDGES", 1 << 14),
+        mock.patch.object(join, "EDGES", 1 << 14),
         mock.patch.object(join, "MAX_BOUND_CODES", 1 << 14),
         pytest.raises(SpaceError, match="too many to count"),
     ):

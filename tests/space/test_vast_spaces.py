@@ -12,7 +12,7 @@ import pytest
 
 import zenturio as zen
 from zenturio.errors import SpaceError
-from zenturio.space import component, decision_diagram, join, rejection_sampling
+from zenturio.space import component, join, rejection_sampling
 
 
 def test_300_to_the_100_points_cost_nothing():
@@ -79,7 +79,7 @@ def test_blocks_are_counted_where_a_diagram_is_too_large():
     whole = zen.Space(**sets).where("(a * 7 + b * 11 + c * 13) % 17 == 3")
     limits = {
         component: {"MAX_TABLE_BYTES": 0, "MAX_EAGER_CODES": 1000},
-        decision_diagram: {"EDGES": 5000},
+        join: {"EDGES": 5000},
     }
     with ExitStack() as stack:
         for module, values in limits.items():

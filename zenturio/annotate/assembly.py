@@ -40,8 +40,7 @@ from zenturio.errors import Place, did_you_mean
 from zenturio.expression import Expression, Type
 from zenturio.space import Space
 from zenturio.space.continuous import Continuous
-from zenturio.space.dependent import Dependent
-from zenturio.space.parameter import Parameter, Zip
+from zenturio.space.parameter import Dependent, Parameter, Zip
 
 S = TypeVar("S")
 

@@ -15,9 +15,8 @@ from zenturio.annotate.statements import Declaration
 from zenturio.errors import AnnotationError, Passage
 from zenturio.expression import Type
 from zenturio.space.continuous import Continuous
-from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Domain
-from zenturio.space.parameter import Parameter
+from zenturio.space.parameter import Dependent, Parameter
 
 OPTION = "-P"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from zenturio.annotate.statements import RepeatStatement
 from zenturio.errors import AnnotationError, Place
 from zenturio.space.continuous import Continuous
-from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Domain
-from zenturio.space.parameter import Parameter
+from zenturio.space.parameter import Dependent, Parameter
 
 
 def seed_of(parameter: Parameter, repeated: RepeatStatement) -> Domain:

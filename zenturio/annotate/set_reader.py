@@ -28,9 +28,8 @@ from zenturio.errors import AnnotationError, InputError, Passage, SpaceError
 from zenturio.expression import Expression, Type, parse, text_of
 from zenturio.space.concatenation import concatenation, typed
 from zenturio.space.continuous import Continuous
-from zenturio.space.dependent import Dependent
-from zenturio.space.domain import Domain
-from zenturio.space.ranges import arithmetic, geometric_texts, linear, logarithmic
+from zenturio.space.domain import Domain, arithmetic, geometric_texts, linear, logarithmic
+from zenturio.space.parameter import Dependent
 
 MOST = 1_000_000
 """WrittenElements of a set that has several kinds of elements."""

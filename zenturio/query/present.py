@@ -23,7 +23,7 @@ from zenturio.query.wide import WIDTH, rows_of
 from zenturio.record import SEED, Definition, Repository
 from zenturio.record.open import project_folder
 from zenturio.space import Space
-from zenturio.space.fingerprint import SPACES
+from zenturio.space.space import SPACES
 
 
 def digests_outside(repository: Repository, study: str) -> frozenset[str]:

@@ -16,9 +16,9 @@ from zenturio.search.region_genes import RegionGenes, is_box
 from zenturio.search.trie import Trie
 from zenturio.space import Continuous, Parameter
 from zenturio.space.component import Component, FreeComponent
+from zenturio.space.definition import Part
 from zenturio.space.domain import Elements
-from zenturio.space.independent_parts import Part
-from zenturio.space.point_columns import PointColumns
+from zenturio.space.point import PointColumns
 from zenturio.space.rejection_sampling import RejectionSampler
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]

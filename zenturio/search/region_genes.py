@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zenturio.space.independent_parts import Part
-from zenturio.space.point_columns import PointColumns
+from zenturio.space.definition import Part
+from zenturio.space.point import PointColumns
 from zenturio.space.rejection_sampling import RejectionSampler
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]

@@ -8,12 +8,19 @@
 
 from zenturio.space.concatenation import concatenation, typed
 from zenturio.space.continuous import Continuous
-from zenturio.space.dependent import Dependent
-from zenturio.space.domain import Domain, elements
-from zenturio.space.parameter import Parameter, Zip
+from zenturio.space.domain import Domain, arithmetic, elements, geometric_texts, linear, logarithmic
+from zenturio.space.parameter import (
+    Dependent,
+    Parameter,
+    Zip,
+    derived,
+    geometric,
+    loguniform,
+    parameter,
+    span,
+    uniform,
+)
 from zenturio.space.point import Point
-from zenturio.space.ranges import arithmetic, geometric_texts, linear, logarithmic
-from zenturio.space.set_builders import derived, geometric, loguniform, parameter, span, uniform
 from zenturio.space.space import Space
 
 __all__ = [

@@ -1,20 +1,357 @@
-"""The steps of a join plan: which codes of a new column are valid for each row."""
+"""Joins column by column: statistics, the order of the steps, and the rows that stay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 
-from zenturio.space.code_table import Choices, CodeTable
-from zenturio.space.dependent import Dependent
+from zenturio.space.code_table import Choices, CodeTable, narrow
+from zenturio.space.definition import Part, SpaceCondition, is_plain
 from zenturio.space.domain import Column
-from zenturio.space.independent_parts import Part, is_plain
-from zenturio.space.join_plan import BindStep, JoinPlan
-from zenturio.space.join_statistics import PairTable, Rule
-from zenturio.space.parameter import Parameter
-from zenturio.space.point_columns import PointColumns
+from zenturio.space.parameter import Dependent, Parameter
+from zenturio.space.point import PointColumns
+
+MAX_LISTED = 1 << 20
+"""Conditions on one dimension with up to this many elements are evaluated in advance."""
+
+CELLS = 1 << 20
+"""Conditions on two dimensions with up to this many valid pairs are evaluated in advance."""
+
+MAX_CELLS = 1 << 22
+"""The most cells of a pair table, invalid codes included."""
+
+PROBES = 256
+"""Random points that estimate the selectivity of a condition on more dimensions."""
+
+MAX_SAMPLED = 1 << 62
+"""Sets of this size are not sampled."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """A boolean table of the valid pairs of codes of two dimensions."""
+
+    first: str
+    second: str
+    cells: Column
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.first, self.second))
+
+    def seen_from(self, name: str) -> Column:
+        """Return the table with the codes of *name* as rows."""
+        return self.cells if name == self.first else self.cells.T
+
+    def other(self, name: str) -> str:
+        return self.second if name == self.first else self.first
+
+    def partners(self, name: str, window: tuple[int, int] | None) -> tuple[Column, Column, Column]:
+        """Return the partners of all codes of *name*, concatenated, with starts and lengths."""
+        if window is None:
+            return self._first_lists if name == self.first else self._second_lists
+        return _lists(self.seen_from(name), window)
+
+    @cached_property
+    def _first_lists(self) -> tuple[Column, Column, Column]:
+        return _lists(self.cells, (0, self.cells.shape[1]))
+
+    @cached_property
+    def _second_lists(self) -> tuple[Column, Column, Column]:
+        return _lists(self.cells.T, (0, self.cells.shape[0]))
+
+
+def _lists(cells: Column, window: tuple[int, int]) -> tuple[Column, Column, Column]:
+    low, high = window
+    inside = cells[:, low:high]
+    counts = inside.sum(axis=1)
+    return narrow(np.nonzero(inside)[1] + low), np.cumsum(counts) - counts, counts
+
+
+Rule = SpaceCondition | PairTable
+
+
+class JoinStatistics:
+    """The valid codes of each dimension, the remaining rules, and the selectivity of each rule."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        zipped = {name for group in part.zips for name in group}
+        self.sizes = {
+            each.name: each.domain.size
+            for each in part.dimensions
+            if each.domain is not None and is_plain(each) and each.name not in zipped
+        }
+        self.allowed: dict[str, Column] = {}
+        rest = [each for each in part.conditions if not self._apply_unary(each)]
+        pairs: list[PairTable] = []
+        while binary := [each for each in rest if self._cells(each) <= CELLS]:
+            smallest = min(binary, key=self._cells)
+            rest.remove(smallest)
+            pairs.append(self._pair(smallest))
+            # Fewer codes on one side may make another pair small enough.
+            self._make_consistent(pairs)
+        self.rules: list[Rule] = [*map(self._restricted, pairs), *rest]
+        self.shares = {rule: self._share(rule) for rule in self.rules}
+
+    def codes(self, name: str) -> Column:
+        if name not in self.allowed:
+            kind = np.min_scalar_type(self.sizes[name] - 1)
+            self.allowed[name] = np.arange(self.sizes[name]).astype(kind)
+        return self.allowed[name]
+
+    def count(self, name: str) -> int:
+        """Return the number of codes of *name*, or a guess of 8."""
+        if name in self.allowed:
+            return len(self.allowed[name])
+        return self.sizes.get(name, 8)
+
+    def _apply_unary(self, condition: SpaceCondition) -> bool:
+        """Apply a *condition* on one listed dimension to its valid codes; return whether it was."""
+        if len(condition.names) != 1:
+            return False
+        (name,) = condition.names
+        if self.sizes.get(name, MAX_LISTED + 1) > MAX_LISTED:
+            return False
+        codes = self.codes(name)
+        rows = PointColumns(self.part.parameters, {name: codes}, len(codes))
+        self.allowed[name] = codes[rows.kept(condition.expression)]
+        return True
+
+    def _cells(self, condition: SpaceCondition) -> float:
+        """Return the number of code pairs of a condition on two dimensions; else infinity."""
+        if len(condition.names) != 2 or not condition.names <= self.sizes.keys():
+            return math.inf
+        if math.prod(self.sizes[name] for name in condition.names) > MAX_CELLS:
+            return math.inf
+        return math.prod(map(self.count, condition.names))
+
+    def _pair(self, condition: SpaceCondition) -> PairTable:
+        first, second = sorted(condition.names, key=self.part.names.index)
+        a, b = self.codes(first), self.codes(second)
+        grid = {first: np.repeat(a, len(b)), second: np.tile(b, len(a))}
+        rows = PointColumns(self.part.parameters, grid, len(a) * len(b))
+        cells = np.zeros((self.sizes[first], self.sizes[second]), dtype=np.bool_)
+        cells[np.ix_(a, b)] = rows.kept(condition.expression).reshape(len(a), len(b))
+        return PairTable(first, second, cells)
+
+    def _make_consistent(self, pairs: Sequence[PairTable]) -> None:
+        """Restrict each dimension to the codes with a partner in every pair (arc consistency).
+
+        All but the last of *pairs* were consistent before.
+        """
+        pending = [pairs[-1]]
+        while pending:
+            pair = pending.pop()
+            for name in (pair.first, pair.second):
+                partners = self.codes(pair.other(name))
+                cells = pair.seen_from(name)[np.ix_(self.codes(name), partners)]
+                kept = np.asarray(cells.any(axis=1))
+                if not kept.all():
+                    self.allowed[name] = self.codes(name)[kept]
+                    pending += [other for other in pairs if name in other.names]
+
+    def _restricted(self, pair: PairTable) -> PairTable:
+        """Return *pair* restricted to the codes that are finally valid."""
+        cells = np.zeros_like(pair.cells)
+        kept = np.ix_(self.codes(pair.first), self.codes(pair.second))
+        cells[kept] = pair.cells[kept]
+        return PairTable(pair.first, pair.second, cells)
+
+    def _share(self, rule: Rule) -> float:
+        """Estimate the share of combinations that *rule* keeps; 0.5 if it cannot be sampled."""
+        if isinstance(rule, PairTable):
+            cells = self.count(rule.first) * self.count(rule.second)
+            return float(rule.cells.sum()) / max(cells, 1)
+        if not all(0 < self.count(name) < MAX_SAMPLED for name in rule.names & self.sizes.keys()):
+            return 0.5
+        if not rule.names <= self.sizes.keys():
+            return 0.5
+        rng = np.random.default_rng(0)
+        codes = {}
+        for name in sorted(rule.names):
+            samples = rng.integers(self.count(name), size=PROBES)
+            codes[name] = self.allowed[name][samples] if name in self.allowed else samples
+        rows = PointColumns(self.part.parameters, codes, PROBES)
+        return (float(rows.kept(rule.expression).sum()) + 0.5) / PROBES
+
+
+@dataclass(frozen=True)
+class BindStep:
+    """Add a column for dimension *name*; with *pair*, only the codes that are valid partners."""
+
+    name: str
+    pair: PairTable | None = None
+
+
+@dataclass(frozen=True)
+class FilterStep:
+    """Drop the rows that violate the rule."""
+
+    rule: Rule
+
+
+JoinStep = BindStep | FilterStep
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """The steps that build the table of a part, and the valid codes of each dimension."""
+
+    steps: tuple[JoinStep, ...]
+    allowed: Mapping[str, Column] = field(default_factory=dict)
+
+
+def declared_plan(part: Part) -> JoinPlan:
+    """Return the plan that evaluates each condition only where all earlier ones hold."""
+    steps, waiting = _Steps(part), list(part.conditions)
+    for names in ((), *((name,) for name in part.names)):
+        steps.bind(names)
+        while waiting and waiting[0].names <= steps.bound:
+            steps.steps.append(FilterStep(waiting.pop(0)))
+    return JoinPlan(tuple(steps.steps))
+
+
+def sequential_plan(facts: JoinStatistics) -> JoinPlan:
+    """Return the plan in the order of dimensions; its table can be built in pieces."""
+    return _grouped_plan(facts, [facts.part.names])
+
+
+def low_memory_plan(facts: JoinStatistics) -> JoinPlan:
+    """Return a plan with few intermediate rows; columns may be inserted between others.
+
+    A rule that multiplies the rows is postponed if the dimensions that only it needs come last:
+    then no other rule is evaluated for each of the new rows. The remaining rules are applied in
+    the order of dimensions or greedily, whichever is estimated to be cheaper.
+    """
+    needs = {rule: facts.part.closure(rule.names) for rule in facts.rules}
+    last: list[Rule] = []
+    rest = list(facts.rules)
+    while gains := _postponable(facts, needs, rest):
+        last.append(min(gains, key=lambda rule: gains[rule]))
+        rest.remove(last[-1])
+    later: list[Iterable[str]] = []
+    for paired, rules in groupby(reversed(last), key=lambda rule: isinstance(rule, PairTable)):
+        # Pairs cost by the rows they make, most of all between other columns: those come first.
+        ranks = {rule: max(map(facts.part.ranks.__getitem__, rule.names)) for rule in rules}
+        later += [
+            rule.names for rule in (sorted(ranks, key=ranks.__getitem__) if paired else ranks)
+        ]
+    later.append(facts.part.names)
+    in_order = frozenset[str]().union(*(rule.names for rule in rest))
+    fewest = [rule.names for rule in _fewest_first(facts, needs, rest)]
+    plans = [_grouped_plan(facts, [*first, *later]) for first in ([in_order], fewest)]
+    return min(plans, key=lambda plan: _cost(facts, plan))
+
+
+def _grouped_plan(facts: JoinStatistics, groups: Iterable[Iterable[str]]) -> JoinPlan:
+    """Return a plan that binds dimensions by group, and applies each rule as soon as possible."""
+    steps = _Steps(facts.part)
+    steps.waiting = list(facts.rules)
+    steps.keep_ready()
+    for names in groups:
+        steps.bind(names)
+    return JoinPlan(tuple(steps.steps), facts.allowed)
+
+
+class _Steps:
+    """A plan under construction, and the rules whose names are not all bound."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.steps: list[JoinStep] = []
+        self.waiting: list[Rule] = []
+        self.bound: set[str] = set()
+
+    def bind(self, names: Iterable[str]) -> None:
+        """Bind *names* and what they depend on, in the order of the part."""
+        needed = self.part.closure(names)
+        for name in self.part.names:
+            if name in needed and name not in self.bound:
+                pair = self._pair_for(name)
+                if pair is not None:
+                    self.waiting.remove(pair)
+                self.steps.append(BindStep(name, pair))
+                self.bound.add(name)
+                self.keep_ready()
+
+    def keep_ready(self) -> None:
+        for rule in [rule for rule in self.waiting if rule.names <= self.bound]:
+            self.waiting.remove(rule)
+            self.steps.append(FilterStep(rule))
+
+    def _pair_for(self, name: str) -> PairTable | None:
+        """Return the most selective pair whose other dimension is bound and before *name*."""
+        before = set(self.part.names[: self.part.names.index(name)]) & self.bound
+        fitting = [
+            rule
+            for rule in self.waiting
+            if isinstance(rule, PairTable) and name in rule.names and rule.other(name) in before
+        ]
+        return min(fitting, key=lambda pair: pair.cells.mean(), default=None)
+
+
+def _fewest_first(
+    facts: JoinStatistics, needs: Mapping[Rule, frozenset[str]], rules: Sequence[Rule]
+) -> list[Rule]:
+    """Return *rules* in greedy order: next is always the rule that makes the fewest rows."""
+    rest, first = list(rules), []
+    bound: frozenset[str] = frozenset()
+
+    def growth(rule: Rule) -> float:
+        return math.prod(map(facts.count, needs[rule] - bound)) * facts.shares[rule]
+
+    while rest:
+        first.append(min(rest, key=growth))
+        bound |= needs[first[-1]]
+        rest.remove(first[-1])
+    return first
+
+
+def _cost(facts: JoinStatistics, plan: JoinPlan) -> float:
+    """Estimate the cost of a plan in rows appended, assuming independent rules."""
+    rows, cost = 1.0, 0.0
+    bound: list[str] = []
+    for step in plan.steps:
+        if isinstance(step, BindStep):
+            between = facts.part.place(step.name, bound) < len(bound)
+            bound.append(step.name)
+            rows *= facts.count(step.name)
+            if step.pair is not None:
+                rows *= facts.shares[step.pair]
+            cost += rows * (3 if between else 1)
+        else:
+            cost += rows * (1 if isinstance(step.rule, PairTable) else 5)
+            rows *= facts.shares[step.rule]
+    return cost
+
+
+def _postponable(
+    facts: JoinStatistics, needs: Mapping[Rule, frozenset[str]], rest: Sequence[Rule]
+) -> dict[Rule, float]:
+    """Return the rules that can be postponed behind all others in *rest*, and their order.
+
+    A rule that binds f rows beside one and keeps g of them is better used before one with f' and
+    g' if that visits fewer rows: f + g f' < f' + g' f, which is (1 - g) / f > (1 - g') / f'.
+    A pair binds only what it keeps.
+    """
+    gains = {}
+    ranks = facts.part.ranks
+    for rule in rest:
+        others = frozenset[str]().union(*(needs[other] for other in rest if other is not rule))
+        own = needs[rule] - others
+        behind = max((ranks[name] for name in needs[rule] & others), default=-1)
+        bound = math.prod(map(facts.count, own))
+        kept = bound * facts.shares[rule]
+        if own and kept >= 1 and all(ranks[name] > behind for name in own):
+            gains[rule] = (1 - kept) / (kept if isinstance(rule, PairTable) else bound)
+    return gains
+
 
 Windows = Mapping[str, tuple[int, int]]
 """The half-open interval of codes of a block, for some dimensions."""

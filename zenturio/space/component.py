@@ -1,20 +1,156 @@
-"""The factors of a space: each knows its size and maps numbers to combinations and back."""
+"""The factors of a space: blocks, components and their product."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from operator import attrgetter
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from operator import attrgetter, mul
 from typing import Protocol
 
 import numpy as np
 
-from zenturio.space.block_tree import BlockTree
-from zenturio.space.code_table import CodeTable, stacked
+from zenturio.errors import SpaceError
+from zenturio.space.code_table import CodeTable, TooManyRows, stacked
+from zenturio.space.definition import Part
 from zenturio.space.domain import Column
-from zenturio.space.independent_parts import Part
-from zenturio.space.join import Progress
+from zenturio.space.join import EDGES, DecisionDiagram, Join, Progress
+from zenturio.space.parameter import Dependent
+from zenturio.space.point import PointColumns
+
+_FEWEST, _MANY = 2, 64
+
+Window = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The points with codes in *windows* of the first dimensions, all but the last of size 1."""
+
+    windows: tuple[Window, ...] = ()
+    share: float = field(default=1.0, compare=False)
+    """The share of the plain product that the block covers."""
+
+
+WHOLE = Block()
+
+
+class BlockTree:
+    """The blocks of a part; a block is divided when its diagram is too large."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.join = Join(part)
+        self._children: dict[Block, tuple[Block, ...]] = {}
+        self._counts: dict[Block, int] = {}
+        self._diagram = lru_cache(maxsize=8)(self._make_diagram)
+
+    @property
+    def diagram(self) -> DecisionDiagram | None:
+        """The diagram of all points, None if it is too large."""
+        return self._diagram(WHOLE)
+
+    def count(self) -> int:
+        """Return the number of points; SpaceError if counting would take hours."""
+        return self._count(WHOLE, Progress())
+
+    def _windows(self, block: Block) -> dict[str, Window]:
+        return dict(zip(self.part.names, block.windows, strict=False))
+
+    def _count(self, block: Block, progress: Progress) -> int:
+        if block not in self._counts:
+            diagram = self._diagram(block)
+            if diagram is None:
+                children = self._children[block]
+                self._counts[block] = sum(self._count(child, progress) for child in children)
+            else:
+                self._counts[block] = diagram.size
+                progress.rows += EDGES
+                progress.share += block.share
+                self._refuse_hopeless(progress)
+        return self._counts[block]
+
+    def _refuse_hopeless(self, progress: Progress) -> None:
+        if progress.is_hopeless:
+            names = ", ".join(self.part.names[:6]) + (", ..." if self.part.names[6:] else "")
+            raise SpaceError(
+                f"the valid combinations of {names} are too many to count",
+                hint="sample them, walk them with a limit, or let a search engine choose",
+            )
+
+    def locate(self, row: int) -> tuple[int, DecisionDiagram]:
+        """Return the diagram with point number *row*, and the number of its first point."""
+        block, first = WHOLE, 0
+        while (diagram := self._diagram(block)) is None:
+            children = self._children[block]
+            counts = [self._count(child, Progress()) for child in children]
+            starts = list(accumulate(counts, initial=first))
+            at = next(i for i, (_, end) in enumerate(pairwise(starts)) if row < end)
+            block, first = children[at], starts[at]
+        return first, diagram
+
+    def find(self, codes: dict[str, int]) -> int | None:
+        """Return the number of the point with *codes*; None if it is not valid."""
+        block, first = WHOLE, 0
+        while (diagram := self._diagram(block)) is None:
+            inside = None
+            for child in self._children[block]:
+                code = codes[self.part.names[len(child.windows) - 1]]
+                low, high = child.windows[-1]
+                if low <= code < high:
+                    inside = child
+                    break
+                first += self._count(child, Progress())
+            if inside is None:
+                return None
+            block = inside
+        at = diagram.find(codes)
+        return None if at is None else first + at
+
+    def _make_diagram(self, block: Block) -> DecisionDiagram | None:
+        """Return the diagram of *block*; None, after dividing the block, if it is too large."""
+        if block in self._children:
+            return None
+        try:
+            return self.join.diagram(self._windows(block))
+        except TooManyRows as error:
+            self._divide(block, error.rows)
+            return None
+
+    def _divide(self, block: Block, rows: int) -> None:
+        """Divide *block* in order, into more children the more *rows* it would have had."""
+        windows = block.windows
+        while not windows or windows[-1][1] - windows[-1][0] == 1:
+            windows = (*windows, self._extent(windows))
+        low, high = windows[-1]
+        parts = min(max(_FEWEST, rows >> 20), _MANY, high - low)
+        cuts = [low + (high - low) * i // parts for i in range(parts + 1)] if parts else []
+        self._children[block] = tuple(
+            Block((*windows[:-1], cut), block.share / parts) for cut in pairwise(cuts)
+        )
+
+    def _extent(self, windows: tuple[Window, ...]) -> Window:
+        """Return the window of the next dimension, where those before have one code each."""
+        parameter = self.part.dimensions[len(windows)]
+        codes = {
+            name: np.array([low]) for name, (low, _) in zip(self.part.names, windows, strict=False)
+        }
+        rows = PointColumns(self.part.parameters, codes, 1)
+        for leader in self.part.leaders.get(parameter.name, ()):
+            if self.part.parameters[leader].when is None and parameter.when is None:
+                code = int(codes[leader][0])
+                return code, code + 1
+        shift = 0 if parameter.when is None else 1
+        if shift and not rows.active(parameter)[0]:
+            return 0, 1
+        domain = parameter.domain
+        assert domain is not None, "only dimensions are divided"
+        if isinstance(domain, Dependent):
+            return shift, shift + int(rows.counts(domain)[0])
+        return shift, shift + domain.size
+
 
 MAX_TABLE_BYTES = 1 << 29
 """Tables up to this many bytes are kept in memory; larger parts are joined block by block."""
@@ -213,3 +349,104 @@ class TableComponent:
 def component_of(part: Part) -> Component:
     """Return the component that *part* makes."""
     return FreeComponent(part) if part.plain else JoinedComponent(part)
+
+
+Codes = dict[str, Column]
+
+
+FIRST, BATCH = 256, 4096
+"""Points in the first and in later batches; the first is small, so that a walk starts fast."""
+
+
+class Product:
+    """The product of *components*."""
+
+    def __init__(self, components: Sequence[Component]) -> None:
+        self.components = tuple(components)
+
+    @cached_property
+    def size(self) -> int:
+        return math.prod(each.size for each in self.components)
+
+    @cached_property
+    def _strides(self) -> list[int]:
+        """The number of points for one step of each component."""
+        sizes = (each.size for each in reversed(self.components[1:]))
+        return list(accumulate(sizes, mul, initial=1))[::-1] if self.components else []
+
+    def stretch(self, start: int, stop: int) -> Codes:
+        """Return the codes of points number *start* to before *stop*."""
+        codes: Codes = {}
+        for each, stride in zip(self.components, self._strides, strict=True):
+            rows, times = _runs(start, stop, stride, each.size)
+            for name, column in zip(each.part.names, each.codes(rows), strict=True):
+                codes[name] = column if times is None else np.repeat(column, times)
+        return codes
+
+    def picked(self, numbers: Sequence[int]) -> Codes:
+        """Return the codes of the points with these *numbers*."""
+        codes: Codes = {}
+        for each, stride in zip(self.components, self._strides, strict=True):
+            rows = [number // stride % each.size for number in numbers]
+            codes.update(zip(each.part.names, each.codes(rows), strict=True))
+        return codes
+
+    def find(self, codes: dict[str, int]) -> int | None:
+        """Return the number of the point with *codes*; None if it is not valid."""
+        number = 0
+        for each in self.components:
+            row = each.find({name: codes[name] for name in each.part.names})
+            if row is None:
+                return None
+            number = number * each.size + row
+        return number
+
+    def walk(self) -> Iterator[tuple[Codes, int]]:
+        """Yield the codes of all points in order, in batches, without counting components."""
+        unknown = [at for at, each in enumerate(self.components) if not each.known]
+        if not unknown:
+            yield from self._count_through()
+            return
+        head, rest = self.components[0], Product(self.components[1:])
+        for table in head.tables():
+            piece = TableComponent(head.part, table)
+            if unknown == [0]:
+                yield from Product((piece, *rest.components)).walk()
+                continue
+            for row in range(piece.size):
+                first = dict(zip(head.part.names, piece.codes([row]), strict=True))
+                for codes, length in rest.walk():
+                    same = {name: np.repeat(code, length) for name, code in first.items()}
+                    yield {**same, **codes}, length
+
+    def _count_through(self) -> Iterator[tuple[Codes, int]]:
+        start, batch = 0, FIRST
+        while start < self.size:
+            stop = min(start + batch, self.size)
+            yield self.stretch(start, stop), stop - start
+            start, batch = stop, BATCH
+
+
+def _runs(
+    start: int, stop: int, stride: int, size: int
+) -> tuple[Sequence[int] | Column, Column | None]:
+    """Return the rows of a component in points *start* to *stop*, and how often each repeats."""
+    if start >= stop:
+        return range(0), None
+    first, last = start // stride, (stop - 1) // stride
+    count, low = last - first + 1, first % size
+    rows: Sequence[int] | Column = range(low, low + count)
+    if low + count > size:
+        small = size < _INT64 // 2
+        rows = np.arange(low, low + count) % size if small else _turning(low, count, size)
+    if stride == 1:
+        return rows, None
+    times = np.full(count, min(stride, stop - start), dtype=np.int64)
+    times[0] = min(stop, (first + 1) * stride) - start
+    if count > 1:
+        times[-1] = stop - last * stride
+    return rows, times
+
+
+def _turning(low: int, count: int, size: int) -> list[int]:
+    return [(low + i) % size for i in range(count)]

@@ -14,16 +14,17 @@ import numpy as np
 from zenturio.errors import SpaceError
 from zenturio.expression import Type, Value, text_of
 from zenturio.space.domain import (
+    Arithmetic,
     Column,
     Domain,
     Elements,
+    Texts,
     column,
     elements,
     kind_of,
     read,
     shared_type,
 )
-from zenturio.space.ranges import Arithmetic, Texts
 
 LISTED = 1024
 """Concatenations up to this size are listed."""

@@ -12,11 +12,9 @@ from zenturio.errors import SpaceError, did_you_mean
 from zenturio.expression import Value, holds
 from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Definition
-from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Column, Domain, Elements
-from zenturio.space.parameter import Parameter
-from zenturio.space.point import Point, Position
-from zenturio.space.point_columns import PointColumns
+from zenturio.space.parameter import Dependent, Parameter
+from zenturio.space.point import Point, PointColumns, Position
 
 
 class Decoder:

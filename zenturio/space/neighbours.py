@@ -9,8 +9,8 @@ from zenturio.errors import SpaceError
 from zenturio.expression import Value, holds
 from zenturio.space.continuous import Continuous
 from zenturio.space.decoder import Decoder, domain_at
-from zenturio.space.dependent import Dependent
 from zenturio.space.domain import Domain, Elements
+from zenturio.space.parameter import Dependent
 from zenturio.space.point import Point
 
 Choice = tuple[dict[str, Value], dict[str, Any]]

@@ -1,15 +1,263 @@
-"""Parameters, and groups of parameters that vary together."""
+"""Parameters: sets that depend on others, and groups that vary together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Literal, NoReturn, Protocol
+
+import numpy as np
 
 from zenturio.errors import Place, SpaceError
-from zenturio.expression import Expression
-from zenturio.space.dependent import Dependent
-from zenturio.space.domain import Domain
+from zenturio.expression import Expression, Type, Value, parse, text_of
+from zenturio.space.concatenation import typed
+from zenturio.space.continuous import Continuous
+from zenturio.space.domain import (
+    Column,
+    Domain,
+    Elements,
+    arithmetic,
+    column,
+    elements,
+    geometric_texts,
+    kind_of,
+    number,
+)
+
+Bound = Expression | str
+"""An expression, or the text of a number."""
+
+_SAFE = 1 << 53
+
+
+class Columns(Protocol):
+    """A column for each name."""
+
+    def __getitem__(self, name: str, /) -> Column: ...
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A range whose bounds depend on other parameters; where it is empty, there is no point.
+
+    A position counts from the first element at the point.
+    """
+
+    first: Bound
+    last: Bound
+    stride: Bound = "1"
+    geometric: bool = False
+    type: Type = "int"
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last", "stride"):
+            bound = getattr(self, name)
+            if isinstance(bound, str) and kind_of(bound) == "str":
+                object.__setattr__(self, name, parse(bound))
+            elif isinstance(bound, str):
+                number(bound, name)
+        begins = (bound for bound in (self.first, self.stride) if isinstance(bound, str))
+        if any(kind_of(bound) == "real" for bound in begins):
+            object.__setattr__(self, "type", "real")
+
+    def __str__(self) -> str:
+        """Return the range in the syntax of directives."""
+        first, last, stride = (
+            bound.text if isinstance(bound, Expression) else bound
+            for bound in (self.first, self.last, self.stride)
+        )
+        if self.geometric:
+            return f"{first}:{last}:*{stride}"
+        return f"{first}:{last}" if stride == "1" else f"{first}:{last}:{stride}"
+
+    @property
+    def bounds(self) -> tuple[Expression, ...]:
+        """The bounds that are expressions."""
+        bounds = (self.first, self.last, self.stride)
+        return tuple(bound for bound in bounds if isinstance(bound, Expression))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that the bounds depend on."""
+        return frozenset().union(*(bound.names | bound.indexed for bound in self.bounds))
+
+    def checked(self, types: Mapping[str, Type | None]) -> Dependent:
+        """Return the range with its type, where parameters have *types*."""
+        for bound in self.bounds:
+            if bound.check(types) not in ("int", "real", None):
+                raise SpaceError(
+                    f"the bound {bound.text} is not a number",
+                    place=_place(bound),
+                    hint="compute it from numbers",
+                )
+        if isinstance(self.stride, Expression) and self.stride.check(types) != "int":
+            return replace(self, type="real")
+        return self
+
+    def replaced(self, definitions: Mapping[str, Expression]) -> Dependent:
+        """Return the range with derived parameters expanded."""
+
+        def written(bound: Bound) -> Bound:
+            return bound.replace(definitions) if isinstance(bound, Expression) else bound
+
+        return replace(
+            self, first=written(self.first), last=written(self.last), stride=written(self.stride)
+        )
+
+    def domain(
+        self, values: Mapping[str, Value], positions: Mapping[str, int] | None = None
+    ) -> Domain | None:
+        """Return the set at a point with *values*; ``None`` if it is empty there."""
+
+        def of(bound: Bound) -> Value | str:
+            return bound.value(values, positions) if isinstance(bound, Expression) else bound
+
+        return self._range(of(self.first), of(self.last), of(self.stride))
+
+    def counts(self, columns: Columns, positions: Columns, length: int) -> Column:
+        """Return the number of elements in each row."""
+        bounds = self._columns(columns, positions, length)
+        whole = self._whole(bounds)
+        if whole is not None:
+            first, last, stride = whole
+            return np.broadcast_to(np.maximum((last - first) // stride + 1, 0), (length,))
+        sets = (self._range(*row) for row in _transposed(bounds, length))
+        return np.array([0 if domain is None else domain.size for domain in sets], dtype=np.int64)
+
+    def at_rows(self, places: Column, columns: Columns, positions: Columns) -> Column:
+        """Return the values at *places*, one for each row."""
+        bounds = self._columns(columns, positions, len(places))
+        whole = self._whole(bounds)
+        if whole is not None:
+            first, _, stride = whole
+            return np.asarray(first + places.astype(np.int64) * stride)
+        values: list[Value] = []
+        for place, row in zip(places.tolist(), _transposed(bounds, len(places)), strict=True):
+            domain = self._range(*row)
+            assert domain is not None, "a row without elements has no position"
+            values.append(domain.value(place))
+        return column(values, self.type)
+
+    def _columns(
+        self, columns: Columns, positions: Columns, length: int
+    ) -> tuple[Column | str, ...]:
+        def of(bound: Bound) -> Column | str:
+            if isinstance(bound, str):
+                return bound
+            used = {name: columns[name] for name in bound.names}
+            places = {name: positions[name] for name in bound.indexed}
+            return bound.column(used, length, places)
+
+        return of(self.first), of(self.last), of(self.stride)
+
+    def _whole(self, bounds: Sequence[Column | str]) -> tuple[Column, Column, Column] | None:
+        """Return the bounds as integers below 2**53; None if rows must be evaluated one by one."""
+        if self.type != "int" or self.geometric:
+            return None
+        numbers = []
+        for bound in bounds:
+            values = np.asarray(float(bound) if isinstance(bound, str) else bound)
+            if values.dtype.kind not in "if":
+                return None
+            if values.size and not np.all(np.abs(values) < _SAFE):
+                return None
+            numbers.append(values)
+        first, last, stride = numbers
+        if not (np.all(first == np.floor(first)) and np.all(stride != 0)):
+            return None
+        last = np.where(stride > 0, np.floor(last), np.ceil(last))
+        return first.astype(np.int64), last.astype(np.int64), stride.astype(np.int64)
+
+    def _range(self, first: Value, last: Value, stride: Value) -> Domain | None:
+        bounds = (first, last, stride)
+        texts = [
+            self._text(bound, value)
+            for bound, value in zip((self.first, self.last, self.stride), bounds, strict=True)
+        ]
+        if self.type == "int" and kind_of(texts[0]) != "int":
+            self._refuse_fraction(texts[0])
+        return _set(self.geometric, self.type, *texts)
+
+    def _text(self, bound: Bound, value: Value) -> str:
+        if isinstance(bound, str):
+            return bound
+        if value is None:
+            raise SpaceError(
+                f"the bound {bound.text} is NULL: it needs a parameter that is inactive",
+                place=_place(bound),
+                hint="give this parameter the same WHEN",
+            )
+        if isinstance(value, bool | str) or not math.isfinite(value):
+            raise SpaceError(
+                f"the bound {bound.text} is {text_of(value)!r}, which is not a number",
+                place=_place(bound),
+            )
+        if isinstance(value, float) and value.is_integer() and self.type == "int":
+            return str(int(value))
+        return text_of(value)
+
+    def _refuse_fraction(self, text: str) -> NoReturn:
+        assert isinstance(self.first, Expression)
+        raise SpaceError(
+            f"the range begins at {self.first.text}, which is {text}, but its stride is an integer",
+            place=_place(self.first),
+            hint="divide with //, or write a stride with decimals such as 1.0",
+        )
+
+    @property
+    def size(self) -> int:
+        raise self._unbound("size")
+
+    @property
+    def ordered(self) -> bool:
+        return True
+
+    def text(self, position: int) -> str:  # noqa: ARG002
+        raise self._unbound("text")
+
+    def value(self, position: int) -> Value:  # noqa: ARG002
+        raise self._unbound("value")
+
+    def position(self, value: Value) -> int:  # noqa: ARG002
+        raise self._unbound("position")
+
+    def values(self) -> Column:
+        raise self._unbound("list of values")
+
+    def texts(self) -> Sequence[str]:
+        raise self._unbound("list of texts")
+
+    def at(self, positions: Column) -> Column:  # noqa: ARG002
+        raise self._unbound("value")
+
+    def _unbound(self, what: str) -> SpaceError:
+        bounds = " and ".join(bound.text for bound in self.bounds)
+        return SpaceError(f"the range has no {what} before its bounds {bounds} are known")
+
+
+def _place(bound: Expression) -> Place:
+    return bound.passage.place(0, len(bound.passage.text))
+
+
+def _transposed(bounds: Sequence[Column | str], length: int) -> Iterator[tuple[Value, ...]]:
+    lists = ([bound] * length if isinstance(bound, str) else bound.tolist() for bound in bounds)
+    return zip(*lists, strict=True)
+
+
+@lru_cache(maxsize=4096)
+def _set(geometric: bool, kind: Type, first: str, last: str, stride: str) -> Domain | None:
+    step, low, high = number(stride, "stride"), number(first), number(last)
+    up = step > 1 if geometric else step > 0
+    if geometric and low < 0:
+        low, high = -low, -high
+    if step and ((high < low) if up else (high > low)):
+        return None
+    make = geometric_texts if geometric else arithmetic
+    return typed(make(first, last, stride), kind)
+
 
 Kind = Literal["substitute", "assign", "env", "param"]
 
@@ -65,3 +313,96 @@ class Zip:
     @property
     def text(self) -> str:
         return " == ".join(self.names)
+
+
+Number = int | float | Decimal
+Values = Domain | Iterable[Any] | Number | str
+"""What stands for a set: a set, a list of its elements, or its only element."""
+
+
+def span(first: Number | str, last: Number | str, step: Number | str = 1) -> Domain:
+    """Return the numbers from *first* to *last* by *step*; each may be an expression as text.
+
+    >>> span(0.4, 1, 0.2).texts()
+    ('0.4', '0.6', '0.8', '1.0')
+    """
+    low, high, by = _bound(first), _bound(last), _bound(step)
+    if isinstance(low, str) and isinstance(high, str) and isinstance(by, str):
+        return arithmetic(low, high, by)
+    return Dependent(low, high, by)
+
+
+def geometric(first: Number | str, last: Number | str, factor: Number | str = 2) -> Domain:
+    """Return the numbers from *first* to *last*, each *factor* times the one before.
+
+    >>> geometric(128, 1024).texts()
+    ('128', '256', '512', '1024')
+    """
+    low, high, by = _bound(first), _bound(last), _bound(factor)
+    if isinstance(low, str) and isinstance(high, str) and isinstance(by, str):
+        return geometric_texts(low, high, by)
+    return Dependent(low, high, by, geometric=True)
+
+
+def uniform(low: float, high: float) -> Continuous:
+    """Return the reals from *low* to *high*, uniform; for search engines only."""
+    return Continuous(float(low), float(high))
+
+
+def loguniform(low: float, high: float) -> Continuous:
+    """Return the reals from *low* to *high*, log-uniform; for search engines only."""
+    return Continuous(float(low), float(high), log=True)
+
+
+def parameter(
+    values: Values, *, when: str | Expression | None = None, default: Any = None, unit: str = ""
+) -> Parameter:
+    """Return a parameter with clauses, as a directive has them; the space sets its name."""
+    condition = parse(when) if isinstance(when, str) else when
+    text = None if default is None else _text(default)
+    return Parameter("", domain_of(values), unit=unit, default=text, when=condition)
+
+
+def derived(text: str | Expression, *, unit: str = "") -> Parameter:
+    """Return a parameter that is computed from others; the space sets its name."""
+    expression = parse(text) if isinstance(text, str) else text
+    return Parameter("", derived=expression, unit=unit)
+
+
+def domain_of(values: Values) -> Domain:
+    """Return the set that *values* stand for."""
+    if isinstance(values, range):
+        if not values:
+            raise SpaceError("the set is empty", hint=f"{values} has no element")
+        return arithmetic(str(values[0]), str(values[-1]), str(values.step))
+    if isinstance(values, str | bool | int | float | Decimal):
+        return _listed([values])
+    if isinstance(values, set | frozenset):
+        raise SpaceError("a Python set has no order", hint="give a list, such as sorted(...)")
+    if isinstance(values, Iterable):
+        return _listed(values.tolist() if hasattr(values, "tolist") else list(values))
+    return values
+
+
+def _listed(values: Sequence[Any]) -> Elements:
+    values = [value.item() if hasattr(value, "dtype") else value for value in values]
+    texts = [_text(value) for value in values]
+    if any(isinstance(value, str) for value in values):
+        return elements(texts, "str")
+    return elements(texts, "bool" if all(isinstance(value, bool) for value in values) else None)
+
+
+def _text(value: Any) -> str:
+    """Return the text of *value* in files."""
+    if isinstance(value, Decimal) and value.is_finite():
+        return str(value)
+    if isinstance(value, bool | str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return text_of(value)
+    raise SpaceError(
+        f"{value!r} cannot be an element", hint="elements are bools, finite numbers and texts"
+    )
+
+
+def _bound(value: Number | str) -> str | Expression:
+    text = _text(value)
+    return text if kind_of(text) != "str" else parse(text)

@@ -11,15 +11,12 @@ import numpy as np
 
 from zenturio.errors import SpaceError
 from zenturio.expression import Value
-from zenturio.space.component import Component, component_of
+from zenturio.space.component import Component, Product, component_of
 from zenturio.space.continuous import Continuous
-from zenturio.space.definition import SpaceCondition
-from zenturio.space.dependent import Dependent
+from zenturio.space.definition import Part, SpaceCondition, parted
 from zenturio.space.domain import Column
-from zenturio.space.independent_parts import Part, parted
-from zenturio.space.parameter import Parameter
-from zenturio.space.point_columns import PointColumns
-from zenturio.space.product import Product
+from zenturio.space.parameter import Dependent, Parameter
+from zenturio.space.point import PointColumns
 
 BATCH = 1024
 """Combinations in a batch."""

@@ -1,4 +1,4 @@
-"""The space of all points of some parameters under constraints."""
+"""The space of all points of some parameters under constraints, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
 from zenturio.errors import SpaceError
 from zenturio.expression import parse
-from zenturio.space.component import Component, component_of
+from zenturio.space.component import Component, Product, component_of
 from zenturio.space.continuous import Continuous
 from zenturio.space.decoder import Decoder
-from zenturio.space.definition import Constraint, define
+from zenturio.space.definition import Constraint, Part, define, split
 from zenturio.space.domain import Column
-from zenturio.space.independent_parts import Part, split
 from zenturio.space.neighbours import neighbours
-from zenturio.space.parameter import Parameter, Zip
+from zenturio.space.parameter import Dependent, Parameter, Values, Zip, domain_of
 from zenturio.space.point import Point
-from zenturio.space.product import Product
 from zenturio.space.rejection_sampling import RejectionSampler, distinct, sample_values
-from zenturio.space.set_builders import Values, domain_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 MOST_ROWS = 1 << 32
 """Columns of more rows than this are refused: a slice of them may be asked for."""
@@ -268,3 +267,30 @@ def _countable_or_sampler(factor: Component) -> Component | RejectionSampler:
     except SpaceError:
         return RejectionSampler(factor.part)
     return factor
+
+
+SPACES = "spaces"
+"""The study note with the fingerprints of all spaces that it was run with."""
+
+LISTED = 100_000
+"""Larger sets enter by their size, first and last element."""
+
+
+def fingerprint(space: Space) -> str:
+    """Return the fingerprint of *space*, of sets and conditions as they are written."""
+    parts = [part for parameter in space.parameters for part in _parts(parameter)]
+    parts += [each.text for each in space.constraints]
+    return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _parts(parameter: Parameter) -> Iterator[object]:
+    yield parameter.name
+    for expression in (parameter.when, parameter.derived):
+        yield expression and expression.text
+    domain = parameter.domain
+    if domain is None or isinstance(domain, Continuous | Dependent):
+        yield str(domain)
+    elif domain.size <= LISTED:
+        yield list(domain.texts())
+    else:
+        yield domain.size, domain.text(0), domain.text(domain.size - 1)

@@ -14,7 +14,7 @@ from zenturio.experiment.used import recall_versions
 from zenturio.expression import Type
 from zenturio.record import SEED, Definition, Field, Repository, Study
 from zenturio.space import Parameter, Space
-from zenturio.space.fingerprint import SPACES, fingerprint
+from zenturio.space.space import SPACES, fingerprint
 
 PROGRAM = "program"
 """The note that says which program a study is of: a digest of each of its parts."""

@@ -19,7 +19,7 @@ from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, Generator
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
-from zenturio.space.fingerprint import SPACES
+from zenturio.space.space import SPACES
 from zenturio.study.define import (
     PROGRAM,
     Archived,

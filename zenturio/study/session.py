@@ -18,7 +18,7 @@ from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import Definition, Lease, Repository
 from zenturio.record.driver import Driver
-from zenturio.space.fingerprint import SPACES
+from zenturio.space.space import SPACES
 from zenturio.study.choose import Chosen
 from zenturio.study.define import (
     Archived,

@@ -22,7 +22,7 @@ from zenturio.record import Repository
 from zenturio.search import Direction, Directions
 from zenturio.space import Space
 from zenturio.space.continuous import Continuous
-from zenturio.space.dependent import Dependent
+from zenturio.space.parameter import Dependent
 
 LISTED = 1000
 """Of larger sets the ends stand for the whole."""
