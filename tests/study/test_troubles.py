@@ -262,3 +262,16 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
         summary = driver.drive()
     assert summary.ok + summary.known == 1500
     assert most[0] < 400
+
+
+def test_an_outcome_that_is_never_given_ends_the_run(repository):
+    planned = experiments(3)
+    with Scrambled(good) as place:
+        drive(repository, place, planned)
+        find, repository.find = repository.find, lambda *_: {}
+        try:
+            with pytest.raises(RecordError, match="does not give it"):
+                drive(repository, place, planned)
+        finally:
+            repository.find = find
+    assert len(place.ran) == 3

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
 from zenturio.experiment.machine import Machine
-from zenturio.record import claims, codec, former_digests, leases, rows, studies
+from zenturio.record import claims, codec, former_digests, leases, messages, rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
 from zenturio.record.facts import Equality
@@ -68,7 +68,11 @@ def _copy(
 ) -> None:
     """Add a copy of each of *results* for its experiment, by the keys of *experiments*."""
     transaction = desk.transaction
-    versions = studies.of_numbers(transaction, {result.version for result in results})
+    numbers_of_versions = {result.version for result in results}
+    versions = studies.of_numbers(transaction, numbers_of_versions)
+    if len(versions) < len(numbers_of_versions):
+        # Nobody could read these results, and no claim is granted beside them.
+        raise messages.foreign_rows("it has results of versions that are not there")
     for version in versions.values():
         numbers = sorted(result.id for result in results if result.version == version.id)
         sources = rows.read(transaction, desk.beside(version).layout, "", among=("e.id", numbers))

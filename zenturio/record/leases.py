@@ -173,15 +173,21 @@ def refuse_drivers(transaction: Transaction, versions: Iterable[Version]) -> Non
 
 def relieve(transaction: Transaction, numbers: Iterable[int]) -> bool:
     """Ends those of the leases whose drivers are gone; whether there were any."""
+    numbers = set(numbers)
     rows = transaction.among_sql(
         f"SELECT {_FACTS} FROM leases l WHERE l.ended IS NULL AND {{among}}",
         "l.id",
-        sorted(set(numbers)),
+        sorted(numbers),
     )
-    dead = [row for facts in rows if not (row := Row(*facts)).alive(transaction.now)]
-    for row in dead:
-        _retire_if_open(transaction, row.number, "superseded")
-    return bool(dead)
+    unended = [Row(*facts) for facts in rows]
+    dead = {row.number for row in unended if not row.alive(transaction.now)}
+    for number in sorted(dead):
+        _retire_if_open(transaction, number, "superseded")
+    # No driver will ever run what is claimed for a lease that has ended, or is not there.
+    orphaned = numbers - {row.number for row in unended}
+    for number in sorted(orphaned):
+        _give_up(transaction, number, "superseded")
+    return bool(dead or orphaned)
 
 
 def _retire_if_open(transaction: Transaction, number: int, why: Why) -> None:
@@ -197,12 +203,12 @@ def _retire_if_open(transaction: Transaction, number: int, why: Why) -> None:
     transaction.sql(
         f"UPDATE leases SET ended = {mark} WHERE id = {mark}", (transaction.now, number)
     )
-    version = Row(*rows[0]).version
-    note(transaction, version, "driver", f"lease {number}: {why}")
-    _give_up(transaction, number, version, why)
+    note(transaction, Row(*rows[0]).version, "driver", f"lease {number}: {why}")
+    _give_up(transaction, number, why)
 
 
-def _give_up(transaction: Transaction, number: int, version: int, why: Why) -> None:
+def _give_up(transaction: Transaction, number: int, why: Why) -> None:
+    """Note the claims of a lease as stale attempts."""
     mark = transaction.flavour.mark
     claims = transaction.sql(
         "SELECT id, digest, version, round, target, attempt, lease, host, started, position,"
@@ -219,7 +225,7 @@ def _give_up(transaction: Transaction, number: int, version: int, why: Why) -> N
     transaction.insert("attempts", _STALE, rows)
     transaction.sql(f"DELETE FROM claims WHERE lease = {mark}", (number,))
     told = [
-        (version, claim[1], now, "stale", f"attempt {claim[5]}: driver {why}") for claim in claims
+        (claim[2], claim[1], now, "stale", f"attempt {claim[5]}: driver {why}") for claim in claims
     ]
     transaction.insert("events", ("version", "digest", "at", "kind", "text"), told)
 

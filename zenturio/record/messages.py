@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zenturio.errors import ConflictError, NotFoundError, did_you_mean
+from zenturio.errors import ConflictError, NotFoundError, RecordError, did_you_mean
 from zenturio.record.facts import Lease
 from zenturio.record.timestamps import utc_time
 
@@ -49,4 +49,12 @@ def still_driven(lease: Lease) -> ConflictError:
 def no_submission(number: int) -> NotFoundError:
     return NotFoundError(
         f"nothing in the queue has the number {number}", hint="zen queue tells what is there"
+    )
+
+
+def foreign_rows(what: str) -> RecordError:
+    """Rows contradict each other: zenturio has not written them so."""
+    return RecordError(
+        f"the repository is damaged: {what}",
+        hint="see what `zen db check` says; `zen db salvage` saves what can be read",
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
 
-from zenturio.errors import NotFoundError, PlaceError
+from zenturio.errors import NotFoundError, PlaceError, RecordError
 from zenturio.experiment import Experiment, Machine, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
@@ -29,6 +29,8 @@ SPELL = 0.5
 """Seconds that are spent at the most on making experiments while others wait to be heard."""
 LOSSES = 3
 """How often an experiment is handed out whose place gives it back without an outcome."""
+CONTRADICTIONS = 5
+"""How often an outcome may be set aside between two questions before the repository is doubted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class Supply:
     """Those that another driver holds, or we at another point: they end there, or come back."""
     _reopened: int | None = None
     """The round in which results are measured that were set aside, if earlier rounds have some."""
+    _contradictions: Counter[str] = field(default_factory=Counter)
+    """How often the repository had an outcome of an experiment and did not give it."""
     _over: bool = False
     _dry: bool = False
     """Whether the source had nothing when it was asked last."""
@@ -194,6 +198,7 @@ class Supply:
         cached = self.repository.cached(self.study, batch, *scope)
         ADDED()
         outcomes = self.repository.find(sorted(cached), self.study, *scope) if cached else {}
+        self._doubt(cached - outcomes.keys())
         wanted = set(digests) - outcomes.keys() if again else self._wanted(digests, outcomes)
         for experiment in batch:
             outcome = outcomes.get(experiment.digest)
@@ -204,6 +209,20 @@ class Supply:
                 self.recalled(experiment, outcome)
             else:
                 self.skipped += 1
+
+    def _doubt(self, digests: Iterable[str]) -> None:
+        """Raise RecordError for cached outcomes that are never given: no claim is granted on them.
+
+        Once it is no contradiction: somebody may set an outcome aside between the two questions.
+        """
+        for digest in digests:
+            self._contradictions[digest] += 1
+            if self._contradictions[digest] >= CONTRADICTIONS:
+                raise RecordError(
+                    f"the repository has an outcome of experiment {digest[:12]} and does not"
+                    " give it",
+                    hint="see what `zen db check` says",
+                )
 
     def _wanted(self, digests: list[str], outcomes: Mapping[str, Outcome]) -> set[str]:
         """Which of them are in a state that is to be run; failed ones are set aside for it."""

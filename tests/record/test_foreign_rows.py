@@ -1,0 +1,69 @@
+"""Rows that no repository has written: each is named, and nobody waits for what they say."""
+
+import sqlite3
+
+import pytest
+
+from zenturio.errors import RecordError
+from zenturio.record import Definition, Driver, Field
+from zenturio.record.open import open_repository
+from zenturio.testing.experiments import experiment, outcome
+
+DEFINITION = Definition((Field("n", "int"),), (Field("time", how="stdout"),))
+EXPERIMENTS = [experiment(n) for n in range(3)]
+
+
+def record(repository, study):
+    repository.open(study, DEFINITION)
+    lease = repository.lease(study, Driver.here())
+    repository.claim(study, lease.number, EXPERIMENTS)
+    repository.record(study, lease.number, [outcome(e, time=1.5) for e in EXPERIMENTS])
+    return lease
+
+
+def change(path, *statements):
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM versions",
+        "DELETE FROM studies",
+        "UPDATE versions SET study = id + 999",
+        "UPDATE results SET version = version + 70",
+        "UPDATE results SET version = 9e999",
+    ],
+)
+def test_results_of_versions_that_are_not_there_are_refused(tmp_path, statement):
+    path = tmp_path / "zenturio.db"
+    repository = open_repository(path)
+    repository.open("older", DEFINITION)
+    repository.leave(record(repository, "newer"))
+    repository.close()
+    change(path, statement)
+    repository = open_repository(path)
+    repository.open("s", DEFINITION)
+    with pytest.raises(RecordError, match="versions that are not there") as refusal:
+        repository.cached("s", EXPERIMENTS)
+    assert "zen db check" in str(refusal.value.diagnostics[0].hint)
+    repository.close()
+
+
+@pytest.mark.parametrize("lease", ["7000", "(SELECT id FROM leases WHERE ended IS NOT NULL)"])
+def test_what_drivers_without_a_lease_have_claimed_is_granted(tmp_path, lease):
+    path = tmp_path / "zenturio.db"
+    repository = open_repository(path)
+    repository.open("s", DEFINITION)
+    repository.leave(repository.lease("s", Driver.here()))
+    other = repository.lease("s", Driver.here())
+    assert len(repository.claim("s", other.number, EXPERIMENTS)) == 3
+    change(path, f"UPDATE claims SET lease = {lease}")
+    repository.leave(other)
+    own = repository.lease("s", Driver.here())
+    assert repository.claim("s", own.number, EXPERIMENTS) == {e.digest: 2 for e in EXPERIMENTS}
+    assert [a.state for a in repository.attempts(EXPERIMENTS[0].digest)] == ["stale", "running"]
+    repository.close()
