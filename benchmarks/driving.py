@@ -45,7 +45,8 @@ def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
     import zenturio.record.sql
     import zenturio.record.upgrade  # noqa: F401 - what opening a repository would load
     from zenturio.annotate.scan import scan
-    from zenturio.study import Here, choose, run_here
+    from zenturio.study.local_run import PlaceOptions, run_locally
+    from zenturio.study.point_selection import select_points
 
     with tempfile.TemporaryDirectory(prefix="zen-drive-") as folder:
         Path(folder, ".zenturio").mkdir()
@@ -53,7 +54,9 @@ def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
         os.chdir(folder)
         begun = time.perf_counter()
         application = scan(["input.txt"])
-        summary = run_here(application, choose(application.space), here=Here(jobs))
+        summary = run_locally(
+            application, select_points(application.space), here=PlaceOptions(jobs)
+        )
         taken = time.perf_counter() - begun
         os.chdir("/")
     if summary.ok != count:

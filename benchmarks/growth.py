@@ -74,14 +74,14 @@ def functions(size: int, cache: Path) -> tuple[float, float]:
     from zenturio.experiment import Function
     from zenturio.record.open import open_repository
     from zenturio.space import Space
-    from zenturio.study import choose
-    from zenturio.study.evaluate import evaluate
+    from zenturio.study.driver.function_study import evaluate
+    from zenturio.study.point_selection import select_points
 
     space = Space(n=range(size // 10), threads=range(1, 11))
     with tempfile.TemporaryDirectory(dir=cache) as name:
         repository = open_repository(Path(name) / "zenturio.db")
         begun, cpu = time.perf_counter(), time.process_time()
-        summary = evaluate(Function(trivial), choose(space, limit=size), repository)
+        summary = evaluate(Function(trivial), select_points(space, limit=size), repository)
         taken = time.perf_counter() - begun, time.process_time() - cpu
         repository.close()
     assert summary.ok == size, summary

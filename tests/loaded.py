@@ -35,10 +35,10 @@ ROOMS = (
     "zenturio.search.engines",
     "zenturio.search.api",
     "zenturio.show.renderers.terminal",
-    "zenturio.study.look",
-    "zenturio.study.run",
-    "zenturio.study.session",
-    "zenturio.study.stages",
+    "zenturio.study.overview",
+    "zenturio.study.driver.study_driver",
+    "zenturio.study.driver.study_session",
+    "zenturio.study.stages.stage",
 )
 """What verbs load where they are called, and what that loads."""
 PACKAGES = ("numba", "pandas", "plotly.graph_objects", "plotly.io", "pyarrow", "scipy.linalg")

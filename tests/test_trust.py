@@ -22,7 +22,7 @@ from zenturio.execute.hosts.configuration import read_configuration
 from zenturio.execute.places import configured
 from zenturio.record.open import project_folder
 from zenturio.show import notebook_magic
-from zenturio.study.wishes import Wishes
+from zenturio.study.driver.cancel_requests import CancelRequests
 
 STRANGER = 65534
 needs_root = pytest.mark.skipif(
@@ -311,7 +311,7 @@ def test_who_agrees_on_a_terminal_is_not_asked_again(received):
 
 
 def ask_to_cancel(folder):
-    Wishes(folder / ".zenturio").ask("ab" * 16)
+    CancelRequests(folder / ".zenturio").ask("ab" * 16)
 
 
 def keep_a_cell(_folder):

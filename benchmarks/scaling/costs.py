@@ -25,8 +25,8 @@ from zenturio.experiment import Experiment, Generator, Log, Outcome
 from zenturio.query import results
 from zenturio.record import Definition, Driver, Field, Repository
 from zenturio.record.open import open_repository
-from zenturio.study.run import Run
-from zenturio.study.source import Walk
+from zenturio.study.driver.experiment_source import PointsInOrder
+from zenturio.study.driver.study_driver import StudyDriver
 
 STUDY = """\
 #ZEN$ ASSIGN n = { 1:10000 }
@@ -112,7 +112,13 @@ def driving(folder: Path, url: str, count: int) -> float:
         # Each round has points of its own, for an experiment that is known costs less.
         part = islice(source, count * number, count * (number + 1))
         first = [next(part)]  # which passes over those of earlier rounds, before the clock
-        run = Run(f"driven{number}", lease, repository, Instant(), Walk(chain(first, part), count))
+        run = StudyDriver(
+            f"driven{number}",
+            lease,
+            repository,
+            Instant(),
+            PointsInOrder(chain(first, part), count),
+        )
         begun = time.perf_counter()
         summary = run.drive()
         rounds.append((time.perf_counter() - begun) / count)

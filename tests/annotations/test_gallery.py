@@ -19,10 +19,10 @@ from zenturio.annotate.filler import Filler
 from zenturio.annotate.scan import scan
 from zenturio.execute import Local
 from zenturio.record import Memory
-from zenturio.study import choose
-from zenturio.study.lending import Lender
-from zenturio.study.pipeline import Pipeline
-from zenturio.study.session import Session
+from zenturio.study.driver.slot_pool import SlotPool
+from zenturio.study.driver.study_session import StudySession
+from zenturio.study.point_selection import select_points
+from zenturio.study.stages.pipeline import Pipeline
 
 GALLERY = Path(__file__).parents[2] / "annotations"
 README = (GALLERY / "README.md").read_text(encoding="utf-8")
@@ -273,9 +273,9 @@ def test_foxes_and_rabbits_append_json_lines_to_the_metrics_file(application, or
 
 def test_routes_are_looked_for_on_the_map_that_was_drawn_for_them(application, tmp_path):
     study, repository = application("routes"), Memory()
-    pipeline = Pipeline(Session(study, choose(study.space, limit=5), repository))
+    pipeline = Pipeline(StudySession(study, select_points(study.space, limit=5), repository))
     with Local(tmp_path, 2) as place:
-        summary = pipeline.run(Lender(place))
+        summary = pipeline.run(SlotPool(place))
     assert [each.ok for each in (*summary.before, summary)] == [1, 5]
     found = {r.values["weight"]: r.outcome.metrics for r in repository.records("routes")}
     looked, lengths = ([found[w][m] for w in sorted(found)] for m in ("looked", "length"))

@@ -3,13 +3,12 @@
 import io
 
 from zenturio.cli.live import Live, line
-from zenturio.study import Progress
-from zenturio.study.progress import Found
+from zenturio.study.driver.progress import BestPoint, RunProgress
 
 
 def test_the_best_so_far_is_told_with_where_it_was_found():
-    best = Found("height", 991.0, {"x": 31, "y": 10, "tile": None})
-    words = line(Progress(60, 0, 20, 1, 3, 3.27, 9.8, "height", 545.0, best))
+    best = BestPoint("height", 991.0, {"x": 31, "y": 10, "tile": None})
+    words = line(RunProgress(60, 0, 20, 1, 3, 3.27, 9.8, "height", 545.0, best))
     assert words.startswith("21/60  1 failed  3 running")
     assert words.endswith("height 545, best 991 at x=31, y=10")
 
@@ -17,14 +16,14 @@ def test_the_best_so_far_is_told_with_where_it_was_found():
 def test_what_the_place_says_is_shown_at_once_and_stays():
     stream = io.StringIO()
     live = Live(stream)
-    progress = Progress(10, 0, 1, 0, 2, 0.0, None, remarks=("one thing", "another"))
+    progress = RunProgress(10, 0, 1, 0, 2, 0.0, None, remarks=("one thing", "another"))
     live(progress)
     assert stream.getvalue() == "one thing\nanother\n"
 
 
 def test_before_anything_was_measured_there_is_no_best():
-    assert line(Progress(60, 0, 0, 2, 3, 0.0, None)) == "2/60  2 failed  3 running"
-    assert line(Progress(60, 0, 2, 0, 3, 0.0, None, "height", 2.0)).endswith("height 2")
+    assert line(RunProgress(60, 0, 0, 2, 3, 0.0, None)) == "2/60  2 failed  3 running"
+    assert line(RunProgress(60, 0, 2, 0, 3, 0.0, None, "height", 2.0)).endswith("height 2")
 
 
 class Terminal(io.StringIO):
@@ -34,7 +33,7 @@ class Terminal(io.StringIO):
 
 def test_the_line_fits_on_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    best = Found("height", 1.0, {f"parameter{at}": at for at in range(30)})
+    best = BestPoint("height", 1.0, {f"parameter{at}": at for at in range(30)})
     stream = Terminal()
-    Live(stream)(Progress(60, 0, 20, 1, 3, 3.0, 9.0, "height", 5.0, best))
+    Live(stream)(RunProgress(60, 0, 20, 1, 3, 3.0, 9.0, "height", 5.0, best))
     assert len(stream.getvalue().removeprefix("\r\x1b[K")) < 60

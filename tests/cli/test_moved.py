@@ -8,7 +8,7 @@ import pytest
 from show.portal.running_portal import served
 from tests.cli.conftest import zen
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.look import opened
+from zenturio.study.overview import opened_repository
 
 PROGRAM = """\
 n = 1
@@ -42,7 +42,7 @@ def _files(folder):
 def test_a_copy_shows_extracts_and_is_pruned_and_the_original_keeps_every_byte(project, tmp_path):
     copy, before = tmp_path / "copy", _files(project)
     shutil.copytree(project, copy)
-    with opened(str(copy / ".zenturio" / "zenturio.db")) as repository:
+    with opened_repository(str(copy / ".zenturio" / "zenturio.db")) as repository:
         digest = next(repository.records("small")).digest
     (kept,) = zen("show", digest, "--json", cwd=copy).facts["artifacts"]
     assert kept["kept"].startswith(str(copy))
@@ -66,7 +66,7 @@ def test_a_moved_project_serves_the_files_and_runs_nothing_again(project, tmp_pa
     shutil.move(project, moved)
     summary = zen("run", "small.py", "--json", cwd=moved).facts
     assert (summary["known"], summary["ok"]) == (3, 0)
-    with opened(str(moved / ".zenturio" / "zenturio.db")) as repository:
+    with opened_repository(str(moved / ".zenturio" / "zenturio.db")) as repository:
         digest = next(repository.records("small")).digest
     monkeypatch.chdir(moved)
     with served(PortalSettings(None, moved)) as portal:

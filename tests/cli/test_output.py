@@ -7,7 +7,7 @@ from zenturio.cli import output
 from zenturio.cli.experiment import print_difference
 from zenturio.cli.look import _standing_line
 from zenturio.record.facts import Lease
-from zenturio.study.look import Difference, Standing
+from zenturio.study.overview import ExperimentDifference, StudyStatus
 
 
 def test_what_json_has_no_number_for_is_text_that_other_languages_read(capsys):
@@ -24,7 +24,7 @@ def test_a_sign_that_would_break_a_line_is_escaped_and_its_neighbours_are_not(ca
 def test_what_nobody_drives_any_more_has_begun_and_does_not_run():
     driver = Lease(1, "matmul", "kofel", 7, 0.0, 60.0, 60.0)
     told = [
-        _standing_line(Standing("matmul", 0.0, Counter(ok=3, running=2), 9, drivers), None)
+        _standing_line(StudyStatus("matmul", 0.0, Counter(ok=3, running=2), 9, drivers), None)
         for drivers in ((driver,), ())
     ]
     assert [line.splitlines()[0] for line in told] == [
@@ -34,7 +34,7 @@ def test_what_nobody_drives_any_more_has_begun_and_does_not_run():
 
 
 def test_a_difference_shows_exact_parameters_and_metrics_that_differ(capsys):
-    difference = Difference(
+    difference = ExperimentDifference(
         ("a" * 32, "b" * 32),
         {"rate": (0.123456789, 0.5), "shift": (-1, -2)},
         {"loss": (1.23456781, 1.23456789), "steps": (100, 200)},

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import SMALL, zen
 from zenturio.record.open import open_repository
-from zenturio.study.look import opened
+from zenturio.study.overview import opened_repository
 from zenturio.testing.experiments import dead_driver
 
 PROGRAM = [sys.executable, "-c", "from zenturio.cli import main; main()"]
@@ -84,7 +84,7 @@ def test_extracting_from_another_program_says_so_and_keeps_the_files_that_ran(ra
     ran.write_text(SMALL.replace("n * 10", "n * 20"))
     told = zen("extract", "small", cwd=ran.parent)
     assert "another one (small.py changed): the next run begins a new table" in told.out
-    with opened(str(ran.parent / ".zenturio" / "zenturio.db")) as repository:
+    with opened_repository(str(ran.parent / ".zenturio" / "zenturio.db")) as repository:
         assert b"n * 10" in repository.definition("small").sources["small.py"]
     assert "small@1" in zen("run", ran.name, cwd=ran.parent).out
 
@@ -503,7 +503,7 @@ def test_results_before_a_comment_are_accepted_shown_as_such_and_given_back(ran)
     assert "zen equate small@1 --undo" in told.out
     summary = zen("run", ran.name, "--json", cwd=folder).facts
     assert (summary["known"], summary["ok"]) == (7, 0)
-    with opened(str(folder / ".zenturio" / "zenturio.db")) as repository:
+    with opened_repository(str(folder / ".zenturio" / "zenturio.db")) as repository:
         digest = next(repository.records("small")).digest
     facts = zen("show", digest, "--study", "small", "--json", cwd=folder).facts
     assert facts["equality"]["study"] == "small@1"

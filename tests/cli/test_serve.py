@@ -15,7 +15,7 @@ import requests
 from cli.conftest import zen
 from zenturio.record.open import open_repository
 from zenturio.show.portal.access import PasswordHash, hash_secret
-from zenturio.study.house import House
+from zenturio.study.service.service_config import ServiceConfig
 from zenturio.testing.executor import until
 
 ZEN = [sys.executable, "-c", "from zenturio.cli import main; main()"]
@@ -176,7 +176,7 @@ def test_a_secret_for_a_proxy_is_made_with_both_lines_that_need_it(lab):
     kept = re.fullmatch(r'zenturio.toml: +(proxy_secret = "(.*)")', ours)
     assert kept[2] == hash_secret(secret)
     (lab / "zenturio.toml").write_text(f'[serve]\nheader = "X-Remote-User"\n{kept[1]}\n')
-    assert House.of(lab).proxy_secret == hash_secret(secret)
+    assert ServiceConfig.of(lab).proxy_secret == hash_secret(secret)
     (lab / "zenturio.toml").write_text('[serve]\nheader = "X-Remote-User"\n')
     assert "zen serve --proxy-secret" in zen("serve", "--port", "0", cwd=lab, code=2).err
 

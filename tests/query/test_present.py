@@ -14,7 +14,7 @@ from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.study_charts import draw_chart
 from zenturio.space import Space
 from zenturio.space.space import SPACES, fingerprint
-from zenturio.study.best import best
+from zenturio.study.best_points import best
 
 SOURCE = """\
 n = 1

@@ -9,7 +9,7 @@ from zenturio.errors import NotFoundError
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.schedule_charts import _host_lanes
 from zenturio.show.charts.study_charts import draw_chart
-from zenturio.study.look import opened
+from zenturio.study.overview import opened_repository
 
 PROGRAM = """\
 n=1
@@ -29,7 +29,7 @@ def waits(tmp_path_factory):
 
 
 def scene(folder, **options):
-    with opened(str(folder / ".zenturio" / "zenturio.db")) as repository:
+    with opened_repository(str(folder / ".zenturio" / "zenturio.db")) as repository:
         return draw_chart(repository, ChartQuery.of(studies="waits", kind="gantt", **options)).chart
 
 

@@ -8,7 +8,9 @@ import sys
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import ZenError
-from zenturio.study import Here, Settings, choose, run_here
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.local_run import PlaceOptions, run_locally
+from zenturio.study.point_selection import select_points
 
 
 def main(url: str, *words: str) -> int:
@@ -22,17 +24,17 @@ def main(url: str, *words: str) -> int:
             print("ok", progress.ok, flush=True)
 
     try:
-        summary = run_here(
+        summary = run_locally(
             application,
-            choose(application.space),
+            select_points(application.space),
             db=url,
-            here=Here(
+            here=PlaceOptions(
                 int(options.get("jobs", 2)),
                 options.get("keep", "never"),
                 place=options.get("on", "local"),
             ),
             join="join" in words,
-            settings=Settings(lease=float(options.get("lease", 60))),
+            settings=DriverSettings(lease=float(options.get("lease", 60))),
             planned=lambda _plan: print("planned", flush=True),
             listener=listener,
         )

@@ -21,7 +21,10 @@ from zenturio.annotate.model import MEASURED
 from zenturio.annotate.scan import scan
 from zenturio.record import upkeep
 from zenturio.record.open import open_repository
-from zenturio.study import Here, Settings, Summary, choose, run_here
+from zenturio.study.driver.progress import RunSummary
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.local_run import PlaceOptions, run_locally
+from zenturio.study.point_selection import select_points
 
 DRIVER = Path(__file__).parent / "driver.py"
 ZEN = "from zenturio.cli import main; main()"
@@ -105,15 +108,15 @@ class Study:
         hung.start()
         return process
 
-    def resume(self, *, join: bool = False) -> Summary:
+    def resume(self, *, join: bool = False) -> RunSummary:
         """Runs the rest in this process."""
         flaky = {"FLAKY": str(self.folder / "flaky")}
         with chdir(self.folder), mock.patch.dict(os.environ, flaky):
             application = scan(["study.sh"])
-            points = choose(application.space)
-            return run_here(
-                application, points, db=self.url, here=Here(2, "never", place=self.place), join=join,
-                settings=Settings(),
+            points = select_points(application.space)
+            return run_locally(
+                application, points, db=self.url, here=PlaceOptions(2, "never", place=self.place), join=join,
+                settings=DriverSettings(),
             )  # fmt: skip
 
     def states(self) -> dict[str, int]:

@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event, Thread
 
 from zenturio.experiment import Experiment, Outcome
-from zenturio.study import Summary
-from zenturio.study.run import Run
+from zenturio.study.driver.progress import RunSummary
+from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.testing.repository import outcome
 
 
@@ -129,12 +129,12 @@ class Drivers:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor()
-        self._driven: list[tuple[Run, Future[Summary]]] = []
+        self._driven: list[tuple[StudyDriver, Future[RunSummary]]] = []
 
     def __enter__(self):
         return self
 
-    def submit(self, run: Run) -> Future[Summary]:
+    def submit(self, run: StudyDriver) -> Future[RunSummary]:
         """Drives it."""
         done = self._pool.submit(run.drive)
         self._driven.append((run, done))

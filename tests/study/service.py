@@ -7,18 +7,18 @@ from pathlib import Path
 
 from zenturio.execute import Local
 from zenturio.record.open import open_repository
-from zenturio.study import serving
-from zenturio.study.submitting import alone
+from zenturio.study.service import study_service
+from zenturio.study.service.submission_queue import locked_alone
 
-serving.POLL = 0.05
+study_service.POLL = 0.05
 
 
 def serve(url: str, policy: str) -> None:
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     folder = Path(".zenturio")
-    with alone(folder), Local(folder, 2) as place:
-        service = serving.Serving(open_repository(url), {"local": place}, policy, said)
+    with locked_alone(folder), Local(folder, 2) as place:
+        service = study_service.StudyService(open_repository(url), {"local": place}, policy, said)
         print("serving", flush=True)
         service.run(over)
 

@@ -8,7 +8,7 @@ from tests.query.conftest import fill
 from zenturio.query import results
 from zenturio.record import Memory
 from zenturio.record.open import open_repository
-from zenturio.study.best import best
+from zenturio.study.best_points import best
 
 
 @pytest.fixture

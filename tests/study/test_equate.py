@@ -11,10 +11,10 @@ from zenturio.record import Driver
 from zenturio.record.inspection import inspect
 from zenturio.record.open import open_repository
 from zenturio.show.study import Study
-from zenturio.study.define import define, open_version
 from zenturio.study.equate import equate, undo_equate
-from zenturio.study.look import find
-from zenturio.study.refill import UnfilledError, files_of
+from zenturio.study.overview import find_experiment
+from zenturio.study.restore import UnfilledError, files_of
+from zenturio.study.study_definition import define_study, open_version
 from zenturio.testing.experiments import outcome
 
 HEAD = """\
@@ -43,7 +43,7 @@ def program(tmp_path):
         application = scan(path)
         generator, space = Generator(application), application.space
         made = [e for i in range(space.size) for e in generator.experiments(space.point(i))]
-        return define(application, len(made), generator.program), made
+        return define_study(application, len(made), generator.program), made
 
     return write
 
@@ -173,13 +173,13 @@ def test_the_files_that_are_shown_are_those_that_ran(repository, program):
         program(text)
         equate(repository, f"a@{number}")
     (first, *_) = repository.records("a")
-    found = find(repository, first.digest)
+    found = find_experiment(repository, first.digest)
     assert (found.equality.study, found.origin) == ("a@2", "a@1")
     expected = {f.path: f.content.decode() for f in experiments[0].files}
     assert files_of(found.definition, found.record) == expected
     repository.delete("a@1")
     with pytest.raises(UnfilledError):
-        files_of(find(repository, first.digest).definition, first)
+        files_of(find_experiment(repository, first.digest).definition, first)
 
 
 def test_python_accepts_as_the_command_line_does(repository, program):

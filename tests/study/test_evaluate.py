@@ -11,9 +11,9 @@ from zenturio.experiment import Function, Missing
 from zenturio.record.memory import Memory
 from zenturio.record.open import open_repository
 from zenturio.space import Space
-from zenturio.study import choose
-from zenturio.study import evaluate as evaluating
-from zenturio.study.evaluate import evaluate
+from zenturio.study.driver import function_study as evaluating
+from zenturio.study.driver.function_study import evaluate
+from zenturio.study.point_selection import select_points
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -58,7 +58,7 @@ def answers(repository, name="halved"):
 
 def test_each_point_is_called_once_and_remembered(repository):
     counting = Counting()
-    summary = evaluate(counting.function, choose(SPACE), repository)
+    summary = evaluate(counting.function, select_points(SPACE), repository)
     assert (summary.total, summary.ok, summary.failed, summary.unfinished) == (40, 40, 0, 0)
     assert sorted(counting.calls) == sorted((p["n"], p["m"]) for p in SPACE)
     found = answers(repository)
@@ -68,7 +68,7 @@ def test_each_point_is_called_once_and_remembered(repository):
 
 
 def test_what_every_experiment_has_is_there_or_says_why_not(repository):
-    evaluate(Counting().function, choose(SPACE, limit=3), repository)
+    evaluate(Counting().function, select_points(SPACE, limit=3), repository)
     for metrics in answers(repository).values():
         assert metrics["wtime"] >= 0
         assert metrics["ctime"] >= 0
@@ -79,9 +79,9 @@ def test_what_every_experiment_has_is_there_or_says_why_not(repository):
 
 def test_a_second_call_recalls_and_calls_nothing(repository):
     counting = Counting(fails=lambda n: n == 3)
-    first = evaluate(counting.function, choose(SPACE), repository)
+    first = evaluate(counting.function, select_points(SPACE), repository)
     calls = len(counting.calls)
-    again = evaluate(counting.function, choose(SPACE), repository)
+    again = evaluate(counting.function, select_points(SPACE), repository)
     assert len(counting.calls) == calls
     assert (again.known, again.ok, again.failed) == (40, 0, 0)
     assert [(f.cause, f.count) for f in again.failures] == [
@@ -90,7 +90,9 @@ def test_a_second_call_recalls_and_calls_nothing(repository):
 
 
 def test_failures_are_grouped_by_their_cause(repository):
-    summary = evaluate(Counting(fails=lambda n: n in (3, 4)).function, choose(SPACE), repository)
+    summary = evaluate(
+        Counting(fails=lambda n: n in (3, 4)).function, select_points(SPACE), repository
+    )
     assert (summary.ok, summary.failed) == (36, 4)
     (failures,) = summary.failures
     assert (failures.cause, failures.count) == ("ValueError", 4)
@@ -108,26 +110,26 @@ def test_an_interrupted_study_goes_on_where_it_stopped(repository):
 
     function = Function(halved)
     with suppress(KeyboardInterrupt):
-        evaluate(function, choose(SPACE), repository)
+        evaluate(function, select_points(SPACE), repository)
     assert repository.counts("halved")["ok"] == 16
     assert repository.drivers("halved") == ()
-    summary = evaluate(function, choose(SPACE), repository)
+    summary = evaluate(function, select_points(SPACE), repository)
     assert (summary.known, summary.ok) == (16, 24)
     assert len(answers(repository)) == 40
 
 
 def test_points_that_are_chosen_in_part_are_completed_later(repository):
     counting = Counting()
-    evaluate(counting.function, choose(SPACE, sample=11, seed=3), repository)
-    summary = evaluate(counting.function, choose(SPACE), repository)
+    evaluate(counting.function, select_points(SPACE, sample=11, seed=3), repository)
+    summary = evaluate(counting.function, select_points(SPACE), repository)
     assert (summary.known, summary.ok) == (11, 29)
     assert len(set(counting.calls)) == len(counting.calls) == 40
 
 
 def test_another_study_of_the_same_function_gets_what_is_known(repository):
     counting = Counting()
-    evaluate(counting.function, choose(SPACE, limit=10), repository)
-    summary = evaluate(counting.function, choose(SPACE), repository, name="more")
+    evaluate(counting.function, select_points(SPACE, limit=10), repository)
+    summary = evaluate(counting.function, select_points(SPACE), repository, name="more")
     assert (summary.known, summary.ok) == (10, 30)
     assert len(answers(repository, "more")) == 40
 
@@ -136,7 +138,9 @@ def test_repeats_are_experiments_of_their_own(repository):
     def drawn(n, seed):
         return {"drawn": n * 10 + seed}
 
-    summary = evaluate(Function(drawn, repeat=3, seed="seed"), choose(Space(n=[1, 2])), repository)
+    summary = evaluate(
+        Function(drawn, repeat=3, seed="seed"), select_points(Space(n=[1, 2])), repository
+    )
     assert (summary.total, summary.ok) == (6, 6)
     found = sorted(r.outcome.metrics["drawn"] for r in repository.records("drawn"))
     assert found == [11, 12, 13, 21, 22, 23]
@@ -146,7 +150,7 @@ def test_a_seed_is_recorded_as_what_it_is(repository):
     def drawn(n, seed):
         return {"drawn": n * 10 + seed}
 
-    evaluate(Function(drawn, repeat=3, seed="seed"), choose(Space(n=[1, 2])), repository)
+    evaluate(Function(drawn, repeat=3, seed="seed"), select_points(Space(n=[1, 2])), repository)
     fields = repository.definition("drawn").parameters
     assert [(field.name, field.kind) for field in fields] == [("n", "param"), ("seed", "seed")]
 
@@ -159,7 +163,7 @@ def test_another_function_of_the_name_keeps_the_old_results_apart(repository):
         return {"answer": -n}
 
     for function in (first, second, first):
-        evaluate(Function(function), choose(Space(n=[1, 2])), repository, name="answer")
+        evaluate(Function(function), select_points(Space(n=[1, 2])), repository, name="answer")
     found = {
         study.name: [r.outcome.metrics["answer"] for r in repository.records(study.name)]
         for study in repository.studies()
@@ -169,12 +173,12 @@ def test_another_function_of_the_name_keeps_the_old_results_apart(repository):
 
 def test_a_parameter_that_the_function_does_not_take_is_refused(repository):
     with pytest.raises(InputError, match="no argument k"):
-        evaluate(Counting().function, choose(Space(n=[1], k=[2])), repository)
+        evaluate(Counting().function, select_points(Space(n=[1], k=[2])), repository)
 
 
 def test_whoever_looks_on_hears_how_far_it_is(repository):
     heard = []
-    evaluate(Counting().function, choose(SPACE), repository, listener=heard.append)
+    evaluate(Counting().function, select_points(SPACE), repository, listener=heard.append)
     assert [progress.done for progress in heard] == sorted(progress.done for progress in heard)
     assert heard[-1].done == heard[-1].total == 40
 

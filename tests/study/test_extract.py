@@ -4,8 +4,8 @@ import pytest
 
 from zenturio.experiment.experiment import Log, Missing, Outcome, Series
 from zenturio.study import extract
-from zenturio.study.extract import Measured
-from zenturio.study.look import opened
+from zenturio.study.extract import MeasuredOutcomes
+from zenturio.study.overview import opened_repository
 
 
 def test_an_error_in_the_middle_changes_nothing_and_a_second_call_does_it_all(
@@ -28,7 +28,7 @@ def test_an_error_in_the_middle_changes_nothing_and_a_second_call_does_it_all(
         return outcomes(*arguments)
 
     monkeypatch.setattr(extract, "BATCH", 2)
-    with opened(None) as repository:
+    with opened_repository(None) as repository:
         before = repository.definition("small"), list(repository.records("small"))
         monkeypatch.setattr(extract._Again, "outcomes", failing)
         with pytest.raises(MemoryError):
@@ -47,7 +47,7 @@ def test_what_was_measured_comes_back_as_it_was_as_often_as_it_is_asked_for():
         "f": Series((1, 2.5, "x\0")), "ü": "\n",
     }  # fmt: skip
     outcomes = [Outcome(f"{i:032x}", "failed", "a\nb", metrics) for i in range(3)]
-    with Measured() as measured:
+    with MeasuredOutcomes() as measured:
         measured.add(outcomes)
         assert list(measured) == list(measured) == outcomes
     assert outcomes[0].stdout == Log()

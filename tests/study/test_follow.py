@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from zenturio.experiment import Log
 from zenturio.record import Memory
-from zenturio.study.follow import Tail, _goes_on, behind
+from zenturio.study.log_follower import FileTail, _goes_on, log_after
 from zenturio.testing.experiments import DEFINITION, A, dead_driver, driven
 
 LOGS = st.tuples(st.binary(max_size=40), st.integers(1, 12), st.integers(1, 12))
@@ -22,7 +22,7 @@ def kept(content, head, tail):
 def test_nothing_is_said_twice_and_what_is_lacking_is_counted(log, seen):
     content, head, tail = log
     seen = min(seen, len(content))
-    said = b"".join(behind(kept(content, head, tail), seen))
+    said = b"".join(log_after(kept(content, head, tail), seen))
     before, found, after = said.partition(b"\n[... ")
     if not found:
         assert before == content[seen:]
@@ -35,7 +35,7 @@ def test_nothing_is_said_twice_and_what_is_lacking_is_counted(log, seen):
 
 def test_a_tail_reads_what_is_new_and_the_rest_of_what_was_taken_away(tmp_path):
     path = tmp_path / "a.stdout"
-    tail = Tail()
+    tail = FileTail()
     assert tail.read(str(path)) == b""
     path.write_bytes(b"one ")
     assert tail.read(str(path)) == b"one "

@@ -9,10 +9,10 @@ from study.places import Drivers, Held, Scrambled, good
 from zenturio.experiment import Step
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.memory import Memory
-from zenturio.study import run
-from zenturio.study.run import Run
-from zenturio.study.source import Walk
-from zenturio.study.wishes import Wishes
+from zenturio.study.driver import study_driver
+from zenturio.study.driver.cancel_requests import CancelRequests
+from zenturio.study.driver.experiment_source import PointsInOrder
+from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.testing.repository import experiment, outcome
 
 
@@ -39,7 +39,9 @@ def repository():
 
 def ready(repository, place, given, **options):
     lease = repository.lease("s", Driver.here())
-    return Run("s", lease, repository, place, Walk(iter(given), len(given)), **options)
+    return StudyDriver(
+        "s", lease, repository, place, PointsInOrder(iter(given), len(given)), **options
+    )
 
 
 def test_a_place_forgets_what_is_recorded_and_not_before(repository):
@@ -76,10 +78,10 @@ def test_what_a_place_says_is_heard_once(repository):
 def test_one_that_is_not_wanted_is_recorded_as_cancelled_and_not_tried_again(
     repository, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(run, "HEED", 0.01)
-    monkeypatch.setattr(run, "ELSEWHERE", 0.01)
+    monkeypatch.setattr(study_driver, "HEED", 0.01)
+    monkeypatch.setattr(study_driver, "ELSEWHERE", 0.01)
     given = [replace(experiment(n), steps=(Step("true", retry=3),)) for n in range(3)]
-    place, wishes = Held(2), Wishes(tmp_path)
+    place, wishes = Held(2), CancelRequests(tmp_path)
     driven = ready(repository, place, given)
     driven.heed(wishes)
     running, waiting = given[0].digest, given[2].digest

@@ -7,7 +7,7 @@ import pytest
 from study.places import Held, Scrambled, good
 from zenturio.errors import PlaceError
 from zenturio.experiment import Step
-from zenturio.study.lending import Lender
+from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.testing.repository import experiment, outcome
 
 EIGHT = [experiment(i) for i in range(8)]
@@ -27,7 +27,7 @@ def begun(place):
 
 def test_no_more_is_handed_on_than_there_are_slots():
     place = Held(2)
-    share = Lender(place).share("a")
+    share = SlotPool(place).share("a")
     futures = [share.submit(each) for each in EIGHT[:4]]
     assert begun(place) == {each.digest for each in EIGHT[:2]}
     assert [each.running() for each in futures] == [True, True, False, False]
@@ -44,7 +44,7 @@ def test_a_slot_that_is_free_goes_to_whose_turn_it_is():
         return owners[-1]
 
     place = Held(1)
-    lender = Lender(place, latest)
+    lender = SlotPool(place, latest)
     one, two = lender.share("one"), lender.share("two")
     for each in EIGHT[:3]:
         one.submit(each)
@@ -60,7 +60,7 @@ def test_a_slot_that_is_free_goes_to_whose_turn_it_is():
 
 def test_of_one_owner_the_most_urgent_goes_first_whichever_share_has_it():
     place = Held(1)
-    lender = Lender(place)
+    lender = SlotPool(place)
     late = lender.share("a", lambda e: (1, e.index))
     early = lender.share("a", lambda e: (0, -e.index))
     for each in EIGHT[:3]:
@@ -77,7 +77,7 @@ def test_of_one_owner_the_most_urgent_goes_first_whichever_share_has_it():
 
 def test_what_needs_more_slots_than_are_free_keeps_its_turn():
     place = Held(2)
-    share = Lender(place).share("a")
+    share = SlotPool(place).share("a")
     narrow, broad, other = experiment(0), wide(1, 2), experiment(2)
     for each in (narrow, broad, other):
         share.submit(each)
@@ -90,7 +90,7 @@ def test_what_needs_more_slots_than_are_free_keeps_its_turn():
 
 def test_what_asks_for_more_slots_than_there_are_runs_alone():
     place = Held(2)
-    share = Lender(place).share("a")
+    share = SlotPool(place).share("a")
     future = share.submit(wide(0, 64))
     place.end(experiment(0).digest)
     assert future.result().status == "ok"
@@ -98,7 +98,7 @@ def test_what_asks_for_more_slots_than_there_are_runs_alone():
 
 def test_what_waits_is_taken_off_and_what_runs_is_killed():
     place = Held(1)
-    share = Lender(place).share("a")
+    share = SlotPool(place).share("a")
     first, second, third = (share.submit(each) for each in EIGHT[:3])
     assert second.cancel()
     assert second.cancelled()
@@ -110,7 +110,7 @@ def test_what_waits_is_taken_off_and_what_runs_is_killed():
 
 def test_a_share_that_is_given_back_leaves_its_slots_to_others():
     place = Held(1)
-    lender = Lender(place)
+    lender = SlotPool(place)
     one, two = lender.share("one"), lender.share("two")
     running, waiting = one.submit(EIGHT[0]), one.submit(EIGHT[1])
     other = two.submit(EIGHT[2])
@@ -124,7 +124,7 @@ def test_a_share_that_is_given_back_leaves_its_slots_to_others():
 
 def test_who_has_closed_lends_nothing_more():
     place = Held(1)
-    lender = Lender(place)
+    lender = SlotPool(place)
     one, two = lender.share("one"), lender.share("two")
     one.submit(EIGHT[0])
     waiting = two.submit(EIGHT[1])
@@ -140,7 +140,7 @@ def test_a_place_that_fails_fails_for_whose_experiment_it_was():
         return outcome(each)
 
     with Scrambled(breaks, slots=1) as place:
-        share = Lender(place).share("a")
+        share = SlotPool(place).share("a")
         futures = [share.submit(each) for each in EIGHT[:3]]
         assert futures[0].result().status == "ok"
         with pytest.raises(PlaceError, match="out of order"):
@@ -150,7 +150,7 @@ def test_a_place_that_fails_fails_for_whose_experiment_it_was():
 
 def test_many_threads_that_submit_and_cancel_lose_no_slot():
     with Scrambled(slots=3) as place:
-        lender = Lender(place)
+        lender = SlotPool(place)
         shares = [lender.share(i) for i in range(4)]
         futures = []
 

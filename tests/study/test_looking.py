@@ -7,7 +7,7 @@ import pytest
 
 from zenturio.errors import NotFoundError
 from zenturio.record.open import open_repository
-from zenturio.study.look import opened, standings
+from zenturio.study.overview import opened_repository, study_statuses
 
 HEAVY = ("numpy", "pandas", "zenturio.space", "zenturio.annotate", "zenturio.execute", "rich")
 
@@ -17,7 +17,7 @@ def test_looking_loads_neither_numpy_nor_what_runs_a_study(tmp_path):
     open_repository(place).close()
     probe = f"""if True:
     import sys
-    from zenturio.study.look import opened, standings
+    from zenturio.study.overview import opened, standings
     with opened({place!r}):
         assert standings({place!r}) == []
     print([name for name in {HEAVY!r} if name in sys.modules])
@@ -29,10 +29,10 @@ def test_looking_loads_neither_numpy_nor_what_runs_a_study(tmp_path):
 def test_looking_creates_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ZENTURIO_DB", raising=False)
-    assert standings(None) == []
+    assert study_statuses(None) == []
     for db in (None, "typed.wrong.db"):
-        with pytest.raises(NotFoundError, match="there is no repository at"), opened(db):
+        with pytest.raises(NotFoundError, match="there is no repository at"), opened_repository(db):
             pass
     with pytest.raises(NotFoundError):
-        standings("typed.wrong.db")
+        study_statuses("typed.wrong.db")
     assert list(tmp_path.iterdir()) == []

@@ -13,10 +13,12 @@ from zenturio.record.open import open_repository
 from zenturio.record.row_filter import RowChoice
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.study_charts import draw_chart
-from zenturio.study import Here, Settings, choose, plan_here, run_here
-from zenturio.study.best import best
+from zenturio.study.best_points import best
+from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.extract import extract
-from zenturio.study.look import standing
+from zenturio.study.local_run import PlaceOptions, plan_locally, run_locally
+from zenturio.study.overview import study_status
+from zenturio.study.point_selection import select_points
 
 PROGRAM = """\
 n = 1
@@ -44,22 +46,22 @@ class Driven:
 
     def _application(self):
         application = scan([str(self.path)])
-        return application, choose(application.space)
+        return application, select_points(application.space)
 
     def run(self, **settings):
         """How many were cached, how many ran, and what was said before."""
         plans = []
-        summary = run_here(
+        summary = run_locally(
             *self._application(),
             db=self.db,
-            here=Here(jobs=2),
-            settings=Settings(**settings),
+            here=PlaceOptions(jobs=2),
+            settings=DriverSettings(**settings),
             planned=plans.append,
         )
         return summary.known, summary.ok, plans[-1].remarks
 
     def foresee(self, **settings):
-        plan = plan_here(*self._application(), db=self.db, settings=Settings(**settings))
+        plan = plan_locally(*self._application(), db=self.db, settings=DriverSettings(**settings))
         return plan.known, plan.remarks
 
     def machines(self):
@@ -237,7 +239,7 @@ def test_a_kind_of_machine_that_nobody_has_is_refused_with_those_there_are(mixed
 
 
 def test_a_status_counts_experiments_not_results(mixed, project):
-    found = standing(str(project / "zenturio.db"), "counted")
+    found = study_status(str(project / "zenturio.db"), "counted")
     assert (found.ok, found.total, found.missing, sum(found.machines.values())) == (3, 3, 0, 6)
     done = zen("status", "counted", "--db", "zenturio.db", cwd=project)
     assert "3 of 3 experiments, 6 results of 2 kinds of machine" in done.out

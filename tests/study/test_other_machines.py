@@ -11,11 +11,13 @@ from zenturio.execute import Local
 from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space
-from zenturio.study import Chosen, Here, Settings, choose, run_here
-from zenturio.study.request import Request
-from zenturio.study.serving import Serving
-from zenturio.study.source import Hunt
-from zenturio.study.submitting import submit
+from zenturio.study.driver.experiment_source import SearchSpec
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.local_run import PlaceOptions, run_locally
+from zenturio.study.point_selection import PointSelection, select_points
+from zenturio.study.service.study_service import StudyService
+from zenturio.study.service.submission_queue import submit_study
+from zenturio.study.study_request import StudyRequest
 
 SEARCHED = """\
 n = 1
@@ -124,9 +126,9 @@ def test_a_search_recalls_only_what_its_own_kind_of_machine_measured(repository,
 
     def search(**settings):
         application = scan([str(tmp_path / "searched.py")])
-        return run_here(
-            application, Chosen.none(application.space), db=repository, here=Here(2),
-            hunt=Hunt("random", budget=parse_budget("4")), settings=Settings(**settings),
+        return run_locally(
+            application, PointSelection.none(application.space), db=repository, here=PlaceOptions(2),
+            hunt=SearchSpec("random", budget=parse_budget("4")), settings=DriverSettings(**settings),
         )  # fmt: skip
 
     on("Zen 5")
@@ -145,7 +147,9 @@ def test_a_stage_gets_the_files_that_its_own_kind_of_machine_made(repository, tm
 
     def run():
         application = scan([str(tmp_path / "solve.sh")])
-        return run_here(application, choose(application.space), db=repository, here=Here(2))
+        return run_locally(
+            application, select_points(application.space), db=repository, here=PlaceOptions(2)
+        )
 
     for cpu in ("Zen 5", "RISC-V"):
         on(cpu)
@@ -168,11 +172,11 @@ def test_a_submitted_study_is_measured_anew_on_another_kind_of_machine(repositor
     (tmp_path / "searched.py").write_text(SEARCHED)
 
     def serve(**options):
-        request = Request((str(tmp_path / "searched.py"),), **options)
-        number = submit(repository, request, "alice").number
+        request = StudyRequest((str(tmp_path / "searched.py"),), **options)
+        number = submit_study(repository, request, "alice").number
         over, told = threading.Event(), []
         with Local(tmp_path / ".zenturio", 2) as place:
-            serving = Serving(repository, {"local": place}, "fcfs", told.append)
+            serving = StudyService(repository, {"local": place}, "fcfs", told.append)
             thread = threading.Thread(target=serving.run, args=(over,))
             thread.start()
             while repository.submissions()[-1].turn not in ("done", "failed"):

@@ -12,7 +12,14 @@ from zenturio.schedule.model.platform import identical
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.online.policies import OnlineSimulation
 from zenturio.schedule.online.stream import WorkflowStream, WorkflowSubmission
-from zenturio.study.queueing import POLICIES, Load, choose_policy, means_of, slowdown, turn
+from zenturio.study.service.slot_policy import (
+    POLICIES,
+    StudyLoad,
+    choose_policy,
+    mean_seconds,
+    next_owner,
+    slowdown,
+)
 
 STUDIES = st.lists(
     st.tuples(st.integers(0, 12), st.integers(1, 7), st.sampled_from([0.5, 1.0, 2.0, 3.0, 5.0])),
@@ -42,7 +49,7 @@ def ends_by_turns(policy, slots, studies):
             ready = [i for i in loads if begun[i] < studies[i][1]]
             if not ready:
                 break
-            chosen = turn(policy, now, slots, loads, ready)
+            chosen = next_owner(policy, now, slots, loads, ready)
             end = now + studies[chosen][2]
             begun[chosen] += 1
             ends[chosen].append(end)
@@ -54,7 +61,7 @@ def ends_by_turns(policy, slots, studies):
 def load_of(study, number, now, ends, running):
     arrival, count, seconds = study
     own = tuple(now - since for _, whose, since in running if whose == number)
-    return Load(arrival, count, count - sum(end <= now for end in ends[number]), own, seconds)
+    return StudyLoad(arrival, count, count - sum(end <= now for end in ends[number]), own, seconds)
 
 
 def ends_in_the_scheduling_room(policy, slots, studies):
@@ -80,47 +87,58 @@ def test_slots_are_shared_as_processors_are(policy, studies, slots):
 
 
 def test_what_came_first_is_served_first():
-    loads = {"late": Load(5, 1, 1), "early": Load(1, 900, 900)}
-    assert turn("fcfs", 9, 2, loads) == "early"
+    loads = {"late": StudyLoad(5, 1, 1), "early": StudyLoad(1, 900, 900)}
+    assert next_owner("fcfs", 9, 2, loads) == "early"
 
 
 def test_the_study_with_the_least_left_is_next():
-    loads = {"large": Load(1, 900, 3, mean=2.0), "small": Load(5, 4, 4, mean=1.0)}
-    assert turn("srpt", 9, 2, loads) == "small"
-    assert turn("srpt", 9, 2, loads | {"large": Load(1, 900, 1, mean=2.0)}) == "large"
+    loads = {"large": StudyLoad(1, 900, 3, mean=2.0), "small": StudyLoad(5, 4, 4, mean=1.0)}
+    assert next_owner("srpt", 9, 2, loads) == "small"
+    assert next_owner("srpt", 9, 2, loads | {"large": StudyLoad(1, 900, 1, mean=2.0)}) == "large"
 
 
 def test_who_would_be_slowed_down_most_is_next():
-    loads = {"large": Load(0, 100, 100, mean=1.0), "small": Load(8, 1, 1, mean=1.0)}
-    assert turn("foft", 10, 1, loads) == "small"
-    assert turn("foft", 500, 1, loads | {"small": Load(499, 1, 1, mean=1.0)}) == "large"
+    loads = {"large": StudyLoad(0, 100, 100, mean=1.0), "small": StudyLoad(8, 1, 1, mean=1.0)}
+    assert next_owner("foft", 10, 1, loads) == "small"
+    assert next_owner("foft", 500, 1, loads | {"small": StudyLoad(499, 1, 1, mean=1.0)}) == "large"
 
 
 def test_only_those_who_have_something_to_run_are_asked():
-    loads = {"early": Load(1, 5, 5), "late": Load(2, 5, 5)}
-    assert turn("fcfs", 9, 2, loads, ["late"]) == "late"
+    loads = {"early": StudyLoad(1, 5, 5), "late": StudyLoad(2, 5, 5)}
+    assert next_owner("fcfs", 9, 2, loads, ["late"]) == "late"
 
 
 def test_the_first_experiment_of_a_study_tells_how_long_its_experiments_take():
-    loads = {"known": Load(0, 9, 1, mean=0.1), "new": Load(5, 9, 9), "newer": Load(6, 9, 9)}
-    assert turn("srpt", 9, 2, loads) == "new"
-    loads["new"] = Load(5, 9, 9, (0.5,))
-    assert turn("srpt", 9, 2, loads) == "newer"
-    loads["newer"] = Load(6, 9, 9, (0.1,))
-    assert turn("srpt", 9, 2, loads) == "known"
-    assert turn("fcfs", 9, 2, {"known": Load(0, 9, 1, mean=0.1), "new": Load(5, 9, 9)}) == "known"
+    loads = {
+        "known": StudyLoad(0, 9, 1, mean=0.1),
+        "new": StudyLoad(5, 9, 9),
+        "newer": StudyLoad(6, 9, 9),
+    }
+    assert next_owner("srpt", 9, 2, loads) == "new"
+    loads["new"] = StudyLoad(5, 9, 9, (0.5,))
+    assert next_owner("srpt", 9, 2, loads) == "newer"
+    loads["newer"] = StudyLoad(6, 9, 9, (0.1,))
+    assert next_owner("srpt", 9, 2, loads) == "known"
+    assert (
+        next_owner("fcfs", 9, 2, {"known": StudyLoad(0, 9, 1, mean=0.1), "new": StudyLoad(5, 9, 9)})
+        == "known"
+    )
 
 
 def test_an_experiment_is_taken_to_last_as_long_as_those_before_it_or_those_of_others():
-    loads = {"old": Load(0, 9, 4, mean=4.0), "new": Load(1, 9, 9), "slow": Load(1, 9, 9, (7.0,))}
-    assert means_of(loads) == {"old": 4.0, "new": 4.0, "slow": 7.0}
-    assert means_of({"only": Load(0, 9, 9)}) == {"only": 1.0}
+    loads = {
+        "old": StudyLoad(0, 9, 4, mean=4.0),
+        "new": StudyLoad(1, 9, 9),
+        "slow": StudyLoad(1, 9, 9, (7.0,)),
+    }
+    assert mean_seconds(loads) == {"old": 4.0, "new": 4.0, "slow": 7.0}
+    assert mean_seconds({"only": StudyLoad(0, 9, 9)}) == {"only": 1.0}
 
 
 def test_the_slowdown_counts_from_the_submission_and_what_is_still_to_come():
-    assert slowdown(Load(100, 8, 8), 1.0, 4, 100) == 1.0
-    assert slowdown(Load(100, 8, 0), 1.0, 4, 106) == 3.0
-    assert slowdown(Load(100, 8, 4), 1.0, 4, 105) == 3.0
+    assert slowdown(StudyLoad(100, 8, 8), 1.0, 4, 100) == 1.0
+    assert slowdown(StudyLoad(100, 8, 0), 1.0, 4, 106) == 3.0
+    assert slowdown(StudyLoad(100, 8, 4), 1.0, 4, 105) == 3.0
 
 
 def test_a_policy_is_named_as_the_scheduling_room_names_it():

@@ -9,8 +9,8 @@ from zenturio.annotate.scan import scan
 from zenturio.experiment import Generator
 from zenturio.record import Driver
 from zenturio.record.open import open_repository
-from zenturio.study.define import define
-from zenturio.study.refill import UnfilledError, files_of
+from zenturio.study.restore import UnfilledError, files_of
+from zenturio.study.study_definition import define_study
 from zenturio.testing.experiments import outcome
 
 STUDIES = {
@@ -32,7 +32,7 @@ def rows(folder, text):
     application = scan(program)
     generator, space = Generator(application), application.space
     made = [e for i in range(space.size) for e in generator.experiments(space.point(i))]
-    definition = define(application, len(made), generator.program)
+    definition = define_study(application, len(made), generator.program)
     with closing(open_repository(str(folder / "zenturio.db"))) as repository:
         repository.open("a", definition)
         driver = repository.lease("a", Driver.here()).number

@@ -10,11 +10,13 @@ from zenturio.query.groups import groups
 from zenturio.record.open import open_repository
 from zenturio.record.row_filter import RowChoice
 from zenturio.space import Space
-from zenturio.study import Here, Settings, choose, plan_here, run_here
-from zenturio.study.best import best
-from zenturio.study.look import standing
-from zenturio.study.request import Request
-from zenturio.study.session import Session
+from zenturio.study.best_points import best
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.driver.study_session import StudySession
+from zenturio.study.local_run import PlaceOptions, plan_locally, run_locally
+from zenturio.study.overview import study_status
+from zenturio.study.point_selection import select_points
+from zenturio.study.study_request import StudyRequest
 
 PROGRAM = """\
 n = 1
@@ -43,16 +45,19 @@ class Driven:
     def run(self, *, limit=None, only=("missing",), listener=lambda _: None, **settings):
         """How many were cached, how many were ok, how many failed, and what was said before."""
         application = scan([str(self.path)])
-        summary = run_here(
-            application, choose(application.space, limit=limit), db=self.db, here=Here(jobs=2),
-            only=frozenset(only), settings=Settings(**settings), listener=listener,
+        summary = run_locally(
+            application, select_points(application.space, limit=limit), db=self.db, here=PlaceOptions(jobs=2),
+            only=frozenset(only), settings=DriverSettings(**settings), listener=listener,
         )  # fmt: skip
         return summary.known, summary.ok, summary.failed, summary.notes
 
     def foresee(self, **settings):
         application = scan([str(self.path)])
-        plan = plan_here(
-            application, choose(application.space), db=self.db, settings=Settings(**settings)
+        plan = plan_locally(
+            application,
+            select_points(application.space),
+            db=self.db,
+            settings=DriverSettings(**settings),
         )
         return plan.known, plan.remarks
 
@@ -188,7 +193,7 @@ def test_answers_know_rounds(study, opened):
 def test_a_status_tells_the_rounds(study, project):
     study.run()
     study.run(again=True)
-    found = standing(study.db, "counted")
+    found = study_status(study.db, "counted")
     assert (found.ok, found.total, found.rounds) == (4, 4, {1: 4, 2: 4})
     told = command("status", "counted", "--db", study.db, cwd=project).out
     assert "4 of 4 experiments, 8 results of 2 rounds" in told
@@ -229,8 +234,8 @@ def test_two_drivers_measure_one_round(study, opened):
     repository = opened()
     number = repository.begin_round("counted")
     application = scan([str(study.path)])
-    session = Session(
-        application, choose(application.space), repository, settings=Settings(again=True),
+    session = StudySession(
+        application, select_points(application.space), repository, settings=DriverSettings(again=True),
         join=True,
     )  # fmt: skip
     assert session.foresee().remarks[0].startswith(f"round {number} goes on")
@@ -286,8 +291,8 @@ def test_a_function_that_was_interrupted_goes_on_with_its_round(project):
 def test_a_submission_may_measure_again(study, opened):
     study.run()
     repository = opened()
-    request = Request((str(study.path),), again=True)
-    assert Request.read(request.facts()) == request
+    request = StudyRequest((str(study.path),), again=True)
+    assert StudyRequest.read(request.facts()) == request
     session = request.session(repository)
     assert session.settings.again
     assert session.foresee().remarks[0].startswith("round 2 begins")

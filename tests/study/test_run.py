@@ -15,10 +15,10 @@ from zenturio.experiment import Step
 from zenturio.expression import parse
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.memory import Memory
-from zenturio.study import Settings, run, supply
-from zenturio.study.run import Run
-from zenturio.study.signals import stopping
-from zenturio.study.source import Walk
+from zenturio.study.driver import study_driver, work_queue
+from zenturio.study.driver.experiment_source import PointsInOrder
+from zenturio.study.driver.stop_signals import stop_on_signals
+from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
 from zenturio.testing.executor import until
 from zenturio.testing.repository import experiment, outcome
 
@@ -35,8 +35,8 @@ def repository():
 @pytest.fixture(autouse=True)
 def often(monkeypatch):
     """Other drivers are looked at often: tests do not wait for a second."""
-    monkeypatch.setattr(run, "ELSEWHERE", 0.02)
-    monkeypatch.setattr(run, "QUIET", 0.02)
+    monkeypatch.setattr(study_driver, "ELSEWHERE", 0.02)
+    monkeypatch.setattr(study_driver, "QUIET", 0.02)
 
 
 def experiments(count, **more):
@@ -46,7 +46,9 @@ def experiments(count, **more):
 def ready(repository, place, given, *, join=False, **options):
     lease = repository.lease("s", Driver.here(), join=join)
     options = {"total": len(given), **options}
-    return Run("s", lease, repository, place, Walk(iter(given), options.pop("total")), **options)
+    return StudyDriver(
+        "s", lease, repository, place, PointsInOrder(iter(given), options.pop("total")), **options
+    )
 
 
 def drive(repository, place, given, **options):
@@ -55,8 +57,13 @@ def drive(repository, place, given, **options):
     lease = repository.lease(study, Driver.here(), join=options.pop("join", False))
     try:
         options = {"total": len(given), **options}
-        return Run(
-            study, lease, repository, place, Walk(iter(given), options.pop("total")), **options
+        return StudyDriver(
+            study,
+            lease,
+            repository,
+            place,
+            PointsInOrder(iter(given), options.pop("total")),
+            **options,
         ).drive()
     finally:
         repository.leave(lease)
@@ -138,7 +145,7 @@ def test_what_fails_is_tried_again_as_often_as_retry_says(repository, fails, all
 def test_the_setting_of_retry_overrules_the_step(repository):
     given = experiments(1, steps=(Step("false", retry=5),))
     with Scrambled(failing(1)) as place:
-        assert drive(repository, place, given, settings=Settings(retry=0)).failed == 1
+        assert drive(repository, place, given, settings=DriverSettings(retry=0)).failed == 1
 
 
 def test_attempts_that_drivers_lost_are_no_failures(repository):
@@ -170,8 +177,13 @@ def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
     place = Held(slots=2)
     with Drivers() as pool:
         lease = repository.lease("s", Driver.here())
-        driver = Run(
-            "s", lease, repository, place, Walk(iter(given), 10), settings=Settings(fail_fast=True)
+        driver = StudyDriver(
+            "s",
+            lease,
+            repository,
+            place,
+            PointsInOrder(iter(given), 10),
+            settings=DriverSettings(fail_fast=True),
         )
         done = pool.submit(driver)
         until(lambda: len(place.begun) == 2)
@@ -268,7 +280,7 @@ def test_a_second_stop_kills_what_runs(repository):
     given = experiments(10)
     place = Held(slots=2)
     lease = repository.lease("s", Driver.here())
-    stopped = Run("s", lease, repository, place, Walk(iter(given), 10))
+    stopped = StudyDriver("s", lease, repository, place, PointsInOrder(iter(given), 10))
     with Drivers() as pool:
         done = pool.submit(stopped)
         until(lambda: len(place.begun) == 2)
@@ -301,7 +313,7 @@ def test_signals_that_are_ignored_stay_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         heard = []
-        with stopping(lambda: heard.append(1)):
+        with stop_on_signals(lambda: heard.append(1)):
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             signal.raise_signal(signal.SIGINT)
             assert heard == [1]
@@ -327,7 +339,7 @@ class Clock:
 
 @pytest.mark.parametrize("batch", [1, 2048])
 def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch):
-    monkeypatch.setattr(supply, "BATCH", batch)
+    monkeypatch.setattr(work_queue, "BATCH", batch)
     given = experiments(4)
     other = repository.lease("s", Driver.here())
     held = repository.claim("s", other.number, given[:2])
@@ -353,7 +365,9 @@ def test_what_a_lost_driver_held_is_taken_over():
     repository.claim("s", other.number, given[:2])
     with Drivers() as pool, Scrambled() as place:
         lease = repository.lease("s", Driver.here(), join=True, seconds=1e6)
-        done = pool.submit(Run("s", lease, repository, place, Walk(iter(given), 4)))
+        done = pool.submit(
+            StudyDriver("s", lease, repository, place, PointsInOrder(iter(given), 4))
+        )
         until(lambda: len(place.ran) == 2)
         clock.now += 61
         summary = done.result()
@@ -380,7 +394,7 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
 
     with Drivers() as pool, Scrambled(failing(1)) as place:
         lease = repository.lease("s", Driver.here(), join=True)
-        done = pool.submit(Run("s", lease, Quick(), place, Walk(iter(given), 1)))
+        done = pool.submit(StudyDriver("s", lease, Quick(), place, PointsInOrder(iter(given), 1)))
         until(lambda: taken)
         time.sleep(0.05)
         assert not done.done()
@@ -397,7 +411,9 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
     place = Held(slots=2)
     with Drivers() as pool:
         lease = repository.lease("s", Driver.here(), seconds=0.3)
-        done = pool.submit(Run("s", lease, repository, place, Walk(iter(given), 4)))
+        done = pool.submit(
+            StudyDriver("s", lease, repository, place, PointsInOrder(iter(given), 4))
+        )
         until(lambda: len(place.begun) == 2)
         late = list(place.begun)
         clock.now += 10
@@ -423,7 +439,9 @@ def test_a_result_that_came_too_late_is_not_counted():
     told = []
     with Drivers() as pool:
         lease = repository.lease("s", Driver.here(), seconds=60)
-        late = Run("s", lease, repository, place, Walk(iter(given), 1), listener=told.append)
+        late = StudyDriver(
+            "s", lease, repository, place, PointsInOrder(iter(given), 1), listener=told.append
+        )
         done = pool.submit(late)
         until(lambda: place.begun)
         clock.now += 61
@@ -460,7 +478,7 @@ def test_the_heart_beats_while_an_experiment_keeps_the_driver_busy(repository):
 
     timer = threading.Timer(0.45, ask)
     timer.start()
-    Run("s", lease, repository, Busy(), Walk(iter(experiments(1)), 1)).drive()
+    StudyDriver("s", lease, repository, Busy(), PointsInOrder(iter(experiments(1)), 1)).drive()
     timer.join()
     assert asked
 
@@ -546,7 +564,9 @@ def test_what_waits_for_a_slot_is_not_told_to_run(repository):
     given, told = experiments(10), []
     place = Held(slots=2)
     lease = repository.lease("s", Driver.here())
-    run = Run("s", lease, repository, place, Walk(iter(given), 10), listener=told.append)
+    run = StudyDriver(
+        "s", lease, repository, place, PointsInOrder(iter(given), 10), listener=told.append
+    )
     with Drivers() as pool:
         done = pool.submit(run)
         until(lambda: repository.counts("s")["running"] == 4 and told)
@@ -593,7 +613,7 @@ def test_experiments_that_ask_for_more_cpus_than_there_are_slots_are_counted(rep
 
 def test_making_experiments_does_not_keep_what_ended_from_being_recorded(repository, monkeypatch):
     """A space whose points are hard to find: what is known of them is run meanwhile."""
-    monkeypatch.setattr(supply, "SPELL", 0.0)
+    monkeypatch.setattr(work_queue, "SPELL", 0.0)
 
     def slowly():
         for number, each in enumerate(experiments(6)):
@@ -602,7 +622,9 @@ def test_making_experiments_does_not_keep_what_ended_from_being_recorded(reposit
 
     with Scrambled() as place:
         lease = repository.lease("s", Driver.here())
-        assert Run("s", lease, repository, place, Walk(slowly(), 6)).drive().ok == 6
+        assert (
+            StudyDriver("s", lease, repository, place, PointsInOrder(slowly(), 6)).drive().ok == 6
+        )
 
 
 # Searches
@@ -640,7 +662,7 @@ class Generations:
 
 def searched(repository, place, source, **options):
     lease = repository.lease("s", Driver.here())
-    return Run("s", lease, repository, place, source, **options).drive()
+    return StudyDriver("s", lease, repository, place, source, **options).drive()
 
 
 def test_a_search_gets_each_outcome_before_it_is_asked_for_more(repository):

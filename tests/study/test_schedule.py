@@ -12,10 +12,10 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.static.list_scheduling import plan_as_assigned
 from zenturio.search import parse_budget
-from zenturio.study import choose
-from zenturio.study.schedule import abstracted, annotate, ranged
-from zenturio.study.session import Session
-from zenturio.study.source import Hunt
+from zenturio.study.driver.experiment_source import SearchSpec
+from zenturio.study.driver.study_session import StudySession
+from zenturio.study.point_selection import select_points
+from zenturio.study.schedule_study import abstract_workflow, annotate, ranged
 
 FORK = Workflow.of(
     "fork",
@@ -51,9 +51,9 @@ def run(folder, hunt=None):
     application = scan([str(folder)])
     assert not application.warnings
     repository = Memory()
-    points = choose(application.space, limit=0 if hunt else None)
+    points = select_points(application.space, limit=0 if hunt else None)
     with Simulate() as place:
-        summary = Session(application, points, repository, hunt=hunt).run(place)
+        summary = StudySession(application, points, repository, hunt=hunt).run(place)
     return application, summary
 
 
@@ -73,7 +73,7 @@ def test_all_schedules_of_a_workflow_are_a_study(tmp_path):
 
 def test_a_search_is_a_scheduler(tmp_path):
     folder = annotate(FORK, MACHINES, tmp_path / "study")
-    hunt = Hunt("ga", {"population": "10"}, parse_budget("60"), seed=3)
+    hunt = SearchSpec("ga", {"population": "10"}, parse_budget("60"), seed=3)
     _, found = run(folder, hunt)
     _, all_of_them = run(folder)
     assert found.best.value == all_of_them.best.value
@@ -82,7 +82,7 @@ def test_a_search_is_a_scheduler(tmp_path):
             "chosen",
             [
                 WorkflowTask(task.name, task.work, machine=found.best.at[host])
-                for task, host in zip(FORK.tasks, abstracted(FORK)[1].values(), strict=True)
+                for task, host in zip(FORK.tasks, abstract_workflow(FORK)[1].values(), strict=True)
             ],
             list(FORK.edges),
         ),
@@ -111,7 +111,7 @@ def test_tasks_that_share_a_machine_share_a_parameter_and_transfers_follow(tmp_p
         ],
         [("one", "two"), ("two", "move"), ("move", "three")],
     )
-    found, names = abstracted(flow)
+    found, names = abstract_workflow(flow)
     assert names == {"one": "M1_host", "two": "M1_host", "three": "M2_host"}
     assert (found.task(2).machine, found.task(2).target) == ("M1_host", "M2_host")
     application, summary = run(annotate(flow, identical(2), tmp_path / "study"))
@@ -127,7 +127,7 @@ def test_an_abstract_machine_has_a_name_that_nothing_else_has():
             WorkflowTask("a.host", 1, program="a_host_host"),
         ],
     )
-    names = list(abstracted(flow)[1].values())
+    names = list(abstract_workflow(flow)[1].values())
     assert len(set(names) | {"a", "a_host", "a.host", "a_host_host"}) == 7
 
 

@@ -16,8 +16,8 @@ from study.test_kills import DECLARED
 from study.test_serving import STUDY
 from zenturio.record import upkeep
 from zenturio.record.open import open_repository
-from zenturio.study.request import Request
-from zenturio.study.submitting import submit
+from zenturio.study.service.submission_queue import submit_study
+from zenturio.study.study_request import StudyRequest
 
 SERVICE = Path(__file__).parent / "service.py"
 SIZES = {"one": 9, "two": 5, "three": 7}
@@ -41,8 +41,8 @@ class House:
         repository = open_repository(self.url)
         with chdir(self.folder):
             for user, name in zip(("alice", "bob", "carol"), SIZES, strict=True):
-                request = Request((f"{name}.sh",))
-                submit(repository, request, user, f"token-{name}")
+                request = StudyRequest((f"{name}.sh",))
+                submit_study(repository, request, user, f"token-{name}")
         repository.close()
 
     def start(self, policy="srpt", **environment):

@@ -14,11 +14,19 @@ from zenturio.execute import Local
 from zenturio.experiment import Generator
 from zenturio.record import Driver, Memory, upkeep
 from zenturio.record.open import open_repository
-from zenturio.study.define import define
-from zenturio.study.queueing import POLICIES
-from zenturio.study.request import Request
-from zenturio.study.serving import Serving
-from zenturio.study.submitting import LOCK, alone, alone_at, cancel, served, standing, submit
+from zenturio.study.service.slot_policy import POLICIES
+from zenturio.study.service.study_service import StudyService
+from zenturio.study.service.submission_queue import (
+    LOCK,
+    cancel_submission,
+    is_served,
+    locked_alone,
+    locked_repository,
+    submissions_of,
+    submit_study,
+)
+from zenturio.study.study_definition import define_study
+from zenturio.study.study_request import StudyRequest
 from zenturio.testing.executor import until
 
 STUDY = """\
@@ -45,8 +53,8 @@ class Lab:
         return name
 
     def submit(self, name, user="alice", /, **more):
-        request = Request((str(self.folder / f"{name}.sh"),), **more)
-        return submit(self.repository, request, user).number
+        request = StudyRequest((str(self.folder / f"{name}.sh"),), **more)
+        return submit_study(self.repository, request, user).number
 
     @contextmanager
     def serving(self, policy="fcfs", slots=2, **places):
@@ -54,7 +62,7 @@ class Lab:
         over, told = threading.Event(), []
         with Local(self.folder / ".zenturio", slots) as place:
             found = places or {"local": place}
-            serving = Serving(self.repository, found, policy, told.append)
+            serving = StudyService(self.repository, found, policy, told.append)
             thread = threading.Thread(target=serving.run, args=(over,))
             thread.start()
             try:
@@ -82,7 +90,7 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
-    monkeypatch.setattr("zenturio.study.serving.POLL", 0.05)
+    monkeypatch.setattr("zenturio.study.service.study_service.POLL", 0.05)
     (tmp_path / ".zenturio").mkdir()
     found = Lab(tmp_path)
     with chdir(tmp_path):
@@ -173,7 +181,7 @@ def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
     with lab.serving():
         until(lambda: lab.repository.submissions()[0].progress.get("lent") == 2)
         lab.submit(lab.write("short", 2), "bob")
-        found = cancel(lab.repository, number, "bob")
+        found = cancel_submission(lab.repository, number, "bob")
         assert (found.turn, found.cause) == ("cancelled", "by bob")
         assert lab.repository.drivers("long") == ()
         assert lab.repository.counts("long")["running"] == 0
@@ -183,7 +191,7 @@ def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
 
 def test_what_is_cancelled_before_it_begins_is_never_begun(lab):
     number = lab.submit(lab.write("one", 4))
-    cancel(lab.repository, number, "alice")
+    cancel_submission(lab.repository, number, "alice")
     with lab.serving():
         lab.submit(lab.write("two", 1))
         lab.until_over()
@@ -204,10 +212,10 @@ def test_what_fails_is_told_and_what_cannot_be_run_too(lab):
 
 
 def test_what_somebody_drives_by_hand_waits_until_they_have_ended(lab, monkeypatch):
-    monkeypatch.setattr("zenturio.study.serving.LATER", 0.2)
+    monkeypatch.setattr("zenturio.study.service.study_service.LATER", 0.2)
     lab.submit(lab.write("one", 2))
-    application = Request((str(lab.folder / "one.sh"),)).session(lab.repository).application
-    lab.repository.open("one", define(application, 2, Generator(application).program))
+    application = StudyRequest((str(lab.folder / "one.sh"),)).session(lab.repository).application
+    lab.repository.open("one", define_study(application, 2, Generator(application).program))
     lease = lab.repository.lease("one", Driver.here())
     with lab.serving() as told:
         until(lambda: any("waits: study 'one' is driven by process" in each for each in told))
@@ -265,7 +273,7 @@ def test_what_waits_already_is_not_asked_for_twice(lab):
     with pytest.raises(ConflictError, match=f"in the queue already: number {number}, of alice"):
         lab.submit("one", "bob", limit=1)
     assert lab.submit("one", "bob", limit=1, name="other") == number + 1
-    assert [each.number for each in standing(lab.repository, "one")] == [number]
+    assert [each.number for each in submissions_of(lab.repository, "one")] == [number]
 
 
 def test_what_is_wrong_with_a_study_is_told_to_who_submits_it(lab):
@@ -280,21 +288,23 @@ def test_what_is_wrong_with_a_study_is_told_to_who_submits_it(lab):
 
 
 def test_a_request_comes_back_as_it_was():
-    request = Request(("a.c", "b.c"), ("n={1}",), 3, search="ga", stop=("stall=3",), on="local")
-    assert Request.read(request.facts()) == request
-    assert Request.read({**request.facts(), "unknown": 1}) == request
+    request = StudyRequest(
+        ("a.c", "b.c"), ("n={1}",), 3, search="ga", stop=("stall=3",), on="local"
+    )
+    assert StudyRequest.read(request.facts()) == request
+    assert StudyRequest.read({**request.facts(), "unknown": 1}) == request
 
 
 def test_a_folder_has_one_service(tmp_path):
-    assert not served(tmp_path)
-    with alone(tmp_path):
-        assert served(tmp_path)
+    assert not is_served(tmp_path)
+    with locked_alone(tmp_path):
+        assert is_served(tmp_path)
         with (
             pytest.raises(ConflictError, match="another service runs here already: process"),
-            alone(tmp_path),
+            locked_alone(tmp_path),
         ):
             pass
-    assert not served(tmp_path)
+    assert not is_served(tmp_path)
 
 
 def test_who_may_only_read_the_lock_sees_whether_a_service_runs():
@@ -302,24 +312,24 @@ def test_who_may_only_read_the_lock_sees_whether_a_service_runs():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="zen-lab-") as name:
         folder, before = Path(name), os.geteuid()
         folder.chmod(0o755)
-        with alone(folder):
+        with locked_alone(folder):
             assert (folder / LOCK).stat().st_mode & 0o077 == 0o044
             if before == 0:
                 os.seteuid(65534)
             try:
-                assert served(folder)
+                assert is_served(folder)
             finally:
                 if before == 0:
                     os.seteuid(before)
-        assert not served(folder)
+        assert not is_served(folder)
 
 
 def test_a_database_has_one_service_though_it_is_used_by_two_projects(lab):
     with (
-        alone_at(lab.repository),
+        locked_repository(lab.repository),
         pytest.raises(ConflictError, match="another service runs here already"),
-        alone_at(lab.repository),
+        locked_repository(lab.repository),
     ):
         pass
-    with alone_at(Memory()), alone_at(Memory()):
+    with locked_repository(Memory()), locked_repository(Memory()):
         pass

@@ -27,14 +27,15 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.study import choose, run_here
-from zenturio.study.course import Course
-from zenturio.study.lending import Lender
-from zenturio.study.pipeline import Pipeline
-from zenturio.study.request import read_hunt
-from zenturio.study.session import Session
-from zenturio.study.staged import Staged
-from zenturio.study.stages import stages_of
+from zenturio.study.driver.slot_pool import SlotPool
+from zenturio.study.driver.study_session import StudySession
+from zenturio.study.local_run import run_locally
+from zenturio.study.point_selection import select_points
+from zenturio.study.stages.pipeline import Pipeline
+from zenturio.study.stages.stage import stages_of
+from zenturio.study.stages.stage_graph import StageGraph
+from zenturio.study.stages.stage_source import StageSource
+from zenturio.study.study_request import read_search
 from zenturio.testing.executor import until
 from zenturio.testing.repository import outcome
 
@@ -80,7 +81,7 @@ def three(tmp_path):
 
 def run(path, **more):
     application = scan(path)
-    return run_here(application, choose(application.space), **more)
+    return run_locally(application, select_points(application.space), **more)
 
 
 def told(study, name):
@@ -144,7 +145,7 @@ def test_more_inputs_make_another_study_where_several_are_waited_for(three):
 
 def test_only_those_are_run_that_are_waited_for(three):
     application = scan("solve.sh")
-    summary = run_here(application, choose(application.space, limit=3))
+    summary = run_locally(application, select_points(application.space, limit=3))
     assert [each.ok for each in (*summary.before, summary)] == [3, 3]
     assert set(told("mesh", "exit")) == {(1, 1), (1, 2), (2, 1)}
 
@@ -188,7 +189,7 @@ class Driven:
 
     pipeline: Pipeline
     place: Held
-    lender: Lender
+    lender: SlotPool
     errors: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -223,9 +224,9 @@ def driven(three):
 
     def start(path, slots):
         application = scan(path)
-        session = Session(application, choose(application.space), Memory())
+        session = StudySession(application, select_points(application.space), Memory())
         place = Held(slots)
-        found.append(Driven(Pipeline(session), place, Lender(place)))
+        found.append(Driven(Pipeline(session), place, SlotPool(place)))
         return found[-1]
 
     yield start
@@ -369,7 +370,7 @@ def on(names):
 )
 def test_experiments_begin_as_tasks_do_under_pms(tmp_path_factory, one, two, three, slots):
     application = stage_files(tmp_path_factory.mktemp("stages"), one, two, three)
-    course = Course(stages_of(application), choose(application.space))
+    course = StageGraph(stages_of(application), select_points(application.space))
     tasks, edges = as_workflow(one, two, three)
     problem = Problem.of(
         Workflow.of("stages", [WorkflowTask(t, 1.0) for t in tasks], edges), identical(slots)
@@ -408,7 +409,9 @@ class Bare(Memory):
 
 def played(course, slots):
     """When each experiment begins, if each takes a second: the place asks all sources anew."""
-    sources = [Staged(course, s.number, Generator(s.application), Bare(), 0) for s in course.stages]
+    sources = [
+        StageSource(course, s.number, Generator(s.application), Bare(), 0) for s in course.stages
+    ]
     begun, now = {}, 0.0
     while True:
         running = []
@@ -484,16 +487,18 @@ def test_a_stage_that_may_be_several_files_is_asked_for(three):
 
 def test_a_search_does_not_wait_for_stages(three):
     application = scan("solve.sh")
-    hunt = read_hunt("random", [], "3", [], 0)
+    hunt = read_search("random", [], "3", [], 0)
     wanted = read_goals("MINIMIZE wtime", application)
     with pytest.raises(InputError, match="is not searched"):
-        run_here(application, choose(application.space, limit=0), hunt=hunt, wanted=wanted)
+        run_locally(
+            application, select_points(application.space, limit=0), hunt=hunt, wanted=wanted
+        )
 
 
 def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     application = stage_files(tmp_path, (60, 60), (), ())
-    course = Course(stages_of(application), choose(application.space))
-    source = Staged(course, 0, Generator(course.stages[0].application), Memory(), 0)
+    course = StageGraph(stages_of(application), select_points(application.space))
+    source = StageSource(course, 0, Generator(course.stages[0].application), Memory(), 0)
     for experiment in source:
         source.land(experiment, outcome(experiment))
     ((_, points),) = course.fresh(1)

@@ -17,9 +17,9 @@ from zenturio.errors import RecordError
 from zenturio.experiment import Log, Step
 from zenturio.record import Driver
 from zenturio.record.memory import Memory
-from zenturio.study import journal, run, supply
-from zenturio.study.run import Run
-from zenturio.study.source import Walk
+from zenturio.study.driver import outcome_buffer, study_driver, work_queue
+from zenturio.study.driver.experiment_source import PointsInOrder
+from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.testing.repository import experiment, outcome
 
 __all__ = ["often", "repository"]
@@ -56,7 +56,9 @@ class Troubled:
 def drive(repository, place, planned):
     lease = repository.lease("s", Driver.here())
     try:
-        return Run("s", lease, repository, place, Walk(iter(planned), len(planned))).drive()
+        return StudyDriver(
+            "s", lease, repository, place, PointsInOrder(iter(planned), len(planned))
+        ).drive()
     finally:
         repository.leave(lease)
 
@@ -81,7 +83,7 @@ def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
         return good(of)
 
     acknowledged = set()
-    small = mock.patch.object(supply, "BATCH", 4)
+    small = mock.patch.object(work_queue, "BATCH", 4)
     with small, Scrambled(result, slots=slots + 1, seed=seed) as place:
         for _ in range(len(troubles) + 1):
             try:
@@ -106,7 +108,9 @@ def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository)
     place = Held(slots=3)
     lease = repository.lease("s", Driver.here())
     with Drivers() as pool:
-        done = pool.submit(Run("s", lease, troubled, place, Walk(iter(planned), 6)))
+        done = pool.submit(
+            StudyDriver("s", lease, troubled, place, PointsInOrder(iter(planned), 6))
+        )
         until(lambda: len(place.begun) == 3)
         away[0] = True
         for digest in list(place.begun)[:2]:
@@ -162,8 +166,8 @@ def test_retries_whose_claim_failed_are_claimed_again_and_recorded_once(reposito
 
 
 def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkeypatch):
-    monkeypatch.setattr(journal, "WAIT", 60.0)
-    monkeypatch.setattr(journal, "WEIGHT", 5000)
+    monkeypatch.setattr(outcome_buffer, "WAIT", 60.0)
+    monkeypatch.setattr(outcome_buffer, "WEIGHT", 5000)
     groups = []
     record = repository.record
 
@@ -220,7 +224,9 @@ def test_a_long_study_of_cheap_experiments_needs_no_more_memory_than_a_short_one
 
     tracemalloc.start(1)
     try:
-        driver = Run("s", Lease(), Forgetful(), Instant(), Walk(endless(20_000), 20_000))
+        driver = StudyDriver(
+            "s", Lease(), Forgetful(), Instant(), PointsInOrder(endless(20_000), 20_000)
+        )
         summary = driver.drive()
     finally:
         tracemalloc.stop()
@@ -232,7 +238,7 @@ def test_a_long_study_of_cheap_experiments_needs_no_more_memory_than_a_short_one
 
 def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch):
     """Two drivers go through one long study side by side: what the other has run is let go."""
-    monkeypatch.setattr(run, "BATCH", 50)
+    monkeypatch.setattr(study_driver, "BATCH", 50)
     planned = experiments(1500)
     other = repository.lease("s", Driver.here())
     most = [0]
@@ -257,8 +263,10 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
         most[0] = max(most[0], driver._supply.elsewhere)
 
     with Scrambled() as place:
-        driver = Run("s", lease, repository, place, Walk(iter(planned), 1500), listener=watch)
-        monkeypatch.setattr(run, "ELSEWHERE", 0.0)
+        driver = StudyDriver(
+            "s", lease, repository, place, PointsInOrder(iter(planned), 1500), listener=watch
+        )
+        monkeypatch.setattr(study_driver, "ELSEWHERE", 0.0)
         summary = driver.drive()
     assert summary.ok + summary.known == 1500
     assert most[0] < 400

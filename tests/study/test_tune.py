@@ -15,10 +15,10 @@ from zenturio.experiment.evidence import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import describe, names
 from zenturio.space import Space
-from zenturio.study.ranges import read_ranges
-from zenturio.study.target import Called, Program, read_target
-from zenturio.study.tune import tune
-from zenturio.study.tuning import Tuning
+from zenturio.study.tuning.setting_ranges import read_ranges
+from zenturio.study.tuning.tune import tune
+from zenturio.study.tuning.tuning_file import Tuning
+from zenturio.study.tuning.tuning_target import TunedFunction, TunedProgram, read_target
 
 SPACE = Space(x=range(-20, 21), y=range(-20, 21))
 
@@ -193,7 +193,7 @@ numbers = st.floats(-1e6, 1e6) | st.just(0.0)
 def test_precision_and_improvement_are_shares_of_the_greater(
     tmp_path_factory, best, first, optimum
 ):
-    target = Called(bowl, SPACE, "minimize", "bowl", "bowl.py:bowl")
+    target = TunedFunction(bowl, SPACE, "minimize", "bowl", "bowl.py:bowl")
     tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["elite=1"]), optimum=optimum)
     meter = Meter(Generator(tuning.application(tmp_path_factory.mktemp("tune"))).recipe)
     told = {"best": best, "first": first, "visited": 3, "needed": 2}
@@ -397,10 +397,10 @@ def test_targets_are_files_studies_and_functions(repository, project):
     (project / "cost.py").write_text(COST)
     (project / "hill.py").write_text(PROGRAM)
     found = read_target("cost.py:cost", "", repository)
-    assert isinstance(found, Called)
+    assert isinstance(found, TunedFunction)
     assert (found.name, found.direction, found.space.size) == ("cost", "minimize", 9)
     assert read_target("cost:cost", "MAXIMIZE", repository).direction == "maximize"
-    assert isinstance(read_target("hill.py", "", repository), Program)
+    assert isinstance(read_target("hill.py", "", repository), TunedProgram)
     zen.run("hill.py", limit=2, db=repository)
     studied = read_target("hill", "MINIMIZE wtime", repository)
     assert studied.goal.expression.text == "wtime"

@@ -91,12 +91,12 @@ def results(
     """
     from zenturio.query import export
     from zenturio.query import results as ask
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
     tabled = format == "table" and out is None and not json
     most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         found = ask(
             repository,
             study,
@@ -143,10 +143,10 @@ def sql(
     speedups.sql -o speedups.csv; zen sql --table peak=peaks.csv "SELECT * FROM peak"
     """
     from zenturio.query import Limits, export, raw
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         found = raw(repository, query_of(query, table), Limits(seconds=seconds))
     if json:
         output.facts({"columns": found.columns, "rows": found.rows})
@@ -211,12 +211,12 @@ def compare(
     from zenturio.query import frame
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.show.charts.study_charts import default_metric
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     condition = expression(where, "--where")
     pairs = zip(_for_both(machine, "--machine"), _for_both(round_, "--round"), strict=True)
     choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         frames = [
             frame(repository, name, where=condition, outside=outside, rows=rows)
             for name, rows in zip((first, second), choices, strict=True)
@@ -268,14 +268,14 @@ def fit(
     from zenturio.query.origins import Origins
     from zenturio.query.present import left_out
     from zenturio.record.row_filter import RowChoice, read_round
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     asked = names_in(kind)
     for each in asked:
         if each not in KINDS:
             raise InputError(f"--kind {each}", hint=did_you_mean(each, KINDS))
     kinds = [each for each in KINDS if not asked or each in asked]
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
         table = frame(repository, study, where=condition, outside=outside, rows=rows)
     keys = names_in(by)
@@ -317,9 +317,9 @@ def extract(
     from dataclasses import asdict
 
     from zenturio.study.extract import extract as again
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
-    with opened(db) as repository, output.progress("measuring", None) as step:
+    with opened_repository(db) as repository, output.progress("measuring", None) as step:
         found = again(repository, study, paths or [], step, really=not dry_run)
     output.facts(asdict(found)) if json else typer.echo(_extracted(found, really=not dry_run))
 

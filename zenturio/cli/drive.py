@@ -10,7 +10,7 @@ from zenturio.cli.run import run
 
 if TYPE_CHECKING:
     from zenturio.record import Repository
-    from zenturio.study.stop import Stopped
+    from zenturio.study.stop import StopResult
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,12 +39,12 @@ def attach(
 
     Examples: zen attach matmul; zen attach matmul -j 8
     """
-    from zenturio.study.look import opened
-    from zenturio.study.remembered import recall
+    from zenturio.study.last_options import recall_options
+    from zenturio.study.overview import opened_repository
 
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         repository.study(study)
-        options = recall(study, repository.definition(study).notes)
+        options = recall_options(study, repository.definition(study).notes)
     given = {"jobs": jobs, "on": on}
     options |= {name: value for name, value in given.items() if value is not None}
     run(**options, name=study, same=True, db=db, json=json)
@@ -68,9 +68,9 @@ def cancel(
 
     Examples: zen cancel matmul; zen cancel 5c37b9d7
     """
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         if _cancel_submission(repository, what, json):
             return
         if what in {each.name for each in repository.studies()}:
@@ -81,12 +81,15 @@ def cancel(
 
 def _cancel_submission(repository: "Repository", what: str, json: bool) -> bool:
     """Whether *what* is, or was until now, in the queue of a service."""
-    from zenturio.study import submitting
+    from zenturio.study.service import submission_queue
 
-    found = submitting.standing(repository, what) or tuple(
+    found = submission_queue.submissions_of(repository, what) or tuple(
         each for each in repository.submissions() if str(each.number) == what
     )
-    over = [submitting.cancel(repository, each.number, submitting.person()) for each in found]
+    over = [
+        submission_queue.cancel_submission(repository, each.number, submission_queue.current_user())
+        for each in found
+    ]
     if json and over:
         output.facts([{"number": s.number, "study": s.study, "turn": s.turn} for s in over])
         return True
@@ -115,7 +118,7 @@ def _cancel_study(repository: "Repository", study: str, json: bool) -> None:
         typer.echo(f"{study}: nothing of it runs")
 
 
-def _facts(found: "Stopped") -> dict[str, Any]:
+def _facts(found: "StopResult") -> dict[str, Any]:
     def drivers(leases: Any) -> list[dict[str, Any]]:
         return [{"host": lease.host, "pid": lease.pid} for lease in leases]
 
@@ -129,11 +132,11 @@ def _facts(found: "Stopped") -> dict[str, Any]:
 
 def _cancel_experiment(repository: "Repository", digits: str, json: bool) -> None:
     from zenturio.errors import InputError, NotFoundError, did_you_mean
-    from zenturio.study.look import find
+    from zenturio.study.overview import find_experiment
     from zenturio.study.stop import stop_experiment
 
     try:
-        found = find(repository, digits)
+        found = find_experiment(repository, digits)
     except (InputError, NotFoundError) as error:
         names = [each.name for each in repository.studies()]
         raise NotFoundError(

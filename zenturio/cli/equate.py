@@ -8,7 +8,7 @@ from zenturio.cli import again, output
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
-    from zenturio.study.equate import Equated
+    from zenturio.study.equate import EquateResult
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,17 +39,17 @@ def equate(
     Examples: zen equate matmul@1; zen equate matmul@1 --undo
     """
     from zenturio.study import equate as equating
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     if undo:
-        with opened(db) as repository:
+        with opened_repository(db) as repository:
             count = equating.undo_equate(repository, version)
         if json:
             output.facts({"version": version, "removed": count})
         else:
             typer.echo(f"removed {_results(count)} of {version}")
         return
-    with opened(db) as repository, output.progress("accepting", None) as step:
+    with opened_repository(db) as repository, output.progress("accepting", None) as step:
         equated = equating.equate(repository, version, paths or [], step)
     if json:
         output.facts(_facts(equated))
@@ -58,7 +58,7 @@ def equate(
         typer.echo(line)
 
 
-def _facts(equated: "Equated") -> dict[str, object]:
+def _facts(equated: "EquateResult") -> dict[str, object]:
     return {
         "study": equated.study,
         "version": equated.version,
@@ -71,7 +71,7 @@ def _facts(equated: "Equated") -> dict[str, object]:
     }
 
 
-def _lines(equated: "Equated", db: str | None) -> list[str]:
+def _lines(equated: "EquateResult", db: str | None) -> list[str]:
     version = equated.version
     lines = [
         f"{_results(equated.accepted)} of {version} accepted as equal by {equated.person}",

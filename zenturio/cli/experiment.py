@@ -12,11 +12,11 @@ from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.record import Equality
-    from zenturio.study.look import Difference, Found
+    from zenturio.study.overview import ExperimentDetails, ExperimentDifference
 
 
-def facts_of(found: "Found") -> dict[str, Any]:
-    from zenturio.study.look import plain
+def facts_of(found: "ExperimentDetails") -> dict[str, Any]:
+    from zenturio.study.overview import measure_json
 
     record = found.record
     outcome = record.outcome
@@ -38,7 +38,7 @@ def facts_of(found: "Found") -> dict[str, Any]:
             for each in found.redactions
         ],
         "parameters": dict(record.values),
-        "metrics": {name: plain(each) for name, each in found.metrics.items()},
+        "metrics": {name: measure_json(each) for name, each in found.metrics.items()},
         "units": dict(found.units),
         "attempts": [
             {
@@ -64,8 +64,8 @@ def facts_of(found: "Found") -> dict[str, Any]:
     }
 
 
-def print_found(found: "Found", db: str | None) -> None:
-    from zenturio.study.look import words
+def print_found(found: "ExperimentDetails", db: str | None) -> None:
+    from zenturio.study.overview import measure_text
 
     record = found.record
     typer.echo(f"experiment {record.digest}\n{_state(found)}")
@@ -78,7 +78,8 @@ def print_found(found: "Found", db: str | None) -> None:
     typer.echo()
     rows = [("parameter", n, text_of(v), found.units.get(n, "")) for n, v in record.values.items()]
     rows += [
-        ("metric", n, words(each), found.units.get(n, "")) for n, each in found.metrics.items()
+        ("metric", n, measure_text(each), found.units.get(n, ""))
+        for n, each in found.metrics.items()
     ]
     output.table(("", "name", "value", "unit"), rows)
     if found.attempts:
@@ -116,7 +117,7 @@ def _equality_facts(equality: "Equality | None") -> dict[str, Any] | None:
     }
 
 
-def _state(found: "Found") -> str:
+def _state(found: "ExperimentDetails") -> str:
     """``ok``; ``failed (exit 3)``; ``timeout after 1 s``."""
     record = found.record
     cause = record.outcome.cause if record.outcome else ""
@@ -125,13 +126,13 @@ def _state(found: "Found") -> str:
     return cause if cause.startswith(record.state) else f"{record.state} ({cause})"
 
 
-def _commands(found: "Found") -> Iterator[str]:
+def _commands(found: "ExperimentDetails") -> Iterator[str]:
     """BUILD and RUN as they were written."""
     for kind in ("builds", "runs"):
         yield from found.definition.notes.get(kind, ())
 
 
-def _circumstances(found: "Found") -> Iterator[str]:
+def _circumstances(found: "ExperimentDetails") -> Iterator[str]:
     """Commands, code, machine and tool: what somebody needs who wants to run it once more."""
     provenance = found.definition.provenance
     for command in _commands(found):
@@ -171,19 +172,19 @@ def log_facts(log: Any) -> dict[str, Any]:
     }
 
 
-def difference_facts(found: "Difference") -> dict[str, Any]:
-    from zenturio.study.look import plain
+def difference_facts(found: "ExperimentDifference") -> dict[str, Any]:
+    from zenturio.study.overview import measure_json
 
     return {
         "digests": list(found.digests),
         "parameters": {n: list(pair) for n, pair in found.parameters.items()},
-        "metrics": {n: [plain(each) for each in pair] for n, pair in found.metrics.items()},
+        "metrics": {n: [measure_json(each) for each in pair] for n, pair in found.metrics.items()},
         "files": dict(found.files),
         "note": found.note,
     }
 
 
-def print_difference(found: "Difference") -> None:
+def print_difference(found: "ExperimentDifference") -> None:
     one, other = (digest[:12] for digest in found.digests)
     rows = [
         ("parameter", name, text_of(a), text_of(b), _ratio(a, b))
@@ -223,6 +224,6 @@ def _ratio(one: Any, other: Any) -> str:
 def _brief(measure: Any) -> str:
     """A metric in a table of two: why one is missing is what ``zen show`` tells."""
     from zenturio.experiment import Missing
-    from zenturio.study.look import words
+    from zenturio.study.overview import measure_text
 
-    return "missing" if isinstance(measure, Missing) else words(measure)
+    return "missing" if isinstance(measure, Missing) else measure_text(measure)

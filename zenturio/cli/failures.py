@@ -8,13 +8,13 @@ import typer
 from zenturio.cli import again, output
 
 if TYPE_CHECKING:
-    from zenturio.study.progress import Failures
+    from zenturio.study.driver.progress import FailureGroup
 
 GROUPS = 10
 """Causes that are shown; the frequent ones come first."""
 
 
-def show(failures: "Sequence[Failures]", study: str, db: str | None) -> None:
+def show(failures: "Sequence[FailureGroup]", study: str, db: str | None) -> None:
     """Print each cause with its number of experiments and an example."""
     from zenturio.cli.live import settings
 
@@ -30,18 +30,18 @@ def show(failures: "Sequence[Failures]", study: str, db: str | None) -> None:
         typer.echo(f"... and {len(failures) - GROUPS:,} more causes: {listed}")
 
 
-def of_study(study: str, db: str | None) -> "list[Failures]":
+def of_study(study: str, db: str | None) -> "list[FailureGroup]":
     """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
     from zenturio.experiment.failure import log_end
     from zenturio.query.listing import listed
     from zenturio.query.wanted import Wanted
-    from zenturio.study.look import opened
-    from zenturio.study.progress import Failures
-    from zenturio.study.tally import LINES
+    from zenturio.study.driver.progress import FailureGroup
+    from zenturio.study.driver.run_counts import LINES
+    from zenturio.study.overview import opened_repository
 
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
 
-        def failures(listing: Any) -> list[Failures]:
+        def failures(listing: Any) -> list[FailureGroup]:
             names = [column.name for column in listing.columns]
             parameters = [column.role == "parameter" for column in listing.columns]
             found = []
@@ -51,13 +51,13 @@ def of_study(study: str, db: str | None) -> "list[Failures]":
                 values = {name: cell for name, cell, parameter in cells if parameter}
                 _, end = log_end(logs.stderr, logs.stdout, LINES)
                 why = cause.cause or cause.status
-                found.append(Failures(why, cause.count, row.digest, values, end))
+                found.append(FailureGroup(why, cause.count, row.digest, values, end))
             return found
 
         return listed(repository, Wanted(study), failures)
 
 
-def facts(failures: "Sequence[Failures]") -> list[dict[str, Any]]:
+def facts(failures: "Sequence[FailureGroup]") -> list[dict[str, Any]]:
     """Them as plain values."""
     return [
         {

@@ -97,10 +97,10 @@ def _names(events: "list[Event]") -> dict[str, str]:
     """What jobs are called: by the values in which they differ, where those are recorded."""
     from zenturio.cli.live import settings
     from zenturio.errors import ZenError
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     values: dict[str, Mapping[str, object]] = {}
-    with suppress(ZenError), opened(None) as repository:
+    with suppress(ZenError), opened_repository(None) as repository:
         for digest in list(dict.fromkeys(e.digest for e in events if e.digest))[:NAMED]:
             for _, studies in repository.matching(digest, 1):
                 values[digest] = repository.row(studies[0], digest).values

@@ -106,8 +106,8 @@ def _checked(
     from zenturio.annotate.lint import lint
     from zenturio.annotate.scan import scan
     from zenturio.errors import InputError
-    from zenturio.study.refusals import doubtful_formulas, refusals
-    from zenturio.study.stages import stages_of
+    from zenturio.study.driver.refusals import doubtful_formulas, refusals
+    from zenturio.study.stages.stage import stages_of
 
     try:
         application = scan(paths, overrides=overrides)
@@ -165,11 +165,11 @@ def expand(
     Examples: zen expand matmul.c --out runs; zen expand . -o runs --sample 10 --seed 7
     """
     from zenturio.annotate.scan import scan
-    from zenturio.study.choose import choose
     from zenturio.study.expand import expand
+    from zenturio.study.point_selection import select_points
 
     application = scan(paths, overrides=param or [])
-    points = choose(application.space, limit=limit, sample=sample, seed=seed, index=index)
+    points = select_points(application.space, limit=limit, sample=sample, seed=seed, index=index)
     with output.progress("expanding", points.count * application.repeat.count) as step:
         written = expand(application, points, out, step)
     manifest = out / "manifest.jsonl"

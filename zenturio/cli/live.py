@@ -10,7 +10,7 @@ from typing import TextIO
 
 from zenturio.cli import output, terminal
 from zenturio.show import quantities
-from zenturio.study import Progress
+from zenturio.study.driver.progress import RunProgress
 
 BAR = 24
 OFTEN = 0.1
@@ -26,7 +26,7 @@ class Live:
         self._next = monotonic() + (0.0 if self._moves else SELDOM)
         self._shown = False
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         for remark in progress.remarks:
             self._remark(remark)
         if monotonic() < self._next:
@@ -59,7 +59,7 @@ class Live:
         terminal.unguarded(self._stream).write("\r\x1b[K")
 
 
-def line(progress: Progress) -> str:
+def line(progress: RunProgress) -> str:
     """All in one line, the most important first."""
     parts = [f"{progress.done:,}/{progress.total:,}"]
     if progress.failed:
@@ -74,7 +74,7 @@ def line(progress: Progress) -> str:
     return "  ".join(parts)
 
 
-def _best(progress: Progress) -> str:
+def _best(progress: RunProgress) -> str:
     """The best so far and where, last of all: on a narrow terminal it is cut."""
     found = progress.best
     return f", best {output.number(found.value)} at {settings(found.at)}" if found else ""

@@ -18,7 +18,7 @@ from zenturio.cli.options import Database, Json
 from zenturio.record.timestamps import iso_time, utc_time
 
 if TYPE_CHECKING:
-    from zenturio.study.look import Standing
+    from zenturio.study.overview import StudyStatus
 
 Digest = Annotated[str, typer.Argument(help="An experiment's digest, or its first digits.")]
 Of = Annotated[str | None, typer.Option("--study", help="The study, where several have it.")]
@@ -42,9 +42,9 @@ def list_studies(db: Database = None, json: Json = False) -> None:
 
     Example: zen list
     """
-    from zenturio.study.look import standings
+    from zenturio.study.overview import study_statuses
 
-    found = standings(db)
+    found = study_statuses(db)
     if json:
         output.facts([_standing_facts(each) for each in found])
     elif not found:
@@ -70,9 +70,9 @@ def status(
     Example: zen status matmul
     """
     from zenturio.cli.live import settings
-    from zenturio.study.look import standing, standings
+    from zenturio.study.overview import study_status, study_statuses
 
-    found = standings(db) if study is None else [standing(db, study)]
+    found = study_statuses(db) if study is None else [study_status(db, study)]
     failed = failures.of_study(study, db) if study is not None and found[0].failed else []
     outside = _outside(db, found)
     running = _running(db, study) if study is not None and found[0].running else {}
@@ -95,9 +95,9 @@ def status(
 
 def _running(db: str | None, study: str) -> dict[str, Mapping[str, Any]]:
     """The values of experiments that run now, by digest: the first few, for `zen logs --follow`."""
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         records = islice(repository.records(study, states=("running",)), MOST_RUNNING)
         return {record.digest: record.values for record in records}
 
@@ -107,10 +107,10 @@ def show(digest: Digest, study: Of = None, db: Database = None, json: Json = Fal
 
     Example: zen show 5c37b9d7
     """
-    from zenturio.study.look import find, opened
+    from zenturio.study.overview import find_experiment, opened_repository
 
-    with opened(db) as repository:
-        found = find(repository, digest, study)
+    with opened_repository(db) as repository:
+        found = find_experiment(repository, digest, study)
     if json:
         output.facts(facts_of(found))
     else:
@@ -142,19 +142,19 @@ def logs(
     Examples: zen logs 5c37b9d7 --follow; zen logs 5c37b9d7 --raw
     """
     from zenturio.cli.log_output import LogOutput
-    from zenturio.study.follow import behind, said_so_far
-    from zenturio.study.follow import follow as follow_it
-    from zenturio.study.look import find, opened
+    from zenturio.study.log_follower import follow_log as follow_it
+    from zenturio.study.log_follower import log_after, log_so_far
+    from zenturio.study.overview import find_experiment, opened_repository
 
     seen = (0, 0)
     log_output = LogOutput(safe=safe)
-    with opened(db) as repository:
-        found = find(repository, digest)
+    with opened_repository(db) as repository:
+        found = find_experiment(repository, digest)
         whole = found.record.digest
         if follow:
             seen = follow_it(repository, found.study, whole, _nothing if json else log_output.put)
         elif found.record.state == "running" and attempt is None and not json:
-            said_so_far(whole, log_output.put)
+            log_so_far(whole, log_output.put)
             log_output.close()
             typer.echo("it has not ended: --follow waits for more", err=True)
             return
@@ -163,7 +163,7 @@ def logs(
         output.facts({"stdout": log_facts(said.stdout), "stderr": log_facts(said.stderr)})
         return
     for number, log in enumerate((said.stdout, said.stderr)):
-        for part in behind(log, seen[number]):
+        for part in log_after(log, seen[number]):
             log_output.put(number, part)
     log_output.close()
 
@@ -179,90 +179,90 @@ def diff(
 
     Example: zen diff 5c37b9d7 4f1e2baa
     """
-    from zenturio.study.look import difference, find, opened
+    from zenturio.study.overview import compare_experiments, find_experiment, opened_repository
 
-    with opened(db) as repository:
-        found = difference(find(repository, one, study), find(repository, other, study))
+    with opened_repository(db) as repository:
+        found = compare_experiments(
+            find_experiment(repository, one, study), find_experiment(repository, other, study)
+        )
     if json:
         output.facts(difference_facts(found))
     else:
         print_difference(found)
 
 
-def _standing_line(standing: "Standing", db: str | None) -> str:
-    parts = [f"{standing.ok:,} ok"]
-    parts += [f"{standing.failed:,} failed"] if standing.failed else []
-    at_work = "running" if standing.drivers or standing.stages else "begun"
-    parts += [f"{standing.running:,} {at_work}"] if standing.running else []
-    parts += [f"{standing.missing:,} not begun"] if standing.missing else []
-    line = f"{standing.study}: {', '.join(parts)}{_several(standing)}"
-    if standing.stages:
-        stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(standing))
-        line += f"\n  at {standing.place}: {stages}"
-    elif standing.running and standing.place not in ("", "local"):
-        line += f"\n  at {standing.place}"
-    for machine, why in standing.drained.items():
+def _standing_line(status: "StudyStatus", db: str | None) -> str:
+    parts = [f"{status.ok:,} ok"]
+    parts += [f"{status.failed:,} failed"] if status.failed else []
+    at_work = "running" if status.drivers or status.stages else "begun"
+    parts += [f"{status.running:,} {at_work}"] if status.running else []
+    parts += [f"{status.missing:,} not begun"] if status.missing else []
+    line = f"{status.study}: {', '.join(parts)}{_several(status)}"
+    if status.stages:
+        stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(status))
+        line += f"\n  at {status.place}: {stages}"
+    elif status.running and status.place not in ("", "local"):
+        line += f"\n  at {status.place}"
+    for machine, why in status.drained.items():
         line += f"\n  {machine}: {why}"
-    for each in standing.history[1:]:
+    for each in status.history[1:]:
         line += (
-            f"\n  round {each.number}: {standing.rounds.get(each.number, 0):,} results,"
+            f"\n  round {each.number}: {status.rounds.get(each.number, 0):,} results,"
             f" begun {utc_time(each.began)} by {each.person}"
         )
         line += "; zen run --again goes on with it" if each.is_open else ""
-    for driver in standing.drivers:
+    for driver in status.drivers:
         line += (
             f"\n  driven by process {driver.pid} on {driver.host} since {utc_time(driver.since)}"
         )
-    if standing.left and not standing.drivers:
-        known = (
-            again.command("attach", standing.study, db=db) if standing.place else "the same zen run"
-        )
+    if status.left and not status.drivers:
+        known = again.command("attach", status.study, db=db) if status.place else "the same zen run"
         line += f"\n  nobody drives it: {known} goes on"
     return line
 
 
-def _several(standing: "Standing") -> str:
+def _several(status: "StudyStatus") -> str:
     """How many results the experiments have, where some have several."""
-    count = sum(standing.machines.values())
+    count = sum(status.machines.values())
     parts = [
         f"{len(several)} {noun}"
         for several, noun in (
-            (standing.machines, "kinds of machine"),
-            (standing.rounds, "rounds"),
+            (status.machines, "kinds of machine"),
+            (status.rounds, "rounds"),
         )
         if len(several) > 1
     ]
     if not parts:
         return ""
-    experiments = f"{standing.total:,} of {max(standing.planned, standing.total):,} experiments"
+    experiments = f"{status.total:,} of {max(status.planned, status.total):,} experiments"
     return f"\n  {experiments}, {count:,} results of {' and '.join(parts)}"
 
 
-def _outside(db: str | None, found: Sequence["Standing"]) -> dict[str, int]:
+def _outside(db: str | None, found: Sequence["StudyStatus"]) -> dict[str, int]:
     """How many experiments of each study are of points that its space does not hold any more."""
     from zenturio.query.present import digests_outside
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     if not found:
         return {}
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         return {each.study: len(digests_outside(repository, each.study)) for each in found}
 
 
-def _ordered(standing: "Standing") -> list[tuple[str, int]]:
+def _ordered(status: "StudyStatus") -> list[tuple[str, int]]:
     """How many of its experiments are how far at its place; those that are over came last."""
     order = ("running", "queued", "ended")
-    return sorted(standing.stages.items(), key=lambda item: order.index(item[0]))
+    return sorted(status.stages.items(), key=lambda item: order.index(item[0]))
 
 
-def _standing_facts(standing: "Standing") -> dict[str, Any]:
+def _standing_facts(status: "StudyStatus") -> dict[str, Any]:
     return {
-        "study": standing.study,
-        "planned": standing.planned,
-        "experiments": standing.total,
-        **{str(state): count for state, count in standing.counts.items()},
-        "results": sum(standing.machines.values()),
-        "machines": standing.machines,
+        "study": status.study,
+        "planned": status.planned,
+        "experiments": status.total,
+        **{str(state): count for state, count in status.counts.items()},
+        "results": sum(status.machines.values()),
+        "machines": status.machines,
         "rounds": [
             {
                 "number": each.number,
@@ -270,15 +270,15 @@ def _standing_facts(standing: "Standing") -> dict[str, Any]:
                 "person": each.person,
                 "reason": each.reason,
                 "open": each.is_open,
-                "results": standing.rounds.get(each.number, 0),
+                "results": status.rounds.get(each.number, 0),
             }
-            for each in standing.history
+            for each in status.history
         ],
-        "created": iso_time(standing.created),
-        "place": standing.place,
-        "stages": dict(_ordered(standing)),
-        "drained": dict(standing.drained),
+        "created": iso_time(status.created),
+        "place": status.place,
+        "stages": dict(_ordered(status)),
+        "drained": dict(status.drained),
         "drivers": [
-            {"host": d.host, "pid": d.pid, "since": iso_time(d.since)} for d in standing.drivers
+            {"host": d.host, "pid": d.pid, "since": iso_time(d.since)} for d in status.drivers
         ],
     }

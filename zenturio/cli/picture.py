@@ -106,7 +106,7 @@ def plot(
     from zenturio.show.charts.column_charts import build_chart
     from zenturio.show.charts.study_charts import draw_chart
     from zenturio.show.renderers.terminal import render_text
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     chart_query = ChartQuery.of(
         studies=study,
@@ -128,7 +128,7 @@ def plot(
         round=round_,
     )
     _check_source(chart_query, query, tables)
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         if query:
             table = _answer(repository, query_of(query, tables))
             chart, rows = build_chart(chart_query, table), len(table)
@@ -167,7 +167,7 @@ def report(
     from zenturio.record.open import project_folder
     from zenturio.show.report import ChartBlock, parse_report
     from zenturio.show.report_store import export_report
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     try:
         parsed = parse_report(file.read_text("utf-8"), file.stem)
@@ -175,7 +175,7 @@ def report(
         raise InputError(f"cannot read {file}: {error}", hint="name a Markdown file") from error
     path = out or file.with_suffix(".html")
     kind = path.suffix.lower().removeprefix(".")
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         content = export_report(parsed, kind, repository, project_folder(), slow=True)
     try:
         write_output(path, [content])

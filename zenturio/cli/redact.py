@@ -9,7 +9,7 @@ from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
-    from zenturio.study.redact import Redacted
+    from zenturio.study.redact import RedactResult
 
 _STANDARD_INPUT = ("-",)
 
@@ -78,7 +78,7 @@ def _read(secret: str | None, from_file: Path | None) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _lines(found: "Redacted", *, really: bool, backups: bool) -> list[str]:
+def _lines(found: "RedactResult", *, really: bool, backups: bool) -> list[str]:
     did = "redacted" if really else "would redact"
     lines = [
         f"{did} {count:,} {'row' if count == 1 else 'rows'} of {table}"
@@ -104,7 +104,7 @@ def _lines(found: "Redacted", *, really: bool, backups: bool) -> list[str]:
     return lines
 
 
-def _about_copies(found: "Redacted", *, really: bool, backups: bool) -> list[str]:
+def _about_copies(found: "RedactResult", *, really: bool, backups: bool) -> list[str]:
     lines = [
         f"a copy of the tables may have it: schema {name}, which its administrator can drop"
         for name in found.repository.schemas

@@ -9,7 +9,7 @@ from zenturio.cli import failures, options, output
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.study import Plan, Summary
+    from zenturio.study.driver.progress import RunPlan, RunSummary
 
 ENDS = {
     "exhausted": "its engine has nothing more to ask for",
@@ -77,20 +77,19 @@ def run(
     from zenturio.annotate.scan import scan
     from zenturio.cli.live import Live
     from zenturio.errors import InputError
-    from zenturio.study import (
-        Chosen,
-        Here,
-        Settings,
-        choose,
+    from zenturio.study.driver.study_driver import DriverSettings
+    from zenturio.study.job_scripts import job_script
+    from zenturio.study.local_run import (
+        PlaceOptions,
         choose_any_machine,
         choose_keep,
         choose_only,
         choose_place,
-        plan_here,
-        run_here,
+        plan_locally,
+        run_locally,
     )
-    from zenturio.study.request import read_hunt
-    from zenturio.study.scripts import script_here
+    from zenturio.study.point_selection import PointSelection, select_points
+    from zenturio.study.study_request import read_search
 
     remembered = {
         "paths": [str(Path(path).absolute()) for path in paths], "jobs": jobs, "param": param,
@@ -101,26 +100,28 @@ def run(
         "on": str(Path(on).absolute()) if on.endswith(".toml") else on,
     }  # fmt: skip
     ways = {"batch": batch} if batch else {}
-    here = Here(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
+    here = PlaceOptions(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
     wanted = choose_only(only)
-    how = Settings(fail_fast, any_machine=choose_any_machine(machine), again=again)
+    how = DriverSettings(fail_fast, any_machine=choose_any_machine(machine), again=again)
     application = scan(paths, overrides=param or [])
     if not json:
         for warning in application.warnings:
             typer.echo(str(warning), err=True)
-    hunt = read_hunt(search, settings or [], budget, stop or [], seed)
+    hunt = read_search(search, settings or [], budget, stop or [], seed)
     if hunt is not None and (limit, sample) != (None, None):
         raise InputError("--search asks for points itself", hint="say how many: --budget 100")
     space, goals = application.space, read_goals(objective, application) if objective else ()
     points = (
-        choose(space, limit=limit, sample=sample, seed=seed) if hunt is None else Chosen.none(space)
+        select_points(space, limit=limit, sample=sample, seed=seed)
+        if hunt is None
+        else PointSelection.none(space)
     )
     if dry_run:
-        plan = plan_here(
+        plan = plan_locally(
             application, points, db=db, name=name or "", hunt=hunt, wanted=goals, here=here,
             settings=how,
         )  # fmt: skip
-        script = script_here(application, points, here)
+        script = job_script(application, points, here)
         if json:
             output.facts({**_plan_facts(plan), "script": script})
         else:
@@ -130,7 +131,7 @@ def run(
         return
     live = Live()
     try:
-        summary = run_here(
+        summary = run_locally(
             application,
             points,
             db=db,
@@ -160,7 +161,7 @@ def run(
         raise typer.Exit(3)
 
 
-def _plan(plan: "Plan") -> str:
+def _plan(plan: "RunPlan") -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
     known = f"{plan.known:,} of them known" if plan.looked_at else "what is known is not run"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
@@ -175,7 +176,7 @@ def _plan(plan: "Plan") -> str:
     return f"{_before(plan)}study {plan.study}: {what}, {known}{slots}{remarks}"
 
 
-def _before(plan: "Plan") -> str:
+def _before(plan: "RunPlan") -> str:
     """Of another program that had the name: what becomes of its results."""
     if plan.archived is None:
         return ""
@@ -191,7 +192,7 @@ def _few(words: tuple[str, ...], most: int = 4) -> str:
     return ", ".join([*words[:most], *more])
 
 
-def _print_summary(summary: "Summary", db: str | None, *, named: bool = False) -> None:
+def _print_summary(summary: "RunSummary", db: str | None, *, named: bool = False) -> None:
     from zenturio.cli import again
     from zenturio.cli.live import settings
 
@@ -219,13 +220,13 @@ def _print_summary(summary: "Summary", db: str | None, *, named: bool = False) -
     typer.echo(f"look at them: {again.command('results', summary.study, db=db)}")
 
 
-def _plan_facts(plan: "Plan") -> dict[str, Any]:
+def _plan_facts(plan: "RunPlan") -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(plan)
 
 
-def _summary_facts(summary: "Summary") -> dict[str, Any]:
+def _summary_facts(summary: "RunSummary") -> dict[str, Any]:
     from dataclasses import asdict
 
     facts = asdict(summary)

@@ -11,7 +11,7 @@ from zenturio.cli.tune import tune
 
 if TYPE_CHECKING:
     from zenturio.search import Setting
-    from zenturio.study.best import Scored
+    from zenturio.study.best_points import ScoredPoint
 
 
 def add_to(app: typer.Typer) -> None:
@@ -78,10 +78,10 @@ def best(
     from zenturio.query.present import digests_outside, left_out
     from zenturio.query.result import cells
     from zenturio.record.row_filter import RowChoice, read_round
-    from zenturio.study.best import best as best_of
-    from zenturio.study.look import opened
+    from zenturio.study.best_points import best as best_of
+    from zenturio.study.overview import opened_repository
 
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         without = frozenset() if outside else digests_outside(repository, study)
         rows = RowChoice(machine, read_round(round_))
         found = best_of(repository, study, count, objective, without=without, rows=rows)
@@ -120,7 +120,7 @@ def best(
         typer.echo(note)
 
 
-def _origin(point: "Scored", names: list[str]) -> list[object]:
+def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:
     """What tells apart the rows of a point that several machines or rounds have measured."""
     known = {"machine": point.machine.label if point.machine else "", "round": point.round}
     return [known[name] for name in names]

@@ -98,17 +98,17 @@ def submit(
     Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
     """
     from zenturio.record.open import FOLDER, open_repository, project_folder
-    from zenturio.study.request import Request
-    from zenturio.study.submitting import person, served
-    from zenturio.study.submitting import submit as hand_in
+    from zenturio.study.service.submission_queue import current_user, is_served
+    from zenturio.study.service.submission_queue import submit_study as hand_in
+    from zenturio.study.study_request import StudyRequest
 
-    request = Request(
+    request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
     )  # fmt: skip
     repository = open_repository(db)
     try:
-        found = hand_in(repository, request, person())
+        found = hand_in(repository, request, current_user())
         before = sum(s.number < found.number for s in repository.submissions(("waiting",)))
     finally:
         repository.close()
@@ -117,7 +117,7 @@ def submit(
         return
     ahead = f", {before} before it" if before else ""
     typer.echo(f"{found.number}: {found.study} of {found.user} {_turns(found)}{ahead}")
-    if db is None and not served(project_folder() / FOLDER):
+    if db is None and not is_served(project_folder() / FOLDER):
         typer.echo("no service runs here yet: zen serve", err=True)
 
 
@@ -135,9 +135,9 @@ def queue(
     Example: zen queue
     """
     from zenturio.record import OVER
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
-    with opened(db) as repository:
+    with opened_repository(db) as repository:
         found = repository.submissions()
     over = [each for each in found if each.turn in OVER]
     left = set() if whole else {each.number for each in over[:-LATELY]}

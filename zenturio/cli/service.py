@@ -16,11 +16,11 @@ from zenturio.record.open import FOLDER, begin_project, open_repository, project
 from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.pages_process import PagesProcess
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.house import House
-from zenturio.study.queueing import choose_policy
-from zenturio.study.serving import Serving
-from zenturio.study.submitting import alone, alone_at
-from zenturio.study.wishes import Wishes
+from zenturio.study.driver.cancel_requests import CancelRequests
+from zenturio.study.service.service_config import ServiceConfig
+from zenturio.study.service.slot_policy import choose_policy
+from zenturio.study.service.study_service import StudyService
+from zenturio.study.service.submission_queue import locked_alone, locked_repository
 
 
 def serve_here(
@@ -31,15 +31,17 @@ def serve_here(
     project = project_folder()
     house = _house(project, host, port, policy, on)
     with ExitStack() as stack:
-        stack.enter_context(alone(begin_project()))
+        stack.enter_context(locked_alone(begin_project()))
         repository = open_repository(db)
         stack.callback(repository.close)
-        stack.enter_context(alone_at(repository))
+        stack.enter_context(locked_repository(repository))
         places: dict[str, Executor] = {}
         for name in house.places:
             opened = open_place(name, project / FOLDER, jobs, keep="failed")
             places[name] = stack.enter_context(opened)
-        serving = Serving(repository, places, house.policy, _tell, Wishes(project / FOLDER))
+        serving = StudyService(
+            repository, places, house.policy, _tell, CancelRequests(project / FOLDER)
+        )
         slots = ", ".join(f"{each.slots} on {name}" for name, each in places.items())
         _tell(f"serving {project}: slots {slots}; policy {house.policy}")
         settings = PortalSettings(db, project, serves=True)
@@ -51,7 +53,7 @@ def serve_here(
             _serve(serving, over)
 
 
-def _serve(serving: Serving, over: threading.Event) -> None:
+def _serve(serving: StudyService, over: threading.Event) -> None:
     """Serve in a thread: a signal sets *over*, which who waits for it must not hold just then."""
     failed: list[BaseException] = []
 
@@ -70,9 +72,9 @@ def _serve(serving: Serving, over: threading.Event) -> None:
 
 def _house(
     project: Path, host: str | None, port: int | None, policy: str, on: Sequence[str]
-) -> House:
+) -> ServiceConfig:
     """What the file says, and options say otherwise."""
-    house = House.of(project)
+    house = ServiceConfig.of(project)
     if host is not None:
         house = replace(house, host=host)
     if port is not None:

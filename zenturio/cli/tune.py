@@ -11,8 +11,8 @@ from zenturio.show import quantities
 if TYPE_CHECKING:
     from zenturio.query.recommending import Setting
     from zenturio.show.tuning import TuningResult
-    from zenturio.study.tune import Prospect
-    from zenturio.study.tuning import Tuning
+    from zenturio.study.tuning.tune import TuningPlan
+    from zenturio.study.tuning.tuning_file import Tuning
 
 SHOWN = 5
 """Settings that are shown without being asked for."""
@@ -51,7 +51,7 @@ def tune(
     ] = None,
     name: Annotated[str, typer.Option(help="The study's name, if not TARGET_ENGINE.")] = "",
     machine: MachineKind = "same",
-    once: Annotated[
+    run_trial: Annotated[
         bool, typer.Option("--once", help="Make one search, with one value of each setting.")
     ] = False,
     db: Database = None,
@@ -72,11 +72,11 @@ def tune(
     from zenturio.search import describe
     from zenturio.show.study import Study
     from zenturio.show.tuning import TuningResult
-    from zenturio.study import Here, choose_any_machine
-    from zenturio.study.ranges import read_ranges
-    from zenturio.study.target import read_target
-    from zenturio.study.tune import tune as run_tuning
-    from zenturio.study.tuning import Tuning
+    from zenturio.study.local_run import PlaceOptions, choose_any_machine
+    from zenturio.study.tuning.setting_ranges import read_ranges
+    from zenturio.study.tuning.tune import tune as run_tuning
+    from zenturio.study.tuning.tuning_file import Tuning
+    from zenturio.study.tuning.tuning_target import read_target
 
     ranges = read_ranges(describe(engine), settings or [])
     repository = open_repository(db)
@@ -84,14 +84,14 @@ def tune(
     try:
         found = read_target(target, objective, repository)
         tuning = Tuning(found, engine, ranges, repeats, budget, seed, optimum, name)
-        if once:
-            _once(tuning, repository, Here(jobs))
+        if run_trial:
+            _once(tuning, repository, PlaceOptions(jobs))
             return
         tuned = run_tuning(
             tuning,
             repository,
             sample=sample,
-            here=Here(jobs),
+            here=PlaceOptions(jobs),
             any_machine=choose_any_machine(machine),
             planned=lambda prospect: None if json else typer.echo(_plan(prospect)),
             listener=live,
@@ -113,16 +113,16 @@ def _once(tuning: "Tuning", repository: Any, here: Any) -> None:
     from pathlib import Path
 
     from zenturio.experiment.measure import METRICS
-    from zenturio.study.tune import once
+    from zenturio.study.tuning.tune import run_trial
 
-    facts = once(tuning, repository, here)
+    facts = run_trial(tuning, repository, here)
     output.facts(facts)
     if path := os.environ.get(METRICS):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(facts) + "\n")
 
 
-def _plan(prospect: "Prospect") -> str:
+def _plan(prospect: "TuningPlan") -> str:
     tuning = prospect.tuning
     of = "" if prospect.settings == prospect.of else f" of {quantities.count(prospect.of)}"
     budget = f", each of at most {tuning.budget}" if tuning.budget else ""

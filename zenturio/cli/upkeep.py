@@ -48,13 +48,13 @@ def check(
     """
     from zenturio.record import upkeep
     from zenturio.study.identity_check import check_identity
-    from zenturio.study.look import opened
+    from zenturio.study.overview import opened_repository
 
     damage = upkeep.check(db, contents=artifacts)
     found = [diagnostic.message for diagnostic in damage]
     facts: dict[str, object] = {}
     if identity and not found:
-        with opened(db) as repository:
+        with opened_repository(db) as repository:
             checked = check_identity(repository)
         found += checked.wrong
         facts = {"identities": checked.right, "unknown_identities": checked.unknown}

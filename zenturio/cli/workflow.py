@@ -158,7 +158,7 @@ def annotate(
     from zenturio.errors import InputError
     from zenturio.schedule.formats.files import read_platform
     from zenturio.schedule.generators.generator import instance_of
-    from zenturio.study.schedule import annotate as write
+    from zenturio.study.schedule_study import annotate as write
 
     instance = instance_of(source)
     platform = read_platform(on) if on else instance.platform

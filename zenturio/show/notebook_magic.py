@@ -18,7 +18,7 @@ from zenturio.errors import InputError, ZenError
 from zenturio.files import write_whole
 from zenturio.record.open import begin_project
 from zenturio.show.study import Study, run
-from zenturio.study import Progress
+from zenturio.study.driver.progress import RunProgress
 
 CELLS_FOLDER = "cells"
 UPDATE_SECONDS = 0.25
@@ -108,11 +108,11 @@ def _split_words(line: str) -> Sequence[str]:
         raise InputError(f"%%zen {line}: {error}") from None
 
 
-def _progress_display(handle: Any) -> Callable[[Progress], None]:
+def _progress_display(handle: Any) -> Callable[[RunProgress], None]:
     """Tells below the cell how far it is, now and then."""
     told = [0.0]
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: RunProgress) -> None:
         if monotonic() - told[0] >= UPDATE_SECONDS:
             told[0] = monotonic()
             failed = f", {progress.failed:,} failed" if progress.failed else ""

@@ -17,18 +17,17 @@ from zenturio.record import Repository, Round
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.space import Space
-from zenturio.study import (
-    Here,
-    Progress,
-    Settings,
-    Summary,
-    choose,
+from zenturio.study.driver.function_study import evaluate
+from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.local_run import (
+    PlaceOptions,
     choose_any_machine,
     choose_only,
     choose_place,
-    run_here,
+    run_locally,
 )
-from zenturio.study.evaluate import evaluate
+from zenturio.study.point_selection import select_points
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +54,7 @@ def run(
     machine: str = "same",
     again: bool = False,
     db: str | Repository | None = None,
-    listener: Callable[[Progress], None] = lambda _progress: None,
+    listener: Callable[[RunProgress], None] = lambda _progress: None,
 ) -> Study:
     """Run a study to its end and hand it over; what has an outcome already is not run again.
 
@@ -68,7 +67,7 @@ def run(
     any_machine = choose_any_machine(machine)
     if callable(what):
         function = what if isinstance(what, Function) else as_experiment(what)
-        points = choose(space or Space(), limit=limit, sample=sample, seed=seed)
+        points = select_points(space or Space(), limit=limit, sample=sample, seed=seed)
         with open_or_use(db, create=True) as repository:
             place = open_place(on, project_folder() / FOLDER, jobs) if on else None
             with place or nullcontext():
@@ -78,14 +77,14 @@ def run(
                 )  # fmt: skip
         return Study(summary.study, db, summary)
     application = scan(what, overrides=overrides)
-    summary = run_here(
+    summary = run_locally(
         application,
-        choose(application.space, limit=limit, sample=sample, seed=seed),
+        select_points(application.space, limit=limit, sample=sample, seed=seed),
         db=db,
-        here=Here(jobs, place=choose_place(on or "local")),
+        here=PlaceOptions(jobs, place=choose_place(on or "local")),
         name=name,
         only=choose_only(only),
-        settings=Settings(fail_fast, any_machine=any_machine, again=again),
+        settings=DriverSettings(fail_fast, any_machine=any_machine, again=again),
         listener=listener,
     )
     return Study(summary.study, db, summary)
@@ -98,7 +97,7 @@ class Study:
     name: str
     db: str | Repository | None = None
     """A repository, a path or a URL; the project's, if none is given."""
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     """How its run ended, where this comes from one."""
 
     def frame(
@@ -148,7 +147,7 @@ class Study:
     def equate(self, version: int, *, undo: bool = False) -> int:
         """What ``zen equate NAME@version`` does; how many results were accepted, or removed."""
         from zenturio.study import equate as equating  # noqa: PLC0415 - it loads what runs
-        from zenturio.study.pinned import base_of  # noqa: PLC0415
+        from zenturio.study.pinned_versions import base_of  # noqa: PLC0415
 
         name = f"{base_of(self.name) or self.name}@{version}"
         with open_or_use(self.db) as repository:

@@ -11,12 +11,13 @@ from zenturio.record import Repository
 from zenturio.search import Directions, describe
 from zenturio.show.study import Study, open_or_use
 from zenturio.space import Space
-from zenturio.study import Here, Progress, choose_any_machine
-from zenturio.study.ranges import read_ranges
-from zenturio.study.target import Called
-from zenturio.study.tune import Tuned
-from zenturio.study.tune import tune as run_tuning
-from zenturio.study.tuning import Tuning
+from zenturio.study.driver.progress import RunProgress
+from zenturio.study.local_run import PlaceOptions, choose_any_machine
+from zenturio.study.tuning.setting_ranges import read_ranges
+from zenturio.study.tuning.tune import CompletedTuning
+from zenturio.study.tuning.tune import tune as run_tuning
+from zenturio.study.tuning.tuning_file import Tuning
+from zenturio.study.tuning.tuning_target import TunedFunction
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +33,7 @@ COST_METRICS = ("visited", "needed")
 class TuningResult:
     """What a tuning found; all that it tried is an ordinary study."""
 
-    tuned: Tuned
+    tuned: CompletedTuning
     study: Study
 
     @cached_property
@@ -95,7 +96,7 @@ def tune(
     name: str = "",
     machine: str = "same",
     db: str | Repository | None = None,
-    listener: Callable[[Progress], None] = lambda _progress: None,
+    listener: Callable[[RunProgress], None] = lambda _progress: None,
 ) -> TuningResult:
     """Try the *settings* of an *engine* on searches of *space*, and say which are best.
 
@@ -107,14 +108,14 @@ def tune(
     (direction,) = Directions(goals).names
     called = str(getattr(objective, "__name__", type(objective).__name__))
     module = getattr(objective, "__module__", None) or "__main__"
-    target = Called(objective, space, direction, called, f"{module}:{called}")
+    target = TunedFunction(objective, space, direction, called, f"{module}:{called}")
     written = [settings] if isinstance(settings, str) else settings
     ranges = read_ranges(describe(engine), written)
     spent = "" if budget is None else str(budget)
     tuning = Tuning(target, engine, ranges, repeats, spent, seed, optimum, name)
     with open_or_use(db, create=True) as repository:
         tuned = run_tuning(
-            tuning, repository, sample=sample, here=Here(jobs), listener=listener,
+            tuning, repository, sample=sample, here=PlaceOptions(jobs), listener=listener,
             any_machine=choose_any_machine(machine),
         )  # fmt: skip
     return TuningResult(tuned, Study(tuning.study, db, tuned.summary))

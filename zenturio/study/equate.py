@@ -20,27 +20,27 @@ from zenturio.experiment import Experiment, Generator
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
 from zenturio.space.space import SPACES
-from zenturio.study.define import (
+from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory
+from zenturio.study.last_options import RUN
+from zenturio.study.pinned_versions import base_of, pinned_name
+from zenturio.study.service.submission_queue import current_user as person_name
+from zenturio.study.study_definition import (
     PROGRAM,
-    Archived,
+    ArchivedStudy,
     changes_of,
-    define,
+    define_study,
     is_same_program,
     open_version,
-    recalled,
     spaces_of,
+    with_recorded_versions,
 )
-from zenturio.study.pinned import base_of, pinned
-from zenturio.study.programs import PROGRAMS, ProgramHistory
-from zenturio.study.remembered import RUN
-from zenturio.study.submitting import person as person_name
 
 BATCH = 500
 """Results that are copied in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
-class Equated:
+class EquateResult:
     """What was accepted."""
 
     study: str
@@ -62,7 +62,7 @@ def equate(
     version: str,
     paths: Sequence[str] = (),
     step: Callable[[int], object] = lambda _count: None,
-) -> Equated:
+) -> EquateResult:
     """Make the results of *version* (``NAME@N``) results of the present version of the study.
 
     The program is what is at *paths*, else in the files that the study was run from. InputError
@@ -103,7 +103,7 @@ def equate(
         )
     name = archived.name if archived else ""
     cached = results - accepted
-    return Equated(study, version, accepted, cached, names.outside, person, changes, name)
+    return EquateResult(study, version, accepted, cached, names.outside, person, changes, name)
 
 
 def undo_equate(repository: Repository, version: str) -> int:
@@ -120,7 +120,7 @@ def _study_of(repository: Repository, version: str) -> str:
     """The study of which *version* is one that is there."""
     base = base_of(version)
     if base is None:
-        names = [pinned(repository, s.name) for s in repository.studies()]
+        names = [pinned_name(repository, s.name) for s in repository.studies()]
         known = ", ".join(name for name in names if base_of(name) == version)
         raise InputError(
             f"{version!r} names no version of a study",
@@ -145,7 +145,7 @@ def _application(
             hint="a function is run again where it was edited",
         )
     application = scan(named, overrides=newest.notes.get("overrides", ()))
-    application = recalled(application, repository, study)
+    application = with_recorded_versions(application, repository, study)
     if application.after:
         raise InputError(
             f"study {study} has stages before it (AFTER): its experiments depend on their results",
@@ -171,7 +171,7 @@ def _definition(
     space = application.space
     planned = space.size * application.repeat.count if space.finite else 0
     experiments = planned or int(notes.get("experiments", 0))
-    found = define(application, experiments, generator.program, generator.former_program)
+    found = define_study(application, experiments, generator.program, generator.former_program)
     more = {
         RUN: notes.get(RUN, {}),
         PROGRAMS: ProgramHistory.of(application, notes).notes(),
@@ -192,7 +192,9 @@ def _check_parameters(version: str, before: Definition, present: Definition) -> 
     )
 
 
-def _open_present(repository: Repository, study: str, definition: Definition) -> Archived | None:
+def _open_present(
+    repository: Repository, study: str, definition: Definition
+) -> ArchivedStudy | None:
     """Open the version of the present program, if the study's name means another one."""
     with suppress(NotFoundError):
         if is_same_program(repository.definition(study).notes, definition.notes):

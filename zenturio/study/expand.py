@@ -12,7 +12,7 @@ from zenturio.annotate.model import Application
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.execute.filing import checked_link
 from zenturio.experiment import Experiment, Filed, Generator, Step
-from zenturio.study.choose import Chosen
+from zenturio.study.point_selection import PointSelection
 
 MANIFEST = "manifest.jsonl"
 DRAFT = f".{MANIFEST}"
@@ -21,7 +21,7 @@ IGNORE_ALL = "# What zen expand has written here is no part of the application a
 
 def expand(
     application: Application,
-    points: Chosen,
+    points: PointSelection,
     out: Path,
     step: Callable[[], object] = lambda: None,
 ) -> int:

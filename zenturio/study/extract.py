@@ -25,7 +25,14 @@ from zenturio.experiment import (
 )
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
-from zenturio.study.define import DIGESTS, PROGRAM, changes_of, define, recalled, way_of
+from zenturio.study.study_definition import (
+    DIGESTS,
+    PROGRAM,
+    changes_of,
+    define_study,
+    extraction_of,
+    with_recorded_versions,
+)
 
 BATCH = 500
 
@@ -71,10 +78,10 @@ def extract(
             f"study {study} has no annotated files", hint="name them: zen extract STUDY PATH"
         )
     application = scan(named, overrides=before.notes.get("overrides", ()))
-    application = recalled(application, repository, study)
+    application = with_recorded_versions(application, repository, study)
     again = _Again(before, application.metrics)
     planned, program = before.notes.get("experiments", 0), before.notes.get(PROGRAM, {})
-    definition = define(application, int(planned), program)
+    definition = define_study(application, int(planned), program)
     is_former = DIGESTS not in before.notes
     generator = Generator(application, former_digests=is_former)
     if is_former:  # what runs next tells which program that is
@@ -86,7 +93,7 @@ def extract(
     count: Counter[str] = Counter()
     records = repository.records(study, states=RECORDED)
     # Everything is measured before anything is changed: an error leaves the study as it was.
-    with Measured() as measured:
+    with MeasuredOutcomes() as measured:
         while batch := list(islice(records, BATCH)):
             outcomes = [o for record in batch for o in again.outcomes(repository, record)]
             measured.add(outcomes)
@@ -99,7 +106,7 @@ def extract(
     return Extraction(study, *seen, changes)
 
 
-class Measured(Iterable[Outcome]):
+class MeasuredOutcomes(Iterable[Outcome]):
     """Outcomes that wait in a temporary file for the one transaction that writes them.
 
     Only what that transaction replaces is kept: status, cause and metrics.
@@ -134,7 +141,7 @@ class _Again:
 
     def __init__(self, before: Definition, metrics: tuple[Metric, ...]) -> None:
         ways = {field.name: field.how for field in before.metrics}
-        changed = [m for m in metrics if m.formula or ways.get(m.name) != way_of(m)]
+        changed = [m for m in metrics if m.formula or ways.get(m.name) != extraction_of(m)]
         self.names = tuple(metric.name for metric in changed)
         wanted = {metric.name for metric in metrics} | set(MEASURED)
         self.gone = tuple(name for name in ways if name not in wanted)

@@ -18,7 +18,7 @@ from zenturio.record import Record, Repository
 from zenturio.record.facts import REDACTED
 from zenturio.record.recipes import Named
 from zenturio.record.sql import Sql
-from zenturio.study.refill import UnfilledError, kept_application
+from zenturio.study.restore import UnfilledError, kept_application
 
 SAMPLE = 200
 """Results of each version whose digests are computed again."""

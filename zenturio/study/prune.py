@@ -19,7 +19,7 @@ KEPT = ("work", "builds", "inputs")
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneResult:
     """What is removed, or would be."""
 
     studies: tuple[Removal, ...]
@@ -58,7 +58,7 @@ class Pruned:
 
 def prune(
     db: str | None, studies: Sequence[str], *, folders: bool = True, really: bool = False
-) -> Pruned:
+) -> PruneResult:
     """Remove *studies*, and with *folders* what runs left; only say it unless *really*."""
     repository = open_repository(db, create=False)
     try:
@@ -76,7 +76,7 @@ def prune(
         garbage = upkeep.Garbage((), (), 0)
         if folders:
             garbage = upkeep.collect_garbage(repository, really=really)
-        return Pruned(removals, kept, garbage)
+        return PruneResult(removals, kept, garbage)
     finally:
         repository.close()
 

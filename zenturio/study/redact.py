@@ -22,7 +22,7 @@ from zenturio.record.open import FOLDER, project_folder
 from zenturio.record.redaction import Redaction, holds
 from zenturio.record.redaction import redact as redact_repository
 from zenturio.record.secret import Secret
-from zenturio.study.submitting import person, served
+from zenturio.study.service.submission_queue import current_user, is_served
 
 CLEANED = Failpoint("redact.cleaned")
 
@@ -35,7 +35,7 @@ _ALONGSIDE = ("-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted:
+class RedactResult:
     """Where a secret was, and what became of it."""
 
     repository: Redaction
@@ -66,7 +66,9 @@ class Redacted:
         }
 
 
-def redact(db: str | None, secret: str, *, backups: bool = False, really: bool = False) -> Redacted:
+def redact(
+    db: str | None, secret: str, *, backups: bool = False, really: bool = False
+) -> RedactResult:
     """Replace *secret* by asterisks wherever it was recorded; only look for it unless *really*.
 
     With *backups* copies of the database are removed. ConflictError while a study is being run, a
@@ -78,11 +80,11 @@ def redact(db: str | None, secret: str, *, backups: bool = False, really: bool =
             raise ConflictError(
                 f"process {pid} runs experiments in {home}", hint="redact when it has ended"
             )
-        if served(home):
+        if is_served(home):
             raise ConflictError(
                 "a service works on this project", hint="stop it (zen serve), and redact then"
             )
-    found = redact_repository(db, sought, person() if really else None)
+    found = redact_repository(db, sought, current_user() if really else None)
     files, remaining = [], list(found.foreign)
     for path in _files(home):
         if _is_database(path):
@@ -101,7 +103,7 @@ def redact(db: str | None, secret: str, *, backups: bool = False, really: bool =
     if really and backups:
         for path in copies:
             path.unlink(missing_ok=True)
-    return Redacted(found, tuple(files), copies, tuple(dict.fromkeys(remaining)))
+    return RedactResult(found, tuple(files), copies, tuple(dict.fromkeys(remaining)))
 
 
 def _files(home: Path) -> Iterator[Path]:

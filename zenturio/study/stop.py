@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from zenturio.errors import PlaceError
 from zenturio.record import Lease, Repository
 from zenturio.record.open import FOLDER, project_folder
-from zenturio.study.remembered import left_at
-from zenturio.study.wishes import Wishes
+from zenturio.study.driver.cancel_requests import CancelRequests
+from zenturio.study.last_options import orphans_at
 
 PATIENCE = 120.0
 """Seconds that a driver may take to end what it has, at the most."""
@@ -20,7 +20,7 @@ _LOOK = 0.1
 
 
 @dataclass(frozen=True)
-class Stopped:
+class StopResult:
     """What came of it."""
 
     study: str
@@ -32,7 +32,7 @@ class Stopped:
     """Experiments that dead drivers had in a queue."""
 
 
-def stop_study(repository: Repository, study: str) -> Stopped:
+def stop_study(repository: Repository, study: str) -> StopResult:
     """Has every driver of *study* end at once, and takes its jobs off the queue of its place."""
     repository.study(study)
     stopped, told = [], []
@@ -44,10 +44,10 @@ def stop_study(repository: Repository, study: str) -> Stopped:
             repository.leave(lease)
             told.append(lease)
     notes = repository.definition(study).notes
-    left = left_at(notes, project_folder() / FOLDER)
+    left = orphans_at(notes, project_folder() / FOLDER)
     unsettled = repository.records(study, states=("missing", "running")) if left else ()
     jobs = left.cancel([record.digest for record in unsettled]) if left else 0
-    return Stopped(study, tuple(stopped), tuple(told), jobs)
+    return StopResult(study, tuple(stopped), tuple(told), jobs)
 
 
 def stop_experiment(repository: Repository, study: str, digest: str) -> str:
@@ -55,11 +55,11 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
     if repository.row(study, digest).state != "running":
         return repository.row(study, digest).state
     if all(lease.has_gone() for lease in repository.drivers(study)):
-        left = left_at(repository.definition(study).notes, project_folder() / FOLDER)
+        left = orphans_at(repository.definition(study).notes, project_folder() / FOLDER)
         if left is not None:
             left.cancel([digest])
         return "missing"
-    wishes = Wishes(project_folder() / FOLDER)
+    wishes = CancelRequests(project_folder() / FOLDER)
     wishes.ask(digest)
     end = time.monotonic() + PATIENCE
     while (state := repository.row(study, digest).state) in ("running", "missing"):

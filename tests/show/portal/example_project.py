@@ -8,7 +8,8 @@ from zenturio.experiment import Missing
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import FOLDER, open_repository
-from zenturio.study import choose, run_here
+from zenturio.study.local_run import run_locally
+from zenturio.study.point_selection import select_points
 
 EVIL = "<script>alert(1)</script>"
 """What must never be more than text."""
@@ -149,4 +150,4 @@ def _hello(folder):
     path.chmod(0o755)
     with chdir(folder):
         application = scan([path])
-        run_here(application, choose(application.space))
+        run_locally(application, select_points(application.space))

@@ -17,7 +17,8 @@ from zenturio.show.portal.pages.artifacts import (
     preview_of,
 )
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study import choose, run_here
+from zenturio.study.local_run import run_locally
+from zenturio.study.point_selection import select_points
 
 
 def test_a_text_that_is_cut_within_a_sign_is_a_text():
@@ -71,7 +72,7 @@ def test_a_small_file_of_an_experiment_does_not_stop_the_portal(tmp_path):
     )
     with chdir(tmp_path):
         application = scan([Path("left.sh")])
-        run_here(application, choose(application.space))
+        run_locally(application, select_points(application.space))
     settings = PortalSettings(str(tmp_path / FOLDER / "zenturio.db"), tmp_path)
     with served(settings) as portal:
         digest = next(portal.service.portal.repository.records("left")).digest

@@ -14,7 +14,7 @@ from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
 from zenturio.show.portal.watch import StudyWatcher, state_of
-from zenturio.study.look import Standing
+from zenturio.study.overview import StudyStatus
 
 FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
 
@@ -95,12 +95,14 @@ def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
     here = Driver.here()
     lease = repository.lease("lost", Driver(here.host, 4_000_000, "a boot/1/9"), seconds=600)
     (leased,) = repository.drivers("lost")
-    standing = Standing("lost", 0.0, repository.counts("lost"), 5, (leased,))
+    standing = StudyStatus("lost", 0.0, repository.counts("lost"), 5, (leased,))
     assert state_of(standing) == "silent"
     elsewhere = repository.lease("lost", Driver("kofel", 7, "x"), join=True, seconds=600)
-    assert state_of(Standing("lost", 0.0, repository.counts("lost"), 5, (elsewhere,))) == "running"
+    assert (
+        state_of(StudyStatus("lost", 0.0, repository.counts("lost"), 5, (elsewhere,))) == "running"
+    )
     silent = repository.lease("lost", Driver("kofel", 8, "y"), join=True, seconds=-60)
-    assert state_of(Standing("lost", 0.0, repository.counts("lost"), 5, (silent,))) == "silent"
+    assert state_of(StudyStatus("lost", 0.0, repository.counts("lost"), 5, (silent,))) == "silent"
     assert lease.pid == 4_000_000
     repository.close()
 

@@ -21,7 +21,7 @@ from zenturio.show.portal.login_attempts import (
     network,
 )
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.house import User
+from zenturio.study.service.service_config import ServiceUser
 
 
 class Clock:
@@ -206,7 +206,7 @@ def test_addresses_of_one_network_count_as_one():
 
 def test_sixty_guesses_from_elsewhere_leave_the_right_password_its_way_in(tmp_path):
     """In this order, and each answered: how long that takes is of no matter."""
-    alice = User("alice", "run", PasswordHash.of("wonder land").text)
+    alice = ServiceUser("alice", "run", PasswordHash.of("wonder land").text)
     settings = PortalSettings(str(tmp_path / "none.db"), tmp_path, serves=True)
     with served(settings, users=UserDirectory({"alice": alice})) as portal:
 

@@ -14,10 +14,10 @@ from zenturio.show.portal import pages_process
 from zenturio.show.portal.access import PasswordHash, UserDirectory, hash_secret
 from zenturio.show.portal.pages_process import PagesProcess
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.house import User
+from zenturio.study.service.service_config import ServiceUser
 from zenturio.testing.executor import until
 
-USERS = {"alice": User("alice", "run", PasswordHash.of("wonder land").text)}
+USERS = {"alice": ServiceUser("alice", "run", PasswordHash.of("wonder land").text)}
 
 
 @contextmanager

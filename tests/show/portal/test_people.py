@@ -19,13 +19,13 @@ from zenturio.show.portal.access import (
 )
 from zenturio.show.portal.server import PortalServer
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.house import House, User
+from zenturio.study.service.service_config import ServiceConfig, ServiceUser
 
 STUDY = '#!/bin/sh\n#ZEN$ PARAM n = { 1:3 }\n#ZEN$ RUN "sh one.sh {n}"\n'
 USERS = {
-    "alice": User("alice", "run", PasswordHash.of("wonder land").text),
-    "bob": User("bob", "look", PasswordHash.of("builder").text),
-    "carol": User("carol", "run"),
+    "alice": ServiceUser("alice", "run", PasswordHash.of("wonder land").text),
+    "bob": ServiceUser("bob", "look", PasswordHash.of("builder").text),
+    "carol": ServiceUser("carol", "run"),
 }
 
 
@@ -315,7 +315,7 @@ def test_what_is_no_hashed_password_is_refused(text):
 
 def written(folder, text):
     (folder / "zenturio.toml").write_text(text)
-    return House.of(folder)
+    return ServiceConfig.of(folder)
 
 
 def test_the_file_says_how_the_service_is_to_be(tmp_path):
@@ -336,9 +336,9 @@ alice = {{ role = "run", password = "{kept}" }}
 bob = {{}}
 """,
     )
-    assert found == House(
+    assert found == ServiceConfig(
         "srpt", ("local", "cluster"), "0.0.0.0", 8700, "X-Remote-User", hash_secret("s"),
-        ("10.0.0.7",), ("lab.example.org",), {"alice": USERS["alice"], "bob": User("bob")},
+        ("10.0.0.7",), ("lab.example.org",), {"alice": USERS["alice"], "bob": ServiceUser("bob")},
     )  # fmt: skip
 
 
@@ -350,8 +350,8 @@ def test_a_header_without_a_secret_is_refused(tmp_path):
 
 
 def test_without_a_file_or_a_table_it_is_as_usual(tmp_path):
-    assert House.of(tmp_path) == House()
-    assert written(tmp_path, '[places.a]\nkind = "local"\n') == House()
+    assert ServiceConfig.of(tmp_path) == ServiceConfig()
+    assert written(tmp_path, '[places.a]\nkind = "local"\n') == ServiceConfig()
 
 
 def test_all_that_is_wrong_is_told_with_its_line(tmp_path):
@@ -380,4 +380,4 @@ users = { a = { role = "king" }, b = { password = "plain" }, c = 1 }
 )
 def test_a_password_that_could_never_be_right_is_told_at_the_start(password):
     with pytest.raises(InputError, match="password of 'alice': this is not a hashed password"):
-        UserDirectory({"alice": User("alice", "run", password)})
+        UserDirectory({"alice": ServiceUser("alice", "run", password)})

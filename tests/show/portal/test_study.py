@@ -17,8 +17,8 @@ from zenturio.experiment.machine import Machine
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.define import PROGRAM
-from zenturio.study.stages import AFTER
+from zenturio.study.stages.stage import AFTER
+from zenturio.study.study_definition import PROGRAM
 from zenturio.testing.experiments import experiment, outcome
 
 

@@ -11,7 +11,7 @@ from zenturio.errors import NotFoundError
 from zenturio.record import Definition, Field, Memory
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.pinned import is_version, pinned, resolve
+from zenturio.study.pinned_versions import is_version, pinned_name, resolve_name
 from zenturio.testing.experiments import experiment
 
 FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
@@ -109,10 +109,10 @@ def test_a_version_is_found_now_and_later():
     digests = run(repository, "a", 1)
     for number in (1, 2, 3):
         name = f"a@{number}"
-        assert pinned(repository, "a") == name
-        assert resolve(repository, name) == "a"
+        assert pinned_name(repository, "a") == name
+        assert resolve_name(repository, name) == "a"
         edit(repository, "a")
-        assert resolve(repository, name) == pinned(repository, name) == name
+        assert resolve_name(repository, name) == pinned_name(repository, name) == name
         repository.open("a", Definition(*FIELDS, provenance={"number": number}))
     assert [r.digest for r in repository.records("a@1")] == digests
 
@@ -121,9 +121,9 @@ def test_what_was_never_a_version_is_none():
     repository = Memory()
     run(repository, "a", 1)
     for name in ("a@2", "a@", "@1", "a@x", "b@1", "a@١"):
-        assert resolve(repository, name) == name
+        assert resolve_name(repository, name) == name
         with pytest.raises(NotFoundError):
-            repository.study(resolve(repository, name))
+            repository.study(resolve_name(repository, name))
     assert is_version("a@7", "a")
     assert is_version("a", "a")
     assert not is_version("ab@7", "a")

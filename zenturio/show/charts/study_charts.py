@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from zenturio.errors import InputError
 from zenturio.record import Repository
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
-from zenturio.study.pinned import resolve
+from zenturio.study.pinned_versions import resolve_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def draw_charts(repository: Repository, query: ChartQuery) -> list[ChartResult]:
     A study may be named with its version, ``training@1``. Options that the kind does not have are
     ignored. Raise InputError if the rest cannot be drawn.
     """
-    studies = tuple(dict.fromkeys(resolve(repository, name) for name in query.studies))
+    studies = tuple(dict.fromkeys(resolve_name(repository, name) for name in query.studies))
     return [draw_chart(repository, each) for each in replace(query, studies=studies).charts()]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from starlette.datastructures import Headers
 
 from zenturio.errors import InputError
-from zenturio.study.house import User
+from zenturio.study.service.service_config import ServiceUser
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ UNKNOWN_USER_PASSWORD = PasswordHash.of("")
 class UserDirectory:
     """The users of a portal, by name."""
 
-    users: Mapping[str, User] = field(default_factory=dict)
+    users: Mapping[str, ServiceUser] = field(default_factory=dict)
     header: str = ""
     """In which a proxy names the user."""
     proxy_secret: str = ""

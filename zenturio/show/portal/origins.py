@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zenturio.errors import NotFoundError
 from zenturio.record import ResultCount
 from zenturio.show.portal.state import Portal
-from zenturio.study.look import by_machine, by_round
+from zenturio.study.overview import by_machine, by_round
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from zenturio.errors import PlaceError, ZenError
 from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.server import PortalServer, check_access_control, open_socket
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.house import User
+from zenturio.study.service.service_config import ServiceUser
 
 HEARTBEAT_SECONDS = 1.0
 """Between two messages of a process that is alive."""
@@ -225,7 +225,7 @@ def main() -> None:
 
 def _portal_server(arguments: Mapping[str, Any], listening: socket.socket) -> PortalServer:
     settings, user_values = arguments["settings"], arguments["people"]
-    users = {name: User(**user) for name, user in user_values["users"].items()}
+    users = {name: ServiceUser(**user) for name, user in user_values["users"].items()}
     return PortalServer(
         PortalSettings(**{**settings, "folder": Path(settings["folder"])}),
         arguments["host"],

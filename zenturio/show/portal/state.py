@@ -23,7 +23,7 @@ from zenturio.show.portal import page_templates
 from zenturio.show.portal.page_templates import Assets
 from zenturio.show.portal.runs import PortalRuns
 from zenturio.show.portal.watch import StudyWatcher
-from zenturio.study.pinned import pinned, resolve
+from zenturio.study.pinned_versions import pinned_name, resolve_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -193,14 +193,14 @@ class Portal:
     def resolve_study(self, name: str) -> str:
         """Return the study that *name*, with or without a version, stands for now."""
         try:
-            return resolve(self.repository, name)
+            return resolve_name(self.repository, name)
         except NotFoundError:  # nothing was ever run: whoever needs the study reports it
             return name
 
     def pinned(self, study: str) -> str:
         """Return the name with its version, for links that outlive a change of the program."""
         try:
-            return pinned(self.repository, study)
+            return pinned_name(self.repository, study)
         except NotFoundError:
             return study
 

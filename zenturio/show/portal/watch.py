@@ -15,7 +15,7 @@ from typing import Literal
 from zenturio.errors import RecordError, ZenError
 from zenturio.record import Lease, Repository
 from zenturio.record.driver import born
-from zenturio.study.look import Standing
+from zenturio.study.overview import StudyStatus
 
 StudyState = Literal["running", "silent", "stopped", "done", "empty"]
 """It has a driver; its driver is gone or silent; experiments are left and there is no driver; all
@@ -38,7 +38,7 @@ MOST_IDLE_POLLED = 50
 class StudySnapshot:
     """The progress of one study at one moment."""
 
-    standing: Standing
+    standing: StudyStatus
     rate: float = 0.0
     """Experiments that finish per second, lately."""
     last_active: float = 0.0
@@ -175,7 +175,7 @@ class StudyWatcher:
             planned = int(repository.definition(name).notes.get("experiments", 0))
         else:
             planned = history.snapshot.standing.planned
-        standing = Standing(name, created, counts, planned, drivers, results=results)
+        standing = StudyStatus(name, created, counts, planned, drivers, results=results)
         if history is None:
             history = _History(StudySnapshot(standing), numbers)
         history.drivers = numbers
@@ -225,7 +225,7 @@ class StudyWatcher:
         return True
 
 
-def state_of(standing: Standing) -> StudyState:
+def state_of(standing: StudyStatus) -> StudyState:
     """Return the state of a study."""
     if any(not is_gone(lease) for lease in standing.drivers):
         return "running"
@@ -243,7 +243,7 @@ def is_gone(lease: Lease) -> bool:
     return lease.host == socket.gethostname() and born(lease.pid) is None
 
 
-def _last_active(repository: Repository, standing: Standing, before: StudySnapshot) -> float:
+def _last_active(repository: Repository, standing: StudyStatus, before: StudySnapshot) -> float:
     """Return when a driver renewed its lease last, or the time of the study's last event."""
     if standing.drivers:
         return max(lease.until - lease.seconds for lease in standing.drivers)

@@ -24,7 +24,7 @@ from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.experiment import Artifact
 from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.state import portal_of
-from zenturio.study.look import find
+from zenturio.study.overview import find_experiment
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -224,7 +224,7 @@ def attempt_in(request: Request) -> int | None:
 
 def _artifact_of(request: Request) -> Artifact:
     portal, number = portal_of(request), request.path_params["number"]
-    digest = find(portal.repository, request.path_params["digest"]).record.digest
+    digest = find_experiment(portal.repository, request.path_params["digest"]).record.digest
     artifacts = portal.repository.artifacts(digest, attempt_in(request))
     if not 0 <= number < len(artifacts):
         raise NotFoundError(

@@ -21,9 +21,9 @@ from zenturio.show.portal.pages.artifacts import (
     download_headers,
 )
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.study.follow import behind, said_so_far
-from zenturio.study.look import Found, difference, find
-from zenturio.study.pinned import is_version
+from zenturio.study.log_follower import log_after, log_so_far
+from zenturio.study.overview import ExperimentDetails, compare_experiments, find_experiment
+from zenturio.study.pinned_versions import is_version
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -119,7 +119,7 @@ def output(request: Request) -> Response:
     return HTMLResponse(text, 200 if match.record.state in UNFINISHED else HTMX_STOP_POLLING)
 
 
-def _page_values(portal: Portal, match: Found, attempt: int | None) -> dict[str, Any]:
+def _page_values(portal: Portal, match: ExperimentDetails, attempt: int | None) -> dict[str, Any]:
     """Return the values for the parts of the page."""
     digest, is_running = match.record.digest, match.record.state == "running"
     live_logs = _live_output(digest) if is_running and attempt is None else None
@@ -141,13 +141,13 @@ def _page_values(portal: Portal, match: Found, attempt: int | None) -> dict[str,
 def _live_output(digest: str) -> Logs:
     """Return the output so far of an experiment on this machine; empty if it runs elsewhere."""
     parts: list[list[bytes]] = [[], []]
-    said_so_far(digest, lambda number, part: parts[number].append(part))
+    log_so_far(digest, lambda number, part: parts[number].append(part))
     return Logs(*(Log(b"".join(p), b"", sum(map(len, p))) for p in parts))
 
 
 def files(request: Request) -> Response:
     """Return the files that the experiment ran with, filled again from the recorded sources."""
-    from zenturio.study.refill import UnfilledError, files_of  # noqa: PLC0415 - loads annotate
+    from zenturio.study.restore import UnfilledError, files_of  # noqa: PLC0415 - loads annotate
 
     match = _match(request)
     texts: Mapping[str, str] = {}
@@ -168,9 +168,9 @@ def log(request: Request) -> Response:
     portal, stream = portal_of(request), request.path_params["stream"]
     if stream not in ("stdout", "stderr"):
         raise NotFoundError(f"there is no stream {stream!r}", hint="stdout or stderr")
-    digest = find(portal.repository, request.path_params["digest"]).record.digest
+    digest = find_experiment(portal.repository, request.path_params["digest"]).record.digest
     logs = portal.repository.logs(digest, attempt_in(request))
-    content = b"".join(behind(logs.stdout if stream == "stdout" else logs.stderr))
+    content = b"".join(log_after(logs.stdout if stream == "stdout" else logs.stderr))
     headers = download_headers(f"{digest[:12]}.{stream}")
     return Response(content, headers=headers, media_type=BINARY)
 
@@ -181,8 +181,8 @@ def compare(request: Request) -> Response:
     digests = [text.strip() for text in request.query_params.getlist("of") if text.strip()]
     if len(digests) < 2:
         return portal.page(request, "compare.html", digests=digests, pair=None)
-    first, second = (find(portal.repository, digest) for digest in digests[:2])
-    files = difference(first, second)
+    first, second = (find_experiment(portal.repository, digest) for digest in digests[:2])
+    files = compare_experiments(first, second)
     return portal.page(
         request,
         "compare.html",
@@ -197,7 +197,10 @@ def compare(request: Request) -> Response:
 
 
 def _compared_values(
-    first: Found, second: Found, first_values: Mapping[str, Any], second_values: Mapping[str, Any]
+    first: ExperimentDetails,
+    second: ExperimentDetails,
+    first_values: Mapping[str, Any],
+    second_values: Mapping[str, Any],
 ) -> list[ComparedValue]:
     units = {**second.units, **first.units}
     return [
@@ -206,7 +209,9 @@ def _compared_values(
     ]
 
 
-def _output_diffs(portal: Portal, first: Found, second: Found) -> Iterator[TextDiff]:
+def _output_diffs(
+    portal: Portal, first: ExperimentDetails, second: ExperimentDetails
+) -> Iterator[TextDiff]:
     logs = [portal.repository.logs(match.record.digest) for match in (first, second)]
     for name in ("stdout", "stderr"):
         before, after = (_log_lines(getattr(log, name)) for log in logs)
@@ -250,7 +255,7 @@ def _flatten(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", str(value)
 
 
-def _match(request: Request) -> Found:
+def _match(request: Request) -> ExperimentDetails:
     """Return the experiment of an address.
 
     An address without a version may be older than the program: the study that it names has been
@@ -259,13 +264,13 @@ def _match(request: Request) -> Found:
     repository, digits = portal_of(request).repository, request.path_params["digest"]
     name = request.query_params.get("study", "")
     if not name:
-        return find(repository, digits)
+        return find_experiment(repository, digits)
     study = portal_of(request).resolve_study(name)
     try:
-        return find(repository, digits, study)
+        return find_experiment(repository, digits, study)
     except NotFoundError:
         for _, homes in repository.matching(digits.strip().lower(), 8):
             for home in homes:
                 if is_version(home, study):
-                    return find(repository, digits, home)
+                    return find_experiment(repository, digits, home)
         raise

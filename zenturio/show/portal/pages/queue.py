@@ -14,8 +14,8 @@ from zenturio.record import OVER, Submission
 from zenturio.show.portal.access import PortalUser
 from zenturio.show.portal.pages.run import annotated_files, check_annotated, number_of, read_form
 from zenturio.show.portal.state import Portal, portal_of
-from zenturio.study import submitting
-from zenturio.study.request import Request as StudyRequest
+from zenturio.study.service import submission_queue
+from zenturio.study.study_request import StudyRequest
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -60,7 +60,9 @@ async def cancel(request: Request) -> Response:
     text = form.get("number", "")
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise InputError(f"{text!r} is not a number of the queue")
-    await anyio.to_thread.run_sync(submitting.cancel, portal.repository, int(text), user_name(user))
+    await anyio.to_thread.run_sync(
+        submission_queue.cancel_submission, portal.repository, int(text), user_name(user)
+    )
     return RedirectResponse("/queue", 303)
 
 
@@ -88,7 +90,7 @@ def study_request(portal: Portal, form: Mapping[str, str]) -> StudyRequest:
 
 
 def _submit(portal: Portal, user: PortalUser, form: Mapping[str, str]) -> None:
-    submitting.submit(portal.repository, study_request(portal, form), user_name(user))
+    submission_queue.submit_study(portal.repository, study_request(portal, form), user_name(user))
 
 
 def _table_values(portal: Portal, user: PortalUser) -> dict[str, Any]:

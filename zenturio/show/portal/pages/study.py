@@ -26,8 +26,8 @@ from zenturio.show.portal.origins import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery, study_name
 from zenturio.show.portal.watch import StudySnapshot
-from zenturio.study.define import PROGRAM
-from zenturio.study.stages import AFTER
+from zenturio.study.stages.stage import AFTER
+from zenturio.study.study_definition import PROGRAM
 
 if TYPE_CHECKING:
     from starlette.requests import Request

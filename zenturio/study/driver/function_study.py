@@ -1,0 +1,115 @@
+"""A study of a Python function: in this process, as cheap as recording allows, or at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+
+from zenturio.errors import PlaceError
+from zenturio.execute import Executor, Inline
+from zenturio.execute.executor import machine_of
+from zenturio.experiment import Experiment, Function, Outcome
+from zenturio.experiment.provenance import provenance
+from zenturio.record import Definition, Repository
+from zenturio.study.driver.function_driver import FunctionDriver
+from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.point_selection import PointSelection
+from zenturio.study.study_definition import PROGRAM, fields_of, measured_fields
+
+BATCH = 2000
+"""Experiments that are looked up together, and committed together at the most."""
+AWAY = 256
+"""Experiments that are at a place at once at the most, where it has fewer slots."""
+
+
+def evaluate(
+    function: Function,
+    points: PointSelection,
+    repository: Repository,
+    *,
+    name: str = "",
+    place: Executor | None = None,
+    listener: Callable[[RunProgress], None] = lambda _progress: None,
+    any_machine: bool = False,
+    again: bool = False,
+) -> RunSummary:
+    """Call *function* at each of *points* that has no outcome yet, and remember what it answers.
+
+    An interruption loses nothing that has ended; the same call goes on. With a *place* it is
+    called there, as a command, and many are called at a time. Results of another kind of machine
+    count with *any_machine*, or if the function is declared exact. *again*: what has results is
+    measured again, in a round of its own.
+    """
+    function.check(points.space)
+    total = points.count * function.repeat.count
+    here = Inline(function)
+    study = name or function.name
+    kind = here.machine if place is None else machine_of(place)
+    counting = None if any_machine or function.exact else kind
+    definition = _definition(function, points)
+    with FunctionDriver(
+        repository, study, definition, total, listener, counting, again=again
+    ) as entry:
+        for batch in _batches(points, function):
+            unknown = entry.unknown(batch)
+            if place is None:
+                entry.add_all((each, here.call(each)) for each in unknown)
+            else:
+                entry.add_all(_called(function, unknown, place))
+    return entry.summary()
+
+
+def _called(
+    function: Function, experiments: Sequence[Experiment], place: Executor
+) -> Iterator[tuple[Experiment, Outcome]]:
+    """The outcomes from a *place*, as they come; what still runs is killed if nobody asks on."""
+    away: dict[Future[Outcome], Experiment] = {}
+    try:
+        for each in experiments:
+            away[place.submit(function.command(each))] = each
+            if len(away) >= max(2 * place.slots, AWAY):
+                yield from _landed(away)
+        while away:
+            yield from _landed(away)
+    finally:
+        for future in away:
+            future.cancel()
+
+
+def _landed(away: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experiment, Outcome]]:
+    """Waits for one of them to end, and takes all that have."""
+    ended, _ = wait(away, return_when=FIRST_COMPLETED)
+    for future in ended:
+        experiment = away.pop(future)
+        outcome = future.result()
+        if outcome.status == "cancelled":
+            raise PlaceError("the place gave up what it was to run", hint="run it again")
+        yield experiment, outcome
+
+
+def _definition(function: Function, points: PointSelection) -> Definition:
+    return Definition(
+        parameters=fields_of(points.space, function.repeat),
+        metrics=measured_fields(),
+        provenance=provenance(Path.cwd()),
+        notes={
+            "function": function.source,
+            PROGRAM: {f"{function.name}()": blake2b(function.source.encode()).hexdigest()},
+            "repeat": function.repeat.count,
+            "constraints": [each.text for each in points.space.constraints],
+            "experiments": points.count * function.repeat.count,
+        },
+    )
+
+
+def _batches(points: PointSelection, function: Function) -> Iterator[list[Experiment]]:
+    experiments = (
+        experiment
+        for index, point in points.numbered()
+        for experiment in function.experiments(point.plain(), index)
+    )
+    while batch := list(islice(experiments, BATCH)):
+        yield batch

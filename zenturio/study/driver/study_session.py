@@ -1,0 +1,317 @@
+"""A study is opened, leased, planned, driven, and given back, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from zenturio.annotate.model import Application, Goal
+from zenturio.errors import InputError, NotFoundError, RecordError
+from zenturio.execute import Executor
+from zenturio.execute.executor import machine_of
+from zenturio.experiment import Generator, Machine, Outcome
+from zenturio.experiment.used import ask_versions
+from zenturio.failpoints import Failpoint
+from zenturio.record import Definition, Lease, Repository
+from zenturio.record.driver import Driver
+from zenturio.space.space import SPACES
+from zenturio.study.driver.exactness import is_exact
+from zenturio.study.driver.experiment_source import (
+    ExperimentSource,
+    PointsInOrder,
+    SearchSource,
+    SearchSpec,
+)
+from zenturio.study.driver.other_machines import machines_with_results, other_machine_notes
+from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
+from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
+from zenturio.study.driver.refusals import refuse
+from zenturio.study.driver.round_notes import round_begins, round_goes_on
+from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
+from zenturio.study.driver.work_queue import BATCH, OnlyState
+from zenturio.study.last_options import RUN
+from zenturio.study.point_selection import PointSelection
+from zenturio.study.study_definition import (
+    ArchivedStudy,
+    define_study,
+    foresee_version,
+    open_version,
+    spaces_of,
+    with_recorded_versions,
+)
+
+OPENED = Failpoint("study.opened")
+LEASED = Failpoint("study.leased")
+DRIVEN = Failpoint("study.driven")
+LEFT = Failpoint("study.left")
+
+
+@dataclass(frozen=True)
+class StudySession:
+    """What is to be run, where, and where it is remembered."""
+
+    application: Application
+    points: PointSelection
+    repository: Repository
+    name: str = ""
+    only: frozenset[OnlyState] = frozenset({"missing"})
+    join: bool = False
+    settings: DriverSettings = field(default_factory=DriverSettings)
+    hunt: SearchSpec | None = None
+    """How points are searched for; all of *points*, if they are not."""
+    wanted: tuple[Goal, ...] = ()
+    """Goals that are given instead of the application's."""
+    source: Callable[[Generator], ExperimentSource] | None = None
+    """Where experiments come from, if they are not simply those of *points*."""
+    built_on: Mapping[str, str] = field(default_factory=dict)
+    """What the program is besides its own files: the stages before it."""
+
+    remembered: Mapping[str, Any] = field(default_factory=dict)
+    """What it takes to go on from the study's name alone; anything JSON."""
+    same: bool = False
+    """Whether it must be the program that was run before: else it is an error."""
+
+    @property
+    def goals(self) -> tuple[Goal, ...]:
+        return self.wanted or self.application.goals
+
+    @property
+    def study(self) -> str:
+        return self.name or self.application.name
+
+    @property
+    def planned(self) -> int:
+        """How many points there are to be, as far as it can be known."""
+        return self.hunt.planned(self.points.space) if self.hunt else self.points.count
+
+    @property
+    def experiments(self) -> int:
+        return self.planned * self.application.repeat.count
+
+    def check(self) -> None:
+        """InputError where there is nothing that could be run."""
+        if not self.application.runs:
+            raise InputError(
+                f"{self.study} says nowhere what to run", hint='write ZEN$ RUN "./program"'
+            )
+        if self.hunt is None:
+            return
+        if self.join:
+            raise InputError("a search has one driver", hint="--join without --search")
+        self.hunt.loop(self.application.space, self.goals)
+
+    def foresee(self, machine: Machine | None = None) -> RunPlan:
+        """What a run would do, on *machine*; nothing is written, and nothing is run."""
+        self.check()
+        generator = self._generator(
+            with_recorded_versions(self.application, self.repository, self.study)
+        )
+        experiments = iter(self._source(generator))
+        known = looked_at = 0
+        round_, notes = self._next_round()
+        programs, changed = self._programs(), Counter[str]()
+        kind, others = self.counting_kind(machine), Counter[Machine]()
+        while batch := [each.digests for each in islice(experiments, BATCH)]:
+            looked_at += len(batch)
+            digests = [digest for each in batch for digest in each]
+            outcomes = self._outcomes(digests, kind, round_)
+            cached = [each for each in batch if any(digest in outcomes for digest in each)]
+            known += len(cached)
+            if kind is not None and round_ is None:
+                rest = [digest for digest in digests if digest not in outcomes]
+                others += machines_with_results(self.repository, rest)
+            for outcome in outcomes.values():
+                changed.update(programs.changed_since(outcome))
+            if self.hunt is not None:  # what comes next depends on what comes of these
+                break
+        archived = foresee_version(self.repository, self.study, self._defined(generator).notes)
+        remarks = (*notes, *changed_program_notes(changed), *other_machine_notes(others))
+        return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
+
+    def _outcomes(
+        self, digests: list[str], kind: Machine | None, round_: int | None
+    ) -> dict[str, Outcome]:
+        """What is cached of a batch; nothing of a round that has not begun."""
+        if round_ is None:
+            return self.repository.find(digests, kind=kind)
+        try:
+            return self.repository.find(digests, self.study, kind, round_)
+        except NotFoundError:
+            return {}
+
+    def _next_round(self) -> tuple[int | None, tuple[str, ...]]:
+        """The round that a run would measure in, if it measures again, and what is said of it."""
+        if not self.settings.again:
+            return None, ()
+        try:
+            newest = self.repository.rounds(self.study)[-1]
+            if not self.repository.result_counts(self.study):
+                return None, ()  # there is nothing to be measured again
+        except NotFoundError:
+            return None, ()
+        if newest.is_open or self.same:
+            return newest.number, (round_goes_on(newest.number),)
+        return newest.number + 1, (round_begins(newest.number + 1),)
+
+    def _begin_round(self) -> tuple[int | None, tuple[str, ...]]:
+        """The round in which all is measured again, if it is, and what is said of it."""
+        expected, notes = self._next_round()
+        if expected is None or self.same:  # who goes on where somebody left off begins nothing
+            return expected, notes
+        return self.repository.begin_round(self.study), notes
+
+    def counting_kind(self, machine: Machine | None) -> Machine | None:
+        """The kind of machine whose results count as cached at a place of *machine*, if not all."""
+        if self.settings.any_machine or is_exact(self.application, self.goals):
+            return None
+        return machine
+
+    def run(
+        self,
+        executor: Executor,
+        planned: Callable[[RunPlan], None] = lambda _plan: None,
+        listener: Callable[[RunProgress], None] = lambda _progress: None,
+        begun: Callable[[StudyDriver], None] = lambda _run: None,
+    ) -> RunSummary:
+        """Run what has no outcome yet; *planned* hears first what that will be.
+
+        *begun* is handed the run before: who has it may stop it.
+        """
+        self.check()
+        application = ask_versions(self.application)
+        if application.versions != self.application.versions:
+            asked = replace(self, application=application)
+            return asked.run(executor, planned, listener, begun)
+        generator = self._generator(application)
+        walk = self._walk(generator)
+        refuse(walk.look_ahead() if walk else (), executor)
+        programs = self._programs()
+        definition = self._definition(generator, programs)
+        archived = open_version(self.repository, self.study, definition)
+        OPENED()
+        with self._lease() as lease:
+            round_, round_notes = self._begin_round()
+            source = walk or self._source(generator)
+            run = StudyDriver(
+                self.study,
+                lease,
+                self.repository,
+                executor,
+                source,
+                only=self.only,
+                goals=self.goals,
+                settings=self.settings,
+                listener=listener,
+                programs=programs,
+                kind=self.counting_kind(machine_of(executor)),
+                round_=round_,
+            )
+            begun(run)
+            looked_at, known = run.look_ahead()
+            plan = self.plan(looked_at, known, executor.slots, archived)
+            notes = (*round_notes, *other_machine_notes(run.other_machines()))
+            planned(replace(plan, remarks=notes))
+            summary = replace(run.drive(), notes=notes, round=round_)
+            if round_ is not None and run.has_completed:
+                self.repository.end_round(self.study, round_)
+            DRIVEN()
+            return self._concluded(summary, source, definition)
+
+    def _generator(self, application: Application) -> Generator:
+        former = self.repository.has_former_digests()
+        return Generator(application, former_digests=former)
+
+    def _defined(self, generator: Generator) -> Definition:
+        programs = ({**p, **self.built_on} for p in (generator.program, generator.former_program))
+        return define_study(self.application, self.experiments, *programs)
+
+    def _programs(self) -> ProgramHistory:
+        """What is known of the executables that nobody declared, from the runs before."""
+        try:
+            notes = self.repository.definition(self.study).notes
+        except NotFoundError:
+            notes = {}
+        return ProgramHistory.of(self.application, notes)
+
+    def _definition(self, generator: Generator, programs: ProgramHistory) -> Definition:
+        found = self._defined(generator)
+        other = foresee_version(self.repository, self.study, found.notes) if self.same else None
+        if other is not None:
+            raise InputError(
+                f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
+                hint="take the change back, or begin anew: zen run",
+            )
+        spaces = spaces_of(self.repository, self.study, found.notes, self.application.space)
+        notes = {
+            **found.notes,
+            RUN: dict(self.remembered),
+            PROGRAMS: programs.notes(),
+            SPACES: spaces,
+        }
+        return replace(found, notes=notes)
+
+    def _concluded(
+        self, summary: RunSummary, source: ExperimentSource, definition: Definition
+    ) -> RunSummary:
+        """What a search came to; one that ended before its budget leaves nothing to be begun."""
+        if not isinstance(source, SearchSource):
+            return summary
+        if source.ended and summary.total != self.experiments:
+            notes = {**definition.notes, "experiments": summary.total}
+            self.repository.open(self.study, replace(definition, notes=notes))
+        return replace(summary, ended=source.ended, best=source.best)
+
+    def _walk(self, generator: Generator) -> PointsInOrder | None:
+        """The points in their order, if they are not searched for and come from nowhere else."""
+        if self.hunt is not None or self.source is not None:
+            return None
+        return PointsInOrder.of(self.points, generator.experiments, self.experiments)
+
+    def _source(self, generator: Generator) -> ExperimentSource:
+        """The points in their order, or those that a search asks for."""
+        if self.source is not None:
+            return self.source(generator)
+        walk = self._walk(generator)
+        if walk is not None:
+            return walk
+        assert self.hunt is not None, "what is not walked is searched"
+        space, goals = self.application.space, self.goals
+        loop = self.hunt.loop(space, goals)
+        return SearchSource(loop, goals, generator.experiments, self.experiments)
+
+    @contextmanager
+    def _lease(self) -> Iterator[Lease]:
+        """The right to drive the study, given back in the end."""
+        repository, study, seconds = self.repository, self.study, self.settings.lease
+        lease = repository.lease(study, Driver.here(), join=self.join, seconds=seconds)
+        LEASED()
+        try:
+            yield lease
+        except RecordError:
+            raise  # it would fail again, after as long a wait; the lease ends with this process
+        except BaseException:
+            with suppress(RecordError):
+                repository.leave(lease)
+            raise
+        repository.leave(lease)
+        LEFT()
+
+    def plan(
+        self, looked_at: int, known: int, slots: int, archived: ArchivedStudy | None = None
+    ) -> RunPlan:
+        """What is going to be done, when *known* of the first *looked_at* have an outcome."""
+        return RunPlan(
+            self.study,
+            self.planned,
+            self.application.repeat.count,
+            self.experiments,
+            known,
+            looked_at,
+            slots,
+            archived,
+            self.hunt.engine if self.hunt else "",
+        )

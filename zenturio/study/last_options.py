@@ -1,0 +1,50 @@
+"""What is kept of how a study was run last, so that its name alone is enough to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zenturio.errors import InputError, ZenError
+
+if TYPE_CHECKING:
+    from zenturio.execute.executor import Left
+
+RUN = "run"
+"""The note of a study that holds it: the options of ``zen run`` by their names."""
+
+
+def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with which *study* was run; InputError where nobody kept them."""
+    found = notes.get(RUN)
+    if not found:
+        raise InputError(
+            f"it is not known how {study} was run",
+            hint="it was begun from Python or by an older version: run it again there",
+        )
+    return dict(found)
+
+
+def place_of(notes: Mapping[str, Any]) -> str:
+    """Where a study was run last; empty where nobody kept it."""
+    return str(notes.get(RUN, {}).get("on", ""))
+
+
+def orphans_at(notes: Mapping[str, Any], folder: Path) -> Left | None:
+    """What drivers have at the place where the study was run last, if that outlives them.
+
+    *folder* is the project's ``.zenturio``.
+    """
+    name = place_of(notes)
+    if not name or name == "local":
+        return None
+    from zenturio.execute.places import find_place  # noqa: PLC0415 - it loads much
+
+    try:
+        named = find_place(name, folder.absolute().parent)
+        look = getattr(named.load(), "left", None)
+        found: Left | None = None if look is None else look(folder, named.options())
+    except ZenError:  # a place that is not configured any more has nothing to tell
+        return None
+    return found

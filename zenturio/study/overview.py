@@ -1,0 +1,336 @@
+"""What is known of studies and experiments, gathered for whoever shows it."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from zenturio.errors import InputError, NotFoundError, RecordError
+from zenturio.experiment import Artifact, Measure, Missing, Series
+from zenturio.experiment.machine import UNKNOWN
+from zenturio.record import (
+    Attempt,
+    Definition,
+    Equality,
+    Event,
+    Lease,
+    Record,
+    Repository,
+    ResultCount,
+    Round,
+    State,
+    Study,
+)
+from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.study.last_options import orphans_at, place_of
+
+if TYPE_CHECKING:
+    from zenturio.execute.executor import Left, Stage
+    from zenturio.expression import Value
+
+
+@contextmanager
+def opened_repository(db: str | None) -> Iterator[Repository]:
+    """The repository at *db*, else the project's; closed behind. Nothing is created."""
+    repository = open_repository(db, create=False)
+    try:
+        yield repository
+    finally:
+        repository.close()
+
+
+@dataclass(frozen=True)
+class StudyStatus:
+    """Where a study stands."""
+
+    study: str
+    created: float
+    counts: Mapping[State, int]
+    planned: int
+    """Experiments of all its points, as far as that was known when it was run last."""
+    drivers: tuple[Lease, ...]
+    """Those that are not certainly dead."""
+    place: str = ""
+    """Where it was run last, if that is known."""
+    stages: Mapping[Stage, int] = field(default_factory=dict)
+    """How far those of its experiments are that the place has, where they outlive their driver."""
+    drained: Mapping[str, str] = field(default_factory=dict)
+    """Why each machine of the place is drained that gets nothing new."""
+    results: tuple[ResultCount, ...] = ()
+    """All results, by kind of machine and round."""
+    history: tuple[Round, ...] = ()
+    """When what has results was measured again, the first round first."""
+
+    @property
+    def machines(self) -> dict[str, int]:
+        """Results by kind of machine."""
+        return by_machine(self.results)
+
+    @property
+    def rounds(self) -> dict[int, int]:
+        """Results by round."""
+        return by_round(self.results)
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def ok(self) -> int:
+        return self.counts["ok"]
+
+    @property
+    def running(self) -> int:
+        return self.counts["running"]
+
+    @property
+    def failed(self) -> int:
+        return self.total - self.ok - self.running
+
+    @property
+    def missing(self) -> int:
+        """Those that nobody runs and that have no outcome, as far as it is known."""
+        return max(self.planned - self.total, 0)
+
+    @property
+    def left(self) -> int:
+        return self.running + self.missing
+
+
+def by_machine(counts: Iterable[ResultCount]) -> dict[str, int]:
+    """Results by the label of their kind of machine."""
+    found: Counter[str] = Counter()
+    for each in counts:
+        found[each.machine.label if each.machine else UNKNOWN] += each.count
+    return dict(sorted(found.items()))
+
+
+def by_round(counts: Iterable[ResultCount]) -> dict[int, int]:
+    """Results by the number of their round."""
+    found: Counter[int] = Counter()
+    for each in counts:
+        found[each.round] += each.count
+    return dict(sorted(found.items()))
+
+
+def study_status(db: str | None, name: str) -> StudyStatus:
+    """Where the study *name* stands."""
+    with opened_repository(db) as repository:
+        return _standing(repository, repository.study(name))
+
+
+def study_statuses(db: str | None) -> list[StudyStatus]:
+    """Where every study stands, in the order of their creation; none before the first run."""
+    try:
+        with opened_repository(db) as repository:
+            return [_standing(repository, study) for study in repository.studies()]
+    except NotFoundError:
+        if db is not None:
+            raise
+        return []
+
+
+def _standing(repository: Repository, study: Study) -> StudyStatus:
+    notes = repository.definition(study.name).notes
+    counts = repository.counts(study.name)
+    planned = int(notes.get("experiments", 0))
+    is_over = planned <= sum(counts.values()) - counts["running"]
+    left = None if is_over else orphans_at(notes, project_folder() / FOLDER)
+    return StudyStatus(
+        study.name,
+        study.created,
+        counts,
+        planned,
+        tuple(each for each in repository.drivers(study.name) if not each.has_gone()),
+        place_of(notes),
+        _stages(repository, study.name, left),
+        _drained(left),
+        repository.result_counts(study.name),
+        repository.rounds(study.name),
+    )
+
+
+def _drained(left: Left | None) -> Mapping[str, str]:
+    ask = getattr(left, "drained", None)
+    return {} if ask is None else dict(ask())
+
+
+def _stages(repository: Repository, study: str, left: Left | None) -> dict[Stage, int]:
+    """How far the experiments of *study* are that its place still has."""
+    stages = left.stages() if left is not None else {}
+    found: Counter[Stage] = Counter()
+    if stages:
+        for record in repository.records(study, states=("missing", "running")):
+            if record.digest in stages:
+                found[stages[record.digest]] += 1
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class ExperimentDetails:
+    """One experiment with all that is known of it."""
+
+    study: str
+    record: Record
+    attempts: tuple[Attempt, ...]
+    artifacts: tuple[Artifact, ...]
+    units: Mapping[str, str] = field(default_factory=dict)
+    definition: Definition = field(default_factory=Definition)
+    """What the study was when it ran."""
+    folder: Path | None = None
+    """Where its files are, if they were kept in this project."""
+    equality: Equality | None = None
+    """Who accepted its result, where that is one of another version."""
+    origin: str = ""
+    """The version that ran it, in that case; empty if it was removed since."""
+    redactions: tuple[Event, ...] = ()
+    """When a secret was removed from its record, or from that of its study."""
+
+    @property
+    def metrics(self) -> Mapping[str, Measure]:
+        return self.record.outcome.metrics if self.record.outcome else {}
+
+
+def find_experiment(
+    repository: Repository, digits: str, study: str | None = None
+) -> ExperimentDetails:
+    """The experiment whose digest begins with *digits*; an error if there is none, or several."""
+    wanted = digits.strip().lower()
+    if not wanted or set(wanted) - set("0123456789abcdef"):
+        raise InputError(f"{digits!r} is no digest", hint="it is made of the digits 0-9 and a-f")
+    matches = repository.matching(wanted, 8)
+    if study is not None:
+        repository.study(study)
+        matches = tuple(each for each in matches if study in each[1])
+    if not matches:
+        where = f" in study {study}" if study else ""
+        raise NotFoundError(
+            f"no experiment{where} begins with {digits}", hint="zen results STUDY lists digests"
+        )
+    if len(matches) > 1:
+        shown = ", ".join(digest[: len(wanted) + 4] for digest, _ in matches)
+        raise InputError(f"{digits} begins several digests: {shown}", hint="give more digits")
+    digest, studies = matches[0]
+    if not studies:
+        raise RecordError(
+            f"{repository.place} is damaged: {digest} belongs to no study",
+            hint="see what `zen db check` says",
+        )
+    home = study or studies[0]
+    newest = repository.definition(home)
+    attempts = repository.attempts(digest)
+    started = next((each.started for each in reversed(attempts) if each.started), None)
+    equality = repository.equality(home, digest)
+    origin = _origin(repository, equality) if equality else ""
+    folder = project_folder() / FOLDER / "work" / digest
+    return ExperimentDetails(
+        home,
+        repository.row(home, digest),
+        attempts,
+        repository.artifacts(digest),
+        {f.name: f.unit for f in (*newest.parameters, *newest.metrics) if f.unit},
+        _definition_that_ran(repository, origin if equality else home, newest, started),
+        folder if folder.is_dir() else None,
+        equality,
+        origin,
+        repository.redactions(home, digest),
+    )
+
+
+def _origin(repository: Repository, equality: Equality) -> str:
+    """The version that ran what somebody accepted as equal."""
+    matches = repository.matching(equality.digest, 1) if equality.digest else ()
+    return matches[0][1][0] if matches else ""
+
+
+def _definition_that_ran(
+    repository: Repository, study: str, newest: Definition, started: float | None
+) -> Definition:
+    """What *study* was at that time; nothing is known where it was removed."""
+    if not study:
+        return Definition()
+    return newest if started is None else repository.definition(study, started)
+
+
+@dataclass(frozen=True)
+class ExperimentDifference:
+    """Where two experiments differ."""
+
+    digests: tuple[str, str]
+    parameters: Mapping[str, tuple[Value, Value]]
+    metrics: Mapping[str, tuple[Measure | None, Measure | None]]
+    files: Mapping[str, str]
+    """Unified differences by path."""
+    note: str = ""
+
+
+def compare_experiments(one: ExperimentDetails, other: ExperimentDetails) -> ExperimentDifference:
+    """Where *one* and *other* differ: parameters, metrics, filled files."""
+    from zenturio.study.restore import UnfilledError, files_of  # noqa: PLC0415 - it loads NumPy
+
+    note, files = "", {}
+    try:
+        before, after = (
+            files_of(one.definition, one.record),
+            files_of(other.definition, other.record),
+        )
+        files = _file_differences(before, after)
+    except UnfilledError as error:
+        note = f"their files cannot be shown: {error}"
+    return ExperimentDifference(
+        (one.record.digest, other.record.digest),
+        _pairs(one.record.values, other.record.values),
+        _pairs(one.metrics, other.metrics),
+        files,
+        note,
+    )
+
+
+T = TypeVar("T")
+
+
+def _pairs(one: Mapping[str, T], other: Mapping[str, T]) -> dict[str, tuple[T | None, T | None]]:
+    names = dict.fromkeys((*one, *other))
+    pairs = {name: (one.get(name), other.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _file_differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    found = {}
+    for path in sorted({*before, *after}):
+        lines = difflib.unified_diff(
+            before.get(path, "").splitlines(keepends=True),
+            after.get(path, "").splitlines(keepends=True),
+            n=1,
+        )
+        text = "".join(line if line.endswith("\n") else line + "\n" for line in list(lines)[2:])
+        if text:
+            found[path] = text
+    return found
+
+
+def measure_json(measure: Measure | None) -> object:
+    """A metric as JSON holds it: what is missing says why."""
+    if isinstance(measure, Missing):
+        return {"missing": measure.why}
+    return list(measure.values) if isinstance(measure, Series) else measure
+
+
+def measure_text(measure: Measure | None) -> str:
+    """A metric as a person reads it."""
+    if isinstance(measure, Missing):
+        return f"missing: {measure.why}"
+    if isinstance(measure, Series):
+        shown = ", ".join(
+            f"{v:.4g}" if isinstance(v, float) else str(v) for v in measure.values[:6]
+        )
+        more = f", ... ({len(measure.values)} in all)" if len(measure.values) > 6 else ""
+        return f"[{shown}{more}]"
+    if isinstance(measure, float):
+        return f"{measure:.6g}"
+    return "" if measure is None else str(measure)

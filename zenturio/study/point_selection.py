@@ -1,0 +1,85 @@
+"""Which of a space's points are meant: all, the first ones, some drawn at random, or one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from zenturio.errors import InputError
+
+if TYPE_CHECKING:
+    from zenturio.space import Point, Space
+
+MANY = 1_000_000
+"""Beyond so many points, whoever wants all of them is asked to say so."""
+
+
+@dataclass(frozen=True)
+class PointSelection:
+    """Points of a space in their order, and how many they are (at most, where that is unknown)."""
+
+    space: Space
+    count: int
+    limit: int | None = None
+    picked: tuple[Point, ...] | None = None
+
+    @classmethod
+    def none(cls, space: Space) -> PointSelection:
+        """No point, of a space of any kind: a search asks for its own."""
+        return cls(space, 0, picked=())
+
+    def numbered(self) -> Iterator[tuple[int, Point]]:
+        """Each point with its number in the space; -1 where the space has no numbers."""
+        if self.picked is None:
+            return enumerate(self)
+        if not self.space.finite:
+            return ((-1, point) for point in self.picked)
+        return ((self.space.index(point), point) for point in self.picked)
+
+    def __iter__(self) -> Iterator[Point]:
+        if self.picked is not None:
+            return iter(self.picked)
+        return islice(iter(self.space), self.limit)
+
+
+def select_points(
+    space: Space,
+    *,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    index: int | None = None,
+) -> PointSelection:
+    """The points that the options name; an error where the whole would never end."""
+    if sum(option is not None for option in (limit, sample, index)) > 1:
+        raise InputError(
+            "--limit, --sample and --index exclude each other", hint="give only one of them"
+        )
+    if sample is not None:
+        picked = tuple(space.sample(sample, seed))
+        return PointSelection(space, len(picked), picked=picked)
+    if not space.finite:
+        raise InputError(
+            "the space is continuous: it has no first point and no last",
+            hint="draw some of its points: --sample 100",
+        )
+    if index is not None:
+        if index >= space.size:
+            raise InputError(
+                f"--index {index}: there are only {space.size} points",
+                hint=f"they are numbered from 0 to {space.size - 1}",
+            )
+        return PointSelection(space, 1, picked=(space.point(index),))
+    if limit is None and space.size > MANY:
+        raise InputError(
+            f"{space.size} points are more than anybody waits for",
+            hint=f"take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
+            f"want all: --limit {space.size}",
+        )
+    if limit is None:
+        return PointSelection(space, space.size)
+    # The first points can be walked where nobody can say how many there are.
+    known = all(component.known for component in space.components)
+    return PointSelection(space, min(limit, space.size) if known else limit, limit=limit)

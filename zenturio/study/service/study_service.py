@@ -1,0 +1,199 @@
+"""A service that runs what is submitted, and shares the slots of its places by a policy.
+
+The queue in the repository is the only truth: it is looked at now and then, and what is in it is
+run. So a restart loses nothing: what waited still waits, and what ran is run on, where no outcome
+that was recorded is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from threading import Event
+from time import monotonic, time
+
+from zenturio.errors import RecordError
+from zenturio.execute import Executor
+from zenturio.failpoints import Failpoint
+from zenturio.record import Repository, Submission, Turn
+from zenturio.study.driver.cancel_requests import CancelRequests
+from zenturio.study.driver.slot_pool import RunningSeconds, SlotPool
+from zenturio.study.service.slot_policy import StudyLoad, mean_seconds, next_owner
+from zenturio.study.service.submission_worker import SubmissionWorker
+
+TAKEN = Failpoint("serve.taken")
+SETTLING = Failpoint("serve.settling")
+SETTLED = Failpoint("serve.settled")
+
+POLL = 0.5
+"""Seconds between two looks at the queue."""
+ACTIVE = 32
+"""Studies that are driven at the same time at the most; the others keep their turn."""
+LATER = 5.0
+"""Seconds until what somebody else drives is tried again."""
+BEGINNING = 5.0
+"""Seconds for which studies have to ask for slots before the first are lent."""
+GLANCE = 0.02
+PATIENCE = 15.0
+"""Seconds that studies have to stop."""
+STANDING: tuple[Turn, ...] = ("waiting", "running")
+
+
+class StudyService:
+    """Drives what is submitted."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        places: Mapping[str, Executor],
+        policy: str,
+        told: Callable[[str], None] = lambda _words: None,
+        wishes: CancelRequests | None = None,
+    ) -> None:
+        """*told* hears what begins and ends, a line each."""
+        self.policy = policy
+        self._repository = repository
+        self._told = told
+        self._wishes = wishes
+        self._orders: dict[int, SubmissionWorker] = {}
+        self._later: dict[int, float] = {}
+        self._lenders = {
+            name: SlotPool(place, partial(self._choose, name)) for name, place in places.items()
+        }
+        self._away = False
+        self._said: dict[int, object] = {}
+
+    def run(self, over: Event) -> None:
+        """Serve until *over*; what runs then is stopped, and waits for the next service."""
+        try:
+            self._begin_in_turn(over)
+            while not over.is_set():
+                self._look_patiently()
+                over.wait(POLL)
+        finally:
+            self.close()
+
+    def _begin_in_turn(self, over: Event) -> None:
+        """Lend slots when all that waits has asked for them: else who asks first has them."""
+        for lender in self._lenders.values():
+            lender.close()
+        self._look_patiently()
+        end = monotonic() + BEGINNING
+        while not all(order.waits for order in self._orders.values()) and monotonic() < end:
+            if over.wait(GLANCE):
+                return
+        for lender in self._lenders.values():
+            lender.open()
+
+    def look(self) -> None:
+        """See what was submitted, cancelled and has ended meanwhile."""
+        self._settle()
+        standing = self._repository.submissions(STANDING)
+        wanted = {each.number for each in standing}
+        for number, order in self._orders.items():
+            if number not in wanted and order.end is None:
+                order.stop()
+        now = monotonic()
+        for each in standing:
+            if len(self._orders) >= ACTIVE:
+                break
+            if each.number not in self._orders and self._later.get(each.number, 0.0) <= now:
+                self._begin(each)
+        self._report()
+
+    def close(self) -> None:
+        """Stop all studies, which wait for the next service."""
+        for lender in self._lenders.values():
+            lender.close()
+        for order in self._orders.values():
+            order.stop()
+        end = monotonic() + PATIENCE
+        for order in self._orders.values():
+            order.join(max(0.0, end - monotonic()))
+
+    def _look_patiently(self) -> None:
+        """A repository that is away may come back; meanwhile what runs goes on."""
+        try:
+            self.look()
+            self._away = False
+        except RecordError as error:
+            if not self._away:
+                self._told(f"the queue cannot be read now: {error}")
+            self._away = True
+
+    def _begin(self, submission: Submission) -> None:
+        wanted = str(submission.request.get("on", "")) or self._roomiest()
+        name = f"{submission.number}: {submission.study} of {submission.user}"
+        if wanted not in self._lenders:
+            self._repository.settle(
+                submission.number, "failed", f"the service has no place {wanted!r} (any more)"
+            )
+            return
+        begun = self._repository.settle(submission.number, "running")
+        if begun.turn != "running":
+            return  # it was cancelled in this very moment
+        TAKEN()
+        lender = self._lenders[wanted]
+        order = SubmissionWorker(begun, self._repository, wanted, lender, self._wishes, self._told)
+        self._orders[submission.number] = order
+        order.start()
+        if submission.number not in self._later:
+            self._told(f"{name} begins on {wanted}")
+
+    def _roomiest(self) -> str:
+        """The place with the most slots for each study that it has."""
+
+        def room(name: str) -> float:
+            studies = sum(order.place == name for order in self._orders.values())
+            return self._lenders[name].slots / (studies + 1)
+
+        return max(self._lenders, key=room)
+
+    def _settle(self) -> None:
+        """Write down how those ended that have."""
+        means = self._means()
+        for number, order in list(self._orders.items()):
+            if not order.over:
+                continue
+            name = f"{number}: {order.submission.study} of {order.submission.user}"
+            if order.end in ("done", "failed"):
+                SETTLING()
+                self._repository.report(number, order.facts(means[number]))
+                turned = self._repository.settle(number, order.end, order.cause)
+                SETTLED()
+                self._told(f"{name} is {turned.turn}" + (f": {turned.cause}" * bool(turned.cause)))
+            elif order.end == "later":
+                if number not in self._later:
+                    self._told(f"{name} waits: {order.cause}")
+                self._later[number] = monotonic() + LATER
+            else:
+                self._told(f"{name} was stopped")
+            del self._orders[number]
+            self._said.pop(number, None)
+
+    def _report(self) -> None:
+        """Tell where studies stand, if that changed."""
+        means = self._means()
+        for number, order in self._orders.items():
+            if not order.begun:
+                continue
+            facts = order.facts(means[number])
+            essence = {n: v for n, v in facts.items() if n != "slowdown"}
+            if self._said.get(number) != essence:
+                self._repository.report(number, facts)
+                self._said[number] = essence
+
+    def _means(self) -> dict[Hashable, float]:
+        return mean_seconds({number: order.load() for number, order in self._orders.items()})
+
+    def _choose(self, place: str, owners: Sequence[Hashable], running: RunningSeconds) -> Hashable:
+        """Whose turn it is at a place; called by who lends its slots."""
+        loads: dict[Hashable, StudyLoad] = {
+            number: order.load(running.get(number, ()))
+            for number, order in list(self._orders.items())
+            if order.place == place
+        }
+        known = [owner for owner in owners if owner in loads]
+        if not known:
+            return owners[0]
+        return next_owner(self.policy, time(), self._lenders[place].slots, loads, known)

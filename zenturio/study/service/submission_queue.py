@@ -1,0 +1,136 @@
+"""What users of a service say to it, and what they see: they meet in the repository's queue."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from getpass import getuser
+from pathlib import Path
+from time import monotonic, sleep
+
+from zenturio.errors import ConflictError, NotFoundError, PlaceError
+from zenturio.record import Lease, Repository, Submission
+from zenturio.study.study_request import StudyRequest
+
+LOCK = "serve.lock"
+PATIENCE = 30.0
+"""Seconds that a service has to stop a study."""
+LOOK = 0.1
+
+
+def current_user() -> str:
+    """Who runs this process, as the system names them."""
+    try:
+        return getuser()
+    except (KeyError, OSError):  # nobody gave them a name
+        return f"user {os.getuid()}"
+
+
+def submit_study(
+    repository: Repository, request: StudyRequest, user: str, token: str = ""
+) -> Submission:
+    """Puts a study into the queue, once its files have been read and understood.
+
+    What waits or runs already is not asked for twice; another one of that name is a ConflictError.
+    """
+    paths = tuple(str(Path(path).absolute()) for path in request.paths)
+    whole = replace(request, paths=paths)
+    session = whole.session(repository)
+    for known in repository.submissions(("waiting", "running")):
+        if known.study != session.study:
+            continue
+        if StudyRequest.read(known.request) == whole:
+            return known
+        raise ConflictError(
+            f"study {known.study!r} is in the queue already: number {known.number}, of"
+            f" {known.user}",
+            hint="wait until it is over, or give yours another name: --name NAME",
+        )
+    return repository.submit(token or secrets.token_hex(16), user, session.study, whole.facts())
+
+
+def cancel_submission(repository: Repository, number: int, user: str) -> Submission:
+    """Takes a study off the queue, and waits until nothing of it runs; what is recorded stays."""
+    found = repository.settle(number, "cancelled", f"by {user}")
+    service = found.progress.get("host"), found.progress.get("pid")
+    end = monotonic() + PATIENCE
+    while any(
+        (lease.host, lease.pid) == service and not lease.has_gone()
+        for study in found.progress.get("studies", ())
+        for lease in _drivers(repository, study)
+    ):
+        if monotonic() > end:
+            raise PlaceError(f"the service, process {service[1]}, does not stop {found.study}")
+        sleep(LOOK)
+    return found
+
+
+def submissions_of(repository: Repository, study: str) -> tuple[Submission, ...]:
+    """What waits or runs and is *study*, or has it as a stage."""
+    return tuple(
+        each
+        for each in repository.submissions(("waiting", "running"))
+        if study == each.study or study in each.progress.get("studies", ())
+    )
+
+
+def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
+    try:
+        return repository.drivers(study)
+    except NotFoundError:  # it was never begun
+        return ()
+
+
+@contextmanager
+def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """The only service of the project whose ``.zenturio`` is *folder*; else a ConflictError.
+
+    With another *name*, the only one of what is called so.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConflictError(
+                f"another service runs here already: process {_holder(lock)}",
+                hint="zen submit hands it studies; to have another policy, stop it first",
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def locked_repository(repository: Repository) -> Iterator[None]:
+    """The only service of a database, wherever its project is; a server's are not told apart."""
+    place = Path(repository.place)
+    if not place.is_file():
+        yield
+        return
+    with locked_alone(place.parent, f"{place.name}.{LOCK}"):
+        yield
+
+
+def is_served(folder: Path) -> bool:
+    """Whether a service looks at the queue of that project, on this machine."""
+    with suppress(OSError):
+        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+    return False
+
+
+def _holder(lock: int) -> str:
+    return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"

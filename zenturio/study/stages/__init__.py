@@ -1,0 +1,1 @@
+"""Stages: studies that wait for experiments of other studies."""

@@ -1,0 +1,282 @@
+"""How far stages have come: which experiments have their inputs, and which are waited for most.
+
+Experiments of a stage that agree in all parameters by which stages meet wait for the same ones and
+are waited for by the same ones: they are one node here. So a million experiments that meet in a
+thousand values are a graph of a thousand nodes, whose priorities are those of pM-S, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, NamedTuple
+
+from zenturio.errors import AnnotationError
+from zenturio.experiment import Experiment, Outcome
+from zenturio.expression.scalar_functions import text_of
+from zenturio.space import Point
+from zenturio.study.point_selection import PointSelection, select_points
+from zenturio.study.stages.stage import Stage, StageLink
+
+Key = tuple[Any, ...]
+NumberedPoint = tuple[int, Point]
+"""A point, with its number in the space."""
+
+
+class StageNode(NamedTuple):
+    """The experiments of a stage that meet others alike."""
+
+    stage: int
+    key: Key
+
+
+class FinishedExperiment(NamedTuple):
+    """An experiment that succeeded, as those that wait for it need to know it."""
+
+    number: int
+    repeat: int
+    digest: str
+    values: Mapping[str, Any]
+    attempt: int
+    """Of several results the one that counts here: another kind of machine may have its own."""
+    former: str = ""
+    """Its digest in the format before, if there may be results under such."""
+
+
+@dataclass
+class _State:
+    points: list[NumberedPoint] = field(default_factory=list)
+    left: int = 0
+    """Experiments that have not succeeded yet."""
+    waits: int = 0
+    """Nodes that it waits for and that are not done."""
+    rank: int = 0
+    lost: bool = False
+    """Something that it waits for failed, or does not come."""
+    done: list[FinishedExperiment] = field(default_factory=list)
+
+
+class StageGraph:
+    """The nodes of all stages, and how they stand; may be asked and told from any thread."""
+
+    def __init__(self, stages: Sequence[Stage], chosen: PointSelection) -> None:
+        """*chosen* are the points of the last stage; of the others those that it needs."""
+        self.stages = tuple(stages)
+        self._lock = RLock()
+        self._names = [self._meeting(stage) for stage in stages]
+        self._states: dict[StageNode, _State] = {}
+        self._fresh: list[list[StageNode]] = [[] for _ in stages]
+        self._raised: list[set[StageNode]] = [set() for _ in stages]
+        self._wake: list[Callable[[], None]] = [lambda: None for _ in stages]
+        self._coming = [0] * len(stages)
+        """Of each stage, how many nodes wait and may still get all that they wait for."""
+        self._after: dict[StageNode, list[StageNode]] = {}
+        self._before: dict[StageNode, list[tuple[StageLink, list[StageNode]]]] = {}
+        for stage in reversed(self.stages):
+            last = stage is self.stages[-1]
+            self._enter(stage, chosen if last else select_points(stage.application.space))
+        self._join()
+
+    def points(self, stage: int) -> PointSelection:
+        """Those of a stage that are to be run."""
+        mine = (s.points for node, s in self._states.items() if node.stage == stage)
+        picked = tuple(point for points in mine for _, point in points)
+        return PointSelection(self.stages[stage].application.space, len(picked), picked=picked)
+
+    def fresh(self, stage: int) -> list[tuple[StageNode, list[NumberedPoint]]]:
+        """What became ready since this was asked last; none waits for anything any more."""
+        with self._lock:
+            nodes, self._fresh[stage] = self._fresh[stage], []
+            return [(node, self._states[node].points) for node in nodes]
+
+    def raised(self, stage: int) -> set[StageNode]:
+        """What became more urgent since this was asked last."""
+        with self._lock:
+            nodes, self._raised[stage] = self._raised[stage], set()
+            return nodes
+
+    def pending(self, stage: int) -> bool:
+        """Whether more may become ready."""
+        with self._lock:
+            return bool(self._fresh[stage]) or self._coming[stage] > 0
+
+    def blocked(self, stage: int) -> int:
+        """How many points of a stage never get their inputs."""
+        with self._lock:
+            mine = (state for node, state in self._states.items() if node.stage == stage)
+            return sum(len(state.points) for state in mine if state.lost and state.waits)
+
+    def rank(self, node: StageNode) -> int:
+        """The lower, the more urgent."""
+        return self._states[node].rank
+
+    def urgency(self, stage: int) -> Callable[[Experiment], tuple[int, ...]]:
+        """The order of pM-S: by layer, then by rank, then by number."""
+        level = self.stages[stage].level
+
+        def of(experiment: Experiment) -> tuple[int, ...]:
+            rank = self.rank(self.node(stage, experiment.values))
+            return level, rank, experiment.index, experiment.repeat
+
+        return of
+
+    def inputs(self, node: StageNode) -> Iterator[tuple[StageLink, list[FinishedExperiment], bool]]:
+        """What *node* waited for, stage by stage, and whether that is one experiment by design."""
+        for link, nodes in self._before.get(node, ()):
+            earlier = self.stages[link.stage].application
+            found = [done for each in nodes for done in self._states[each].done]
+            count = sum(len(self._states[each].points) for each in nodes)
+            yield link, sorted(found, key=lambda d: d[:2]), count * earlier.repeat.count == 1
+
+    def land(self, stage: int, experiment: Experiment, outcome: Outcome) -> None:
+        """An experiment has its outcome for good."""
+        node = self.node(stage, experiment.values)
+        with self._lock:
+            state = self._states.get(node)
+            if state is None:
+                return
+            for each in self._awaited_with(node):
+                self._states[each].rank -= 1
+                self._raised[each.stage].add(each)
+            if outcome.status != "ok":
+                self._lose(node)
+                return
+            facts = FinishedExperiment(
+                experiment.index,
+                experiment.repeat,
+                outcome.digest,
+                experiment.values,
+                outcome.attempt,
+                experiment.former,
+            )
+            state.done.append(facts)
+            state.left -= 1
+            if not state.left:
+                self._open(node)
+
+    def _awaited_with(self, node: StageNode) -> set[StageNode]:
+        """Return the unfinished ancestors of the children of *node*: step 5 of pM-S.
+
+        T. Ma, R. Buyya, SBAC-PAD 2005, section III-B; `zenturio.schedule` has it for tasks.
+        """
+        pending, ancestors = list(self._children(node)), set[StageNode]()
+        while pending:
+            for parent in self._parents(pending.pop()):
+                if parent not in ancestors and not self._is_done(parent):
+                    ancestors.add(parent)
+                    pending.append(parent)
+        return ancestors
+
+    def close(self, stage: int) -> None:
+        """Nothing more comes of that stage."""
+        with self._lock:
+            for node, state in self._states.items():
+                if node.stage == stage and state.left:
+                    self._lose(node)
+
+    def listen(self, stage: int, wake: Callable[[], None]) -> None:
+        """*wake* is called when something of the stage has become ready, or never will."""
+        with self._lock:
+            self._wake[stage] = wake
+        wake()
+
+    def node(self, stage: int, values: Mapping[str, Any]) -> StageNode:
+        return StageNode(stage, tuple(values[name] for name in self._names[stage]))
+
+    def _meeting(self, stage: Stage) -> tuple[str, ...]:
+        """The parameters by which a stage meets others, before it or behind it."""
+        later = (link for other in self.stages for link in other.links)
+        names = [n for link in later if link.stage == stage.number for n in link.on]
+        return tuple(dict.fromkeys([*names, *(n for link in stage.links for n in link.on)]))
+
+    def _enter(self, stage: Stage, points: PointSelection) -> None:
+        """The nodes of a stage that later ones need; the later ones are there already."""
+        wanted = self._wanted(stage.number)
+        repeats = stage.application.repeat.count
+        for number, point in points.numbered():
+            if wanted is not None and not any(
+                tuple(point[name] for name in on) in keys for on, keys in wanted
+            ):
+                continue
+            state = self._states.setdefault(self.node(stage.number, point), _State())
+            state.points.append((number, point))
+            state.left += repeats
+
+    def _wanted(self, stage: int) -> list[tuple[tuple[str, ...], set[Key]]] | None:
+        """By which names and values later stages ask for experiments of this one."""
+        if stage == len(self.stages) - 1:
+            return None
+        found = []
+        for later in self.stages:
+            for link in later.links:
+                if link.stage == stage:
+                    nodes = [node for node in self._states if node.stage == later.number]
+                    found.append((link.on, {self._cut(node, link.on) for node in nodes}))
+        return found
+
+    def _join(self) -> None:
+        for stage in self.stages:
+            for link in stage.links:
+                earlier: dict[Key, list[StageNode]] = {}
+                for node in self._states:
+                    if node.stage == link.stage:
+                        earlier.setdefault(self._cut(node, link.on), []).append(node)
+                for node in [n for n in self._states if n.stage == stage.number]:
+                    self._link(node, link, earlier.get(self._cut(node, link.on), []))
+        for node, state in self._states.items():
+            if state.waits:
+                self._coming[node.stage] += 1
+            else:
+                self._fresh[node.stage].append(node)
+
+    def _link(self, node: StageNode, link: StageLink, parents: list[StageNode]) -> None:
+        if not parents:
+            where = ", ".join(
+                f"{name} = {text_of(value)}"
+                for name, value in zip(link.on, self._cut(node, link.on), strict=True)
+            )
+            name = self.stages[link.stage].name
+            raise AnnotationError(
+                f"stage {name} has no experiment where {where or 'anything is'}",
+                place=link.after.place,
+                hint=f"let {name} have it, or take it out here with a CONSTRAINT",
+            )
+        self._before.setdefault(node, []).append((link, parents))
+        self._states[node].waits += len(parents)
+        for parent in parents:
+            self._after.setdefault(parent, []).append(node)
+
+    def _cut(self, node: StageNode, names: Sequence[str]) -> Key:
+        at = self._names[node.stage]
+        return tuple(node.key[at.index(name)] for name in names)
+
+    def _children(self, node: StageNode) -> list[StageNode]:
+        return self._after.get(node, [])
+
+    def _parents(self, node: StageNode) -> list[StageNode]:
+        return [parent for _, parents in self._before.get(node, ()) for parent in parents]
+
+    def _is_done(self, node: StageNode) -> bool:
+        return not self._states[node].left
+
+    def _open(self, node: StageNode) -> None:
+        """Its children wait for one thing less."""
+        for child in self._children(node):
+            state = self._states[child]
+            state.waits -= 1
+            if not state.waits and not state.lost:
+                self._coming[child.stage] -= 1
+                self._fresh[child.stage].append(child)
+                self._wake[child.stage]()
+
+    def _lose(self, node: StageNode) -> None:
+        """What waits for it, and for that, will not be run."""
+        ahead = [node]
+        while ahead:
+            for child in self._children(ahead.pop()):
+                if not self._states[child].lost:
+                    self._states[child].lost = True
+                    self._coming[child.stage] -= 1
+                    ahead.append(child)
+                    self._wake[child.stage]()

@@ -1,0 +1,226 @@
+"""What the repository is told of a study: what varies, what is measured, what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from zenturio.annotate.model import MEASURED, Application, Metric, Repeat
+from zenturio.errors import NotFoundError
+from zenturio.experiment.identity import FORMAT
+from zenturio.experiment.provenance import provenance
+from zenturio.experiment.used import recall_versions
+from zenturio.expression import Type
+from zenturio.record import SEED, Definition, Field, Repository, Study
+from zenturio.space import Parameter, Space
+from zenturio.space.space import SPACES, fingerprint
+
+PROGRAM = "program"
+"""The note that says which program a study is of: a digest of each of its parts."""
+DIGESTS = "digests"
+"""The note of the format of its digests; absent from definitions of format 1."""
+FORMER_PROGRAM = "former program"
+"""The note with the program as format 1 had it, where that is another one: with links followed."""
+VERSIONS = "versions"
+"""The note that holds what the commands of USE VERSION printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedStudy:
+    """A study of another version of the program: what it is called now, and what changed since."""
+
+    name: str
+    changes: tuple[str, ...]
+    elsewhere: str = ""
+    """The folder that it lies in, if that is another one: it may be another program altogether."""
+
+
+def open_version(
+    repository: Repository, study: str, definition: Definition
+) -> ArchivedStudy | None:
+    """Open *study*; if another version of its program was run under the name, that is archived.
+
+    So the results of two programs never stand in one table.
+    """
+    archived = _archived(repository, study, definition.notes)
+    repository.open(study, definition)
+    if archived is not None:
+        changes = ", ".join(archived.changes)
+        repository.note(study, "version", f"{changes}; what was is study {archived.name}")
+    return archived
+
+
+def foresee_version(
+    repository: Repository, study: str, notes: Mapping[str, Any]
+) -> ArchivedStudy | None:
+    """What ``open_version`` would archive; nothing is changed."""
+    found = _other_version(repository, study, notes)
+    return found and replace(found[1], name=f"{study}@{found[0].version}")
+
+
+def _archived(repository: Repository, name: str, notes: Mapping[str, Any]) -> ArchivedStudy | None:
+    found = _other_version(repository, name, notes)
+    archived = found and repository.archive(found[0])
+    return replace(found[1], name=archived.name) if found and archived else None
+
+
+def _other_version(
+    repository: Repository, name: str, notes: Mapping[str, Any]
+) -> tuple[Study, ArchivedStudy] | None:
+    """The study *name* and what changed since, if it is of another version of the program."""
+    try:
+        found = repository.study(name)
+        before = repository.definition(name).notes
+    except NotFoundError:
+        return None
+    if before.get(PROGRAM) is None or is_same_program(before, notes):
+        return None
+    root = before.get("root")
+    elsewhere = root if root and notes.get("root") not in (None, root) else ""
+    return found, ArchivedStudy(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
+
+
+def with_recorded_versions(
+    application: Application, repository: Repository, study: str
+) -> Application:
+    """*application* with the answers of its version commands as *study* recorded them last."""
+    if not any(use.kind == "version" for use in application.uses):
+        return application
+    try:
+        versions = repository.definition(study).notes.get(VERSIONS, {})
+    except NotFoundError:
+        versions = {}
+    return recall_versions(application, versions)
+
+
+def spaces_of(
+    repository: Repository, study: str, notes: Mapping[str, Any], space: Space
+) -> list[str]:
+    """The fingerprints of all spaces that *study* was run with, *space* included.
+
+    A study of another program, which is archived, does not count.
+    """
+    try:
+        before = repository.definition(study).notes
+    except NotFoundError:
+        before = {}
+    if not before or not is_same_program(before, notes):
+        return [fingerprint(space)]
+    return sorted({*before.get(SPACES, ["unknown"]), fingerprint(space)})
+
+
+def is_same_program(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the notes of two definitions name the same program, whatever format they are of."""
+    program = now[PROGRAM]
+    if DIGESTS not in before:
+        program = now.get(FORMER_PROGRAM, program)
+    return bool(before.get(PROGRAM) == program)
+
+
+def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """What is new, gone or changed in *after*, by the digests of a program's parts."""
+    words = [f"{part} is new" for part in after if part not in before]
+    words += [f"{part} is gone" for part in before if part not in after]
+    words += [f"{part} changed" for part in after if before.get(part, after[part]) != after[part]]
+    return tuple(words)
+
+
+def define_study(
+    application: Application,
+    experiments: int,
+    program: Mapping[str, str],
+    former_program: Mapping[str, str] | None = None,
+) -> Definition:
+    """The definition of the study of *application*: so many *experiments* of one program."""
+    notes = {**_notes(application), "experiments": experiments, PROGRAM: dict(program)}
+    if former_program not in (None, program):
+        notes[FORMER_PROGRAM] = dict(former_program or {})
+    return Definition(
+        parameters=fields_of(application.space, application.repeat),
+        metrics=(*measured_fields(), *metric_fields(application.metrics)),
+        goals=tuple(
+            {"direction": goal.direction, "expression": goal.expression.text}
+            for goal in application.goals
+        ),
+        provenance=provenance(application.root),
+        sources=_sources(application),
+        notes={**notes, DIGESTS: FORMAT},
+    )
+
+
+def _sources(application: Application) -> dict[str, bytes]:
+    """The files that hold directives, or that they fill."""
+    filled = {
+        each.path: each.source.content for each in application.files if each.lines or each.holes
+    }
+    return filled | {path: source.content for path, source in application.sides}
+
+
+def fields_of(space: Space, repeat: Repeat) -> tuple[Field, ...]:
+    """The parameters of *space* as columns; behind them the seed, which is no dimension."""
+    types: dict[str, Type | None] = {p.name: p.domain.type for p in space.dimensions if p.domain}
+    fields = []
+    for parameter in space.parameters:
+        if parameter.derived is not None:
+            types[parameter.name] = parameter.derived.check(types)
+        fields.append(_parameter(parameter, types[parameter.name]))
+    if repeat.seed is not None:
+        fields.append(Field(repeat.seed, repeat.seeds.type if repeat.seeds else "int", kind=SEED))
+    return tuple(fields)
+
+
+def measured_fields() -> tuple[Field, ...]:
+    """The metrics that every experiment has."""
+    return tuple(Field(name, None, unit, how="always") for name, unit in MEASURED.items())
+
+
+def _parameter(parameter: Parameter, kind: Type | None) -> Field:
+    return Field(parameter.name, kind, parameter.unit, parameter.kind)
+
+
+def metric_fields(metrics: Sequence[Metric]) -> Iterator[Field]:
+    """The declared metrics as columns."""
+    exact = exact_metrics(metrics)
+    for metric in metrics:
+        yield Field(
+            metric.name, None, metric.unit, how=extraction_of(metric), exact=metric.name in exact
+        )
+
+
+def exact_metrics(metrics: Iterable[Metric]) -> frozenset[str]:
+    """Those declared EXACT, and those computed from nothing but exact metrics and parameters."""
+    found = {metric.name: metric for metric in metrics}
+    inexact = {*MEASURED, *(m.name for m in found.values() if not m.exact and not m.formula)}
+    size = 0
+    while size < len(inexact):
+        size = len(inexact)
+        inexact |= {
+            metric.name
+            for metric in found.values()
+            if metric.formula and not metric.exact and metric.formula.names & inexact
+        }
+    return frozenset(found.keys() - inexact)
+
+
+def extraction_of(metric: Metric) -> str:
+    """What measures *metric*, in words that are the same for the same way."""
+    if metric.formula is not None:
+        return f":= {metric.formula.text}"
+    kinds = {"REGEX": metric.regex, "JSON": metric.json, "CSV COLUMN": metric.column}
+    ways = [f'{kind} "{text}"' for kind, text in kinds.items() if text is not None]
+    return " ".join(["FROM", metric.source, *ways, "TAKE", metric.take.upper()])
+
+
+def _notes(application: Application) -> Mapping[str, Any]:
+    return {
+        "root": str(application.root.absolute()),
+        "paths": [str(path) for path in application.paths],
+        "overrides": list(application.overrides),
+        "repeat": application.repeat.count,
+        "constraints": [each.text for each in application.space.constraints],
+        "runs": [command.text.text for command in application.runs],
+        "builds": [command.text.text for command in application.builds],
+        "outputs": list(application.outputs),
+        **({VERSIONS: dict(application.versions)} if application.versions else {}),
+    }

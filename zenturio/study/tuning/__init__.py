@@ -1,0 +1,1 @@
+"""Tuning a search engine: each experiment is a search."""

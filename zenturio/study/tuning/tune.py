@@ -1,0 +1,316 @@
+"""Tune an engine: run the searches that a tuning describes, then say how good each was."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from zenturio import trust
+from zenturio.annotate.model import Application
+from zenturio.errors import InputError, Interrupted, NotFoundError
+from zenturio.execute import Local
+from zenturio.execute.machine_codec import own_machine
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    Generator,
+    Machine,
+    Meter,
+    Outcome,
+    Recipe,
+)
+from zenturio.experiment.provenance import cores
+from zenturio.record import Record, Repository
+from zenturio.record.open import FOLDER, begin_project, project_folder
+from zenturio.record.rules import counts
+from zenturio.search import Directions, parse_budget
+from zenturio.study.best_points import best
+from zenturio.study.driver.exactness import is_exact
+from zenturio.study.driver.function_driver import FunctionDriver
+from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.extract import extract
+from zenturio.study.local_run import DEFAULT_PLACE, PlaceOptions
+from zenturio.study.point_selection import PointSelection, select_points
+from zenturio.study.study_definition import ArchivedStudy, define_study
+from zenturio.study.tuning.tournament import Tournament
+from zenturio.study.tuning.tuning_file import SEED, Tuning
+from zenturio.study.tuning.tuning_target import TunedFunction, TunedProgram
+from zenturio.study.tuning.tuning_trial import LocalTrials, TrialOutcomes, TuningTask, TuningTrial
+
+BATCH = 2000
+"""Searches that are looked up together."""
+FIRST_LOOK = 100
+"""Combinations that are tried of ranges that nobody chose."""
+BEST, PRECISION = "best", "precision"
+HOME = "tune"
+"""The folder in the project's where tunings are written down."""
+
+STOPPED = "stopped: what was searched is kept, and the same command goes on"
+
+TuningListener = Callable[[RunProgress], None]
+
+
+@dataclass(frozen=True)
+class CompletedTuning:
+    """A tuning that was run."""
+
+    tuning: Tuning
+    """With the optimum that precisions are told by."""
+    file: Path
+    settings: int
+    """How many combinations were tried."""
+    of: int
+    """How many there are."""
+    summary: RunSummary
+    archived: ArchivedStudy | None = None
+    """The study of another program or other settings that had the name before."""
+    machine: str = ""
+    """The kind of machine whose searches count, by its label; of every kind, if none is named."""
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """What a tuning is going to do."""
+
+    tuning: Tuning
+    settings: int
+    of: int
+
+    @property
+    def searches(self) -> int:
+        return self.settings * self.tuning.repeats
+
+
+def tune(
+    tuning: Tuning,
+    repository: Repository,
+    *,
+    sample: int | None = None,
+    here: PlaceOptions = DEFAULT_PLACE,
+    any_machine: bool = False,
+    planned: Callable[[TuningPlan], None] = lambda _prospect: None,
+    listener: TuningListener = lambda _progress: None,
+) -> CompletedTuning:
+    """Make every search of *tuning* that is not known, and keep what it came to.
+
+    The study is an ordinary one, of a file in the project's folder. Precisions are told by the
+    optimum that is given, else by the best value that is known in the end. Searches that another
+    kind of machine made count with *any_machine*, or where the program's metrics are exact.
+    """
+    kind = None if any_machine or _is_exact(tuning) else own_machine()
+    folder = begin_project() / HOME
+    known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
+    told = tuning if known is None else tuning.with_optimum(known)
+    application = told.application(folder)
+    points = _chosen(tuning, application, sample)
+    planned(TuningPlan(tuning, points.count, application.space.size))
+    summary, archived = _run(
+        told, application, points, repository, here, listener, kind, any_machine=any_machine
+    )
+    told = _settled(tuning, repository, folder, kind)
+    (path,) = application.paths
+    label = kind.label if kind else ""
+    return CompletedTuning(
+        told, path, points.count, application.space.size, summary, archived, label
+    )
+
+
+def run_trial(
+    tuning: Tuning, repository: Repository, here: PlaceOptions = DEFAULT_PLACE
+) -> dict[str, float | int]:
+    """One search: the first one of *tuning*, which nobody keeps."""
+    contest = _contest(tuning)
+    settings: dict[str, Any] = {}
+    for name, text in tuning.ranges.sets.items():
+        settings[name] = text.strip("{} ")
+    target = tuning.target
+    if isinstance(target, TunedFunction):
+        return LocalTrials(contest, target).facts(settings, tuning.seed)
+    with _place(here) as place:
+        arena = Tournament(target, repository, place)
+        return arena.facts(arena.bout(contest, settings, tuning.seed))
+
+
+def _chosen(tuning: Tuning, application: Application, sample: int | None) -> PointSelection:
+    """All combinations of the settings, or some of them by chance."""
+    space = application.space
+    if sample is None and not tuning.ranges.given and space.size > FIRST_LOOK:
+        sample = FIRST_LOOK
+    if sample is not None and sample >= space.size:
+        sample = None
+    return select_points(space, sample=sample, seed=tuning.seed)
+
+
+def _contest(tuning: Tuning) -> TuningTask:
+    goals = Directions(tuning.direction)
+    return TuningTask(
+        tuning.engine, tuning.target.space, goals, parse_budget(tuning.budget or None)
+    )
+
+
+def _run(
+    tuning: Tuning,
+    application: Application,
+    points: PointSelection,
+    repository: Repository,
+    here: PlaceOptions,
+    listener: TuningListener,
+    kind: Machine | None,
+    *,
+    any_machine: bool,
+) -> tuple[RunSummary, ArchivedStudy | None]:
+    generator = Generator(application, former_digests=repository.has_former_digests())
+    contest, clerk = _contest(tuning), TrialOutcomes(Meter(generator.recipe))
+    total = points.count * tuning.repeats
+    definition = define_study(application, total, generator.program)
+    _check(contest, tuning, points)
+
+    try:
+        with FunctionDriver(repository, tuning.study, definition, total, listener, kind) as entry:
+            new = _unknown(points, generator, entry)
+            outcomes = _outcomes(
+                tuning, new, contest, clerk, repository, here, any_machine=any_machine
+            )
+            entry.add_all(outcomes)
+    except KeyboardInterrupt:
+        raise Interrupted(STOPPED) from None
+    return entry.summary(), entry.archived
+
+
+def _outcomes(
+    tuning: Tuning,
+    experiments: Iterator[Experiment],
+    contest: TuningTask,
+    clerk: TrialOutcomes,
+    repository: Repository,
+    here: PlaceOptions,
+    *,
+    any_machine: bool,
+) -> Iterator[tuple[Experiment, Outcome]]:
+    """What comes of each search: here and at once, or where a program runs."""
+    target = tuning.target
+    if isinstance(target, TunedFunction):
+        ring = LocalTrials(contest, target)
+
+        def hold(experiment: Experiment) -> Outcome:
+            return clerk.outcome(experiment, lambda: ring.facts(*tuning.setting(experiment.values)))
+
+        yield from _held(experiments, hold, (here.jobs or cores()) if ring.compiled else 1)
+        return
+    with _place(here) as place:
+        arena = Tournament(target, repository, place, any_machine=any_machine)
+
+        def start(experiment: Experiment) -> TuningTrial:
+            return arena.bout(contest, *tuning.setting(experiment.values))
+
+        yield from arena.outcomes(experiments, start, clerk)
+
+
+def _place(here: PlaceOptions) -> Local:
+    folder = project_folder() / FOLDER
+    trust.require(folder, {})
+    return Local(folder, here.jobs, keep=here.keep, pin=here.pin)
+
+
+def _check(contest: TuningTask, tuning: Tuning, points: PointSelection) -> None:
+    """InputError where the engine is none for this space, or has no such settings."""
+    for point in islice(points, 1):
+        contest.search(*tuning.setting({**point, SEED: tuning.seed}))
+    target = tuning.target
+    if isinstance(target, TunedProgram) and not target.application.runs:
+        raise InputError(
+            f"{target.name} says nowhere what to run",
+            hint='write ZEN$ RUN "./program", or name a function: file.py:cost',
+        )
+
+
+def _unknown(
+    points: PointSelection, generator: Generator, entry: FunctionDriver
+) -> Iterator[Experiment]:
+    """The searches that were not made yet, looked up many at a time."""
+    experiments = (
+        each for index, point in points.numbered() for each in generator.experiments(point, index)
+    )
+    while batch := list(islice(experiments, BATCH)):
+        yield from entry.unknown(batch)
+
+
+def _held(
+    experiments: Iterable[Experiment], hold: Callable[[Experiment], Outcome], jobs: int
+) -> Iterator[tuple[Experiment, Outcome]]:
+    """Searches for a function, in their order; so many *jobs* at a time."""
+    waiting = iter(experiments)
+    if jobs == 1:
+        yield from ((each, hold(each)) for each in waiting)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            while batch := list(islice(waiting, 32 * jobs)):
+                yield from zip(batch, pool.map(hold, batch), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _is_exact(tuning: Tuning) -> bool:
+    """Whether a search finds the same on every kind of machine."""
+    target = tuning.target
+    return isinstance(target, TunedProgram) and is_exact(target.application, (target.goal,))
+
+
+def _best_known(tuning: Tuning, repository: Repository, kind: Machine | None) -> float | None:
+    """The best value of the objective that is known: of the searches, and of the program.
+
+    As *kind* measured it, if that is named.
+    """
+    found: list[float] = []
+    with suppress(NotFoundError):
+        for record in repository.records(tuning.study, states=("ok",)):
+            outcome = record.outcome
+            if outcome is None or not counts(outcome.machine, kind):
+                continue
+            value = outcome.metrics.get(BEST)
+            if isinstance(value, int | float):
+                found.append(float(value))
+    if isinstance(tuning.target, TunedProgram):
+        goal = tuning.target.goal
+        wanted = f"{goal.direction} {goal.expression.text}"
+        with suppress(NotFoundError):
+            ranking = best(repository, tuning.target.name, sys.maxsize, wanted)
+            space = (
+                tuning.target.space
+            )  # the study may hold points that the space does not any more
+            present = (
+                each
+                for each in ranking.points
+                if space.contains(each.values) and counts(each.machine, kind)
+            )
+            found += [value for each in islice(present, 1) for value in each.scores.values()]
+    return (min if tuning.direction == "minimize" else max)(found, default=None)
+
+
+def _settled(tuning: Tuning, repository: Repository, folder: Path, kind: Machine | None) -> Tuning:
+    """Tells all precisions by one optimum; the searches need not be made again for that."""
+    known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
+    if known is None:
+        return tuning
+    told = tuning.with_optimum(known)
+    application = told.application(folder)
+    meter = Meter(Recipe(tuple(m for m in application.metrics if m.name == PRECISION)))
+    if any(_is_stale(each, meter) for each in repository.records(told.study, states=("ok",))):
+        extract(repository, told.study, [str(path) for path in application.paths])
+    return told
+
+
+def _is_stale(record: Record, meter: Meter) -> bool:
+    """Whether a search's precision is not the one that *meter* tells."""
+    if record.outcome is None:
+        return False
+    metrics = record.outcome.metrics
+    told = meter.measure(record.values, Evidence(usage=metrics))
+    return metrics.get(PRECISION) != told[PRECISION]
