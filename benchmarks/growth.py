@@ -71,7 +71,7 @@ def trivial(n: int, threads: int) -> dict[str, float]:
 
 def functions(size: int, cache: Path) -> tuple[float, float]:
     """Evaluations a second that are recorded, on the wall and of the processor."""
-    from zenturio.experiment import Function
+    from zenturio.experiment import ExperimentFunction
     from zenturio.record.open import open_repository
     from zenturio.space import Space
     from zenturio.study.driver.function_study import evaluate
@@ -81,7 +81,9 @@ def functions(size: int, cache: Path) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(dir=cache) as name:
         repository = open_repository(Path(name) / "zenturio.db")
         begun, cpu = time.perf_counter(), time.process_time()
-        summary = evaluate(Function(trivial), select_points(space, limit=size), repository)
+        summary = evaluate(
+            ExperimentFunction(trivial), select_points(space, limit=size), repository
+        )
         taken = time.perf_counter() - begun, time.process_time() - cpu
         repository.close()
     assert summary.ok == size, summary

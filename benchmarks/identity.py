@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from time import perf_counter
 
-from zenturio.experiment.file_trie import FileTrie, record
+from zenturio.experiment.file_trie import FileTrie, file_record
 
 SIZES = (3, 30, 1_000, 10_000, 100_000)
 POINTS = 64
@@ -43,7 +43,7 @@ def main() -> None:
 def measure(size: int, rounds: int) -> dict[str, float]:
     """What a point costs in both ways, and what the trie costs once."""
     names = sorted(f"src/part{i % 97}/file{i}.c" for i in range(size - 1))
-    constants = [record(name, "file", _hash(name.encode())) for name in names]
+    constants = [file_record(name, "file", _hash(name.encode())) for name in names]
     framed = [b"%d:%bx" % (len(n), n.encode()) + _hash(n.encode()) for n in names]
     contents = [_hash(b"%d" % i) for i in range(POINTS)]
     began = perf_counter()
@@ -53,7 +53,7 @@ def measure(size: int, rounds: int) -> dict[str, float]:
 
     def with_trie() -> None:
         for content in contents:
-            trie.root([record("src/main.c", "file", content)])
+            trie.root([file_record("src/main.c", "file", content)])
 
     def with_sorting() -> None:
         for content in few:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from zenturio.annotate.model import Metric
 from zenturio.execute import Local
-from zenturio.experiment import Experiment, Filed, Recipe, Step
-from zenturio.experiment.identity import digest
+from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
+from zenturio.experiment.identity import experiment_digest
 
 PROGRAM = '#include <stdio.h>\nint main(void) { puts("GFLOPS=3.2"); return 0; }\n'
 RECIPE = Recipe((Metric("gflops", "stdout", r"GFLOPS=(\S+)"),))
@@ -40,8 +40,8 @@ def experiments(program: Path, runs: int, tag: int) -> list[Experiment]:
     step = (Step(str(program)),)
     made = []
     for i in range(runs):
-        files = (Filed("matmul.c", 0o644, b"int n = %d;\n" % i * 200),)
-        name = digest(files, step, {}, tag)
+        files = (ExperimentFile("matmul.c", 0o644, b"int n = %d;\n" % i * 200),)
+        name = experiment_digest(files, step, {}, tag)
         made.append(Experiment(name, i, tag, {"n": i}, files, step, {"N": str(i)}, None, RECIPE))
     return made
 

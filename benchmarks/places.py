@@ -35,7 +35,7 @@ from launch import experiments, tiny
 from zenturio.execute import Executor, Local
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
-from zenturio.experiment import Function
+from zenturio.experiment import ExperimentFunction
 
 CACHE = Path.home() / ".cache" / "zenturio-benchmarks"
 SLOTS = 2
@@ -107,7 +107,7 @@ def calls(place: Executor, folder: Path, numbers: Iterator[int]) -> Run:
     """A function, in a module of its own, at a place of ours."""
     (folder / "doubling.py").write_text(DOUBLE)
     sys.path.insert(0, str(folder))
-    function = Function(import_module("doubling").double)
+    function = ExperimentFunction(import_module("doubling").double)
 
     def run(runs: int) -> float:
         first = next(numbers) * 10**6

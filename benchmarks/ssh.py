@@ -28,8 +28,8 @@ from sshd import SSHD, Testbed
 from zenturio.annotate.model import Metric
 from zenturio.execute.hosts.connection import Connection, ssh
 from zenturio.execute.hosts.place import Hosts, HostsSettings
-from zenturio.experiment import Experiment, Filed, Recipe, Step
-from zenturio.experiment.identity import digest
+from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
+from zenturio.experiment.identity import experiment_digest
 
 RECIPE = Recipe((Metric("gflops", "stdout", r"GFLOPS=(\S+)"),))
 
@@ -97,8 +97,8 @@ def experiments(testbed: Testbed, folder: Path, count: int, tag: int) -> float:
     path = testbed.write(folder / f"hosts{tag}.toml", one={"slots": 4, "speed": 1.0})
     made = []
     for i in range(count):
-        files, steps = (Filed("input", 0o644, b"%d" % i),), (Step("echo GFLOPS=3.2"),)
-        name = digest(files, steps, {}, tag)
+        files, steps = (ExperimentFile("input", 0o644, b"%d" % i),), (Step("echo GFLOPS=3.2"),)
+        name = experiment_digest(files, steps, {}, tag)
         made.append(Experiment(name, i, tag, {"n": i}, files, steps, {}, None, RECIPE))
     with Hosts(folder / "zen", options=HostsSettings(str(path))) as place:
         begun = time.perf_counter()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import did_you_mean
-from zenturio.experiment.reading import value_of
+from zenturio.experiment.reading import parse_value
 
 PACKAGE = Path(__file__).parent.parent / "zenturio"
 READERS = (
@@ -42,7 +42,7 @@ def test_what_reads_bytes_of_experiments_has_no_pattern_that_goes_back(module):
 
 def test_a_long_number_that_is_none_is_text_at_once():
     for raw in (b"1" * 1_000_000 + b"x", b"1" * 1_000_000 + b"d", b"-" * 1_000_000):
-        assert value_of(raw) == raw.decode()
+        assert parse_value(raw) == raw.decode()
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_a_long_number_that_is_none_is_text_at_once():
     [(b"1.5D+03", 1500.0), (b" -.5d-1 ", -0.05), (b"+2.d0", 2.0), (b"1D3", 1000.0)],
 )
 def test_a_real_of_fortran_is_a_number(raw, value):
-    assert value_of(raw) == value
+    assert parse_value(raw) == value
 
 
 @pytest.mark.parametrize("raw", [b".d1", b"1d", b"d1", b"1d1d1", b"1.2.3d1", b"--1d1", b"1d+-1"])
 def test_what_is_nearly_a_real_of_fortran_is_text(raw):
-    assert value_of(raw) == raw.decode()
+    assert parse_value(raw) == raw.decode()
 
 
 def test_a_hint_compares_no_text_that_is_too_long_for_a_name():

@@ -21,7 +21,7 @@ from zenturio.annotate.scan import scan
 from zenturio.execute.parcel import pack, pack_outcome, unpack_outcome
 from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm_queue import Queue
-from zenturio.experiment import Experiment, Generator, Log, Outcome
+from zenturio.experiment import Experiment, ExperimentGenerator, Log, Outcome
 from zenturio.query import results
 from zenturio.record import Definition, Driver, Field, Repository
 from zenturio.record.open import open_repository
@@ -69,7 +69,7 @@ def made(folder: Path) -> Iterator[Experiment]:
     path = folder / "input.txt"
     path.write_text(STUDY + FILLER * 40, encoding="utf-8")
     application = scan([str(path)])
-    generator = Generator(application)
+    generator = ExperimentGenerator(application)
     points = enumerate(application.space)
     return (each for i, p in points for each in generator.experiments(p, i))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from zenturio.annotate.scan import scan, scan_following
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 
 RUN = '# ZEN$ RUN "sh a.sh"\n# ZEN$ SUBSTITUTE N = { 1, 2 }\necho N\n'
 
@@ -109,7 +109,7 @@ def test_empty_folders_are_named(folder):
 
 def digests(folder):
     application = scan(folder)
-    generator = Generator(application, former_digests=True)
+    generator = ExperimentGenerator(application, former_digests=True)
     found = generator.experiments(application.space.point(0))[0]
     return found.digest, found.former
 

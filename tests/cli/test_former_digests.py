@@ -9,7 +9,7 @@ import pytest
 from postgres import postgres, postgres_url
 from tests.cli.conftest import zen
 from zenturio.annotate.scan import scan
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.used import ask_versions
 from zenturio.record import upkeep
 from zenturio.record.database import Database
@@ -94,7 +94,7 @@ def server_project(tmp_path, postgres_url, monkeypatch):
     for path in ("plain", "built.c"):
         zen("run", path, cwd=tmp_path)
         application = ask_versions(scan(tmp_path / path))
-        generator = Generator(application, former_digests=True)
+        generator = ExperimentGenerator(application, former_digests=True)
         for number in range(application.space.size):
             for each in generator.experiments(application.space.point(number)):
                 digests = bytes.fromhex(each.former), bytes.fromhex(each.digest)

@@ -9,7 +9,7 @@ import pytest
 from zenturio import trust
 from zenturio.execute.builds import Builds
 from zenturio.execute.filing import Inputs
-from zenturio.experiment import Build, Filed
+from zenturio.experiment import Build, ExperimentFile
 
 DIGEST = "0" * 31 + "1"
 
@@ -23,7 +23,7 @@ class Driver:
 
     def built(self, folder):
         self.count = 0
-        build = Build(DIGEST, (Filed("p.c", 0o644, content=b"source"),), ())
+        build = Build(DIGEST, (ExperimentFile("p.c", 0o644, content=b"source"),), ())
         built = self._builds.get(build, self._compile)
         return (built.folder / "program").read_text()
 
@@ -104,7 +104,9 @@ def test_a_planted_input_is_copied_again(tmp_path):
     original.write_bytes(b"mesh")
     from zenturio.experiment.identity import content_digest
 
-    filed = Filed("mesh.bin", 0o644, original=original, digest=content_digest(b"mesh").hex())
+    filed = ExperimentFile(
+        "mesh.bin", 0o644, original=original, digest=content_digest(b"mesh").hex()
+    )
     shared = Inputs(tmp_path / "inputs").shared(filed)
     shared.path.chmod(0o644)
     shared.path.write_bytes(b"evil")

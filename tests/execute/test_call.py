@@ -10,7 +10,7 @@ import pytest
 from zenturio.errors import InputError
 from zenturio.execute import Inline, Local, Settings
 from zenturio.execute.parcel import pack, unpack
-from zenturio.experiment import Function, Missing, Series
+from zenturio.experiment import ExperimentFunction, Missing, Series
 from zenturio.testing.executor import long, outcome, running, until
 
 
@@ -48,7 +48,7 @@ def place(tmp_path):
 
 
 def made(function, **values):
-    wrapped = Function(function)
+    wrapped = ExperimentFunction(function)
     (one,) = wrapped.experiments(values)
     return wrapped.command(one)
 
@@ -56,7 +56,10 @@ def made(function, **values):
 def test_a_call_answers_what_the_function_answers_here(place):
     values = {"n": 4, "huge": 7**3000}
     what = unpack(pack(made(divide, **values)))
-    found, here = outcome(place, what), Inline(divide).call(Function(divide).experiments(values)[0])
+    found, here = (
+        outcome(place, what),
+        Inline(divide).call(ExperimentFunction(divide).experiments(values)[0]),
+    )
     assert found.status == "ok"
     assert (found.digest, found.stdout.head) == (here.digest, b"dividing 4\n")
     for name in ("gflops", "all", "huge", "ratio", "none"):

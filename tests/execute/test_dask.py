@@ -21,7 +21,7 @@ from zenturio.execute.dask.checks import complaints_of
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
 from zenturio.execute.outputs import is_of_attempt
-from zenturio.experiment import INCOMING, Filed, Recipe
+from zenturio.experiment import INCOMING, ExperimentFile, Recipe
 from zenturio.experiment.identity import content_digest
 from zenturio.testing.executor import (
     CommandContract,
@@ -69,7 +69,7 @@ def test_a_machine_without_our_disk_gets_the_files_and_sends_them_back(
 ):
     monkeypatch.setattr(platform, "node", lambda: "elsewhere")
     content = os.urandom(2**21)
-    big = Filed("big", 0o644, None, tmp_path / "big", content_digest(content).hex())
+    big = ExperimentFile("big", 0o644, None, tmp_path / "big", content_digest(content).hex())
     recipe = Recipe(outputs=("left",))
     look = f"cmp big {tmp_path}/same && pwd > left"
     each = [replace(experiment(look, recipe=recipe), files=(big,)) for _ in range(2)]

@@ -15,7 +15,7 @@ import pytest
 from needs import needs
 from zenturio.errors import ExpressionError, PlaceError, SafetyError
 from zenturio.execute import Local, Settings, tree
-from zenturio.experiment import Filed, Log, Missing, Recipe, Step
+from zenturio.experiment import ExperimentFile, Log, Missing, Recipe, Step
 from zenturio.experiment.experiment import link_to
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
@@ -301,7 +301,7 @@ def test_the_same_experiment_twice_at_a_time_has_two_folders(place):
 def test_a_path_that_leads_out_of_the_folder_is_refused(place, tmp_path):
     for path in ("../x", "/etc/x", "a/../../x", ""):
         what = experiment("true")
-        what = type(what)(**{**_fields(what), "files": (Filed(path, 0o644, b""),)})
+        what = type(what)(**{**_fields(what), "files": (ExperimentFile(path, 0o644, b""),)})
         with pytest.raises(SafetyError, match="leads out"):
             outcome(place, what)
     assert not (tmp_path / "x").exists()
@@ -429,7 +429,7 @@ def test_a_large_input_is_shared_and_cannot_be_spoilt_in_silence(zen, tmp_path):
 
     content = os.urandom(2**21)
     (tmp_path / "big").write_bytes(content)
-    big = Filed("in/big", 0o644, None, tmp_path / "big", content_digest(content).hex())
+    big = ExperimentFile("in/big", 0o644, None, tmp_path / "big", content_digest(content).hex())
 
     def with_big(command):
         what = experiment(command)

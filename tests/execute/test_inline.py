@@ -7,7 +7,7 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.execute import Inline
-from zenturio.experiment import Function, Missing, Series
+from zenturio.experiment import ExperimentFunction, Missing, Series
 from zenturio.experiment.function import experiment
 from zenturio.space import Space
 from zenturio.testing.executor import ExecutorContract, outcome
@@ -36,7 +36,7 @@ class TestInline(ExecutorContract):
 
 
 def run(function, values=None):
-    (made,) = Function(function).experiments(values or {})
+    (made,) = ExperimentFunction(function).experiments(values or {})
     return Inline(function).call(made)
 
 
@@ -130,12 +130,12 @@ def test_identity_covers_the_source_the_values_and_the_repeat():
 
     digests = [
         made.digest
-        for function in (Function(one, repeat=2), Function(other, repeat=2))
+        for function in (ExperimentFunction(one, repeat=2), ExperimentFunction(other, repeat=2))
         for values in ({"n": 1}, {"n": 1.0}, {"n": "1"}, {"n": True}, {"m": 1}, {"n": 1, "m": 1})
         for made in function.experiments(values)
     ]
     assert len(set(digests)) == len(digests) == 24
-    assert Function(one).experiments({"n": 1})[0].digest == digests[0]
+    assert ExperimentFunction(one).experiments({"n": 1})[0].digest == digests[0]
     assert all(len(digest) == 32 for digest in digests)
 
 

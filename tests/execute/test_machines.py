@@ -12,15 +12,15 @@ from zenturio.execute.schema import MalformedError
 from zenturio.execute.this_machine import check_machine_facts, machine_facts, physical_cores
 from zenturio.execute.worker import run
 from zenturio.experiment import Outcome
-from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 from zenturio.testing.executor import experiment, outcome
 
 
 def here():
     facts = machine_facts()
     return (
-        Machine(facts["cpu"], facts["cores"], tuple(facts["accelerators"])),
-        Host(platform.node(), f"{platform.system()} {platform.release()}", facts["memory"]),
+        MachineKind(facts["cpu"], facts["cores"], tuple(facts["accelerators"])),
+        HostDetails(platform.node(), f"{platform.system()} {platform.release()}", facts["memory"]),
     )
 
 
@@ -63,9 +63,9 @@ def test_threads_of_one_core_are_counted_once(tmp_path):
 def test_all_that_may_be_known_comes_out_as_it_went_in(tmp_path):
     gone = Outcome(
         "ab" * 16, "ok",
-        machine=Machine("EPYC", 64, ("H100", "H100"), "module load gcc/13"),
-        host_details=Host("n1", "Linux 6.1", 2**38),
-        conditions=Conditions(0.5, None, 3e3, celsius_end=60.5, slots=4, governor="performance",
+        machine=MachineKind("EPYC", 64, ("H100", "H100"), "module load gcc/13"),
+        host_details=HostDetails("n1", "Linux 6.1", 2**38),
+        conditions=HostConditions(0.5, None, 3e3, celsius_end=60.5, slots=4, governor="performance",
                               other={"fans": 3, "quiet": True, "note": None}),
     )  # fmt: skip
     assert unpack_outcome(pack_outcome(gone), gone.digest, tmp_path) == gone

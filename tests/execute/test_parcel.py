@@ -28,10 +28,10 @@ from zenturio.experiment import (
     Artifact,
     Evidence,
     Experiment,
-    Filed,
-    Generator,
+    ExperimentFile,
+    ExperimentGenerator,
     Log,
-    Meter,
+    MetricReader,
     Missing,
     Outcome,
     Recipe,
@@ -56,7 +56,7 @@ MEASURE = (
 )
 FILED = (
     st.builds(
-        Filed, TEXT, st.integers(0, 0o777), st.binary(max_size=30),
+        ExperimentFile, TEXT, st.integers(0, 0o777), st.binary(max_size=30),
         digest=st.sampled_from(["", DIGEST]),
     )
     | st.builds(link_to, TEXT, st.text(max_size=12))
@@ -159,12 +159,12 @@ def test_a_study_measures_there_what_it_measures_here(tmp_path):
     (tmp_path / "study.py").write_text(STUDY)
     application = scan([tmp_path / "study.py"])
     point = application.space[2]
-    for made in Generator(application).experiments(point):
+    for made in ExperimentGenerator(application).experiments(point):
         gone = unpack(pack(made))
         assert gone.recipe == made.recipe
         evidence = Evidence(Log(b"total 7", b"", 7))
-        here = Meter(made.recipe).measure(made.values, evidence)
-        there = Meter(gone.recipe).measure(gone.values, evidence)
+        here = MetricReader(made.recipe).measure(made.values, evidence)
+        there = MetricReader(gone.recipe).measure(gone.values, evidence)
         assert here == there
         assert there["rank"] == 7 + 2 + 8
         places = [(m.formula and m.formula.passage.place(0), m.place) for m in made.recipe.metrics]
@@ -186,10 +186,10 @@ def test_a_large_file_travels_or_is_named(tmp_path):
     content = b"z" * 2_000_000
     (tmp_path / "big").write_bytes(content)
     digest = content_digest(content).hex()
-    big = Filed("big", 0o644, None, tmp_path / "big", digest)
+    big = ExperimentFile("big", 0o644, None, tmp_path / "big", digest)
     whole = replace(experiment("true"), files=(big,))
     (there,) = unpack(pack(whole)).files
-    assert there == Filed("big", 0o644, content, None, digest)
+    assert there == ExperimentFile("big", 0o644, content, None, digest)
     named = pack(whole, shared=True)
     assert len(named) < 10_000
     assert unpack(named).files == (big,)

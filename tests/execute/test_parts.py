@@ -18,7 +18,7 @@ from zenturio.execute.outputs import found
 from zenturio.execute.streams import Stream
 from zenturio.execute.verdict import ended, verdict
 from zenturio.execute.words import words
-from zenturio.experiment import Filed, Log, Step
+from zenturio.experiment import ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
 
 # Words
@@ -256,7 +256,9 @@ def test_descendants_are_found_in_their_order():
 def test_a_copy_that_others_may_read_already_is_not_replaced(tmp_path):
     original = tmp_path / "large"
     original.write_bytes(b"x" * 3_000_000)
-    filed = Filed("in/large", 0o644, None, original, content_digest(original.read_bytes()).hex())
+    filed = ExperimentFile(
+        "in/large", 0o644, None, original, content_digest(original.read_bytes()).hex()
+    )
     many = [Inputs(tmp_path / "inputs") for _ in range(4)]  # as many processes have them
     barrier = Barrier(16)
 

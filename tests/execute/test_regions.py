@@ -7,7 +7,7 @@ import pytest
 from needs import needs
 from zenturio.annotate.scan import scan
 from zenturio.execute import Local
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.testing.executor import outcome
 
 C = """\
@@ -79,7 +79,7 @@ def test_a_region_is_measured(tmp_path, name, text, program):
     source = tmp_path / name
     source.write_text(text)
     application = scan([source])
-    (made,) = Generator(application).experiments(application.space.point(0))
+    (made,) = ExperimentGenerator(application).experiments(application.space.point(0))
     with Local(tmp_path / "zen", 1) as place:
         found = outcome(place, made)
     assert (found.status, found.cause) == ("ok", "")

@@ -204,11 +204,13 @@ def test_one_experiment_does_not_see_the_files_of_another(place):
 def test_an_original_is_read_and_never_written(place, tmp_path):
     from dataclasses import replace
 
-    from zenturio.experiment import Filed
+    from zenturio.experiment import ExperimentFile
 
     original = tmp_path / "original.json"
     original.write_bytes(flow()["flow.json"])
-    linked = replace(experiment(PLAIN), files=(Filed("flow.json", 0o644, original=original),))
+    linked = replace(
+        experiment(PLAIN), files=(ExperimentFile("flow.json", 0o644, original=original),)
+    )
     assert outcome(place, linked).metrics["makespan"] == 5
     assert outcome(place, experiment(PLAIN, files=flow(edges=[]))).metrics["makespan"] == 3
     assert original.read_bytes() == flow()["flow.json"]

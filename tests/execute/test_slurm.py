@@ -16,7 +16,7 @@ from zenturio.execute.slurm import clerk, pilots, submission
 from zenturio.execute.slurm import place as place_of
 from zenturio.execute.slurm.options import Options
 from zenturio.execute.slurm.place import Slurm
-from zenturio.experiment import INCOMING, Filed, Recipe, Step
+from zenturio.experiment import INCOMING, ExperimentFile, Recipe, Step
 from zenturio.testing.executor import (
     CommandContract,
     experiment,
@@ -344,7 +344,7 @@ def test_files_travel_where_nodes_see_another_folder_than_the_project(opened, tm
     place = opened(folder=str(tmp_path / "seen"))
     what = replace(
         experiment("cat given; cp given kept", recipe=Recipe(outputs=("kept",))),
-        files=(Filed("given", 0o644, original=original),),
+        files=(ExperimentFile("given", 0o644, original=original),),
     )
     future = place.submit(what)
     original.unlink()

@@ -8,7 +8,7 @@ import pytest
 from needs import needs
 from zenturio.annotate.scan import scan
 from zenturio.execute import Local
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 
 MAKEFILE = "p: p.c\n\tcc -o p p.c\n\techo made >> log\n"
 PROGRAM = """\
@@ -22,7 +22,7 @@ int main(void) { printf("%d\\n", 7); return 0; }
 
 def outcomes(folder, work, **others):
     application = scan(folder)
-    generator, space = Generator(application), application.space
+    generator, space = ExperimentGenerator(application), application.space
     made = [e for i in range(space.size) for e in generator.experiments(space.point(i))]
     place = Local(work, **others)
     try:

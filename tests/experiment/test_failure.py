@@ -3,7 +3,7 @@
 import pytest
 
 from zenturio.experiment import Log
-from zenturio.experiment.failure import explained, log_end
+from zenturio.experiment.failure import describe_failure, log_end
 
 PYTHON = """\
 loading /tmp/work/{digest}/mesh.dat
@@ -27,7 +27,7 @@ Exception ignored in: <_io.TextIOWrapper>
 
 def cause(stderr, begin="exit 1"):
     data = stderr if isinstance(stderr, bytes) else stderr.encode()
-    return explained(begin, Log(data, b"", len(data)))
+    return describe_failure(begin, Log(data, b"", len(data)))
 
 
 @pytest.mark.parametrize(

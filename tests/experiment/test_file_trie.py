@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.experiment.file_trie import LEAF, FileTrie, path_hash, record
+from zenturio.experiment.file_trie import LEAF, FileTrie, file_record, path_hash
 
 
 def naive(records):
@@ -25,7 +25,7 @@ def naive(records):
 
 
 def files(count, salt=""):
-    return {f"{salt}{i}.txt": record(f"{salt}{i}.txt", "file", bytes([i % 256] * 16)) for i in range(count)}  # fmt: skip
+    return {f"{salt}{i}.txt": file_record(f"{salt}{i}.txt", "file", bytes([i % 256] * 16)) for i in range(count)}  # fmt: skip
 
 
 paths = st.lists(st.text(alphabet="ab/.", min_size=1, max_size=6), unique=True, max_size=80)
@@ -35,7 +35,7 @@ paths = st.lists(st.text(alphabet="ab/.", min_size=1, max_size=6), unique=True, 
 def test_it_is_that_of_the_set_whatever_the_order_and_whatever_is_filled(names, data):
     content = st.binary(min_size=16, max_size=16)
     kinds = st.sampled_from(["file", "executable", "link"])
-    records = {name: record(name, data.draw(kinds), data.draw(content)) for name in names}
+    records = {name: file_record(name, data.draw(kinds), data.draw(content)) for name in names}
     order = data.draw(st.permutations(names))
     filled = [name for name in order if data.draw(st.booleans())]
     constants = [records[name] for name in order if name not in filled]
@@ -49,7 +49,7 @@ def test_one_filled_file_counts_as_a_constant_one(count):
     trie = FileTrie(every.values(), ["filled.c"])
     roots = set()
     for content in (b"1" * 16, b"2" * 16):
-        mine = record("filled.c", "file", content)
+        mine = file_record("filled.c", "file", content)
         root = trie.root([mine])
         assert root == naive([*every.values(), mine]) == FileTrie([*every.values(), mine]).root()
         roots.add(root)
@@ -58,7 +58,7 @@ def test_one_filled_file_counts_as_a_constant_one(count):
 
 def test_what_a_file_is_counts():
     kinds = ["file", "executable", "link"]
-    roots = {FileTrie([record("a", kind, bytes(16))]).root() for kind in kinds}
+    roots = {FileTrie([file_record("a", kind, bytes(16))]).root() for kind in kinds}
     assert len(roots) == len(kinds)
 
 
@@ -70,5 +70,5 @@ def test_a_point_hashes_only_the_way_from_its_file_to_the_root(monkeypatch):
     hashed = []
     real = file_trie._hash
     monkeypatch.setattr(file_trie, "_hash", lambda content: hashed.append(1) or real(content))
-    trie.root([record("filled.c", "file", bytes(16))])
+    trie.root([file_record("filled.c", "file", bytes(16))])
     assert len(hashed) <= 6

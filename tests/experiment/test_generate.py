@@ -6,7 +6,7 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.generate import LARGE
 
 PROGRAM = """\
@@ -30,7 +30,7 @@ def generator(tmp_path):
         for name, content in others.items():
             (folder / name).write_bytes(content)
         application = scan([folder])
-        return Generator(application), application.space
+        return ExperimentGenerator(application), application.space
 
     return make
 
@@ -150,7 +150,7 @@ def test_the_same_application_has_the_same_digests_anywhere(generator, tmp_path)
     here = [e.digest for e in all_of(generator())]
     (tmp_path / "app").rename(tmp_path / "there")
     application = scan([tmp_path / "there"])
-    assert [e.digest for e in all_of((Generator(application), application.space))] == here
+    assert [e.digest for e in all_of((ExperimentGenerator(application), application.space))] == here
 
 
 def test_large_files_are_named_not_carried(generator):

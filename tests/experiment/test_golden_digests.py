@@ -10,7 +10,7 @@ from hashlib import blake2b
 import pytest
 
 from zenturio.annotate.scan import scan
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.used import ask_versions
 
 RUN = '# ZEN$ RUN "sh a.sh"\n'
@@ -324,7 +324,7 @@ def experiments(folder, files):
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         path.chmod(mode)
     application = ask_versions(scan(folder))
-    generator, space = Generator(application, former_digests=True), application.space
+    generator, space = ExperimentGenerator(application, former_digests=True), application.space
     points = (space.point(number) for number in range(space.size))
     return [each for point in points for each in generator.experiments(point)]
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.experiment import Filed, Step
-from zenturio.experiment.identity import content_digest, digest
+from zenturio.experiment import ExperimentFile, Step
+from zenturio.experiment.identity import content_digest, experiment_digest
 
-FILES = (Filed("a.c", 0o644, b"int a;"), Filed("run.sh", 0o755, b"./a"))
+FILES = (ExperimentFile("a.c", 0o644, b"int a;"), ExperimentFile("run.sh", 0o755, b"./a"))
 STEPS = (Step("make"), Step("./run.sh 3"))
 ENVIRONMENT = {"THREADS": "4", "MODE": "fast"}
 
 
 def named(files=FILES, steps=STEPS, environment=ENVIRONMENT, repeat=1):
-    return digest(files, steps, environment, repeat)
+    return experiment_digest(files, steps, environment, repeat)
 
 
 def test_a_digest_has_32_hexadecimal_digits_and_stays():
@@ -56,12 +56,12 @@ def test_order_limits_and_who_may_read_do_not_change_it(same):
 
 
 def test_an_original_counts_as_its_content(tmp_path):
-    original = Filed("a.c", 0o644, None, tmp_path, content_digest(b"int a;").hex())
+    original = ExperimentFile("a.c", 0o644, None, tmp_path, content_digest(b"int a;").hex())
     assert named(files=(original, FILES[1])) == named()
 
 
 texts = st.text(alphabet="ab:1\0", max_size=4)
-filed = st.builds(Filed, texts, st.sampled_from([0o644, 0o755]), st.binary(max_size=3))
+filed = st.builds(ExperimentFile, texts, st.sampled_from([0o644, 0o755]), st.binary(max_size=3))
 whole = st.tuples(
     st.lists(filed, max_size=3, unique_by=lambda f: f.path),
     st.lists(st.builds(Step, texts), max_size=3),
@@ -76,4 +76,6 @@ def test_no_two_experiments_can_be_read_from_the_same_bytes(one, other):
         files, steps, environment, repeat = each
         return sorted((f.path, f.mode, f.content) for f in files), steps, environment, repeat
 
-    assert (digest(*one) == digest(*other)) == (canonical(one) == canonical(other))
+    assert (experiment_digest(*one) == experiment_digest(*other)) == (
+        canonical(one) == canonical(other)
+    )

@@ -6,20 +6,20 @@ import platform
 import pytest
 
 from zenturio.experiment import Build, Experiment, Recipe, Step
-from zenturio.experiment.machine import Machine, of_machines
-from zenturio.experiment.provenance import host, host_values
+from zenturio.experiment.machine import MachineKind, machine_notes
+from zenturio.experiment.provenance import describe_host, host_values
 
 
 @pytest.mark.parametrize(
     ("machine", "label"),
     [
-        (Machine(), "unknown processor"),
-        (Machine("EPYC"), "EPYC"),
-        (Machine("EPYC", 1), "EPYC, 1 core"),
-        (Machine("EPYC", 2), "EPYC, 2 cores"),
-        (Machine("EPYC", 2, ("A100",)), "EPYC, 2 cores, A100"),
-        (Machine("EPYC", 2, ("A100", "T4", "A100")), "EPYC, 2 cores, 2 x A100, T4"),
-        (Machine("EPYC", 0, (), "module  load\ngcc"), "EPYC (module load gcc)"),
+        (MachineKind(), "unknown processor"),
+        (MachineKind("EPYC"), "EPYC"),
+        (MachineKind("EPYC", 1), "EPYC, 1 core"),
+        (MachineKind("EPYC", 2), "EPYC, 2 cores"),
+        (MachineKind("EPYC", 2, ("A100",)), "EPYC, 2 cores, A100"),
+        (MachineKind("EPYC", 2, ("A100", "T4", "A100")), "EPYC, 2 cores, 2 x A100, T4"),
+        (MachineKind("EPYC", 0, (), "module  load\ngcc"), "EPYC (module load gcc)"),
     ],
 )
 def test_a_kind_of_machine_is_named_by_what_it_has(machine, label):
@@ -27,15 +27,15 @@ def test_a_kind_of_machine_is_named_by_what_it_has(machine, label):
 
 
 def test_an_answer_from_several_kinds_of_machine_says_which_and_how_many_results():
-    assert of_machines({}) == ()
-    assert of_machines({"EPYC": 3}) == ()
-    assert of_machines({"Xeon": 1, "EPYC": 3000}) == (
+    assert machine_notes({}) == ()
+    assert machine_notes({"EPYC": 3}) == ()
+    assert machine_notes({"Xeon": 1, "EPYC": 3000}) == (
         "results of 2 kinds of machine: EPYC (3,000); Xeon (1); --machine picks one",
     )
 
 
 def test_the_facts_of_this_machine_are_those_of_its_system():
-    facts = host()
+    facts = describe_host()
     assert (facts["name"], facts["arch"]) == (platform.node(), platform.machine())
     assert facts["kernel"] == platform.release()
     assert facts["cores"] == len(os.sched_getaffinity(0))

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from zenturio.annotate.model import Metric
 from zenturio.errors import InputError
-from zenturio.experiment import Evidence, Log, Meter, Missing, Recipe, Series
+from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
 from zenturio.experiment.measure import measure
-from zenturio.experiment.reading import taken, value_of
+from zenturio.experiment.reading import parse_value, take_value
 from zenturio.expression import parse
 from zenturio.space import Space
 
@@ -96,7 +96,7 @@ def test_a_pattern_that_would_backtrack_for_ever_ends():
 
 @given(st.binary())
 def test_no_bytes_are_an_error(data):
-    assert found(regex(r"(?s)(.*)", "first"), data) == value_of(data)
+    assert found(regex(r"(?s)(.*)", "first"), data) == parse_value(data)
     assert isinstance(found(Metric("x", "stdout", json="$.a"), data), Missing)
     found(Metric("x", "stdout", column="1"), data)
 
@@ -157,13 +157,13 @@ def test_a_match_in_the_head_is_not_the_last_one():
     ],
 )
 def test_texts_become_values(raw, value):
-    assert value_of(raw) == value
-    assert type(value_of(raw)) is type(value)
+    assert parse_value(raw) == value
+    assert type(parse_value(raw)) is type(value)
 
 
 def test_nan_is_told_from_text():
-    assert math.isnan(value_of(b"NaN"))
-    assert value_of(b"nano") == "nano"
+    assert math.isnan(parse_value(b"NaN"))
+    assert parse_value(b"nano") == "nano"
 
 
 @given(st.integers())
@@ -178,28 +178,30 @@ def test_every_float_is_exact(number):
 
 @given(st.lists(st.integers(), min_size=1))
 def test_sums_of_integers_are_exact(numbers):
-    assert taken(numbers, "sum") == sum(numbers)
+    assert take_value(numbers, "sum") == sum(numbers)
 
 
 @given(st.lists(st.integers() | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_the_smallest_and_largest_are_among_them(numbers):
-    assert taken(numbers, "min") == min(numbers)
-    assert taken(numbers, "max") == max(numbers)
+    assert take_value(numbers, "min") == min(numbers)
+    assert take_value(numbers, "max") == max(numbers)
 
 
 @pytest.mark.parametrize("take", ["min", "max", "mean", "sum"])
 def test_nan_among_numbers_is_not_hidden(take):
-    assert math.isnan(taken([1, math.nan, 2], take))
+    assert math.isnan(take_value([1, math.nan, 2], take))
 
 
 @pytest.mark.parametrize("take", ["min", "max", "mean", "sum"])
 def test_text_among_numbers_is_named(take):
-    assert taken([1, "abc"], take) == Missing(f"TAKE {take} needs numbers, but one of 2 is 'abc'")
+    assert take_value([1, "abc"], take) == Missing(
+        f"TAKE {take} needs numbers, but one of 2 is 'abc'"
+    )
 
 
 def test_inf_and_minus_inf_have_no_sum():
-    assert isinstance(taken([math.inf, -math.inf], "sum"), Missing)
-    assert taken([math.inf, 1], "sum") == math.inf
+    assert isinstance(take_value([math.inf, -math.inf], "sum"), Missing)
+    assert take_value([math.inf, 1], "sum") == math.inf
 
 
 # JSON
@@ -418,7 +420,7 @@ def test_a_formula_may_ask_where_a_value_stands():
 
 def test_formulas_in_a_circle_are_refused():
     with pytest.raises(InputError, match=r"computed from each other: (a -> b -> a|b -> a -> b)"):
-        Meter(Recipe((formula("a", "b"), formula("b", "a"))))
+        MetricReader(Recipe((formula("a", "b"), formula("b", "a"))))
 
 
 # What is lacking
@@ -426,14 +428,14 @@ def test_formulas_in_a_circle_are_refused():
 
 def test_only_what_is_not_optional_lacks():
     recipe = Recipe((regex("y", name="a"), regex("z", name="b", optional=True)))
-    meter = Meter(recipe)
+    meter = MetricReader(recipe)
     metrics = meter.measure({}, Evidence(log("x")))
     assert meter.lacking(metrics) == "metric missing: a"
     assert meter.lacking({"a": 1, "b": Missing("")}) == ""
 
 
 def test_the_roots_of_what_lacks_are_named():
-    meter = Meter(Recipe((regex("y", name="a"), formula("b", "a * 2"))))
+    meter = MetricReader(Recipe((regex("y", name="a"), formula("b", "a * 2"))))
     assert meter.lacking(meter.measure({}, Evidence(log("x")))) == "metric missing: a"
-    meter = Meter(Recipe((formula("b", "1 / n"),)))
+    meter = MetricReader(Recipe((formula("b", "1 / n"),)))
     assert meter.lacking(meter.measure({"n": 0}, Evidence())) == "metric missing: b"

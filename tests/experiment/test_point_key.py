@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.annotate.scan import scan
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.point_key import PointKeys
 
 names = st.text(min_size=1, max_size=3)
@@ -45,7 +45,7 @@ def test_other_texts_have_another_key(one, other):
 
 def experiments(folder, text):
     (folder / "a.sh").write_text(text)
-    generator = Generator(scan(folder / "a.sh"))
+    generator = ExperimentGenerator(scan(folder / "a.sh"))
     space = generator._space
     points = (space.point(number) for number in range(space.size))
     return [each for point in points for each in generator.experiments(point)]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from needs import needs
-from zenturio.experiment.provenance import cores, git, host, memory, provenance
+from zenturio.experiment.provenance import cores, describe_host, git_state, memory, provenance
 
 
 def _git(folder, *words):
@@ -28,32 +28,32 @@ def repository(tmp_path):
 
 
 def test_a_clean_commit_is_named(repository):
-    found = git(repository)
+    found = git_state(repository)
     assert len(found["commit"]) == 40
     assert (found["branch"], found["dirty"]) == ("main", False)
 
 
 def test_an_edited_file_makes_it_dirty_and_a_new_one_does_not(repository):
     (repository / "new").write_text("")
-    assert git(repository)["dirty"] is False
+    assert git_state(repository)["dirty"] is False
     (repository / "a.c").write_text("int b;")
-    assert git(repository)["dirty"] is True
+    assert git_state(repository)["dirty"] is True
 
 
 def test_before_the_first_commit_there_is_none(tmp_path):
     needs("git")
     _git(tmp_path, "init", "-b", "main")
-    assert git(tmp_path) == {"commit": None, "branch": "main", "dirty": False}
+    assert git_state(tmp_path) == {"commit": None, "branch": "main", "dirty": False}
 
 
 def test_outside_of_a_repository_there_is_nothing_to_say(tmp_path):
-    assert git(tmp_path) is None
-    assert git(tmp_path / "not there") is None
+    assert git_state(tmp_path) is None
+    assert git_state(tmp_path / "not there") is None
 
 
 def test_without_git_there_is_nothing_to_say(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert git(tmp_path) is None
+    assert git_state(tmp_path) is None
 
 
 def test_only_what_is_on_the_list_is_taken_from_the_environment(monkeypatch):
@@ -73,7 +73,7 @@ def test_all_of_it_is_json_and_the_time_is_utc_now():
 
 
 def test_the_host_is_described():
-    found = host()
+    found = describe_host()
     assert found["cores"] == cores() >= 1
     assert found["memory"] == memory() > 2**20
     assert all(found[name] for name in ("name", "cpu", "arch", "os", "kernel"))
@@ -136,7 +136,7 @@ def hostile(repository, tmp_path_factory):
 
 def test_what_the_configuration_of_a_received_repository_names_is_not_executed(hostile):
     repository, ran = hostile
-    assert git(repository)["dirty"] is True
+    assert git_state(repository)["dirty"] is True
     assert ran() == []
 
 
@@ -147,7 +147,7 @@ def test_a_received_clone_that_lacks_objects_fetches_nothing(hostile):
     )
     tree = found.stdout.strip()
     (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
-    git(repository)
+    git_state(repository)
     assert [name for name in ran() if name != "ran-fsmonitor"] == []
 
 
@@ -161,7 +161,7 @@ def test_a_folder_that_looks_like_a_bare_repository_is_not_one(hostile, tmp_path
     repository, ran = hostile
     folder = tmp_path_factory.mktemp("received")
     shutil.copytree(repository / ".git", folder, dirs_exist_ok=True)
-    assert git(folder) is None
+    assert git_state(folder) is None
     assert ran() == []
 
 
@@ -174,12 +174,12 @@ def test_filters_of_the_user_still_count(repository, tmp_path_factory, monkeypat
     _git(repository, "commit", "-m", "more")
     (repository / "a.c").write_text("INT A;")
     os.utime(repository / "a.c", (1, 1))
-    assert git(repository)["dirty"] is False
+    assert git_state(repository)["dirty"] is False
 
 
 def test_of_a_filter_that_cannot_be_switched_off_nothing_is_asked(hostile):
     repository, ran = hostile
     config = repository / ".git" / "config"
     config.write_text(config.read_text().replace("a.dotted name", "a=b"))
-    assert git(repository) is None
+    assert git_state(repository) is None
     assert ran() == []

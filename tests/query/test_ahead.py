@@ -7,8 +7,8 @@ import pytest
 from tests.query.conftest import fill
 from zenturio.expression import parse
 from zenturio.query import ahead
-from zenturio.query.listing import listed
-from zenturio.query.wanted import Wanted
+from zenturio.query.listing import query_listing
+from zenturio.query.wanted import TableQuery
 
 
 @pytest.fixture(scope="module")
@@ -37,26 +37,31 @@ def measured(tmp_path_factory):
 @pytest.mark.parametrize("sort", [(), ("-wtime",), ("wtime", "n"), ("n",), ("status",)])
 @pytest.mark.parametrize("states", [(), ("ok",), ("running",)])
 def test_the_first_rows_are_found_ahead(measured, monkeypatch, where, sort, states):
-    wanted = Wanted("all", parse(where) if where else None, states, sort)
-    whole = listed(measured, wanted, lambda found: found.numbers())
-    for name, value in (("MANY", 1), ("AHEAD", 60), ("SAMPLE", 40), ("RANK", 5)):
+    wanted = TableQuery("all", parse(where) if where else None, states, sort)
+    whole = query_listing(measured, wanted, lambda found: found.numbers())
+    for name, value in (
+        ("MANY_ROWS", 1),
+        ("ROWS_AHEAD", 60),
+        ("SAMPLE_SIZE", 40),
+        ("SAMPLE_RANK", 5),
+    ):
         monkeypatch.setattr(ahead, name, value)
     for count in (1, 7, 400, None):
-        first = listed(measured, wanted, lambda found: found.numbers(count))  # noqa: B023
+        first = query_listing(measured, wanted, lambda found: found.numbers(count))  # noqa: B023
         assert list(first) == list(whole[:count])
 
 
 def test_most_are_not_looked_at_where_the_first_are_near(measured, monkeypatch):
-    for name, value in (("MANY", 1), ("AHEAD", 200), ("SAMPLE", 40)):
+    for name, value in (("MANY_ROWS", 1), ("ROWS_AHEAD", 200), ("SAMPLE_SIZE", 40)):
         monkeypatch.setattr(ahead, name, value)
     for where, sort in ((parse("n > 0"), ()), (None, ("-wtime",))):
-        found = listed(
-            measured, Wanted("all", where, (), sort), lambda found: list(found._ahead(5))
+        found = query_listing(
+            measured, TableQuery("all", where, (), sort), lambda found: list(found._ahead(5))
         )
         assert len(found) == 5
 
 
 def test_large_integers_are_ordered_to_the_last_digit():
     rows = [(1, 2**60 + 1), (2, None), (3, 2**60), (4, -(2**63)), (5, 2**60)]
-    assert list(ahead.by_value(rows, whole=True, falling=False)) == [4, 3, 5, 1, 2]
-    assert list(ahead.by_value(rows, whole=True, falling=True)) == [1, 3, 5, 4, 2]
+    assert list(ahead.numbers_by_value(rows, whole=True, falling=False)) == [4, 3, 5, 1, 2]
+    assert list(ahead.numbers_by_value(rows, whole=True, falling=True)) == [1, 3, 5, 4, 2]

@@ -9,7 +9,7 @@ import pytest
 from tests.query.conftest import fill
 from zenturio.experiment import aggregates
 from zenturio.query import doubts, parted, results
-from zenturio.query.groups import groups
+from zenturio.query.groups import group_frame
 
 KINDS = ("mean", "min", "max", "std", "count", "median", "sum")
 NASTY = (
@@ -110,8 +110,8 @@ def test_both_databases_agree_with_fractions(repository):
 
 
 def test_groups_that_are_made_in_parts_agree_too(sqlite, monkeypatch):
-    monkeypatch.setattr(parted, "MANY", 1)
-    monkeypatch.setattr(parted, "PART", 7)
+    monkeypatch.setattr(parted, "MANY_EXPERIMENTS", 1)
+    monkeypatch.setattr(parted, "PART_SIZE", 7)
     kinds = tuple(kind for kind in KINDS if kind != "median")
     table = samples()
     enter(sqlite, table)
@@ -123,7 +123,7 @@ def test_groups_that_are_made_in_parts_agree_too(sqlite, monkeypatch):
 
 def test_a_chart_of_a_value_that_diverged_is_drawn(repository):
     enter(repository, NASTY)
-    found = groups(repository, "nasty", ["group"], "x", deviation="yes")
+    found = group_frame(repository, "nasty", ["group"], "x", deviation="yes")
     grouping = found.attrs["grouped"]
     for values, row in zip(NASTY, found.to_dict("records"), strict=True):
         assert same(row[grouping.value], exact("mean", values))

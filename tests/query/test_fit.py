@@ -12,8 +12,8 @@ from zenturio.errors import InputError
 from zenturio.expression import parse
 from zenturio.query.candidates import candidates
 from zenturio.query.fitting import fit, fit_each, fits
-from zenturio.query.points import rows_of
-from zenturio.query.shapes import Growth, Sum
+from zenturio.query.points import fit_rows
+from zenturio.query.shapes import GrowthShape, SumShape
 from zenturio.query.terms import EXPONENTS, Factor
 
 POWERS = 2.0 ** np.arange(1, 11)
@@ -200,7 +200,7 @@ def test_least_squares_of_a_power_beat_those_of_its_logarithm():
     random = np.random.default_rng(3)
     x = np.arange(1.0, 30)
     y = 2 * x**1.5 + random.normal(size=29)
-    shape, one = Growth("power", ("x",)), np.ones(29)
+    shape, one = GrowthShape("power", ("x",)), np.ones(29)
     found = shape.solve({"x": x}, y, one)
     line = np.polyfit(np.log(x), np.log(y), 1)
     rival = np.array([np.exp(line[1]), line[0]])
@@ -233,13 +233,13 @@ def test_the_normal_form_has_the_usual_exponents():
 
 
 def test_all_pairs_of_one_parameter_are_tried():
-    (data,) = rows_of({"n": POWERS, "y": POWERS**1.1}, "y", ["n"]).data("equal")
+    (data,) = fit_rows({"n": POWERS, "y": POWERS**1.1}, "y", ["n"]).data("equal")
     sizes = [shape.size for shape, _ in candidates("performance", data)]
     assert sizes.count(2) == len(EXPONENTS)
 
 
 def test_a_factor_is_written_as_it_is_meant():
-    assert Sum("linear", ((), (Factor("n", logs=2),))).formula(["-1", "-2"]) == (
+    assert SumShape("linear", ((), (Factor("n", logs=2),))).formula(["-1", "-2"]) == (
         "-1 - 2 * n * log2(n) ** 2"
     )
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError, PlaceError
-from zenturio.query import FORMATS, export, format_of, frame
-from zenturio.query.result import Result, cells
+from zenturio.query import FORMATS, export, format_of_path, study_frame
+from zenturio.query.result import ResultTable, display_rows
 
 
 def test_a_frame_has_right_types_and_knows_its_units(repository):
     fill(repository, "matmul", PARAMETERS, METRICS, matmul())
-    table = frame(repository, "matmul")
+    table = study_frame(repository, "matmul")
     assert list(table.columns) == ["n", "threads", "solver", "repeat", "wtime", "gflops"]
     assert [str(kind) for kind in table.dtypes] == [
         "int64", "int64", "string", "int64", "float64", "float64",
@@ -42,17 +42,17 @@ def test_a_frame_has_right_types_and_knows_its_units(repository):
 
 def test_a_frame_of_everything_has_failures_too(repository):
     fill(repository, "matmul", PARAMETERS, METRICS, matmul())
-    table = frame(repository, "matmul", everything=True)
+    table = study_frame(repository, "matmul", everything=True)
     assert table["status"].value_counts().to_dict() == {"ok": 35, "failed": 1}
     assert list(table["index"]) == sorted(table["index"])
     assert set(table["host"]) == {"kofel"}
-    assert len(frame(repository, "matmul", where="n == 128 and status != 'ok'")) == 1
+    assert len(study_frame(repository, "matmul", where="n == 128 and status != 'ok'")) == 1
 
 
 def test_missing_values_keep_their_column_s_type(repository):
     rows = [{"i": 1, "b": True, "s": "a", "m": 5}, {"m": 2**70}]
     fill(repository, "holes", {"i": "int", "b": "bool", "s": "str"}, {"m": "int"}, rows)
-    table = frame(repository, "holes")
+    table = study_frame(repository, "holes")
     kinds = {name: str(kind) for name, kind in table.dtypes.items()}
     assert kinds == {"i": "Int64", "b": "boolean", "s": "string", "repeat": "int64", "m": "object"}
     assert table["i"].isna().tolist() == [False, True]
@@ -61,12 +61,12 @@ def test_missing_values_keep_their_column_s_type(repository):
 
 def test_an_empty_study_is_an_empty_frame(repository):
     fill(repository, "empty", PARAMETERS, METRICS, [])
-    table = frame(repository, "empty")
+    table = study_frame(repository, "empty")
     assert list(table.columns) == ["n", "threads", "solver", "repeat", "wtime", "gflops"]
     assert table.empty
 
 
-ODD = Result(
+ODD = ResultTable(
     columns=("=name", "x"),
     rows=(
         ("=1+1", -1.5),
@@ -95,14 +95,14 @@ def test_csv_is_exact():
 
 def test_texts_with_any_end_of_line_are_one_cell_of_csv():
     texts = ["a\rb", "a\nb", "a\r\nb", 'a"b', "a,b", " a ", "\0", "'", "a\u2028b"]
-    result = Result(("s", "n"), tuple((text, 1) for text in texts), found=len(texts))
+    result = ResultTable(("s", "n"), tuple((text, 1) for text in texts), found=len(texts))
     assert [line[0] for line in _read(export(result, "csv"))[1:]] == texts
 
 
 def test_csv_tells_an_empty_text_from_an_absent_value():
-    result = Result(("s", "t"), (("", None), (None, "")), found=2)
+    result = ResultTable(("s", "t"), (("", None), (None, "")), found=2)
     assert export(result, "csv") == 's,t\n"",\n,""\n'
-    assert export(Result(("s",), ((None,), ("a",)), found=2), "csv") == 's\n""\na\n'
+    assert export(ResultTable(("s",), ((None,), ("a",)), found=2), "csv") == 's\n""\na\n'
 
 
 def test_only_csv_is_written_for_a_spreadsheet():
@@ -131,7 +131,7 @@ def test_json_lines_are_valid_whatever_the_numbers_are():
     assert lines[6]["=name"] == 'say "hi", you\nthere'
 
 
-SMALL = Result(
+SMALL = ResultTable(
     ("n", "name", "x"), ((1, "a|b", 0.1234567), (20, "c\n_d", None)), {"x": "s"}, found=2
 )
 
@@ -169,7 +169,7 @@ def test_parquet_keeps_types_and_units():
     table = pq.read_table(io.BytesIO(export(SMALL, "parquet")))
     assert table.to_pydict() == {"n": [1, 20], "name": ["a|b", "c\n_d"], "x": [0.1234567, None]}
     assert table.schema.field("x").metadata[b"unit"] == b"s"
-    mixed = Result(("m",), ((1,), ("a",), (2**70,), (None,)), found=4)
+    mixed = ResultTable(("m",), ((1,), ("a",), (2**70,), (None,)), found=4)
     found = pq.read_table(io.BytesIO(export(mixed, "parquet"))).to_pydict()
     assert found == {"m": ["1", "a", str(2**70), None]}
 
@@ -185,14 +185,14 @@ def test_without_pyarrow_the_command_that_installs_it_is_told(monkeypatch):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_nothing_can_be_exported_too(kind):
-    assert isinstance(export(Result(("n", "x"), ()), kind), str | bytes)
+    assert isinstance(export(ResultTable(("n", "x"), ()), kind), str | bytes)
 
 
 def test_a_file_s_name_tells_its_format(tmp_path):
-    assert format_of(tmp_path / "a.MD") == "markdown"
-    assert format_of(tmp_path / "a.csv") == "csv"
+    assert format_of_path(tmp_path / "a.MD") == "markdown"
+    assert format_of_path(tmp_path / "a.csv") == "csv"
     with pytest.raises(InputError, match="does not end as a table does"):
-        format_of(tmp_path / "a.xlsx")
+        format_of_path(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match="no format is called 'exel'"):
         export(SMALL, "exel")
 
@@ -227,7 +227,7 @@ def test_the_room_loads_nothing_heavy_until_it_is_asked_to():
 
 
 def column(values):
-    return [row[0] for row in cells([(value,) for value in values])]
+    return [row[0] for row in display_rows([(value,) for value in values])]
 
 
 def test_numbers_have_as_many_digits_as_tell_them_apart():

@@ -5,7 +5,7 @@ import pytest
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError
 from zenturio.query.asking import raw
-from zenturio.query.given import with_tables
+from zenturio.query.given import with_csv_tables
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def test_its_rows_are_asked_like_those_of_a_study(study, peaks):
     query = "SELECT n, share, machine FROM peaks ORDER BY n"
     found = [
         (n, float(share), machine)
-        for n, share, machine in raw(study, with_tables(query, peaks)).rows
+        for n, share, machine in raw(study, with_csv_tables(query, peaks)).rows
     ]
     assert found == [(128, 0.5, "O'Neill"), (256, 2.0, None)]
     joined = "SELECT DISTINCT n FROM study_matmul JOIN peaks USING (n) ORDER BY n"
-    assert raw(study, with_tables(joined, peaks)).rows == ((128,), (256,))
+    assert raw(study, with_csv_tables(joined, peaks)).rows == ((128,), (256,))
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_its_rows_are_asked_like_those_of_a_study(study, peaks):
     ],
 )
 def test_a_query_may_have_tables_of_its_own(study, peaks, query):
-    assert raw(study, with_tables(query, peaks)).rows == ((512,),)
+    assert raw(study, with_csv_tables(query, peaks)).rows == ((512,),)
 
 
 def test_several_files_are_several_tables(study, peaks, tmp_path):
     (tmp_path / "more.csv").write_text("m\n3\n")
     both = {**peaks, "more": tmp_path / "more.csv"}
-    assert raw(study, with_tables("SELECT count(*) + max(m) FROM peaks, more", both)).rows == (
+    assert raw(study, with_csv_tables("SELECT count(*) + max(m) FROM peaks, more", both)).rows == (
         (5,),
     )
 
@@ -55,13 +55,13 @@ def test_several_files_are_several_tables(study, peaks, tmp_path):
 def test_a_cell_is_never_more_than_a_cell(study, tmp_path):
     path = tmp_path / "evil.csv"
     path.write_text('"a""",b\n"x\'); DROP TABLE results; --",-1e3\n')
-    found = raw(study, with_tables("SELECT * FROM evil", {"evil": path}))
+    found = raw(study, with_csv_tables("SELECT * FROM evil", {"evil": path}))
     assert found.columns == ('a"', "b")
     assert [found.rows[0][0], float(found.rows[0][1])] == ["x'); DROP TABLE results; --", -1000]
 
 
 def test_without_files_a_query_is_as_it_was():
-    assert with_tables("SELECT 1", {}) == "SELECT 1"
+    assert with_csv_tables("SELECT 1", {}) == "SELECT 1"
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, content, diagnostic):
     if content is not None:
         path.write_text(content)
     with pytest.raises(InputError, match=diagnostic):
-        with_tables("SELECT 1", {"t": path})
+        with_csv_tables("SELECT 1", {"t": path})
 
 
 def test_a_table_has_a_name_of_letters(peaks):
     with pytest.raises(InputError, match="--table 1 2="):
-        with_tables("SELECT 1", {"1 2": peaks["peaks"]})
+        with_csv_tables("SELECT 1", {"1 2": peaks["peaks"]})

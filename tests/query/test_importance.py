@@ -12,7 +12,7 @@ from scipy import stats
 
 from zenturio.errors import InputError
 from zenturio.query import importances, results
-from zenturio.query.frames import frame as frame_of
+from zenturio.query.frames import study_frame as frame_of
 from zenturio.query.statistics import fisher
 
 from .conftest import METRICS, PARAMETERS, fill, matmul

@@ -8,9 +8,9 @@ import pytest
 
 from query.conftest import fill
 from zenturio.query import results
-from zenturio.query.groups import groups, varying
-from zenturio.query.listing import listed
-from zenturio.query.wanted import Wanted
+from zenturio.query.groups import group_frame, varying_parameters
+from zenturio.query.listing import query_listing
+from zenturio.query.wanted import TableQuery
 
 NEAR = 2**70
 ALIKE = [NEAR, NEAR + 1, NEAR, -NEAR, -NEAR - 1, 7, 2**53, 2**53 + 1]
@@ -43,13 +43,13 @@ def test_groups_are_of_exact_values(study, values):
     assert [row[0] for row in found] == sorted(set(values))
     sums = {v: sum(i for i, each in enumerate(values) if each == v) for v in values}
     assert {row[0]: row[-1] for row in found} == sums
-    drawn = groups(study, "s", ["n"], "t", "count")
+    drawn = group_frame(study, "s", ["n"], "t", "count")
     assert sorted(drawn["rows"]) == sorted(Counter(values).values())
-    assert varying(study, "s") == ["n"]
+    assert varying_parameters(study, "s") == ["n"]
 
 
 def test_parts_of_many_rows_are_grouped_in_the_same_way(study, values, monkeypatch):
-    monkeypatch.setattr("zenturio.query.parted.MANY", 1)
+    monkeypatch.setattr("zenturio.query.parted.MANY_EXPERIMENTS", 1)
     found = results(study, "s", by=["n"], metrics=["t"], aggregates=["count"], sort=["-n"]).rows
     assert [row[0] for row in found] == sorted(set(values), reverse=True)
 
@@ -87,8 +87,10 @@ def test_a_chain_and_a_sum_are_exact(study, values):
 
 
 def test_pages_choose_and_sort_by_exact_values(study, values):
-    wanted = Wanted("s", sort=("n",))
-    shown = listed(study, wanted, lambda found: [row.cells[0] for row in found.first(9)])
+    wanted = TableQuery("s", sort=("n",))
+    shown = query_listing(study, wanted, lambda found: [row.cells[0] for row in found.first(9)])
     assert shown == sorted(values)
-    taken = listed(study, Wanted("s"), lambda f: f.taken(f.known.columns["n"], 20).values)
+    taken = query_listing(
+        study, TableQuery("s"), lambda f: f.taken(f.known.columns["n"], 20).values
+    )
     assert list(taken) == sorted(set(values))

@@ -12,17 +12,17 @@ from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Missing
 from zenturio.expression import parse
 from zenturio.query import raw
-from zenturio.query.listing import listed
-from zenturio.query.wanted import Wanted
+from zenturio.query.listing import query_listing
+from zenturio.query.wanted import TableQuery
 
 WISHES = [
-    Wanted("matmul"),
-    Wanted("matmul", parse("n >= 256 and solver == 'cg'")),
-    Wanted("matmul", states=("failed",)),
-    Wanted("matmul", states=("timeout",)),
-    Wanted("matmul", sort=("-gflops", "threads")),
-    Wanted("matmul", parse("status != 'failed'"), sort=("solver", "-wtime")),
-    Wanted("matmul", sort=("-status",), columns=("n", "gflops")),
+    TableQuery("matmul"),
+    TableQuery("matmul", parse("n >= 256 and solver == 'cg'")),
+    TableQuery("matmul", states=("failed",)),
+    TableQuery("matmul", states=("timeout",)),
+    TableQuery("matmul", sort=("-gflops", "threads")),
+    TableQuery("matmul", parse("status != 'failed'"), sort=("solver", "-wtime")),
+    TableQuery("matmul", sort=("-status",), columns=("n", "gflops")),
 ]
 
 
@@ -58,14 +58,14 @@ def test_all_numbers_cut_into_pages_are_the_whole_table(repository, wanted):
         parts = [numbers[start : start + 5] for start in range(0, len(numbers), 5)]
         return [row for part in parts for row in listing.those(part)]
 
-    assert _shown(listed(repository, wanted, cut)) == _twin(wanted)
-    first = listed(repository, wanted, lambda listing: listing.first(7))
+    assert _shown(query_listing(repository, wanted, cut)) == _twin(wanted)
+    first = query_listing(repository, wanted, lambda listing: listing.first(7))
     assert _shown(first) == _twin(wanted)[:7]
 
 
 def test_an_index_leads_forwards_and_backwards_through_the_space(repository):
     fill(repository, "matmul", PARAMETERS, METRICS, matmul())
-    wanted = Wanted("matmul")
+    wanted = TableQuery("matmul")
     whole = _twin(wanted)
 
     def walk(listing):
@@ -79,13 +79,13 @@ def test_an_index_leads_forwards_and_backwards_through_the_space(repository):
         assert listing.before(pages[0][0].number, 5) == []
         return [row for page in pages for row in page]
 
-    assert _shown(listed(repository, wanted, walk)) == whole
+    assert _shown(query_listing(repository, wanted, walk)) == whole
 
 
 @pytest.mark.parametrize("wanted", WISHES, ids=str)
 def test_the_sql_that_is_told_answers_the_same(repository, wanted):
     fill(repository, "matmul", PARAMETERS, METRICS, matmul())
-    told = raw(repository, listed(repository, wanted, lambda listing: listing.sql(1000)))
+    told = raw(repository, query_listing(repository, wanted, lambda listing: listing.sql(1000)))
     assert [row[1:] for row in told.rows] == _twin(wanted)
 
 
@@ -96,7 +96,7 @@ def test_a_metric_says_why_it_is_missing_and_which_number_it_is_not(repository):
         {"n": 3},
     ]
     fill(repository, "odd", {"n": "int"}, METRICS, rows)
-    found = listed(repository, Wanted("odd"), lambda listing: listing.first(10))
+    found = query_listing(repository, TableQuery("odd"), lambda listing: listing.first(10))
     (_, nan, why), (_, inf, two), (_, *nothing) = (row.cells for row in found)
     assert math.isnan(nan)
     assert why == Missing("no line matches")
@@ -107,10 +107,12 @@ def test_a_metric_says_why_it_is_missing_and_which_number_it_is_not(repository):
 def test_names_are_data(repository, name):
     fill(repository, name, {name: "int"}, {"m": "real"}, [{name: i, "m": 1.0 - i} for i in (1, 2)])
     quoted = parse("`" + name + "` > 0")
-    wanted = Wanted(name, quoted, sort=(f"-{name}",))
-    found = listed(repository, wanted, lambda listing: listing.those(listing.numbers()))
+    wanted = TableQuery(name, quoted, sort=(f"-{name}",))
+    found = query_listing(repository, wanted, lambda listing: listing.those(listing.numbers()))
     assert [row.cells for row in found] == [(2, -1.0), (1, 0.0)]
-    plain = listed(repository, Wanted(name), lambda listing: listing.behind(found[1].number, 9))
+    plain = query_listing(
+        repository, TableQuery(name), lambda listing: listing.behind(found[1].number, 9)
+    )
     assert [row.number for row in plain] == [found[0].number]
 
 
@@ -125,18 +127,22 @@ def test_positions_beyond_63_bits_keep_their_order(repository):
             found += more
         return found
 
-    walked = listed(repository, Wanted("vast"), walk)
+    walked = query_listing(repository, TableQuery("vast"), walk)
     assert [row.cells[0] for row in walked] == [0, 1, 2, 3, 4]
 
 
 def test_what_is_not_there_is_named(sqlite):
     fill(sqlite, "matmul", PARAMETERS, METRICS, matmul())
     with pytest.raises(NotFoundError, match="no study"):
-        listed(sqlite, Wanted("matmull"), lambda listing: listing.first(1))
+        query_listing(sqlite, TableQuery("matmull"), lambda listing: listing.first(1))
     with pytest.raises(NotFoundError, match="did you mean 'threads'"):
-        listed(sqlite, Wanted("matmul", sort=("-thread",)), lambda listing: listing.first(1))
+        query_listing(
+            sqlite, TableQuery("matmul", sort=("-thread",)), lambda listing: listing.first(1)
+        )
     with pytest.raises(InputError, match="gflop"):
-        listed(sqlite, Wanted("matmul", parse("gflop > 1")), lambda listing: listing.first(1))
+        query_listing(
+            sqlite, TableQuery("matmul", parse("gflop > 1")), lambda listing: listing.first(1)
+        )
 
 
 @settings(
@@ -146,8 +152,8 @@ def test_what_is_not_there_is_named(sqlite):
 def test_every_order_holds_each_experiment_once(sqlite, sort):
     if not sqlite.studies():
         fill(sqlite, "matmul", PARAMETERS, METRICS, matmul())
-    wanted = Wanted("matmul", sort=tuple(sort))
-    numbers = listed(sqlite, wanted, lambda listing: listing.numbers().tolist())
+    wanted = TableQuery("matmul", sort=tuple(sort))
+    numbers = query_listing(sqlite, wanted, lambda listing: listing.numbers().tolist())
     assert sorted(numbers) == list(range(1, 37))
 
 
@@ -155,14 +161,14 @@ def test_causes_are_counted_and_shown_by_an_example(repository):
     rows = matmul()
     rows[9]["status"] = rows[20]["status"] = rows[21]["status"] = "timeout"
     fill(repository, "matmul", PARAMETERS, METRICS, rows)
-    wanted = Wanted("matmul")
-    found = listed(repository, wanted, lambda listing: listing.causes(9))
+    wanted = TableQuery("matmul")
+    found = query_listing(repository, wanted, lambda listing: listing.causes(9))
     assert [(each.status, each.cause, each.count) for each in found] == [
         ("timeout", "exit 3", 3),
         ("failed", "exit 3", 1),
     ]
     assert [each.example.number for each in found] == [10, 5]
-    assert len(listed(repository, wanted, lambda listing: listing.causes(1))) == 1
+    assert len(query_listing(repository, wanted, lambda listing: listing.causes(1))) == 1
 
 
 def test_a_study_tells_what_each_parameter_took(repository):
@@ -172,11 +178,11 @@ def test_a_study_tells_what_each_parameter_took(repository):
     def taken(listing):
         return [listing.taken(column, 10) for column in listing.known.parameters]
 
-    n, x, s = listed(repository, Wanted("all"), taken)
+    n, x, s = query_listing(repository, TableQuery("all"), taken)
     assert n.values == (0, 1, 2)
     assert (x.values, x.low, x.high) == (None, 0.0, 11 / 8)
     assert (s.values, s.low) == (None, None)
-    few = listed(repository, Wanted("all"), lambda listing: listing.taken(s.column, 12))
+    few = query_listing(repository, TableQuery("all"), lambda listing: listing.taken(s.column, 12))
     assert few.values == (*sorted(f"s{n}" for n in range(12) if n != 5), None)
 
 
@@ -184,10 +190,10 @@ def test_repeats_are_shown_where_there_are_any(repository):
     fill(repository, "matmul", PARAMETERS, METRICS, matmul())
     fill(repository, "once", {"n": "int"}, METRICS, [{"n": 1, "wtime": 2.0}])
     found = [
-        listed(repository, Wanted(n), lambda listing: listing.repeated())
+        query_listing(repository, TableQuery(n), lambda listing: listing.repeated())
         for n in ("matmul", "once")
     ]
     assert found == [True, False]
-    wanted = Wanted("matmul", repeats=True)
-    names = listed(repository, wanted, lambda listing: [c.name for c in listing.columns])
+    wanted = TableQuery("matmul", repeats=True)
+    names = query_listing(repository, wanted, lambda listing: [c.name for c in listing.columns])
     assert names == ["n", "threads", "solver", "repeat", "wtime", "gflops"]

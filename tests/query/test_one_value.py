@@ -11,10 +11,10 @@ from tests.query.conftest import fill
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
 from zenturio.query import results
-from zenturio.query.catalog import ROW, catalog
-from zenturio.query.fragments import name, sql
-from zenturio.query.reading import reading
-from zenturio.query.sql import write
+from zenturio.query.catalog import ROW, read_catalog
+from zenturio.query.fragments import quote_name, sql
+from zenturio.query.reading import open_snapshot
+from zenturio.query.sql import write_sql
 
 SEED = int(os.environ.get("ZEN_FUZZ_SEED", "19"))
 FORMULAS = int(os.environ.get("ZEN_FUZZ", "250"))
@@ -106,15 +106,15 @@ def fuzzed():
 def reader(repository):
     rows = [{**row, "index": index} for index, row in enumerate(ROWS)]
     fill(repository, "values", TYPES, {"m": "real"}, rows)
-    with reading(repository) as found:
+    with open_snapshot(repository) as found:
         yield found
 
 
 def answers(reader, text):
-    known = catalog(reader, "values")
+    known = read_catalog(reader, "values")
     columns = {n: column.fragment(reader.dialect) for n, column in known.columns.items()}
-    written = write(parse(text), columns, reader.dialect)
-    source = f"FROM {name(known.view_all)} AS {ROW} ORDER BY {known.facts['index'].sql()}"
+    written = write_sql(parse(text), columns, reader.dialect)
+    source = f"FROM {quote_name(known.view_all)} AS {ROW} ORDER BY {known.facts['index'].sql()}"
     found = [row[0] for row in reader.rows(sql(f"SELECT {{}} {source}", written))]
     return [bool(v) if v is not None else None for v in found]
 
@@ -200,10 +200,10 @@ def test_a_condition_beyond_63_bits_finds_the_right_rows(sqlite):
 
 def test_what_is_pasted_elsewhere_is_the_plain_computation(sqlite):
     fill(sqlite, "wide", {"n": "int"}, {}, [{"n": 3}])
-    with reading(sqlite) as reader:
-        known = catalog(reader, "wide")
+    with open_snapshot(sqlite) as reader:
+        known = read_catalog(reader, "wide")
         columns = {n: column.fragment("sqlite") for n, column in known.columns.items()}
-        written = write(parse("n * n > 5"), columns, "sqlite")
+        written = write_sql(parse("n * n > 5"), columns, "sqlite")
         assert "zen_exact" not in written.plain("sqlite")
         assert "zen_exact" in written.bound("sqlite")[0]
 

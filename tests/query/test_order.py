@@ -6,9 +6,9 @@ import pytest
 
 from tests.query.conftest import fill
 from zenturio.expression import parse
-from zenturio.query import frame, parted, results
-from zenturio.query.listing import listed
-from zenturio.query.wanted import Wanted
+from zenturio.query import parted, results, study_frame
+from zenturio.query.listing import query_listing
+from zenturio.query.wanted import TableQuery
 
 PARAMETERS = {"n": "int", "solver": "str", "fast": "bool"}
 METRICS = {"wtime": "real", "cores": "int"}
@@ -68,7 +68,7 @@ def test_rows_that_are_equal_stand_in_the_order_of_the_space(study, column, fall
 
 def test_without_a_sort_rows_stand_in_the_order_of_the_space_beyond_63_bits_too(study):
     expected = [row["repeat"] for row in sorted(rows(), key=in_space) if row["status"] == "ok"]
-    assert list(frame(study, "ties")["repeat"]) == expected
+    assert list(study_frame(study, "ties")["repeat"]) == expected
     assert [row["repeat"] for row in results(study, "ties").dicts()] == expected
 
 
@@ -76,8 +76,8 @@ def test_without_a_sort_rows_stand_in_the_order_of_the_space_beyond_63_bits_too(
 @pytest.mark.parametrize("sort", [["mean(wtime)"], ["-max(cores)"], ["-count(*)", "-fast"], []])
 def test_groups_that_are_equal_stand_in_the_order_of_their_keys(study, monkeypatch, sort, parts):
     if parts:
-        monkeypatch.setattr(parted, "MANY", 1)
-        monkeypatch.setattr(parted, "PART", 16)
+        monkeypatch.setattr(parted, "MANY_EXPERIMENTS", 1)
+        monkeypatch.setattr(parted, "PART_SIZE", 16)
     by = ["solver", "fast"]
     whole = results(study, "ties", by=by, aggregates=["mean", "max"], sort=sort).dicts()
     expected = sorted(whole, key=lambda row: [key(name)(row) for name in by])
@@ -92,7 +92,7 @@ def test_groups_that_are_equal_stand_in_the_order_of_their_keys(study, monkeypat
 
 @pytest.mark.parametrize("sort", [("wtime",), ("-cores",), ("solver", "-fast")])
 def test_a_page_of_a_table_has_the_rows_of_the_limit(study, sort):
-    ok = Wanted("ties", parse("status == 'ok'"), sort=sort, repeats=True)
-    page = listed(study, ok, lambda listing: listing.first(9))
+    ok = TableQuery("ties", parse("status == 'ok'"), sort=sort, repeats=True)
+    page = query_listing(study, ok, lambda listing: listing.first(9))
     limited = results(study, "ties", sort=list(sort), limit=9)
     assert [row.cells for row in page] == list(limited.rows)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.query.conftest import fill
 from zenturio.annotate.scan import scan
-from zenturio.query import frame, results
-from zenturio.query.groups import groups
+from zenturio.query import results, study_frame
+from zenturio.query.groups import group_frame
 from zenturio.query.present import digests_outside
 from zenturio.record import Definition, Field
 from zenturio.show.charts.chart_query import ChartQuery
@@ -73,10 +73,10 @@ def test_a_set_that_was_narrowed_leaves_its_points_out(project, repository):
         "1 experiment is left out: the space does not hold its point any more (--all)",
     )
     assert shown(repository, outside=True) == ([1, 2, 3], ())
-    assert list(frame(repository, "p")["n"]) == [1, 2]
-    assert frame(repository, "p").attrs["left_out"] == 1
-    assert list(frame(repository, "p", everything=True)["n"]) == [1, 2, 3]
-    assert sorted(groups(repository, "p", ["n"], "y")["n"]) == [1, 2]
+    assert list(study_frame(repository, "p")["n"]) == [1, 2]
+    assert study_frame(repository, "p").attrs["left_out"] == 1
+    assert list(study_frame(repository, "p", everything=True)["n"]) == [1, 2, 3]
+    assert sorted(group_frame(repository, "p", ["n"], "y")["n"]) == [1, 2]
     aggregated = results(repository, "p", aggregates=["max"])
     assert [row[-1] for row in aggregated.rows] == [1.0, 2.0]
     assert len(results(repository, "p", aggregates=["max"], where="status == 'ok'").rows) == 2

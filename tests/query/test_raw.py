@@ -8,7 +8,7 @@ from postgres import grant_reading
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError, SafetyError
 from zenturio.query.asking import raw
-from zenturio.query.raw_limits import Limits
+from zenturio.query.raw_limits import QueryLimits
 from zenturio.query.select import results
 from zenturio.record import Memory
 from zenturio.record.open import open_repository
@@ -121,20 +121,20 @@ ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELEC
 
 def test_what_never_ends_is_stopped(study):
     with pytest.raises(SafetyError, match=r"stopped after 0\.3 seconds"):
-        raw(study, ENDLESS, Limits(seconds=0.3))
+        raw(study, ENDLESS, QueryLimits(seconds=0.3))
     assert count(study) == 35
 
 
 def test_rows_beyond_the_limit_are_cut_and_that_is_said(study):
-    found = raw(study, "SELECT n FROM study_matmul", Limits(rows=10))
+    found = raw(study, "SELECT n FROM study_matmul", QueryLimits(rows=10))
     assert len(found.rows) == 10
     assert found.notes == ("cut after 10 rows: there are more",)
-    assert raw(study, "SELECT n FROM study_matmul", Limits(rows=35)).notes == ()
+    assert raw(study, "SELECT n FROM study_matmul", QueryLimits(rows=35)).notes == ()
 
 
 def test_rows_without_end_are_cut_at_once(study):
     text = ENDLESS.replace("count(*)", "n")
-    assert len(raw(study, text, Limits(rows=5)).rows) == 5
+    assert len(raw(study, text, QueryLimits(rows=5)).rows) == 5
 
 
 def test_an_answer_that_is_too_large_is_refused(study):
@@ -142,7 +142,7 @@ def test_an_answer_that_is_too_large_is_refused(study):
         "hex(zeroblob(5000))" if study.engine.dialect.name == "sqlite" else "repeat('x', 10000)"
     )
     with pytest.raises(SafetyError, match="larger than 0 MB"):
-        raw(study, f"{text} FROM study_matmul", Limits(size=50_000))
+        raw(study, f"{text} FROM study_matmul", QueryLimits(size=50_000))
 
 
 def test_one_value_cannot_fill_the_memory(sqlite):

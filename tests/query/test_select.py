@@ -7,7 +7,7 @@ import pytest
 
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import ExpressionError, InputError, NotFoundError
-from zenturio.query import frame
+from zenturio.query import study_frame
 from zenturio.query.select import results
 from zenturio.record import SEED, Field, Memory
 
@@ -224,7 +224,7 @@ def test_a_seed_makes_no_point(repository):
     assert found.rows == ((1, 3, 3.0, 3), (2, 3, 4.0, 3))
     listed = results(repository, "mc", limit=1)
     assert listed.columns == ("n", "seed", "repeat", "wtime")
-    table = frame(repository, "mc")
+    table = study_frame(repository, "mc")
     assert list(table.columns) == ["n", "seed", "repeat", "wtime"]
     assert table.attrs["parameters"] == ["n"]
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tests.query.conftest import fill
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
-from zenturio.query.catalog import ROW, catalog
-from zenturio.query.fragments import literal, name, sql
-from zenturio.query.reading import reading
-from zenturio.query.sql import write
+from zenturio.query.catalog import ROW, read_catalog
+from zenturio.query.fragments import literal, quote_name, sql
+from zenturio.query.reading import open_snapshot
+from zenturio.query.sql import write_sql
 
 TYPES = {"i": "int", "j": "int", "x": "real", "y": "real", "s": "str", "t": "str", "b": "bool"}
 
@@ -33,16 +33,16 @@ def reader(repository):
     """The rows above, readable."""
     rows = [{**row, "index": index} for index, row in enumerate(ROWS)]
     fill(repository, "values", TYPES, {"m": "real"}, rows)
-    with reading(repository) as found:
+    with open_snapshot(repository) as found:
         yield found
 
 
 def answers(reader, text):
     """What the database says of *text*, for each row."""
-    known = catalog(reader, "values")
+    known = read_catalog(reader, "values")
     columns = {n: column.fragment(reader.dialect) for n, column in known.columns.items()}
-    written = write(parse(text), columns, reader.dialect)
-    source = f"FROM {name(known.view_all)} AS {ROW} ORDER BY {known.facts['index'].sql()}"
+    written = write_sql(parse(text), columns, reader.dialect)
+    source = f"FROM {quote_name(known.view_all)} AS {ROW} ORDER BY {known.facts['index'].sql()}"
     found = [row[0] for row in reader.rows(sql(f"SELECT {{}} {source}", written))]
     return [bool(v) if written.type == "bool" and v is not None else v for v in found]
 
@@ -91,7 +91,7 @@ def test_the_answers_are_those_of_the_language(reader, subtests):
 
 def test_functions_that_only_sqlite_is_given(sqlite):
     fill(sqlite, "values", TYPES, {"m": "real"}, [{**r, "index": i} for i, r in enumerate(ROWS)])
-    with reading(sqlite) as reader:
+    with open_snapshot(sqlite) as reader:
         for text in ("x // y", "x % y", "i // x", "str(x)", "str(x / 3)", "match(s, '^[a-z]+1-')",
                      "match(s, t)", "match(s + t, 'a$') and b"):  # fmt: skip
             agree(reader, text)
@@ -102,7 +102,7 @@ def test_what_postgresql_cannot_say_has_a_place(postgres_url):
 
     repository = open_repository(postgres_url)
     fill(repository, "values", TYPES, {"m": "real"}, ROWS)
-    with reading(repository) as reader:
+    with open_snapshot(repository) as reader:
         for text, column in (
             ("i > 0 and x % y < 1", 11),
             ("b or match(s, 'a')", 6),
@@ -167,28 +167,28 @@ def test_any_expression_is_answered_as_in_the_language(reader, text):
 
 def test_a_long_chain_stays_short(reader):
     text = "i" + " // 2" * 90 + " % 5 == 0"
-    known = catalog(reader, "values")
+    known = read_catalog(reader, "values")
     columns = {n: column.fragment(reader.dialect) for n, column in known.columns.items()}
-    assert len(write(parse(text), columns, reader.dialect).plain(reader.dialect)) < 20_000
+    assert len(write_sql(parse(text), columns, reader.dialect).plain(reader.dialect)) < 20_000
 
 
 def test_columns_are_not_taken_for_what_is_computed_once(repository):
     fill(
         repository, "letters", {"a": "int", "b": "int", "s": "int"}, {}, [{"a": 9, "b": 4, "s": 5}]
     )
-    with reading(repository) as reader:
-        known = catalog(reader, "letters")
+    with open_snapshot(repository) as reader:
+        known = read_catalog(reader, "letters")
         columns = {n: c.fragment(reader.dialect) for n, c in known.columns.items()}
-        written = write(parse("(a + b) // s + (s * 2 + a) % (b + a)"), columns, reader.dialect)
-        found = reader.rows(sql(f"SELECT {{}} FROM {name(known.view)} AS {ROW}", written))
+        written = write_sql(parse("(a + b) // s + (s * 2 + a) % (b + a)"), columns, reader.dialect)
+        found = reader.rows(sql(f"SELECT {{}} FROM {quote_name(known.view)} AS {ROW}", written))
     assert int(found[0][0]) == 13 // 5 + 19 % 13
 
 
 def test_values_are_never_in_the_text(reader):
-    known = catalog(reader, "values")
+    known = read_catalog(reader, "values")
     columns = {n: column.fragment(reader.dialect) for n, column in known.columns.items()}
     evil = "'; DROP TABLE studies; --"
-    written = write(parse(f's == "{evil}"'), columns, reader.dialect)
+    written = write_sql(parse(f's == "{evil}"'), columns, reader.dialect)
     text, values = written.bound(reader.dialect)
     assert "DROP" not in text
     assert values == [evil]

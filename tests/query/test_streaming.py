@@ -11,9 +11,9 @@ from zenturio.errors import InputError
 from zenturio.experiment import Missing
 from zenturio.expression import parse
 from zenturio.query import export, results
-from zenturio.query.listing import listed
-from zenturio.query.streaming import streamed
-from zenturio.query.wanted import Wanted
+from zenturio.query.listing import query_listing
+from zenturio.query.streaming import stream_table
+from zenturio.query.wanted import TableQuery
 
 
 def _sent(repository, wanted, kind, size=5, **options):
@@ -23,15 +23,15 @@ def _sent(repository, wanted, kind, size=5, **options):
             [row.cells for row in listing.those(numbers[at : at + size])]
             for at in range(0, len(numbers), size)
         )
-        return b"".join(streamed(listing.columns, parts, kind, **options))
+        return b"".join(stream_table(listing.columns, parts, kind, **options))
 
-    return listed(repository, wanted, ask)
+    return query_listing(repository, wanted, ask)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_parts_make_the_same_text_as_the_whole(repository, kind):
     fill(repository, "matmul", PARAMETERS, METRICS, matmul())
-    ok = Wanted("matmul", parse("status == 'ok'"), repeats=True)
+    ok = TableQuery("matmul", parse("status == 'ok'"), repeats=True)
     whole = export(results(repository, "matmul"), kind)
     assert _sent(repository, ok, kind).decode() == whole
 
@@ -44,7 +44,7 @@ def test_parts_make_a_parquet_file_with_types_and_units(repository):
         {"n": 4, "s": "b", "m": -math.inf, "big": 3},
     ]
     fill(repository, "odd", {"n": "int", "s": "str", "big": "int"}, {"m": "real s"}, rows)
-    found = pq.read_table(io.BytesIO(_sent(repository, Wanted("odd"), "parquet", size=3)))
+    found = pq.read_table(io.BytesIO(_sent(repository, TableQuery("odd"), "parquet", size=3)))
     assert [str(field.type) for field in found.schema] == ["int64", "string", "string", "double"]
     assert found.schema.field("m").metadata == {b"unit": b"s"}
     n, s, big, m = found.to_pydict().values()
@@ -57,7 +57,7 @@ def test_parts_make_a_parquet_file_with_types_and_units(repository):
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_a_table_without_rows_is_one_all_the_same(sqlite, kind):
     fill(sqlite, "none", PARAMETERS, METRICS, [])
-    sent = _sent(sqlite, Wanted("none"), kind)
+    sent = _sent(sqlite, TableQuery("none"), kind)
     if kind == "parquet":
         assert pq.read_table(io.BytesIO(sent)).column_names == [*PARAMETERS, *METRICS]
     else:
@@ -67,14 +67,14 @@ def test_a_table_without_rows_is_one_all_the_same(sqlite, kind):
 def test_a_format_that_there_is_not_is_named(sqlite):
     fill(sqlite, "none", PARAMETERS, METRICS, [])
     with pytest.raises(InputError, match="'xls'"):
-        _sent(sqlite, Wanted("none"), "xls")
+        _sent(sqlite, TableQuery("none"), "xls")
 
 
 def test_each_part_is_exact_or_for_a_spreadsheet(sqlite):
     rows = [{"flags": "-O2"}, {"flags": "=1+1"}]
     fill(sqlite, "flags", {"flags": "str"}, {}, rows)
-    assert _sent(sqlite, Wanted("flags"), "csv", size=1) == b"flags\n-O2\n=1+1\n"
-    defused = _sent(sqlite, Wanted("flags"), "csv", size=1, spreadsheet=True)
+    assert _sent(sqlite, TableQuery("flags"), "csv", size=1) == b"flags\n-O2\n=1+1\n"
+    defused = _sent(sqlite, TableQuery("flags"), "csv", size=1, spreadsheet=True)
     assert defused == b"flags\n'-O2\n'=1+1\n"
     with pytest.raises(InputError, match="not parquet"):
-        _sent(sqlite, Wanted("flags"), "parquet", spreadsheet=True)
+        _sent(sqlite, TableQuery("flags"), "parquet", spreadsheet=True)

@@ -7,11 +7,11 @@ import pytest
 
 from query.conftest import fill
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
-from zenturio.query import export, fit, frame, raw, results
+from zenturio.query import export, fit, raw, results, study_frame
 from zenturio.query.comparison import compare
-from zenturio.query.groups import groups
-from zenturio.query.listing import listed
-from zenturio.query.wanted import Wanted
+from zenturio.query.groups import group_frame
+from zenturio.query.listing import query_listing
+from zenturio.query.wanted import TableQuery
 from zenturio.record import Definition, Driver, Field
 
 ROWS = 4
@@ -50,7 +50,7 @@ def test_all_metrics_are_listed_in_any_order(repository, count):
     assert (found.found, found.total) == (3, 4)
     text = export(found, "csv")
     assert text.splitlines()[1].endswith(f"{3000 + count - 2}.0,-3.0")
-    table = frame(repository, "wide")
+    table = study_frame(repository, "wide")
     assert list(table.columns[:4]) == ["x", "n", "repeat", "m0"]
     assert table[f"m{count - 1}"].tolist() == [-0.0, -1.0, -2.0, -3.0]
     assert table[f"m{count - 2}"].tolist() == [row * 1000 + count - 2 for row in range(ROWS)]
@@ -74,19 +74,19 @@ def test_all_metrics_are_aggregated(repository):
 
 def test_pages_and_what_is_drawn_of_them(repository, count):
     study(repository, count)
-    (last, *_) = rows = listed(
-        repository, Wanted("wide", sort=(f"m{count - 1}",)), lambda found: found.first(2)
+    (last, *_) = rows = query_listing(
+        repository, TableQuery("wide", sort=(f"m{count - 1}",)), lambda found: found.first(2)
     )
     assert [row.cells[1] for row in rows] == [3, 2]
     assert len(last.cells) == 2 + count
     assert last.cells[-2:] == (3000.0 + count - 2, -3.0)
-    drawn = groups(repository, "wide", ["x"], f"m{count - 2}")
+    drawn = group_frame(repository, "wide", ["x"], f"m{count - 2}")
     assert drawn[f"m{count - 2}"].tolist() == [1000.0 + count - 2, 2000.0 + count - 2]
 
 
 def test_wide_studies_are_compared_and_fitted(repository):
     study(repository, 1500)
-    table = frame(repository, "wide")
+    table = study_frame(repository, "wide")
     assert [p.first for p in compare(table, table, "m1400").pairs] == [
         1400.0, 2400.0, 3400.0, 4400.0,
     ]  # fmt: skip
@@ -111,7 +111,7 @@ def test_a_study_of_two_thousand_parameters(repository):
     ]  # fmt: skip
     by = results(repository, "wide", by=["p1999"], metrics=["y"])
     assert by.rows == ((0, 2, 0.5), (1, 2, 2.5))
-    assert [row.cells[1999] for row in listed(repository, Wanted("wide"), lambda f: f.first(9))] == [
+    assert [row.cells[1999] for row in query_listing(repository, TableQuery("wide"), lambda f: f.first(9))] == [
         0, 0, 1, 1,
     ]  # fmt: skip
 

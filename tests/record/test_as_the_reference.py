@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from zenturio.errors import ZenError
 from zenturio.experiment.experiment import Log, Missing, Series
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import Definition, Driver, Field, Memory, upkeep
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome, same
@@ -24,7 +24,7 @@ HOWS = {"s": "stdout", "t": "stderr", "u": "stdout"}
 
 studies = st.sampled_from(STUDIES)
 names = st.sampled_from(NAMES)
-kinds = st.sampled_from([None, Machine("Zen 5", 16), Machine("RISC-V", 4)])
+kinds = st.sampled_from([None, MachineKind("Zen 5", 16), MachineKind("RISC-V", 4)])
 drivers = st.integers(0, 3)
 some = st.lists(st.sampled_from(EXPERIMENTS), max_size=4)
 statuses = st.sampled_from(["ok", "failed", "timeout", "cancelled"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from zenturio.experiment.experiment import Artifact, Log
-from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 from zenturio.record import Definition, Driver, Field, database
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome
@@ -58,8 +58,8 @@ def _whole(of, folder):
     path.write_bytes(b"x")
     sha256 = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
     return replace(
-        outcome(of, time=0.5), stdout=Log(b"x", b"", 1), machine=Machine("Epyc", 64),
-        host_details=Host("karwendel", "Linux", 2**38), conditions=Conditions(0.5, 1.5),
+        outcome(of, time=0.5), stdout=Log(b"x", b"", 1), machine=MachineKind("Epyc", 64),
+        host_details=HostDetails("karwendel", "Linux", 2**38), conditions=HostConditions(0.5, 1.5),
         artifacts=(Artifact("x", 1, sha256, path),),
     )  # fmt: skip
 

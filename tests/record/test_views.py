@@ -7,7 +7,7 @@ import pytest
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment.experiment import Missing, Series
-from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 from zenturio.record import Definition, Driver, Field, stored_views, studies, upkeep
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
@@ -80,12 +80,12 @@ def test_the_whole_view_tells_how_it_went(repository):
 def test_a_view_tells_where_it_was_measured(repository):
     repository.open("s", Definition((Field("n"),)))
     driver = repository.lease("s", Driver.here()).number
-    machine = Machine("Epyc 7763", 64, ("A100", "A100"), "module load gcc/13")
+    machine = MachineKind("Epyc 7763", 64, ("A100", "A100"), "module load gcc/13")
     for index, memory in enumerate((2**39, 2**38)):
         of = experiment(index, {"n": index})
         told = replace(
-            outcome(of), machine=machine, host_details=Host("karwendel", "Linux 6.1", memory),
-            conditions=Conditions(load_start=0.5, cpus=4, other={"numa": 1}),
+            outcome(of), machine=machine, host_details=HostDetails("karwendel", "Linux 6.1", memory),
+            conditions=HostConditions(load_start=0.5, cpus=4, other={"numa": 1}),
         )  # fmt: skip
         assert repository.enter("s", driver, [(of, told)]) == {of.digest}
         (attempt,) = repository.attempts(of.digest)
@@ -105,9 +105,9 @@ def test_a_copy_tells_where_its_source_was_measured(repository):
     of = experiment(1, {"n": 1})
     told = replace(
         outcome(of),
-        machine=Machine("Epyc 7763", 64, (), ""),
-        host_details=Host("karwendel", "Linux 6.1", 2**39),
-        conditions=Conditions(load_start=0.5),
+        machine=MachineKind("Epyc 7763", 64, (), ""),
+        host_details=HostDetails("karwendel", "Linux 6.1", 2**39),
+        conditions=HostConditions(load_start=0.5),
     )
     repository.enter("s", repository.lease("s", Driver.here()).number, [(of, told)])
     assert repository.cached("t", [of]) == {of.digest}

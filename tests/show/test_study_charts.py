@@ -9,7 +9,7 @@ import pytest
 from postgres import postgres, postgres_url
 from show.portal.example_project import enter
 from zenturio.errors import InputError
-from zenturio.query import frame
+from zenturio.query import study_frame
 from zenturio.record import Definition, Field
 from zenturio.record.open import open_repository
 from zenturio.show.chart import AGGREGATES
@@ -93,7 +93,7 @@ def test_what_the_database_groups_is_drawn_as_its_rows_are(repository, where):
         drawn = draw_chart(
             repository, ChartQuery.of(studies=("one",), kind=kind, where=where, **options)
         ).chart
-        twin = chart(frame(repository, "one", where=where), kind, **options)
+        twin = chart(study_frame(repository, "one", where=where), kind, **options)
         assert same(plain(drawn), plain(twin)), (kind, options)
 
 
@@ -101,7 +101,7 @@ def test_what_the_database_groups_is_drawn_as_its_rows_are(repository, where):
 def test_experiments_one_by_one_need_no_other_columns(repository, kind):
     options = {"x": "n", "y": "wtime", "colour": "solver"}
     picture = draw_chart(repository, ChartQuery.of(studies=("one",), kind=kind, **options))
-    assert same(plain(picture.chart), plain(chart(frame(repository, "one"), kind, **options)))
+    assert same(plain(picture.chart), plain(chart(study_frame(repository, "one"), kind, **options)))
     assert "select" not in picture.sql
 
 
@@ -136,7 +136,7 @@ def test_what_is_left_empty_is_chosen(repository):
 
 
 def test_too_many_groups_are_refused_with_what_to_do(repository, monkeypatch):
-    monkeypatch.setattr("zenturio.query.groups.MOST", 5)
+    monkeypatch.setattr("zenturio.query.groups.MOST_GROUPS", 5)
     with pytest.raises(InputError, match="more than 5 combinations"):
         draw_chart(repository, ChartQuery.of(studies="one", x="n", y="wtime", colour="solver"))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from zenturio.annotate.scan import scan
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.study.study_definition import define_study
 
 PROGRAM = """\
@@ -25,7 +25,7 @@ def test_what_is_declared_exact_or_computed_from_it_alone_is_exact(tmp_path, ord
     lines = PROGRAM.splitlines(keepends=True)
     (tmp_path / "a.py").write_text("".join([*lines[:2], *lines[2:][::order]]))
     application = scan([tmp_path / "a.py"])
-    fields = define_study(application, 2, Generator(application).program).metrics
+    fields = define_study(application, 2, ExperimentGenerator(application).program).metrics
     assert {field.name for field in fields if field.exact} == {
         "energy",
         "atoms",

@@ -6,7 +6,7 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import ConflictError, InputError, NotFoundError
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.record import Driver
 from zenturio.record.inspection import inspect
 from zenturio.record.open import open_repository
@@ -41,7 +41,7 @@ def program(tmp_path):
     def write(text):
         path.write_text(text)
         application = scan(path)
-        generator, space = Generator(application), application.space
+        generator, space = ExperimentGenerator(application), application.space
         made = [e for i in range(space.size) for e in generator.experiments(space.point(i))]
         return define_study(application, len(made), generator.program), made
 

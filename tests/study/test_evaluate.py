@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.experiment import Function, Missing
+from zenturio.experiment import ExperimentFunction, Missing
 from zenturio.record.memory import Memory
 from zenturio.record.open import open_repository
 from zenturio.space import Space
@@ -43,7 +43,7 @@ class Counting:
                 raise ValueError(f"{n} is bad")
             return {"half": n / 2, "name": f"n{n}"}
 
-        return Function(halved)
+        return ExperimentFunction(halved)
 
 
 SPACE = Space(n=range(20), m=[1, 2])
@@ -108,7 +108,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(repository):
             raise KeyboardInterrupt
         return {"half": n / 2}
 
-    function = Function(halved)
+    function = ExperimentFunction(halved)
     with suppress(KeyboardInterrupt):
         evaluate(function, select_points(SPACE), repository)
     assert repository.counts("halved")["ok"] == 16
@@ -139,7 +139,7 @@ def test_repeats_are_experiments_of_their_own(repository):
         return {"drawn": n * 10 + seed}
 
     summary = evaluate(
-        Function(drawn, repeat=3, seed="seed"), select_points(Space(n=[1, 2])), repository
+        ExperimentFunction(drawn, repeat=3, seed="seed"), select_points(Space(n=[1, 2])), repository
     )
     assert (summary.total, summary.ok) == (6, 6)
     found = sorted(r.outcome.metrics["drawn"] for r in repository.records("drawn"))
@@ -150,7 +150,9 @@ def test_a_seed_is_recorded_as_what_it_is(repository):
     def drawn(n, seed):
         return {"drawn": n * 10 + seed}
 
-    evaluate(Function(drawn, repeat=3, seed="seed"), select_points(Space(n=[1, 2])), repository)
+    evaluate(
+        ExperimentFunction(drawn, repeat=3, seed="seed"), select_points(Space(n=[1, 2])), repository
+    )
     fields = repository.definition("drawn").parameters
     assert [(field.name, field.kind) for field in fields] == [("n", "param"), ("seed", "seed")]
 
@@ -163,7 +165,9 @@ def test_another_function_of_the_name_keeps_the_old_results_apart(repository):
         return {"answer": -n}
 
     for function in (first, second, first):
-        evaluate(Function(function), select_points(Space(n=[1, 2])), repository, name="answer")
+        evaluate(
+            ExperimentFunction(function), select_points(Space(n=[1, 2])), repository, name="answer"
+        )
     found = {
         study.name: [r.outcome.metrics["answer"] for r in repository.records(study.name)]
         for study in repository.studies()
@@ -188,6 +192,6 @@ values = st.one_of(st.integers(-5, 5), st.text(max_size=2), st.booleans(), st.fl
 
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), values), max_size=20, unique_by=repr))
 def test_different_values_are_different_experiments(given_values):
-    function = Function(lambda **given: None)
+    function = ExperimentFunction(lambda **given: None)
     digests = {function.experiments(each)[0].digest for each in given_values}
     assert len(digests) == len({repr(sorted(each.items())) for each in given_values})

@@ -7,8 +7,8 @@ import pytest
 from cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.query import compare, frame, results
-from zenturio.query.groups import groups
+from zenturio.query import compare, results, study_frame
+from zenturio.query.groups import group_frame
 from zenturio.record.open import open_repository
 from zenturio.record.row_filter import RowChoice
 from zenturio.show.charts.chart_query import ChartQuery
@@ -206,10 +206,12 @@ def test_the_best_point_is_that_of_one_kind_of_machine(mixed):
 
 
 def test_a_comparison_and_a_frame_say_which_kinds_of_machine_they_are_of(mixed):
-    table = frame(mixed, "counted")
+    table = study_frame(mixed, "counted")
     assert sorted(table.attrs["machines"].values()) == [3, 3]
     assert any("2 kinds of machine" in note for note in compare(table, table, "total").notes)
-    assert groups(mixed, "counted", ["n"], "total").attrs["machines"] == table.attrs["machines"]
+    assert (
+        group_frame(mixed, "counted", ["n"], "total").attrs["machines"] == table.attrs["machines"]
+    )
 
 
 def test_an_answer_may_be_of_one_kind_of_machine(mixed):
@@ -219,8 +221,8 @@ def test_an_answer_may_be_of_one_kind_of_machine(mixed):
     assert "machine" not in chosen.columns
     assert [row[1] for row in results(mixed, "counted", by=["n"], machine="RISC").rows] == [1, 1, 1]
     for table in (
-        frame(mixed, "counted", rows=rows),
-        groups(mixed, "counted", ["n"], "total", rows=rows),
+        study_frame(mixed, "counted", rows=rows),
+        group_frame(mixed, "counted", ["n"], "total", rows=rows),
     ):
         assert (len(table), table.attrs["machines"]) == (3, {})
     query = ChartQuery(("counted",), "scatter", x="n", y=("total",))

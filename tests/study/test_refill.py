@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from zenturio.annotate.scan import scan
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.record import Driver
 from zenturio.record.open import open_repository
 from zenturio.study.restore import UnfilledError, files_of
@@ -30,7 +30,7 @@ def rows(folder, text):
     program = folder / "a.sh"
     program.write_text(text)
     application = scan(program)
-    generator, space = Generator(application), application.space
+    generator, space = ExperimentGenerator(application), application.space
     made = [e for i in range(space.size) for e in generator.experiments(space.point(i))]
     definition = define_study(application, len(made), generator.program)
     with closing(open_repository(str(folder / "zenturio.db"))) as repository:

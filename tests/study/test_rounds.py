@@ -5,8 +5,8 @@ import pytest
 import zenturio as zen
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
-from zenturio.query import compare, frame, raw, results
-from zenturio.query.groups import groups
+from zenturio.query import compare, raw, results, study_frame
+from zenturio.query.groups import group_frame
 from zenturio.record.open import open_repository
 from zenturio.record.row_filter import RowChoice
 from zenturio.space import Space
@@ -173,10 +173,12 @@ def test_answers_know_rounds(study, opened):
     assert [(row[0], row[1]) for row in grouped.rows] == [(1, 4), (2, 4)]
     assert len(results(repository, "counted", where="round == 1").rows) == 4
     assert len(results(repository, "counted", round="all").rows) == 8
-    first, second = (frame(repository, "counted", rows=RowChoice("", number)) for number in (1, 2))
+    first, second = (
+        study_frame(repository, "counted", rows=RowChoice("", number)) for number in (1, 2)
+    )
     found = compare(first, second, "total").result()
     assert [row[0] for row in found.rows] == [1, 2, 3, 4]
-    table = groups(repository, "counted", ["n"], "total", rows=RowChoice("", 1))
+    table = group_frame(repository, "counted", ["n"], "total", rows=RowChoice("", 1))
     assert table["total"].tolist() == [101, 102, 103, 104]
     ranking = best(repository, "counted", 1, "MINIMIZE total")
     assert [point.scores for point in ranking.points] == [{"total": 201.0}]

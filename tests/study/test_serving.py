@@ -11,7 +11,7 @@ import pytest
 from study.test_queueing import ends_in_the_scheduling_room
 from zenturio.errors import AnnotationError, ConflictError, InputError
 from zenturio.execute import Local
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.record import Driver, Memory, upkeep
 from zenturio.record.open import open_repository
 from zenturio.study.service.slot_policy import POLICIES
@@ -215,7 +215,9 @@ def test_what_somebody_drives_by_hand_waits_until_they_have_ended(lab, monkeypat
     monkeypatch.setattr("zenturio.study.service.study_service.LATER", 0.2)
     lab.submit(lab.write("one", 2))
     application = StudyRequest((str(lab.folder / "one.sh"),)).session(lab.repository).application
-    lab.repository.open("one", define_study(application, 2, Generator(application).program))
+    lab.repository.open(
+        "one", define_study(application, 2, ExperimentGenerator(application).program)
+    )
     lease = lab.repository.lease("one", Driver.here())
     with lab.serving() as told:
         until(lambda: any("waits: study 'one' is driven by process" in each for each in told))

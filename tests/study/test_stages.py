@@ -19,7 +19,7 @@ from study.places import Held
 from zenturio.annotate.objectives import read_goals
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.record import Memory, upkeep
 from zenturio.record.open import open_repository
 from zenturio.schedule.algorithm import make
@@ -410,7 +410,8 @@ class Bare(Memory):
 def played(course, slots):
     """When each experiment begins, if each takes a second: the place asks all sources anew."""
     sources = [
-        StageSource(course, s.number, Generator(s.application), Bare(), 0) for s in course.stages
+        StageSource(course, s.number, ExperimentGenerator(s.application), Bare(), 0)
+        for s in course.stages
     ]
     begun, now = {}, 0.0
     while True:
@@ -498,7 +499,7 @@ def test_a_search_does_not_wait_for_stages(three):
 def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     application = stage_files(tmp_path, (60, 60), (), ())
     course = StageGraph(stages_of(application), select_points(application.space))
-    source = StageSource(course, 0, Generator(course.stages[0].application), Memory(), 0)
+    source = StageSource(course, 0, ExperimentGenerator(course.stages[0].application), Memory(), 0)
     for experiment in source:
         source.land(experiment, outcome(experiment))
     ((_, points),) = course.fresh(1)

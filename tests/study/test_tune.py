@@ -10,7 +10,7 @@ from numba import njit
 import zenturio as zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Interrupted, NotFoundError
-from zenturio.experiment import Generator, Meter, Missing
+from zenturio.experiment import ExperimentGenerator, MetricReader, Missing
 from zenturio.experiment.evidence import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import describe, names
@@ -195,7 +195,9 @@ def test_precision_and_improvement_are_shares_of_the_greater(
 ):
     target = TunedFunction(bowl, SPACE, "minimize", "bowl", "bowl.py:bowl")
     tuning = Tuning(target, "ga", read_ranges(describe("ga"), ["elite=1"]), optimum=optimum)
-    meter = Meter(Generator(tuning.application(tmp_path_factory.mktemp("tune"))).recipe)
+    meter = MetricReader(
+        ExperimentGenerator(tuning.application(tmp_path_factory.mktemp("tune"))).recipe
+    )
     told = {"best": best, "first": first, "visited": 3, "needed": 2}
     found = meter.measure({}, Evidence(usage=told, reported=repr(told).replace("'", '"').encode()))
 
@@ -226,7 +228,9 @@ def test_the_study_is_an_ordinary_annotated_file(repository, project):
     application = scan(found.tuned.file)
     assert application.space.size == 4
     assert (application.repeat.count, application.repeat.seed) == (2, "seed")
-    digests = {e.digest for p in application.space for e in Generator(application).experiments(p)}
+    digests = {
+        e.digest for p in application.space for e in ExperimentGenerator(application).experiments(p)
+    }
     assert {record.digest for record in repository.records("bowl_ga")} == digests
     assert [goal["expression"] for goal in repository.definition("bowl_ga").goals] == ["precision"]
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from zenturio.annotate.scan import scan
 from zenturio.cli.main import app
 from zenturio.errors import InputError, PlaceError
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.used import ask_versions, used_digests
 
 
@@ -49,7 +49,7 @@ def put(path, text):
 
 def digest(folder):
     application = ask_versions(scan(folder))
-    (found,) = Generator(application).experiments(application.space.point(0))
+    (found,) = ExperimentGenerator(application).experiments(application.space.point(0))
     return found.digest
 
 
@@ -83,7 +83,7 @@ def test_a_build_depends_on_it_too(study, tmp_path):
     for text in ("#!/bin/sh\n", "#!/bin/sh\n:\n"):
         put(tmp_path / "tools" / "sim", text)
         application = scan(study(*directives))
-        (found,) = Generator(application).experiments(application.space.point(0))
+        (found,) = ExperimentGenerator(application).experiments(application.space.point(0))
         builds.append(found.build.digest)
     assert builds[0] != builds[1]
 

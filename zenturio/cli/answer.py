@@ -10,7 +10,7 @@ from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
-    from zenturio.query import Model, Result
+    from zenturio.query import Model, ResultTable
     from zenturio.study.extract import Extraction
 
 Study = Annotated[str, typer.Argument(help="The study: zen list shows them.")]
@@ -142,12 +142,12 @@ def sql(
     Examples: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"; zen sql
     speedups.sql -o speedups.csv; zen sql --table peak=peaks.csv "SELECT * FROM peak"
     """
-    from zenturio.query import Limits, export, raw
+    from zenturio.query import QueryLimits, export, raw
     from zenturio.study.overview import opened_repository
 
     format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
     with opened_repository(db) as repository:
-        found = raw(repository, query_of(query, table), Limits(seconds=seconds))
+        found = raw(repository, query_of(query, table), QueryLimits(seconds=seconds))
     if json:
         output.facts({"columns": found.columns, "rows": found.rows})
     elif format == "table" and out is None:
@@ -159,14 +159,14 @@ def sql(
 def query_of(text: str, tables: list[str] | None = None) -> str:
     """The query that *text* is, or that the file holds which it names; with *tables* beside it."""
     from zenturio.errors import InputError
-    from zenturio.query.given import with_tables
+    from zenturio.query.given import with_csv_tables
 
     pairs = [each.partition("=") for each in tables or []]
     files = {name.strip(): Path(file.strip()) for name, _, file in pairs}
     if not text.lower().endswith(".sql"):
-        return with_tables(text, files)
+        return with_csv_tables(text, files)
     try:
-        return with_tables(Path(text).read_text(encoding="utf-8"), files)
+        return with_csv_tables(Path(text).read_text(encoding="utf-8"), files)
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot read {text}: {error}", hint="a query, or a file that holds one"
@@ -208,7 +208,7 @@ def compare(
     --round 1 --round 2
     """
     from zenturio.query import compare as match
-    from zenturio.query import frame
+    from zenturio.query import study_frame
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.show.charts.study_charts import default_metric
     from zenturio.study.overview import opened_repository
@@ -218,7 +218,7 @@ def compare(
     choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
     with opened_repository(db) as repository:
         frames = [
-            frame(repository, name, where=condition, outside=outside, rows=rows)
+            study_frame(repository, name, where=condition, outside=outside, rows=rows)
             for name, rows in zip((first, second), choices, strict=True)
         ]
         wanted = metric or default_metric(repository, first)
@@ -263,10 +263,10 @@ def fit(
     Example: zen fit matmul --y wtime --x n --by threads
     """
     from zenturio.errors import InputError, did_you_mean
-    from zenturio.query import KINDS, fit_each, frame
+    from zenturio.query import KINDS, fit_each, study_frame
     from zenturio.query import fit as fit_one
     from zenturio.query.origins import Origins
-    from zenturio.query.present import left_out
+    from zenturio.query.present import left_out_notes
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
@@ -277,7 +277,7 @@ def fit(
     kinds = [each for each in KINDS if not asked or each in asked]
     with opened_repository(db) as repository:
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
-        table = frame(repository, study, where=condition, outside=outside, rows=rows)
+        table = study_frame(repository, study, where=condition, outside=outside, rows=rows)
     keys = names_in(by)
     columns = {str(name): table[name].tolist() for name in table.columns}
     models = (
@@ -291,7 +291,7 @@ def fit(
     for key, model in models.items():
         where_it_is = ", ".join(f"{n}={v}" for n, v in zip(keys, key, strict=True))
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
-    for note in (*left_out(table.attrs["left_out"]), *Origins.of(table.attrs).notes):
+    for note in (*left_out_notes(table.attrs["left_out"]), *Origins.of(table.attrs).notes):
         typer.echo(note)
 
 
@@ -356,15 +356,15 @@ def expression(text: str | None, option: str) -> Any:
 
 def _format(wanted: str, out: Path | None, *, spreadsheet: bool) -> str:
     """The format that is asked for, by its name or by that of the file."""
-    from zenturio.query import format_of
+    from zenturio.query import format_of_path
     from zenturio.query.exporting import check_spreadsheet
 
-    found = format_of(out) if out is not None and wanted == "table" else wanted
+    found = format_of_path(out) if out is not None and wanted == "table" else wanted
     check_spreadsheet(found, spreadsheet=spreadsheet)
     return found
 
 
-def _facts(found: "Result") -> None:
+def _facts(found: "ResultTable") -> None:
     output.facts(
         {
             "columns": found.columns,
@@ -378,14 +378,14 @@ def _facts(found: "Result") -> None:
     )
 
 
-def _table(found: "Result") -> None:
-    from zenturio.query.result import cells
+def _table(found: "ResultTable") -> None:
+    from zenturio.query.result import display_rows
 
     right = "".join(
         "r" if all(isinstance(row[i], int | float | None) for row in found.rows) else "l"
         for i in range(len(found.columns))
     )
-    output.table(found.heads, cells(found.rows), right=right)
+    output.table(found.heads, display_rows(found.rows), right=right)
     typer.echo(f"\n{found.summary}")
     for note in found.notes:
         typer.echo(note)

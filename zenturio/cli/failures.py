@@ -33,8 +33,8 @@ def show(failures: "Sequence[FailureGroup]", study: str, db: str | None) -> None
 def of_study(study: str, db: str | None) -> "list[FailureGroup]":
     """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
     from zenturio.experiment.failure import log_end
-    from zenturio.query.listing import listed
-    from zenturio.query.wanted import Wanted
+    from zenturio.query.listing import query_listing
+    from zenturio.query.wanted import TableQuery
     from zenturio.study.driver.progress import FailureGroup
     from zenturio.study.driver.run_counts import LINES
     from zenturio.study.overview import opened_repository
@@ -54,7 +54,7 @@ def of_study(study: str, db: str | None) -> "list[FailureGroup]":
                 found.append(FailureGroup(why, cause.count, row.digest, values, end))
             return found
 
-        return listed(repository, Wanted(study), failures)
+        return query_listing(repository, TableQuery(study), failures)
 
 
 def facts(failures: "Sequence[FailureGroup]") -> list[dict[str, Any]]:

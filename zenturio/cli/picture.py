@@ -212,9 +212,9 @@ def _check_source(chart_query: "ChartQuery", sql: str, tables: list[str] | None)
 def _answer(repository: Any, query: str) -> Any:
     """Return the whole answer to *query*: a chart would hide that rows are missing."""
     from zenturio.errors import InputError
-    from zenturio.query import Limits, raw
+    from zenturio.query import QueryLimits, raw
 
-    answer = raw(repository, query, Limits(rows=MOST_ROWS, seconds=60.0))
+    answer = raw(repository, query, QueryLimits(rows=MOST_ROWS, seconds=60.0))
     if answer.notes:
         raise InputError(f"more than {MOST_ROWS:,} rows to draw", hint="use GROUP BY in the SELECT")
     table = answer.frame()

@@ -75,8 +75,8 @@ def best(
 
     Example: zen best matmul -n 5
     """
-    from zenturio.query.present import digests_outside, left_out
-    from zenturio.query.result import cells
+    from zenturio.query.present import digests_outside, left_out_notes
+    from zenturio.query.result import display_rows
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.best_points import best as best_of
     from zenturio.study.overview import opened_repository
@@ -114,9 +114,11 @@ def best(
         for p in found.points
     ]
     heads = (*names, *goals, "used", "ok", "tried", *apart)
-    output.table(heads, cells(lines), right="l" * len(names) + "r" * (len(heads) - len(names)))
+    output.table(
+        heads, display_rows(lines), right="l" * len(names) + "r" * (len(heads) - len(names))
+    )
     typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
-    for note in (*found.notes, *left_out(found.outside)):
+    for note in (*found.notes, *left_out_notes(found.outside)):
         typer.echo(note)
 
 

@@ -9,7 +9,7 @@ from zenturio.cli.options import Database, Json, MachineKind, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.query.recommending import Setting
+    from zenturio.query.recommending import RankedSetting
     from zenturio.show.tuning import TuningResult
     from zenturio.study.tuning.tune import TuningPlan
     from zenturio.study.tuning.tuning_file import Tuning
@@ -182,13 +182,13 @@ def _print_best(verdict: "TuningResult") -> None:
     typer.echo(f"{len(shown)} of {len(found.settings):,} settings")
 
 
-def _row(setting: "Setting", *, alike: bool) -> list[str]:
+def _row(setting: "RankedSetting", *, alike: bool) -> list[str]:
     costs = [f"{cost:,.0f}" for cost in setting.costs.values()]
     numbers = map(output.number, [*setting.values.values(), setting.mean])
     return [*numbers, *costs, "yes" if alike else "no"]
 
 
-def _took(setting: "Setting") -> str:
+def _took(setting: "RankedSetting") -> str:
     visited, needed = setting.costs.values()
     return f"{visited:,.0f} points visited, the best after {needed:,.0f}"
 
@@ -244,7 +244,7 @@ def _facts(verdict: "TuningResult") -> None:
     output.facts(facts)
 
 
-def _setting(setting: "Setting") -> dict[str, Any]:
+def _setting(setting: "RankedSetting") -> dict[str, Any]:
     return {
         "settings": dict(setting.values),
         "precision": setting.mean,

@@ -19,8 +19,8 @@ from zenturio.drmaa.names import (
     JobSubmissionState,
 )
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment import Experiment, Filed, Recipe, Step
-from zenturio.experiment.identity import digest
+from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
+from zenturio.experiment.identity import experiment_digest
 from zenturio.expression import Expression, parse
 
 JOB = "ZEN_JOB"
@@ -95,7 +95,7 @@ class JobTemplate:
             requires=tuple(_expression(each) for each in native.require),
             rank=_expression(native.rank) if native.rank else None,
         )
-        named = digest(files, (step,), environment, 0)
+        named = experiment_digest(files, (step,), environment, 0)
         return Experiment(named, -1, 0, {}, files, (step,), environment, None, recipe)
 
     def path(self, text: str, index: int | None) -> Path | None:
@@ -129,7 +129,7 @@ class JobTemplate:
     def _text(self, text: str, index: int | None) -> str:
         return text.replace(PARAMETRIC_INDEX, "" if index is None else str(index))
 
-    def _files(self, named: Sequence[str], index: int | None) -> tuple[Filed, ...]:
+    def _files(self, named: Sequence[str], index: int | None) -> tuple[ExperimentFile, ...]:
         paths = [(Path(self._text(each, index)), Path(each).name) for each in named]
         given = self.path(self.inputPath, index)
         paths += [(given, INPUT)] if given else []
@@ -139,9 +139,9 @@ class JobTemplate:
             raise InvalidAttributeValueException(f"{error.filename}: {error.strerror}") from error
 
 
-def _filed(path: Path, name: str) -> Filed:
+def _filed(path: Path, name: str) -> ExperimentFile:
     status = path.stat()
-    return Filed(name, status.st_mode & 0o777, path.read_bytes(), mtime=status.st_mtime_ns)
+    return ExperimentFile(name, status.st_mode & 0o777, path.read_bytes(), mtime=status.st_mtime_ns)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from zenturio.errors import InputError
-from zenturio.experiment import Measure, Missing, Series
+from zenturio.experiment import MetricValue, Missing, Series
 
 
-def named(answer: Any) -> dict[str, Measure]:
+def named(answer: Any) -> dict[str, MetricValue]:
     """The metrics in an answer that is not a plain dict."""
     if isinstance(answer, Mapping):
         return {str(name): measured(value) for name, value in answer.items()}
     return {"value": measured(answer)}
 
 
-def measured(value: Any) -> Measure:
+def measured(value: Any) -> MetricValue:
     """A value as a measure: NumPy's scalars become Python's, lists and arrays a series."""
     if value is None:
         return Missing("the function answered None for it")

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Literal, Protocol, runtime_checkable
 
 from zenturio.errors import ZenError
-from zenturio.experiment import Experiment, Machine, Outcome
+from zenturio.experiment import Experiment, MachineKind, Outcome
 
 
 class Executor(Protocol):
@@ -30,9 +30,9 @@ class Executor(Protocol):
         ...
 
 
-def machine_of(place: Executor) -> Machine | None:
+def machine_of(place: Executor) -> MachineKind | None:
     """The kind of machine that runs whatever *place* gets; None where that is not known."""
-    machine: Machine | None = getattr(place, "machine", None)
+    machine: MachineKind | None = getattr(place, "machine", None)
     return machine
 
 

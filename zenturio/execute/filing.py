@@ -26,7 +26,7 @@ from threading import Lock
 from time import time_ns
 
 from zenturio.errors import PlaceError, SafetyError
-from zenturio.experiment import Filed
+from zenturio.experiment import ExperimentFile
 from zenturio.experiment.identity import checked_digest, content_digest, content_hash
 
 SMALL = 2**20
@@ -100,7 +100,7 @@ def checked(path: str) -> str:
     return path
 
 
-def checked_link(filed: Filed) -> str:
+def checked_link(filed: ExperimentFile) -> str:
     """Where a link leads, if that is inside the folder that it is for."""
     text = os.fsdecode(filed.content or b"")
     depth = checked(filed.path).count("/")
@@ -163,7 +163,7 @@ class Inputs:
         self._known: dict[tuple[str, int | None], Shared] = {}
         self._turn = Lock()
 
-    def shared(self, filed: Filed) -> Shared:
+    def shared(self, filed: ExperimentFile) -> Shared:
         """The copy of the file's original, made where there is none."""
         assert filed.original is not None, "who has the content needs no copy"
         name = checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else "")
@@ -186,7 +186,7 @@ class Inputs:
             shared.path.unlink(missing_ok=True)
             self._known = {k: known for k, known in self._known.items() if known != shared}
 
-    def _copy(self, filed: Filed, original: Path, path: Path, time: int | None) -> None:
+    def _copy(self, filed: ExperimentFile, original: Path, path: Path, time: int | None) -> None:
         content = original.read_bytes()
         if filed.digest and content_digest(content).hex() != filed.digest:
             raise PlaceError(
@@ -234,7 +234,7 @@ class Folder:
         self._left = set(left)
         self._made: set[str] = set()
 
-    def put(self, files: Sequence[Filed], inputs: Inputs) -> None:
+    def put(self, files: Sequence[ExperimentFile], inputs: Inputs) -> None:
         """Writes *files*, or copies, clones or links their originals; makes links and folders."""
         now = time_ns()
         for filed in files:

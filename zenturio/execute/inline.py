@@ -14,10 +14,10 @@ from zenturio.execute.machine_codec import own_machine, own_machine_parts
 from zenturio.experiment import (
     Evidence,
     Experiment,
-    Function,
+    ExperimentFunction,
     Log,
-    Measure,
-    Meter,
+    MetricReader,
+    MetricValue,
     Missing,
     Outcome,
 )
@@ -36,9 +36,11 @@ class Inline:
 
     slots = 1
 
-    def __init__(self, function: Function | Callable[..., Any]) -> None:
-        self._function = function if isinstance(function, Function) else Function(function)
-        self._meter = Meter(self._function.recipe) if self._function.recipe.metrics else None
+    def __init__(self, function: ExperimentFunction | Callable[..., Any]) -> None:
+        self._function = (
+            function if isinstance(function, ExperimentFunction) else ExperimentFunction(function)
+        )
+        self._meter = MetricReader(self._function.recipe) if self._function.recipe.metrics else None
         self._host = platform.node()
         self.machine = own_machine()
         self._machine_parts = own_machine_parts()
@@ -60,7 +62,7 @@ class Inline:
         try:
             answer = self._function.function(**values)
             wall, used = perf_counter() - clock, thread_time() - cpu
-            metrics: dict[str, Measure] = {
+            metrics: dict[str, MetricValue] = {
                 "wtime": wall,
                 "ctime": used,
                 "maxrss": _NO_SIZE,
@@ -103,7 +105,7 @@ class Inline:
         self, experiment: Experiment, error: BaseException, started: float, wall: float
     ) -> Outcome:
         text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
-        metrics: dict[str, Measure] = {"wtime": wall, "maxrss": _NO_SIZE, "exit": 1}
+        metrics: dict[str, MetricValue] = {"wtime": wall, "maxrss": _NO_SIZE, "exit": 1}
         return Outcome(
             experiment.digest,
             "failed",

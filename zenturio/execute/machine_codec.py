@@ -22,7 +22,7 @@ from zenturio.execute.schema import (
 )
 from zenturio.execute.this_machine import machine_facts
 from zenturio.experiment import Outcome
-from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 
 _TEXT = loose_text(2**16)
 _OTHER = nullable(first_of(flag, whole(-(2**63)), real(), _TEXT))
@@ -37,7 +37,7 @@ _check_machine = record(
 )
 _check_host = record({"name": _TEXT, "kernel": _TEXT, "memory": whole()})
 _check_conditions = record(
-    {f.name: nullable(_CONDITION.get(f.name, real())) for f in fields(Conditions)}
+    {f.name: nullable(_CONDITION.get(f.name, real())) for f in fields(HostConditions)}
 )
 check_machine_parts: Mapping[str, Check] = {
     "machine": nullable(_check_machine),
@@ -49,8 +49,8 @@ check_machine_parts: Mapping[str, Check] = {
 def machine_parts(told: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an outcome from the facts of a machine."""
     return {
-        "machine": Machine(told["cpu"], told["cores"], tuple(told["accelerators"])),
-        "host_details": Host(told["name"], told["kernel"], told["memory"]),
+        "machine": MachineKind(told["cpu"], told["cores"], tuple(told["accelerators"])),
+        "host_details": HostDetails(told["name"], told["kernel"], told["memory"]),
     }
 
 
@@ -60,16 +60,16 @@ def own_machine_parts() -> dict[str, Any]:
     return machine_parts(machine_facts())
 
 
-def own_machine() -> Machine:
+def own_machine() -> MachineKind:
     """The kind of machine that this is."""
-    machine: Machine = own_machine_parts()["machine"]
+    machine: MachineKind = own_machine_parts()["machine"]
     return machine
 
 
-def conditions(run: Mapping[str, Any]) -> Conditions:
+def conditions(run: Mapping[str, Any]) -> HostConditions:
     """What varied, as the launcher of a run saw it."""
     before, after = run["load"]
-    return Conditions(load_start=before, load_end=after)
+    return HostConditions(load_start=before, load_end=after)
 
 
 def write_machine_parts(outcome: Outcome) -> dict[str, Any]:
@@ -85,9 +85,9 @@ def read_machine_parts(told: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an outcome from what was written, and checked."""
     machine, host, varied = (told[name] for name in check_machine_parts)
     if machine is not None:
-        machine = Machine(**{**machine, "accelerators": tuple(machine["accelerators"])})
+        machine = MachineKind(**{**machine, "accelerators": tuple(machine["accelerators"])})
     return {
         "machine": machine,
-        "host_details": None if host is None else Host(**host),
-        "conditions": None if varied is None else Conditions(**varied),
+        "host_details": None if host is None else HostDetails(**host),
+        "conditions": None if varied is None else HostConditions(**varied),
     }

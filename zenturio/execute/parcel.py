@@ -30,8 +30,8 @@ from zenturio.execute.schema import (
     whole,
 )
 from zenturio.execute.seal import opened, sealed
-from zenturio.experiment import Build, Experiment, Filed, Step
-from zenturio.experiment.points import Values, positions_of
+from zenturio.experiment import Build, Experiment, ExperimentFile, Step
+from zenturio.experiment.points import ExperimentValues, positions_of
 
 __all__ = [
     "pack",
@@ -101,7 +101,7 @@ def _experiments(manifest: dict[str, Any], blobs: list[bytes]) -> list[Experimen
             named,
             read_noted(index),
             repeat,
-            Values({name: read_noted(each) for name, each in values.items()}, positions),
+            ExperimentValues({name: read_noted(each) for name, each in values.items()}, positions),
             _files(files, blobs),
             _steps(steps),
             environment,
@@ -160,7 +160,7 @@ class _Writer:
             self.builds.append([build.digest, files, [_told(step) for step in build.steps]])
         return at
 
-    def _file(self, filed: Filed) -> list[Any]:
+    def _file(self, filed: ExperimentFile) -> list[Any]:
         original = filed.original
         content = filed.content
         if content is None and original is not None and not self._shared:
@@ -185,9 +185,9 @@ def _told(step: Step) -> list[Any]:
     return [step.command, step.timeout, step.retry, step.cpus, step.memory]
 
 
-def _files(told: list[list[Any]], blobs: list[bytes]) -> tuple[Filed, ...]:
+def _files(told: list[list[Any]], blobs: list[bytes]) -> tuple[ExperimentFile, ...]:
     return tuple(
-        Filed(
+        ExperimentFile(
             path,
             mode,
             None if blob is None else blobs[blob],

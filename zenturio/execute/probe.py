@@ -14,8 +14,8 @@ from zenturio.annotate.model import Metric
 from zenturio.errors import ZenError
 from zenturio.execute.filing import disk
 from zenturio.execute.places import Closable, Named, open_named
-from zenturio.experiment import Experiment, Filed, Outcome, Recipe, Step
-from zenturio.experiment.identity import digest
+from zenturio.experiment import Experiment, ExperimentFile, Outcome, Recipe, Step
+from zenturio.experiment.identity import experiment_digest
 
 PATIENCE = 120.0
 """Seconds that a probe may take: it may have to wait until a machine is free."""
@@ -103,10 +103,10 @@ def _run(place: Closable) -> Iterator[Finding]:
 
 
 def _experiment() -> Experiment:
-    files = (Filed("probe.sh", 0o755, _SCRIPT), Filed("given.txt", 0o644, _TEXT))
+    files = (ExperimentFile("probe.sh", 0o755, _SCRIPT), ExperimentFile("given.txt", 0o644, _TEXT))
     steps, environment = (Step("./probe.sh", timeout=60),), {"PROBE": "one word; not two"}
     repeat = time_ns()  # nobody has run this one before
-    name = digest(files, steps, environment, repeat)
+    name = experiment_digest(files, steps, environment, repeat)
     recipe = Recipe((Metric("answer"),), ("left.txt",))
     return Experiment(name, -1, repeat, {}, files, steps, environment, None, recipe)
 

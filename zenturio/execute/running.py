@@ -28,8 +28,8 @@ from zenturio.experiment import (
     METRICS,
     Evidence,
     Experiment,
-    Measure,
-    Meters,
+    MetricReaders,
+    MetricValue,
     Missing,
     Outcome,
     Recipe,
@@ -86,7 +86,7 @@ class Runner:
         self._builds = Builds(folder, self._inputs, closed, settings.session)
         self._wall = float("inf")
         """About how long the last runs took."""
-        self._meters = Meters()
+        self._meters = MetricReaders()
 
     def is_light(self, experiment: Experiment) -> bool:
         """Whether preparing and finishing take no time worth a thread."""
@@ -225,7 +225,7 @@ class Runner:
 
     def _unbuilt(self, experiment: Experiment, failure: Failure, began: float) -> Outcome:
         why = Missing("nothing was run: " + failure.cause)
-        metrics: dict[str, Measure] = {metric.name: why for metric in experiment.recipe.metrics}
+        metrics: dict[str, MetricValue] = {metric.name: why for metric in experiment.recipe.metrics}
         return Outcome(
             experiment.digest,
             failure.status,

@@ -29,10 +29,10 @@ from zenturio.execute.filing import checked_link
 from zenturio.experiment import (
     Evidence,
     Experiment,
-    Filed,
+    ExperimentFile,
     Log,
-    Measure,
-    Meter,
+    MetricReader,
+    MetricValue,
     Missing,
     Outcome,
     Recipe,
@@ -109,7 +109,7 @@ class _Player:
 
     def __init__(self, library: ProblemCache) -> None:
         self._host = platform.node()
-        self._meter = Meter(Recipe())
+        self._meter = MetricReader(Recipe())
         self._recipe = Recipe()
         self._scratch = _Scratch()
         self._library = library
@@ -126,7 +126,7 @@ class _Player:
         except ZenError as error:
             fault, code = f"{error}\n".encode(), error.exit_code
         wall = perf_counter() - clock
-        usage: dict[str, Measure] = {
+        usage: dict[str, MetricValue] = {
             "wtime": wall,
             "ctime": thread_time() - cpu,
             "maxrss": _NO_SIZE,
@@ -134,7 +134,7 @@ class _Player:
         }
         stdout, stderr = Log(said, b"", len(said)), Log(fault, b"", len(fault))
         if experiment.recipe is not self._recipe:  # all experiments of a study share one
-            self._recipe, self._meter = experiment.recipe, Meter(experiment.recipe)
+            self._recipe, self._meter = experiment.recipe, MetricReader(experiment.recipe)
         evidence = Evidence(stdout, stderr, None, told, usage)
         metrics = self._meter.measure(experiment.values, evidence)
         cause = f"exit {code}" if code else self._meter.lacking(metrics)
@@ -207,9 +207,9 @@ class _Scratch:
 
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._held: dict[str, Filed] = {}
+        self._held: dict[str, ExperimentFile] = {}
 
-    def holding(self, files: tuple[Filed, ...]) -> Path:
+    def holding(self, files: tuple[ExperimentFile, ...]) -> Path:
         """The folder, with *files* and no others; those it has already are not written again."""
         wanted = {file.path: file for file in files}
         if self._folder is None or not self._held.keys() <= wanted.keys():
@@ -228,7 +228,7 @@ class _Scratch:
         self._folder, self._held = None, {}
 
 
-def _write(file: Filed, path: Path) -> None:
+def _write(file: ExperimentFile, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if file.kind == "folder":
         path.mkdir(exist_ok=True)

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from zenturio.experiment import Outcome
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 
 
 class Stoppable(Future[Outcome]):
@@ -22,7 +22,7 @@ class Stoppable(Future[Outcome]):
     def set_result(self, outcome: Outcome) -> None:
         """What came of it, with what the place ran before."""
         if self.setup:
-            machine = replace(outcome.machine or Machine(), setup=self.setup)
+            machine = replace(outcome.machine or MachineKind(), setup=self.setup)
             outcome = replace(outcome, machine=machine)
         super().set_result(outcome)
 

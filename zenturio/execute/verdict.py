@@ -6,8 +6,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from zenturio.experiment import Log, Measure, Missing, Status, Step
-from zenturio.experiment.failure import explained
+from zenturio.experiment import Log, MetricValue, Missing, Status, Step
+from zenturio.experiment.failure import describe_failure
 
 IDLE_BUILD = (
     "BUILD left every file as it was: check that it makes something of the files that hold values, "
@@ -31,7 +31,7 @@ def verdict(facts: dict[str, Any], step: Step, *, shell: bool, stderr: Log) -> t
         case "unstartable":
             return "failed", f"cannot start: {facts['why']}"
     status, cause = ended(facts["status"], shell=shell)
-    return status, explained(cause, stderr) if status == "failed" else cause
+    return status, describe_failure(cause, stderr) if status == "failed" else cause
 
 
 def ended(status: int, *, shell: bool) -> tuple[Status, str]:
@@ -45,7 +45,7 @@ def ended(status: int, *, shell: bool) -> tuple[Status, str]:
     return "failed", f"exit {status}"
 
 
-def usage(facts: Mapping[str, Any], keeper: str) -> dict[str, Measure]:
+def usage(facts: Mapping[str, Any], keeper: str) -> dict[str, MetricValue]:
     """The metrics that every run has; *keeper* started it, and hides the size of smaller ones."""
     unstarted = facts["stop"] == "unstartable"
     return {

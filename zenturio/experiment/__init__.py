@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         Artifact,
         Build,
         Experiment,
-        Filed,
+        ExperimentFile,
         Log,
-        Measure,
+        MetricValue,
         Missing,
         Outcome,
         Recipe,
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
         Status,
         Step,
     )
-    from zenturio.experiment.function import Function
-    from zenturio.experiment.generate import Generator
-    from zenturio.experiment.machine import Conditions, Host, Machine
-    from zenturio.experiment.measure import METRICS, Meter, Meters
+    from zenturio.experiment.function import ExperimentFunction
+    from zenturio.experiment.generate import ExperimentGenerator
+    from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+    from zenturio.experiment.measure import METRICS, MetricReader, MetricReaders
 
 _HOMES = {
     "evidence": ("Evidence",),
-    "function": ("Function",),
-    "generate": ("Generator",),
-    "machine": ("Conditions", "Host", "Machine"),
-    "measure": ("METRICS", "Meter", "Meters"),
+    "function": ("ExperimentFunction",),
+    "generate": ("ExperimentGenerator",),
+    "machine": ("HostConditions", "HostDetails", "MachineKind"),
+    "measure": ("METRICS", "MetricReader", "MetricReaders"),
 }
 """Where the names are that do not stand in ``experiment``."""
 
@@ -45,18 +45,18 @@ __all__ = [
     "METRICS",
     "Artifact",
     "Build",
-    "Conditions",
     "Evidence",
     "Experiment",
-    "Filed",
-    "Function",
-    "Generator",
-    "Host",
+    "ExperimentFile",
+    "ExperimentFunction",
+    "ExperimentGenerator",
+    "HostConditions",
+    "HostDetails",
     "Log",
-    "Machine",
-    "Measure",
-    "Meter",
-    "Meters",
+    "MachineKind",
+    "MetricReader",
+    "MetricReaders",
+    "MetricValue",
     "Missing",
     "Outcome",
     "Recipe",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zenturio.experiment.experiment import Log, Measure
+from zenturio.experiment.experiment import Log, MetricValue
 from zenturio.experiment.inside import OutsideError, read_inside
 
 
@@ -18,33 +18,33 @@ class Evidence:
     stderr: Log = field(default_factory=Log)
     folder: str | Path | None = None
     reported: bytes = b""
-    usage: Mapping[str, Measure] = field(default_factory=dict)
+    usage: Mapping[str, MetricValue] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     """Files by the path that they had, where they are not in one folder any more."""
 
-    def text(self, source: str) -> Text:
+    def text(self, source: str) -> EvidenceText:
         """What *source* holds: ``stdout``, ``stderr``, or a file of the folder."""
         if source == "stdout":
-            return Text(source, self.stdout)
+            return EvidenceText(source, self.stdout)
         if source == "stderr":
-            return Text(source, self.stderr)
+            return EvidenceText(source, self.stderr)
         name = "/".join(part for part in source.split("/") if part not in ("", "."))
         folder, path = self.folder, source
         if name in self.files:
             folder, path = self.files[name].parent, self.files[name].name
         elif self.files:
-            return Text(source, Log(), f"{source} is not there")
+            return EvidenceText(source, Log(), f"{source} is not there")
         if folder is None:
-            return Text(source, Log(), f"{source} cannot be read here: there is no folder")
+            return EvidenceText(source, Log(), f"{source} cannot be read here: there is no folder")
         try:
             content = read_inside(Path(folder), path)
         except OutsideError as error:
-            return Text(source, Log(), str(error))
-        return Text(source, Log(content, b"", len(content)))
+            return EvidenceText(source, Log(), str(error))
+        return EvidenceText(source, Log(content, b"", len(content)))
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class EvidenceText:
     """Bytes to search, where they are from, and why there are none."""
 
     source: str

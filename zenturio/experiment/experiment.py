@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from zenturio.annotate.model import Metric
-    from zenturio.experiment.machine import Conditions, Host, Machine
+    from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
     from zenturio.expression import Expression, Value
 
 Status = Literal["ok", "failed", "timeout", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Filed:
+class ExperimentFile:
     """A file of an experiment: its bytes, or the original that it is linked or copied from."""
 
     path: str
@@ -42,14 +42,14 @@ class Filed:
         return "folder" if stat.S_ISDIR(self.mode) else "file"
 
 
-def link_to(path: str, text: str) -> Filed:
+def link_to(path: str, text: str) -> ExperimentFile:
     """A symbolic link at *path* that leads to *text*, which is its content."""
-    return Filed(path, stat.S_IFLNK | 0o777, os.fsencode(text))
+    return ExperimentFile(path, stat.S_IFLNK | 0o777, os.fsencode(text))
 
 
-def empty_folder(path: str) -> Filed:
+def empty_folder(path: str) -> ExperimentFile:
     """A folder that is made though nothing is in it; it is no part of an experiment's identity."""
-    return Filed(path, stat.S_IFDIR | 0o755, b"")
+    return ExperimentFile(path, stat.S_IFDIR | 0o755, b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Build:
     """What makes the program: shared by all experiments whose digest of it is the same."""
 
     digest: str
-    files: tuple[Filed, ...]
+    files: tuple[ExperimentFile, ...]
     steps: tuple[Step, ...]
 
 
@@ -106,7 +106,7 @@ class Experiment:
     """The point's number in the space; -1 where the space cannot be counted."""
     repeat: int
     values: Mapping[str, Value]
-    files: tuple[Filed, ...]
+    files: tuple[ExperimentFile, ...]
     steps: tuple[Step, ...]
     environment: Mapping[str, str]
     build: Build | None
@@ -152,7 +152,7 @@ class Series:
     values: tuple[Value, ...]
 
 
-Measure = bool | int | float | str | Series | Missing
+MetricValue = bool | int | float | str | Series | Missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Outcome:
     cause: str = ""
     """Short and the same for the same fault, so that failures group by it: ``exit 3``, or
     ``exit 1: ValueError: step # diverged`` where the program said why."""
-    metrics: Mapping[str, Measure] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     attempt: int = 1
     host: str = ""
     started: float = 0.0
@@ -206,11 +206,11 @@ class Outcome:
     stdout: Log = Log()
     stderr: Log = Log()
     artifacts: tuple[Artifact, ...] = ()
-    machine: Machine | None = None
+    machine: MachineKind | None = None
     """The kind of machine that measured it; None where the place did not tell."""
-    host_details: Host | None = None
+    host_details: HostDetails | None = None
     """The host beyond its name."""
-    conditions: Conditions | None = None
+    conditions: HostConditions | None = None
     """What varied on the host meanwhile."""
     remark: str = ""
     """What is likely not meant, though nothing failed; the same for the same fault."""

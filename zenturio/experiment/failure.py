@@ -46,7 +46,7 @@ def _compiled(pattern: str) -> Any:
     return re2.compile(pattern)
 
 
-def explained(cause: str, stderr: Log) -> str:
+def describe_failure(cause: str, stderr: Log) -> str:
     """*cause* (``exit 1``) with the last line of *stderr* that says something.
 
     Numbers in it are ``#`` and folders are left out, so that experiments fail alike whose points,

@@ -32,7 +32,7 @@ def path_hash(path: str) -> bytes:
     return _hash(path.encode("utf-8", "surrogateescape"))
 
 
-def record(path: str, kind: FileKind, content: bytes) -> bytes:
+def file_record(path: str, kind: FileKind, content: bytes) -> bytes:
     """What a file adds, always of the same length; *content* is the digest of its content."""
     return path_hash(path) + _KINDS[kind] + content
 

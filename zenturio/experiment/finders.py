@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zenturio.annotate.jsonpath import EVERY, json_steps
 from zenturio.annotate.model import Metric
-from zenturio.experiment.evidence import Text
-from zenturio.experiment.reading import value_of
+from zenturio.experiment.evidence import EvidenceText
+from zenturio.experiment.reading import parse_value
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
@@ -21,24 +21,24 @@ class AbsentError(Exception):
     """The values are not there; says why and where they were looked for."""
 
 
-class Finder(Protocol):
+class MetricFinder(Protocol):
     """Finds the values of one metric in a text, in their order; AbsentError where there is none."""
 
-    def find(self, text: Text) -> list[Value]: ...
+    def find(self, text: EvidenceText) -> list[Value]: ...
 
 
-def finder(metric: Metric) -> Finder | None:
+def metric_finder(metric: Metric) -> MetricFinder | None:
     """The way in which *metric* is found; none for those that programs report or formulas make."""
     if metric.regex is not None:
-        return Regex(metric)
+        return RegexFinder(metric)
     if metric.json is not None:
-        return Json(metric.json)
+        return JsonFinder(metric.json)
     if metric.column is not None:
-        return Column(metric.column)
+        return CsvFinder(metric.column)
     return None
 
 
-class Regex:
+class RegexFinder:
     """Group 1, the whole match if there is no group, or the group with the metric's name."""
 
     def __init__(self, metric: Metric) -> None:
@@ -55,7 +55,7 @@ class Regex:
         self._group: int = named or (1 if pattern.groups else 0)
         self._take = metric.take
 
-    def find(self, text: Text) -> list[Value]:
+    def find(self, text: EvidenceText) -> list[Value]:
         log = text.log
         if text.lost > 0:
             found = self._outer(text)
@@ -65,14 +65,14 @@ class Regex:
         else:
             group = self._group
             found = [match.group(group) for match in self._iterate(log.head + log.tail)]
-        values = [value_of(raw) for raw in found if raw is not None]
+        values = [parse_value(raw) for raw in found if raw is not None]
         if values:
             return values
         if self._take == "count":
             return values
         raise AbsentError(f"`{self._shown}` matched nothing in {text}")
 
-    def _outer(self, text: Text) -> list[bytes | None]:
+    def _outer(self, text: EvidenceText) -> list[bytes | None]:
         """The first match in the head, or the last in the tail: the middle could hold others."""
         log = text.log
         if self._take == "first":
@@ -89,20 +89,20 @@ class Regex:
         )
 
 
-def _whole(text: Text) -> str:
+def _whole(text: EvidenceText) -> str:
     if text.lost > 0:
         raise AbsentError(f"the middle of {text} is needed: write it to a file")
     return (text.log.head + text.log.tail).decode("utf-8-sig", "surrogateescape")
 
 
-class Json:
+class JsonFinder:
     """A path through one JSON document, or through each line that is one."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._steps = json_steps(path)
 
-    def find(self, text: Text) -> list[Value]:
+    def find(self, text: EvidenceText) -> list[Value]:
         documents = _documents(_whole(text))
         if not documents:
             raise AbsentError(f"there is no JSON in {text}")
@@ -132,10 +132,10 @@ def _one(line: str) -> Iterator[Any]:
 
 
 def read_json(content: str) -> Any:
-    """JSON with numbers as ``value_of`` reads them; ValueError where it is none or too deep."""
+    """JSON with numbers as ``parse_value`` reads them; ValueError where it is none or too deep."""
 
     def number(digits: str) -> Value:
-        return value_of(digits.encode())
+        return parse_value(digits.encode())
 
     try:
         return json.loads(content, parse_int=number, parse_float=number)
@@ -164,24 +164,24 @@ def _children(node: Any, step: str | int | None) -> Iterator[Any]:
         yield node[step]
 
 
-class Column:
+class CsvFinder:
     """The cells of a column, by the name in the header or by its number from 1."""
 
     def __init__(self, column: str) -> None:
         self._column = column
 
-    def find(self, text: Text) -> list[Value]:
+    def find(self, text: EvidenceText) -> list[Value]:
         rows = _rows(_whole(text))
         if not rows:
             raise AbsentError(f"there is no row in {text}")
         at, first = self._locate(rows, text)
         cells = [row[at].strip() for row in rows[first:] if at < len(row)]
-        values = [value_of(cell.encode("utf-8", "surrogateescape")) for cell in cells if cell]
+        values = [parse_value(cell.encode("utf-8", "surrogateescape")) for cell in cells if cell]
         if not values:
             raise AbsentError(f"column {self._column} holds nothing in {text}")
         return values
 
-    def _locate(self, rows: list[list[str]], text: Text) -> tuple[int, int]:
+    def _locate(self, rows: list[list[str]], text: EvidenceText) -> tuple[int, int]:
         """The column's index, and the row where its values begin."""
         header = [cell.strip() for cell in rows[0]]
         if not self._column.isdecimal() or self._column == "0":
@@ -206,7 +206,7 @@ def _titled(rows: list[list[str]], at: int) -> bool:
 
 
 def _is_text(cell: str) -> bool:
-    return isinstance(value_of(cell.encode("utf-8", "surrogateescape")), str) and cell != ""
+    return isinstance(parse_value(cell.encode("utf-8", "surrogateescape")), str) and cell != ""
 
 
 def _rows(content: str) -> list[list[str]]:

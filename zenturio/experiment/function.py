@@ -14,14 +14,14 @@ from typing import Any, overload
 
 from zenturio.annotate.model import Repeat
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.experiment import Experiment, Filed, Recipe, Step
+from zenturio.experiment.experiment import Experiment, ExperimentFile, Recipe, Step
 from zenturio.expression import Value
 from zenturio.space import Space
 
 _EMPTY: Mapping[str, str] = {}
 
 
-class Function:
+class ExperimentFunction:
     """A function that is run for each point; calling it calls the function itself.
 
     Its identity covers its source, the values it is given and the repeat number; what it calls
@@ -80,7 +80,7 @@ class Function:
             n: v for n, v in experiment.values.items() if self.takes_all or n in self.arguments
         }
         content = json.dumps({name: _noted(value) for name, value in given.items()}).encode()
-        step, filed = Step(shlex.join(words)), Filed(".zen-arguments.json", 0o644, content)
+        step, filed = Step(shlex.join(words)), ExperimentFile(".zen-arguments.json", 0o644, content)
         return replace(experiment, files=(filed,), steps=(step,))
 
     def _home(self) -> tuple[str, str]:
@@ -109,11 +109,11 @@ class Function:
 
 
 @overload
-def experiment(function: Callable[..., Any], /) -> Function: ...
+def experiment(function: Callable[..., Any], /) -> ExperimentFunction: ...
 @overload
 def experiment(
     *, repeat: int = 1, seed: str | None = None, exact: bool = False
-) -> Callable[[Callable[..., Any]], Function]: ...
+) -> Callable[[Callable[..., Any]], ExperimentFunction]: ...
 def experiment(
     function: Callable[..., Any] | None = None,
     /,
@@ -121,15 +121,15 @@ def experiment(
     repeat: int = 1,
     seed: str | None = None,
     exact: bool = False,
-) -> Function | Callable[[Callable[..., Any]], Function]:
+) -> ExperimentFunction | Callable[[Callable[..., Any]], ExperimentFunction]:
     """Make an experiment of a function: ``@experiment`` or ``@experiment(repeat=30)``.
 
     *exact*: what it returns has the same value on every kind of machine, so that results of
     another kind count as cached.
     """
     if function is not None:
-        return Function(function, repeat=repeat, seed=seed, exact=exact)
-    return functools.partial(Function, repeat=repeat, seed=seed, exact=exact)
+        return ExperimentFunction(function, repeat=repeat, seed=seed, exact=exact)
+    return functools.partial(ExperimentFunction, repeat=repeat, seed=seed, exact=exact)
 
 
 def _noted(value: Value) -> Any:

@@ -23,7 +23,7 @@ from zenturio.experiment import file_trie, former
 from zenturio.experiment.experiment import (
     Build,
     Experiment,
-    Filed,
+    ExperimentFile,
     ProgramIdentity,
     Recipe,
     Step,
@@ -33,7 +33,7 @@ from zenturio.experiment.experiment import (
 from zenturio.experiment.file_trie import FileTrie
 from zenturio.experiment.identity import (
     FORMAT,
-    combined,
+    combined_digest,
     content_digest,
     framed_digest,
     kind_of,
@@ -42,8 +42,8 @@ from zenturio.experiment.identity import (
     used_part,
 )
 from zenturio.experiment.point_key import PointKeys, Term
-from zenturio.experiment.points import Values, value_at
-from zenturio.experiment.reading import value_of
+from zenturio.experiment.points import ExperimentValues, value_at
+from zenturio.experiment.reading import parse_value
 from zenturio.experiment.used import used_digests
 from zenturio.expression import Value
 from zenturio.expression.scalar_functions import shown
@@ -60,7 +60,7 @@ _STREAMS = ("stdout", "stderr", "")
 _SHORT = 16
 
 
-class Generator:
+class ExperimentGenerator:
     """Makes the experiments of one application; unchanged files are hashed once."""
 
     def __init__(
@@ -79,13 +79,13 @@ class Generator:
         self._constants = _constants(application, self._filler)
         if recorded is not None:
             self._constants = [
-                (Filed(path, mode, b"", digest=content.hex()), content)
+                (ExperimentFile(path, mode, b"", digest=content.hex()), content)
                 for path, (mode, content) in recorded[0].items()
             ]
         folders = map(empty_folder, application.folders)
         self._unchanged = (*[filed for filed, _ in self._constants], *folders)
         self._trie = FileTrie(
-            (file_trie.record(f.path, kind_of(f), content) for f, content in self._constants),
+            (file_trie.file_record(f.path, kind_of(f), content) for f, content in self._constants),
             [skeleton.path for skeleton in self._filler.skeletons],
         )
         self._space = application.space
@@ -129,12 +129,12 @@ class Generator:
         followed = self._followed
         return self.program if followed is None or followed is self else followed.program
 
-    def _following(self) -> Generator | None:
+    def _following(self) -> ExperimentGenerator | None:
         """The generator of the same files with links followed; None where they make none."""
         application = scan_following(self._application)
         if application is None or application is self._application:
             return None if application is None else self
-        return Generator(application)
+        return ExperimentGenerator(application)
 
     def filled(self, point: Point, seeds: Mapping[str, str]) -> list[tuple[Filled, bytes]]:
         """The files that are filled, and of each the digest of what counts."""
@@ -149,7 +149,9 @@ class Generator:
     @cached_property
     def identity(self) -> ProgramIdentity:
         """Everything of the digests but the points."""
-        constants = FileTrie(file_trie.record(f.path, kind_of(f), c) for f, c in self._constants)
+        constants = FileTrie(
+            file_trie.file_record(f.path, kind_of(f), c) for f, c in self._constants
+        )
         facts = self._facts(constants.root().hex())
         return ProgramIdentity(framed_digest([facts.encode()]), FORMAT, self._document)
 
@@ -202,14 +204,14 @@ class Generator:
         values: Mapping[str, Value] = point
         if seeds:
             texts = {**texts, **seeds}
-            seed_values = {name: value_of(text.encode()) for name, text in seeds.items()}
-            values = Values({**point, **seed_values}, point)
+            seed_values = {name: parse_value(text.encode()) for name, text in seeds.items()}
+            values = ExperimentValues({**point, **seed_values}, point)
         pairs = self.filled(point, seeds)
         files = (
-            *[Filed(f.path, f.mode, f.content, digest=h.hex()) for f, h in pairs],
+            *[ExperimentFile(f.path, f.mode, f.content, digest=h.hex()) for f, h in pairs],
             *self._unchanged,
         )
-        records = [file_trie.record(f.path, kind_of_mode(f.mode), h) for f, h in pairs]
+        records = [file_trie.file_record(f.path, kind_of_mode(f.mode), h) for f, h in pairs]
         whole = self._trie.root(records)
         steps = tuple([writer.step(texts, point) for writer in self._runs])
         build = self._build(whole, files, texts, point) if self._makes else None
@@ -222,9 +224,9 @@ class Generator:
             same = self._followed is self
             before = pairs if same else self._followed.filled(point, seeds)
             former_files = self._former.digest([(f.path, f.mode, h) for f, h in before])
-            former_digest = combined(former_files, *parts, version=former.FORMAT)
+            former_digest = combined_digest(former_files, *parts, version=former.FORMAT)
         return Experiment(
-            combined(whole, *parts),
+            combined_digest(whole, *parts),
             index,
             repeat,
             values,
@@ -239,7 +241,11 @@ class Generator:
         )
 
     def _build(
-        self, whole: bytes, files: tuple[Filed, ...], texts: Mapping[str, str], point: Point
+        self,
+        whole: bytes,
+        files: tuple[ExperimentFile, ...],
+        texts: Mapping[str, str],
+        point: Point,
     ) -> Build:
         """The build of these files: the same object for experiments that share it."""
         steps = tuple([writer.step(texts, point) for writer in self._makes])
@@ -248,7 +254,7 @@ class Generator:
         if build is None:
             if len(self._builds) >= _REMEMBERED:
                 self._builds.clear()
-            digest = combined(whole, steps, {}, 0, used=self._used_part)
+            digest = combined_digest(whole, steps, {}, 0, used=self._used_part)
             build = self._builds[key] = Build(digest, files, steps)
         return build
 
@@ -289,15 +295,15 @@ class _Writer:
         return written
 
 
-def _filed(file: Annotated) -> Filed:
+def _filed(file: Annotated) -> ExperimentFile:
     source = file.source
     if len(source.content) <= LARGE:
-        return Filed(file.path, source.mode, source.content, mtime=source.mtime)
+        return ExperimentFile(file.path, source.mode, source.content, mtime=source.mtime)
     known = content_digest(source.content).hex()
-    return Filed(file.path, source.mode, None, source.path.absolute(), known, source.mtime)
+    return ExperimentFile(file.path, source.mode, None, source.path.absolute(), known, source.mtime)
 
 
-def _constants(application: Application, filler: Filler) -> list[tuple[Filed, bytes]]:
+def _constants(application: Application, filler: Filler) -> list[tuple[ExperimentFile, bytes]]:
     """What is the same for every point, files and links, and the digest of each one's content."""
     links = (link_to(path, text) for path, text in application.links)
     return [
@@ -306,7 +312,7 @@ def _constants(application: Application, filler: Filler) -> list[tuple[Filed, by
     ]
 
 
-def _part(filed: Filed, content: bytes) -> str:
+def _part(filed: ExperimentFile, content: bytes) -> str:
     """What tells a file or link that is the same for every point from another one."""
     if filed.kind == "link":
         return framed_digest([b"link", content])[:_SHORT]

@@ -19,7 +19,7 @@ from hashlib import blake2b
 
 from zenturio.errors import SafetyError
 from zenturio.experiment import file_trie
-from zenturio.experiment.experiment import Filed, Step
+from zenturio.experiment.experiment import ExperimentFile, Step
 from zenturio.experiment.file_trie import SIZE, FileKind, FileTrie
 
 FORMAT = 2
@@ -27,12 +27,15 @@ FORMAT = 2
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
-def digest(
-    files: Iterable[Filed], steps: Iterable[Step], environment: Mapping[str, str], repeat: int
+def experiment_digest(
+    files: Iterable[ExperimentFile],
+    steps: Iterable[Step],
+    environment: Mapping[str, str],
+    repeat: int,
 ) -> str:
     """32 hexadecimal digits; *files* in any order."""
-    records = (record(filed) for filed in files if filed.kind != "folder")
-    return combined(FileTrie(records).root(), steps, environment, repeat)
+    records = (hashed_record(filed) for filed in files if filed.kind != "folder")
+    return combined_digest(FileTrie(records).root(), steps, environment, repeat)
 
 
 def checked_digest(text: str) -> str:
@@ -52,14 +55,14 @@ def content_hash() -> blake2b:
     return blake2b(digest_size=SIZE)
 
 
-def record(filed: Filed) -> bytes:
+def hashed_record(filed: ExperimentFile) -> bytes:
     """What a file adds: its path, its kind, and its content."""
     known = filed.digest
     content = bytes.fromhex(known) if known else content_digest(filed.content or b"")
-    return file_trie.record(filed.path, kind_of(filed), content)
+    return file_trie.file_record(filed.path, kind_of(filed), content)
 
 
-def kind_of(filed: Filed) -> FileKind:
+def kind_of(filed: ExperimentFile) -> FileKind:
     """What is hashed of a file's mode and kind: permissions but the executable bit are not."""
     return "link" if filed.kind == "link" else kind_of_mode(filed.mode)
 
@@ -75,7 +78,7 @@ def path_record(path: str, *, executable: bool) -> bytes:
     return _framed(path.encode("utf-8", "surrogateescape")) + (b"x" if executable else b"-")
 
 
-def combined(
+def combined_digest(
     files: bytes,
     steps: Iterable[Step],
     environment: Mapping[str, str],

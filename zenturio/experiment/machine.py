@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineKind:
     """A kind of machine: results of one kind can be compared, those of two cannot."""
 
     cpu: str = ""
@@ -38,7 +38,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostDetails:
     """One machine as it was when an attempt began."""
 
     name: str = ""
@@ -49,7 +49,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class HostConditions:
     """What varies on a host from attempt to attempt; None where it was not measured."""
 
     load_start: float | None = None
@@ -73,11 +73,11 @@ class Conditions:
     """What else the place told."""
 
 
-UNKNOWN = "an unknown kind"
+UNKNOWN_KIND = "an unknown kind"
 """What stands for the kind of machine of results that do not say theirs."""
 
 
-def of_machines(counts: Mapping[str, int]) -> tuple[str, ...]:
+def machine_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
     """What is said of an answer that has results of several kinds of machine."""
     if len(counts) < 2:
         return ()

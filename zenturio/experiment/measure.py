@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.model import MEASURED, Metric
 from zenturio.errors import ExpressionError, InputError
-from zenturio.experiment.evidence import Evidence, Text
-from zenturio.experiment.experiment import Measure, Missing, Recipe, Series
-from zenturio.experiment.finders import AbsentError, Finder, finder, read_json
+from zenturio.experiment.evidence import Evidence, EvidenceText
+from zenturio.experiment.experiment import MetricValue, Missing, Recipe, Series
+from zenturio.experiment.finders import AbsentError, MetricFinder, metric_finder, read_json
 from zenturio.experiment.points import value_at
-from zenturio.experiment.reading import taken
+from zenturio.experiment.reading import take_value
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
@@ -24,41 +24,45 @@ Names that were not declared become metrics too; those of parameters and of MEAS
 """
 
 
-def measure(recipe: Recipe, values: Mapping[str, Value], evidence: Evidence) -> dict[str, Measure]:
+def measure(
+    recipe: Recipe, values: Mapping[str, Value], evidence: Evidence
+) -> dict[str, MetricValue]:
     """All metrics of one run; for many runs of one recipe a Meter is faster."""
-    return Meter(recipe).measure(values, evidence)
+    return MetricReader(recipe).measure(values, evidence)
 
 
-class Meter:
+class MetricReader:
     """Measures the runs of one recipe: patterns are compiled and formulas are sorted once."""
 
     def __init__(self, recipe: Recipe) -> None:
         found = [m for m in recipe.metrics if m.formula is None]
-        self._found: list[tuple[Metric, Finder | None]] = [(m, finder(m)) for m in found]
+        self._found: list[tuple[Metric, MetricFinder | None]] = [
+            (m, metric_finder(m)) for m in found
+        ]
         self._derived = _sorted(recipe.metrics)
         self._needed = {m.name for m in recipe.metrics if not m.optional}
 
-    def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, Measure]:
+    def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, MetricValue]:
         """Every metric by name: what the place measured, found, reported, computed."""
-        metrics: dict[str, Measure] = dict(evidence.usage)
+        metrics: dict[str, MetricValue] = dict(evidence.usage)
         reported, fault = _reported(evidence.reported) if evidence.reported else ({}, "")
-        texts: dict[str, Text] = {}
+        texts: dict[str, EvidenceText] = {}
         for metric, way in self._found:
             told = reported.get(metric.name)
             if told is not None:
-                metrics[metric.name] = taken(told, metric.take)
+                metrics[metric.name] = take_value(told, metric.take)
             elif way is None:
                 metrics[metric.name] = Missing(f"${METRICS} does not hold it{fault}")
             else:
                 metrics[metric.name] = _found(metric, way, texts, evidence)
         for name, told in reported.items():
             if name not in metrics and name not in values:
-                metrics[name] = taken(told, "last")
+                metrics[name] = take_value(told, "last")
         for metric in self._derived:
             metrics[metric.name] = _computed(metric, values, metrics)
         return metrics
 
-    def lacking(self, metrics: Mapping[str, Measure]) -> str:
+    def lacking(self, metrics: Mapping[str, MetricValue]) -> str:
         """``metric missing: gflops`` where one that is not optional is missing, else nothing."""
         lacks = [n for n in self._needed if isinstance(metrics.get(n), Missing)]
         if not lacks:
@@ -68,21 +72,23 @@ class Meter:
         return f"metric missing: {', '.join(sorted(roots))}"
 
 
-class Meters:
+class MetricReaders:
     """A Meter for each recipe; known by identity, for its expressions are slow to compare."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Recipe, Meter]] = {}
+        self._known: dict[int, tuple[Recipe, MetricReader]] = {}
 
-    def of(self, recipe: Recipe) -> Meter:
+    def of(self, recipe: Recipe) -> MetricReader:
         """The one of *recipe*, made when it is asked for first."""
         known = self._known.get(id(recipe))
         if known is None:
-            known = self._known[id(recipe)] = (recipe, Meter(recipe))
+            known = self._known[id(recipe)] = (recipe, MetricReader(recipe))
         return known[1]
 
 
-def _found(metric: Metric, way: Finder, texts: dict[str, Text], evidence: Evidence) -> Measure:
+def _found(
+    metric: Metric, way: MetricFinder, texts: dict[str, EvidenceText], evidence: Evidence
+) -> MetricValue:
     text = texts.get(metric.source)
     if text is None:
         text = texts[metric.source] = evidence.text(metric.source)
@@ -92,7 +98,7 @@ def _found(metric: Metric, way: Finder, texts: dict[str, Text], evidence: Eviden
         values = way.find(text)
     except AbsentError as error:
         return Missing(str(error))
-    return taken(values, metric.take) if values else 0  # only a count is made of nothing
+    return take_value(values, metric.take) if values else 0  # only a count is made of nothing
 
 
 def _reported(lines: bytes) -> tuple[dict[str, list[Value]], str]:
@@ -122,8 +128,8 @@ def _plain(value: Any) -> list[Value]:
 
 
 def _computed(
-    metric: Metric, values: Mapping[str, Value], metrics: Mapping[str, Measure]
-) -> Measure:
+    metric: Metric, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
+) -> MetricValue:
     formula = metric.formula
     assert formula is not None
     known: dict[str, Value] = {}

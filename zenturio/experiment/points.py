@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from zenturio.space import Point
 
 
-class Values(dict[str, "Value"]):
+class ExperimentValues(dict[str, "Value"]):
     """Values that are no point any more, and where those of the point stand in their sets."""
 
     def __init__(self, values: Mapping[str, Value], where: Point | Mapping[str, int]) -> None:

@@ -56,9 +56,9 @@ def provenance(folder: Path | None = None) -> dict[str, Any]:
     """All that is worth knowing about how, where and when a study ran; of JSON's types only."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tool": tool(),
-        "git": git(folder or Path.cwd()),
-        "host": host(),
+        "tool": tool_version(),
+        "git": git_state(folder or Path.cwd()),
+        "host": describe_host(),
         "python": platform.python_version(),
         "command": Path(sys.argv[0]).name if sys.argv else "",
         "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
@@ -66,7 +66,7 @@ def provenance(folder: Path | None = None) -> dict[str, Any]:
 
 
 @cache
-def host() -> dict[str, Any]:
+def describe_host() -> dict[str, Any]:
     """This machine: name, CPU model, cores, memory in bytes, operating system."""
     return {
         "name": platform.node(),
@@ -81,7 +81,7 @@ def host() -> dict[str, Any]:
 
 def host_values() -> dict[str, Value]:
     """What REQUIRE and RANK may ask of this machine: host.cores, host.memory, host.load, ..."""
-    facts = host()
+    facts = describe_host()
     known = {name: facts[name] for name in ("name", "arch", "cores", "memory", "cpu", "os")}
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {**known, "mhz": _mhz(), "load": load}
@@ -105,7 +105,7 @@ def memory() -> int:
     return min(sizes)
 
 
-def git(folder: Path) -> dict[str, Any] | None:
+def git_state(folder: Path) -> dict[str, Any] | None:
     """The commit that *folder* is at and whether files differ from it; none without git.
 
     Nothing that the repository's own configuration names is executed: it may be a stranger's.
@@ -145,7 +145,7 @@ must not write an index, which would call a hook."""
 
 
 def _git(folder: Path, words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
-    """The lines that ``git`` prints about *folder*."""
+    """The lines that ``git_state`` prints about *folder*."""
     options = [word for each in (*_GIT_SETTINGS, *settings) for word in ("-c", each)]
     done = subprocess.run(
         ["git", "--no-pager", *options, *words],
@@ -178,7 +178,7 @@ def _own_filters(folder: Path) -> list[str]:
     return [f"filter.{name}.{kind}" for name in sorted(names) for kind in kinds]
 
 
-def tool() -> str:
+def tool_version() -> str:
     """The version of zenturio that is installed."""
     from importlib.metadata import (  # noqa: PLC0415 - who only runs experiments is not asked
         PackageNotFoundError,

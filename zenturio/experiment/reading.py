@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from zenturio.annotate.model import Take
-from zenturio.experiment.experiment import Measure, Missing, Series
+from zenturio.experiment.experiment import MetricValue, Missing, Series
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
 
 
-def value_of(raw: bytes) -> Value:
+def parse_value(raw: bytes) -> Value:
     """*raw* as an int of any size, a float (NaN and Inf too), or the text as it is.
 
     A number too large for a float stays text: it is not Inf. Bytes that are no UTF-8 survive as
@@ -53,7 +53,7 @@ def _unsigned(number: bytes) -> bytes:
     return number[1:] if number[:1] in (b"+", b"-") else number
 
 
-def taken(values: Sequence[Value], take: Take) -> Measure:
+def take_value(values: Sequence[Value], take: Take) -> MetricValue:
     """The one of *values*, or made of them, that ``TAKE`` names; there is at least one."""
     match take:
         case "first":
@@ -68,11 +68,11 @@ def taken(values: Sequence[Value], take: Take) -> Measure:
             return _reduced(values, take)
 
 
-def _plain(value: Value) -> Measure:
+def _plain(value: Value) -> MetricValue:
     return Missing("its value is null") if value is None else value
 
 
-def _reduced(values: Sequence[Value], take: Take) -> Measure:
+def _reduced(values: Sequence[Value], take: Take) -> MetricValue:
     """Their smallest, largest, mean or sum; NaN if one of them is."""
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     if len(numbers) < len(values):
@@ -87,7 +87,7 @@ def _reduced(values: Sequence[Value], take: Take) -> Measure:
     return _sum_or_mean(numbers, take)
 
 
-def _sum_or_mean(numbers: list[int | float], take: Take) -> Measure:
+def _sum_or_mean(numbers: list[int | float], take: Take) -> MetricValue:
     """Exact for ints; rounded once for floats."""
     try:
         if all(isinstance(n, int) for n in numbers):

@@ -7,28 +7,28 @@ if TYPE_CHECKING:
     from zenturio.query.aggregates import AGGREGATES
     from zenturio.query.asking import raw
     from zenturio.query.comparison import Comparison, compare
-    from zenturio.query.exporting import FORMATS, export, format_of, jsonable
+    from zenturio.query.exporting import FORMATS, export, format_of_path, json_value
     from zenturio.query.fitting import KINDS, fit, fit_each, fits
-    from zenturio.query.frames import frame
+    from zenturio.query.frames import study_frame
     from zenturio.query.importance import Importances, importances
     from zenturio.query.model import Model
-    from zenturio.query.raw_limits import Limits
+    from zenturio.query.raw_limits import QueryLimits
     from zenturio.query.recommending import Recommendation, recommend
-    from zenturio.query.result import Result
+    from zenturio.query.result import ResultTable
     from zenturio.query.select import results
 
 _HOMES = {
     "aggregates": ("AGGREGATES",),
     "comparison": ("Comparison", "compare"),
-    "exporting": ("FORMATS", "export", "format_of", "jsonable"),
+    "exporting": ("FORMATS", "export", "format_of_path", "json_value"),
     "fitting": ("KINDS", "fit", "fit_each", "fits"),
-    "frames": ("frame",),
+    "frames": ("study_frame",),
     "importance": ("Importances", "importances"),
     "model": ("Model",),
     "asking": ("raw",),
-    "raw_limits": ("Limits",),
+    "raw_limits": ("QueryLimits",),
     "recommending": ("Recommendation", "recommend"),
-    "result": ("Result",),
+    "result": ("ResultTable",),
     "select": ("results",),
 }
 
@@ -38,22 +38,22 @@ __all__ = [
     "KINDS",
     "Comparison",
     "Importances",
-    "Limits",
     "Model",
+    "QueryLimits",
     "Recommendation",
-    "Result",
+    "ResultTable",
     "compare",
     "export",
     "fit",
     "fit_each",
     "fits",
-    "format_of",
-    "frame",
+    "format_of_path",
     "importances",
-    "jsonable",
+    "json_value",
     "raw",
     "recommend",
     "results",
+    "study_frame",
 ]
 
 

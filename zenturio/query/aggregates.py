@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 from zenturio.experiment import aggregates
 from zenturio.expression import Type
-from zenturio.query.catalog import Column
-from zenturio.query.doubts import HUGE, rule
+from zenturio.query.catalog import StudyColumn
+from zenturio.query.doubts import HUGE, doubt_rule
 from zenturio.query.fragments import Dialect, Fragment, sql
-from zenturio.query.statement import Check, Head
+from zenturio.query.statement import AggregateCheck, SelectItem
 
 Aggregate = Literal["mean", "min", "max", "std", "count", "median", "sum"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
@@ -45,7 +45,7 @@ _WORDS: dict[Dialect, dict[str, str]] = {
 _GUARDS = ("count", "min", "max", "size")
 
 
-def aggregate(kind: Aggregate, column: Column, dialect: Dialect) -> Head:
+def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> SelectItem:
     """The column of an answer that holds an aggregate; NULL and NaN do not count."""
     keeps = kind in ("min", "max") and column.type == "int"
     type_: Type = "int" if keeps or kind == "count" else "real"
@@ -56,31 +56,31 @@ def aggregate(kind: Aggregate, column: Column, dialect: Dialect) -> Head:
         unit="" if kind == "count" else column.unit,
         convert=_whole if keeps else _known,
         check=_check(kind, column, dialect),
-        values=Head.of(column),
+        values=SelectItem.of(column),
         compute=_COMPUTED[kind],
     )
 
 
-def _asked(kind: str, column: Column, dialect: Dialect) -> Head:
+def _asked(kind: str, column: StudyColumn, dialect: Dialect) -> SelectItem:
     """An aggregate as the database computes it, and of parts of the rows."""
     needed, merge = _PARTS.get(kind, ((), None))
     fragment = column.fragment(dialect)
     said, *parts = (sql(_WORDS[dialect][each], fragment) for each in (kind, *needed))
-    return Head(f"{kind}({column.name})", said, parts=tuple(parts), merge=merge)
+    return SelectItem(f"{kind}({column.name})", said, parts=tuple(parts), merge=merge)
 
 
-def _check(kind: Aggregate, column: Column, dialect: Dialect) -> Check | None:
-    found = rule(kind, dialect)
+def _check(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> AggregateCheck | None:
+    found = doubt_rule(kind, dialect)
     if found is None:
         return None
     guards = tuple(_asked(each, column, dialect) for each in _GUARDS)
-    return Check(Head.of(column), guards, *found)
+    return AggregateCheck(SelectItem.of(column), guards, *found)
 
 
-def rows_counted(title: str) -> Head:
+def row_count_item(title: str) -> SelectItem:
     """The column that counts the experiments of a group."""
     count = Fragment(("count(*)",), "int")
-    return Head(title, count, parts=(count,), merge=sum, compute=len)
+    return SelectItem(title, count, parts=(count,), merge=sum, compute=len)
 
 
 def _there(values: Iterable[Any]) -> list[Any]:

@@ -10,23 +10,23 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from zenturio.query.fragments import Bind, Fragment, joined, sql
-from zenturio.query.reading import Reader
-from zenturio.query.wanted import Numbers
+from zenturio.query.fragments import BoundValue, Fragment, join_fragments, sql
+from zenturio.query.reading import SnapshotReader
+from zenturio.query.wanted import RowNumbers
 
-MANY = 100_000
+MANY_ROWS = 100_000
 """Rows for which this is worth the while."""
-AHEAD = 5_000
+ROWS_AHEAD = 5_000
 """Rows that are looked at in their order before all are: a condition that many meet needs few."""
-SAMPLE = 200
+SAMPLE_SIZE = 200
 """Rows whose values say from where on a sort is to look."""
-RANK = 3
+SAMPLE_RANK = 3
 """Of the sample's values the one to look from: about as many rows lie before it, times the share
 of the sample."""
 
 
-def bound(
-    reader: Reader,
+def top_value_condition(
+    reader: SnapshotReader,
     source: Fragment,
     condition: Fragment,
     number: Fragment,
@@ -38,26 +38,32 @@ def bound(
 
     None where too few of a sample meet the *condition* and have a value: few are soon sorted.
     """
-    first, last = (end(reader, which, number, source) for which in ("min", "max"))
+    first, last = (extreme_number(reader, which, number, source) for which in ("min", "max"))
     every = range(first, last + 1)
-    drawn = random.Random(1).sample(every, min(SAMPLE, len(every)))  # noqa: S311 - no secret
-    marks = joined(", ", (Fragment((Bind(each),)) for each in sorted(drawn)))
+    drawn = random.Random(1).sample(every, min(SAMPLE_SIZE, len(every)))  # noqa: S311 - no secret
+    marks = join_fragments(", ", (Fragment((BoundValue(each),)) for each in sorted(drawn)))
     among = sql("{} IN ({})", number, marks)
-    rows = joined(" AND ", (each for each in (among, condition) if each.parts))
+    rows = join_fragments(" AND ", (each for each in (among, condition) if each.parts))
     found = reader.rows(sql("SELECT {} {} WHERE {}", value, source, rows))
     values = sorted((v for (v,) in found if v is not None), reverse=falling)
-    if len(values) < SAMPLE // 2:
+    if len(values) < SAMPLE_SIZE // 2:
         return None
-    return sql(f"{{}} {'>=' if falling else '<='} {{}}", value, Fragment((Bind(values[RANK]),)))
+    return sql(
+        f"{{}} {'>=' if falling else '<='} {{}}",
+        value,
+        Fragment((BoundValue(values[SAMPLE_RANK]),)),
+    )
 
 
-def end(reader: Reader, which: str, number: Fragment, source: Fragment) -> int:
+def extreme_number(reader: SnapshotReader, which: str, number: Fragment, source: Fragment) -> int:
     """The least or the greatest number; the two at once would be looked for among all rows."""
     ((found,),) = reader.rows(sql(f"SELECT {which}({{}}) {{}}", number, source))
     return int(found)
 
 
-def by_value(rows: Iterable[tuple[int, float | None]], *, whole: bool, falling: bool) -> Numbers:
+def numbers_by_value(
+    rows: Iterable[tuple[int, float | None]], *, whole: bool, falling: bool
+) -> RowNumbers:
     """The numbers of *rows*, ordered by what stands beside them; what is NULL comes last.
 
     Rows of the same value stay as they come. SQLite takes twice the time and memory for it.
@@ -67,5 +73,5 @@ def by_value(rows: Iterable[tuple[int, float | None]], *, whole: bool, falling: 
     found = np.fromiter(((n, v is None, v or 0) for n, v in rows), dtype=fields)
     value = found["value"]
     rising = value if not falling else ~value if whole else -value  # the least has no negative
-    numbers: Numbers = found["number"][np.lexsort((rising, found["none"]))]
+    numbers: RowNumbers = found["number"][np.lexsort((rising, found["none"]))]
     return numbers

@@ -9,15 +9,15 @@ of its own that has no right but to read these tables.
 from __future__ import annotations
 
 from zenturio.errors import InputError, Passage
-from zenturio.query.raw_limits import Limits
-from zenturio.query.result import Result
-from zenturio.query.user_sql import explained, head_as_written, with_names_in_backticks
+from zenturio.query.raw_limits import QueryLimits
+from zenturio.query.result import ResultTable
+from zenturio.query.user_sql import with_name_hint, with_names_in_backticks, written_head
 from zenturio.record import Repository
 
-LIMITS = Limits()
+DEFAULT_LIMITS = QueryLimits()
 
 
-def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
+def raw(repository: Repository, text: str, limits: QueryLimits = DEFAULT_LIMITS) -> ResultTable:
     """The answer to *text*, one SELECT.
 
     InputError with the database's words if it is wrong, SafetyError if it is denied or too much.
@@ -34,12 +34,12 @@ def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
     expanded: str = repository.expanded(statement)  # type: ignore[attr-defined] # a database has it
     try:
         if engine.dialect.name == "sqlite":
-            from zenturio.query.raw_sqlite import ask  # noqa: PLC0415
+            from zenturio.query.raw_sqlite import run_in_sqlite  # noqa: PLC0415
 
-            names, rows = ask(repository.place, with_names_in_backticks(expanded), limits)
-            names = [head_as_written(head, statement) for head in names]
+            names, rows = run_in_sqlite(repository.place, with_names_in_backticks(expanded), limits)
+            names = [written_head(head, statement) for head in names]
         else:
-            from zenturio.query.raw_postgresql import ask as ask_server  # noqa: PLC0415
+            from zenturio.query.raw_postgresql import run_in_postgresql as ask_server  # noqa: PLC0415
 
             names, rows = ask_server(
                 repository.connect_reader(),  # type: ignore[attr-defined] # a database has it
@@ -48,8 +48,8 @@ def raw(repository: Repository, text: str, limits: Limits = LIMITS) -> Result:
                 limits,
             )
     except InputError as error:
-        raise explained(error, repository, statement) from error
+        raise with_name_hint(error, repository, statement) from error
     cut = len(rows) > limits.rows
     notes = (f"cut after {limits.rows:,} rows: there are more",) if cut else ()
     shown = tuple(rows[: limits.rows])
-    return Result(tuple(names), shown, found=len(shown), notes=notes, sql=text)
+    return ResultTable(tuple(names), shown, found=len(shown), notes=notes, sql=text)

@@ -9,9 +9,9 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from zenturio.query.points import Data
-from zenturio.query.shapes import Growth, Kind, Shape, Sum
-from zenturio.query.terms import Factor, Term, blocks, values_of
+from zenturio.query.points import FitPoints
+from zenturio.query.shapes import FormulaShape, GrowthShape, Kind, SumShape
+from zenturio.query.terms import Factor, Term, factors_of, term_values
 
 CONSTANT: Term = ()
 
@@ -27,30 +27,30 @@ TERMS = 4000
 CELLS = 5_000_000
 """Terms times points, at most: what is held in memory while sums are looked for."""
 
-Candidate = tuple[Shape, int]
+Candidate = tuple[FormulaShape, int]
 """A shape, and how many of its kind and size it was picked from."""
 
 
-def candidates(kind: Kind, data: Data) -> Iterator[Candidate]:
+def candidates(kind: Kind, data: FitPoints) -> Iterator[Candidate]:
     """What is tried of *kind* over all columns."""
     names = tuple(data.columns)
     match kind:
         case "constant":
-            yield Sum(kind, (CONSTANT,)), 1
+            yield SumShape(kind, (CONSTANT,)), 1
         case "linear":
-            yield Sum(kind, (CONSTANT, *((Factor(name),) for name in names))), 1
+            yield SumShape(kind, (CONSTANT, *((Factor(name),) for name in names))), 1
         case "polynomial":
             for degree in range(2, DEGREE + 1):
-                yield Sum(kind, tuple(_monomials(names, degree))), 1
+                yield SumShape(kind, tuple(_monomials(names, degree))), 1
         case "logarithmic":
             logs = ((Factor(name, Fraction(0), 1, natural=True),) for name in names)
-            yield Sum(kind, (CONSTANT, *logs)), 1
+            yield SumShape(kind, (CONSTANT, *logs)), 1
         case "exponential" | "power":
-            yield Growth(kind, names), 1
+            yield GrowthShape(kind, names), 1
         case "performance":
             terms = _products(data, names)
             for chosen in _sums(data, terms, most=2 if len(names) == 1 else 3):
-                shape = Sum(kind, (CONSTANT, *(terms[i] for i in chosen)))
+                shape = SumShape(kind, (CONSTANT, *(terms[i] for i in chosen)))
                 yield shape, math.comb(len(terms), len(chosen))
 
 
@@ -61,7 +61,7 @@ def _monomials(names: Sequence[str], degree: int) -> Iterator[Term]:
             yield tuple(Factor(name, Fraction(power)) for name, power in powers.items())
 
 
-def _products(data: Data, names: Sequence[str]) -> list[Term]:
+def _products(data: FitPoints, names: Sequence[str]) -> list[Term]:
     """Every product of a factor, or none, of each x; of many x only the promising factors."""
     room = min(TERMS, CELLS // data.points)
     keep = max(1, int(room ** (1 / len(names))) - 1)
@@ -75,11 +75,11 @@ def _products(data: Data, names: Sequence[str]) -> list[Term]:
     return [term for term in terms if term != CONSTANT]
 
 
-def _sums(data: Data, terms: Sequence[Term], most: int) -> Iterator[tuple[int, ...]]:
+def _sums(data: FitPoints, terms: Sequence[Term], most: int) -> Iterator[tuple[int, ...]]:
     """Sums of up to *most* of the terms, those with the least squares first: a beam search."""
     if not terms:
         return
-    table = np.column_stack([values_of(term, data.columns, data.points) for term in terms])
+    table = np.column_stack([term_values(term, data.columns, data.points) for term in terms])
     table = table / np.abs(table).max(axis=0) * data.root[:, None]
     ones, y = data.root[:, None], data.y * data.root
     followed: list[tuple[int, ...]] = [()]
@@ -106,14 +106,14 @@ def _left(matrix: np.ndarray, table: np.ndarray, y: np.ndarray) -> np.ndarray:
     return left
 
 
-def _defined(data: Data, name: str) -> list[Factor]:
+def _defined(data: FitPoints, name: str) -> list[Factor]:
     """The factors of *name* that have a value on every row and tell rows apart."""
     x = {name: data.columns[name]}
-    found = ((block, block.values(x)) for block in blocks(name))
+    found = ((block, block.values(x)) for block in factors_of(name))
     return [b for b, values in found if np.isfinite(values).all() and np.ptp(values) > 0]
 
 
-def _best(data: Data, name: str, factors: Sequence[Factor]) -> list[Factor]:
+def _best(data: FitPoints, name: str, factors: Sequence[Factor]) -> list[Factor]:
     """The *factors* of *name*, first what explains most where the other columns stand still."""
     left = np.zeros(len(factors))
     for rows in _slices(data, name):
@@ -124,7 +124,7 @@ def _best(data: Data, name: str, factors: Sequence[Factor]) -> list[Factor]:
     return [factors[i] for i in np.argsort(left, kind="stable")]
 
 
-def _slices(data: Data, name: str) -> list[np.ndarray]:
+def _slices(data: FitPoints, name: str) -> list[np.ndarray]:
     """Rows that differ in *name* only, at least four together; all rows if there are none such."""
     others = np.column_stack([x for other, x in data.columns.items() if other != name])
     _, group = np.unique(others, axis=0, return_inverse=True)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from zenturio.errors import NotFoundError, did_you_mean
 from zenturio.expression import Type
-from zenturio.query.dialects import WORDS
-from zenturio.query.fragments import Dialect, Fragment, literal, name, sql, verbatim
-from zenturio.query.reading import Reader
-from zenturio.query.row_counts import counted
+from zenturio.query.dialects import DIALECTS
+from zenturio.query.fragments import Dialect, Fragment, literal, quote_name, sql, verbatim
+from zenturio.query.reading import SnapshotReader
+from zenturio.query.row_counts import count_results
 from zenturio.record import SEED, codec
 from zenturio.record.codec import Form
 from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter
@@ -70,7 +70,7 @@ _TYPES: dict[Form, Type] = {Form.TEXT: "str", Form.TRUTH: "bool"}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class StudyColumn:
     """A column of a study's views."""
 
     name: str
@@ -99,13 +99,13 @@ class Column:
 
     def sql(self) -> str:
         """The column in a statement."""
-        return f"{ROW}.{name(self.view)}"
+        return f"{ROW}.{quote_name(self.view)}"
 
     def fragment(self, dialect: Dialect) -> Fragment:
         """The column in a computation."""
         if self.role == "metric" and not self.forms:
             return Fragment(("NULL",), self.type, short=True)
-        found = WORDS[dialect].column(self.sql(), self.type)
+        found = DIALECTS[dialect].column(self.sql(), self.type)
         is_exact = not self.wide or (dialect == "postgresql" and self.type == "int")
         return found if is_exact else replace(found, digits=self.digits(dialect))
 
@@ -148,8 +148,8 @@ class Catalog:
     study: str
     view: str
     view_all: str
-    columns: Mapping[str, Column]
-    facts: Mapping[str, Column]
+    columns: Mapping[str, StudyColumn]
+    facts: Mapping[str, StudyColumn]
     """What every study has, by the names that are usual: another one holds where it is taken."""
     counts: Mapping[str, int]
     """Results by their status."""
@@ -176,18 +176,18 @@ class Catalog:
         return "results" if self.has_several else "experiments"
 
     @cached_property
-    def parameters(self) -> tuple[Column, ...]:
+    def parameters(self) -> tuple[StudyColumn, ...]:
         return tuple(c for c in self.columns.values() if c.role == "parameter")
 
     @cached_property
-    def seeds(self) -> tuple[Column, ...]:
+    def seeds(self) -> tuple[StudyColumn, ...]:
         return tuple(c for c in self.columns.values() if c.role == "seed")
 
     @cached_property
-    def metrics(self) -> tuple[Column, ...]:
+    def metrics(self) -> tuple[StudyColumn, ...]:
         return tuple(c for c in self.columns.values() if c.role == "metric")
 
-    def column(self, wanted: str) -> Column:
+    def column(self, wanted: str) -> StudyColumn:
         """The column of that name; NotFoundError with the nearest ones."""
         if wanted not in self.columns:
             raise NotFoundError(
@@ -197,8 +197,8 @@ class Catalog:
         return self.columns[wanted]
 
 
-def catalog(
-    reader: Reader, study: str, choice: RowChoice = NEWEST, names: Collection[str] = ()
+def read_catalog(
+    reader: SnapshotReader, study: str, choice: RowChoice = NEWEST, names: Collection[str] = ()
 ) -> Catalog:
     """The catalog of *study*; NotFoundError with the nearest names if there is none.
 
@@ -217,18 +217,18 @@ def catalog(
         facts_of.view_all,
         whole,
         facts,
-        *counted(reader, version.id, choice),
+        *count_results(reader, version.id, choice),
     )
     for view, larger in ((found.view, False), (found.view_all, True)):
         reader.views[view] = _source(reader, found, larger=larger)
     return found
 
 
-def _source(reader: Reader, known: Catalog, *, larger: bool) -> Callable[[str], str]:
+def _source(reader: SnapshotReader, known: Catalog, *, larger: bool) -> Callable[[str], str]:
     """What a view is in a statement, which may use more fields than a view has columns."""
 
     def source(statement: str) -> str:
-        names = used(known, statement)
+        names = used_columns(known, statement)
         found: str = reader.repository.rows_sql(
             known.study, whole=larger, names=names, rows=known.rows
         )
@@ -237,16 +237,16 @@ def _source(reader: Reader, known: Catalog, *, larger: bool) -> Callable[[str], 
     return source
 
 
-def used(known: Catalog, statement: str) -> set[str] | None:
+def used_columns(known: Catalog, statement: str) -> set[str] | None:
     """The columns that a statement names; None where a study has few, so that all will do."""
     own = [column for column in known.columns.values() if column.role != "fact"]
     if len(own) <= MANY_COLUMNS:
         return None
     named = set(_NAMED.findall(statement))
-    return {column.view for column in own if name(column.view) in named}
+    return {column.view for column in own if quote_name(column.view) in named}
 
 
-def keys_of(known: Catalog) -> tuple[str, str, str]:
+def key_names(known: Catalog) -> tuple[str, str, str]:
     """What position, repeat and number are called: as no column of the study is."""
     mark = "zen:"
     while any(column.view.startswith(mark) for column in known.columns.values()):
@@ -256,20 +256,20 @@ def keys_of(known: Catalog) -> tuple[str, str, str]:
 
 def _columns(
     fields: Iterable[StoredField],
-) -> tuple[dict[str, Column], dict[str, Column]]:
+) -> tuple[dict[str, StudyColumn], dict[str, StudyColumn]]:
     """The fields in their order, and the facts that every study has."""
-    columns: dict[str, Column] = {}
+    columns: dict[str, StudyColumn] = {}
     for stored in sorted(fields, key=lambda each: each.number):
         field, forms = stored.field, stored.forms
         role = cast("Role", SEED if field.kind == SEED else stored.role)
         if field.name not in columns:  # a metric that is reported may be called like a parameter
-            columns[field.name] = Column(
+            columns[field.name] = StudyColumn(
                 field.name, stored.sql_name, role, _type(field.type, forms), forms, field.unit
             )
     facts = {}
     for fact, kind in _FACTS.items():
         shown = fact if fact not in columns else f"zen_{fact}"
-        facts[fact] = Column(shown, fact, "fact", kind, Form(0))
+        facts[fact] = StudyColumn(shown, fact, "fact", kind, Form(0))
     return columns, facts
 
 

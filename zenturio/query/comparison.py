@@ -12,8 +12,8 @@ import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.query.origins import Origins
-from zenturio.query.present import left_out
-from zenturio.query.result import Result
+from zenturio.query.present import left_out_notes
+from zenturio.query.result import ResultTable
 from zenturio.query.statistics import CONFIDENCE, FEWEST, Shift, mean, shift
 
 Verdict = Literal["more", "less", "no difference", "too few repeats"]
@@ -21,7 +21,7 @@ Verdict = Literal["more", "less", "no difference", "too few repeats"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PointPair:
     """One point in both studies."""
 
     point: tuple[Any, ...]
@@ -53,7 +53,7 @@ class Comparison:
     metric: str
     unit: str
     on: tuple[str, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PointPair, ...]
     only: tuple[int, int]
     """How many points one study has and the other has not."""
     left_out: tuple[int, int]
@@ -101,12 +101,12 @@ class Comparison:
             if count:
                 said.append(f"{count:,} experiments of {name} have no finite {self.metric}")
         for name, count in zip(self.names, self.outside, strict=True):
-            said += [f"{name}: {note}" for note in left_out(count)]
+            said += [f"{name}: {note}" for note in left_out_notes(count)]
         for name, origins in zip(self.names, self.origins, strict=True):
             said += [f"{name}: {note}" for note in origins.notes]
         return tuple(said)
 
-    def result(self) -> Result:
+    def result(self) -> ResultTable:
         """The comparison as a table."""
         first, second = self.names
         columns = (
@@ -127,7 +127,7 @@ class Comparison:
         )
         with_unit = (first, second, "difference", "low", "high")
         units = dict.fromkeys(with_unit, self.unit) if self.unit else {}
-        return Result(columns, rows, units, found=len(rows), notes=self.notes)
+        return ResultTable(columns, rows, units, found=len(rows), notes=self.notes)
 
 
 def compare(
@@ -210,7 +210,7 @@ def _pair(
     second: np.ndarray,
     random: np.random.Generator,
     confidence: float,
-) -> Pair:
+) -> PointPair:
     repeats = (len(first), len(second))
     positive = bool((first > 0).all() and (second > 0).all())
     found: Shift | None = None
@@ -219,4 +219,4 @@ def _pair(
         found = shift(first, second, random, confidence)
         low, high = found.difference
         verdict = "more" if low > 0 else "less" if high < 0 else "no difference"
-    return Pair(point, mean(first), mean(second), repeats, positive, found, verdict)
+    return PointPair(point, mean(first), mean(second), repeats, positive, found, verdict)

@@ -8,13 +8,13 @@ from typing import Protocol
 
 from zenturio.expression import Type, Value
 from zenturio.expression.scalar_functions import BITS
-from zenturio.query.fragments import Dialect, Fragment, joined, sql, value
+from zenturio.query.fragments import Dialect, Fragment, bound_value, join_fragments, sql
 
 Shared = Callable[..., Fragment]
 """``shared(template, {"a": fragment}, type)``: what stands twice in it is computed once."""
 
 
-class Unsayable(Exception):
+class NotInSqlError(Exception):
     """A database cannot say this; the writer knows where it stands."""
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -23,7 +23,7 @@ class Unsayable(Exception):
         self.hint = hint
 
 
-class Words(Protocol):
+class SqlDialect(Protocol):
     """What one database says."""
 
     collation: str
@@ -58,7 +58,7 @@ class Words(Protocol):
     def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment: ...
 
 
-class SqliteWords:
+class SqliteDialect:
     """SQLite: it answers NULL where there is no answer; what it lacks comes from `functions`."""
 
     collation = ""
@@ -89,10 +89,10 @@ class SqliteWords:
 
     def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
         if function in ("min", "max"):
-            kind = common(given)
+            kind = common_type(given)
             mixed = kind == "real" and any(each.type == "int" for each in given)
             best = f"CAST({function}({{}}) AS REAL)" if mixed else f"{function}({{}})"
-            return sql(best, joined(", ", given), type=kind)
+            return sql(best, join_fragments(", ", given), type=kind)
         if function == "gcd":
             return _folded("gcd({}, {})", given)
         if function in ROUNDINGS and given[0].type == "int":
@@ -102,7 +102,7 @@ class SqliteWords:
         return _filled(template, given, kind, shared)
 
 
-class PostgresWords:
+class PostgresDialect:
     """PostgreSQL: it fails where there is no answer, so that is asked before.
 
     Integers are computed as ``numeric``, which has no limit.
@@ -140,7 +140,7 @@ class PostgresWords:
         return Fragment(found.parts, "int", short=b.short)
 
     def real_remainder(self, operator: str, a: Fragment, b: Fragment) -> Fragment:  # noqa: ARG002
-        raise Unsayable(
+        raise NotInSqlError(
             f"PostgreSQL has no {operator!r} for real numbers", "floor(a / b) is near to a // b"
         )
 
@@ -171,9 +171,9 @@ class PostgresWords:
         if function in ROUNDINGS and given[0].type == "int":
             return given[0]
         if function == "str" and given[0].type == "real":
-            raise Unsayable("PostgreSQL writes real numbers in another way", "compare numbers")
+            raise NotInSqlError("PostgreSQL writes real numbers in another way", "compare numbers")
         if function == "match":
-            raise Unsayable(
+            raise NotInSqlError(
                 "PostgreSQL has no 'match': its patterns are of another kind",
                 "look for a text: 'part' in name",
             )
@@ -188,7 +188,7 @@ class PostgresWords:
         )
         word = "least" if function == "min" else "greatest"
         asked = f"(CASE WHEN num_nulls({inner}) = 0 THEN {word}({inner}) END)"
-        return shared(asked, named, common(given))
+        return shared(asked, named, common_type(given))
 
 
 ROUNDINGS = ("floor", "ceil", "round")
@@ -265,7 +265,7 @@ _POSTGRESQL: dict[str, tuple[str, Type | None]] = {
     "basename": ("regexp_replace(rtrim({x}, '/'), '^.*/', '')", "str"),
 }
 
-WORDS: dict[Dialect, Words] = {"sqlite": SqliteWords(), "postgresql": PostgresWords()}
+DIALECTS: dict[Dialect, SqlDialect] = {"sqlite": SqliteDialect(), "postgresql": PostgresDialect()}
 
 
 def _filled(
@@ -281,7 +281,7 @@ def _folded(template: str, given: Sequence[Fragment]) -> Fragment:
     return found
 
 
-def common(given: Sequence[Fragment]) -> Type | None:
+def common_type(given: Sequence[Fragment]) -> Type | None:
     """The type that all have; real where integers are among reals."""
     kinds = {each.type for each in given}
     if len(kinds) == 1:
@@ -289,9 +289,9 @@ def common(given: Sequence[Fragment]) -> Type | None:
     return "real" if kinds == {"int", "real"} else None
 
 
-def literal(given: Value, kind: Type | None, dialect: Dialect) -> Fragment:
+def typed_literal(given: Value, kind: Type | None, dialect: Dialect) -> Fragment:
     """A value as it stands in a computation."""
-    found = value(given, kind)
+    found = bound_value(given, kind)
     if dialect == "postgresql" and kind == "int":
         return Fragment((*found.parts, "::numeric"), kind, short=True)
     return found

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment import aggregates
 from zenturio.query.fragments import Dialect
-from zenturio.query.reading import Reader
-from zenturio.query.statement import Head, Statement
+from zenturio.query.reading import SnapshotReader
+from zenturio.query.statement import SelectItem, StudySelect
 from zenturio.query.wide import group_key
 from zenturio.record.sqlite import driver
 
@@ -25,13 +25,13 @@ HUGE_SQUARE = 1e140
 """From here on its sum of squares may."""
 CANCELLED = 1e3
 """How much smaller than the values a sum or a deviation may be before its twelfth digit suffers."""
-NAIVE = 4000
+MOST_UNCOMPENSATED = 4000
 """How many values may be added without compensation before the twelfth digit of a sum suffers."""
 COMPENSATED = (3, 43, 0)
 """From this version on SQLite compensates its sums (Neumaier)."""
 
 
-class Guards(NamedTuple):
+class GroupGuards(NamedTuple):
     """What a database says of the values of a group, beside the aggregate."""
 
     values: int
@@ -46,19 +46,19 @@ class Guards(NamedTuple):
         return max(abs(self.low), abs(self.high))
 
 
-def sum_is_doubtful(found: float | None, guards: Guards) -> bool:
+def sum_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
     """Whether *found* may not be the sum to twelve digits."""
     if found is None or not guards.size < HUGE:
         return True
     return abs(found) * CANCELLED < guards.size
 
 
-def mean_is_doubtful(found: float | None, guards: Guards) -> bool:
+def mean_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
     """Whether *found* may not be the mean to twelve digits."""
     return sum_is_doubtful(None if found is None else found * guards.values, guards)
 
 
-def deviation_is_doubtful(found: float | None, guards: Guards) -> bool:
+def deviation_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
     """Whether *found* may not be the deviation to twelve digits."""
     if guards.values < 2 or guards.low == guards.high:
         return bool(found)
@@ -68,17 +68,19 @@ def deviation_is_doubtful(found: float | None, guards: Guards) -> bool:
     return found * CANCELLED < guards.greatest or found < 1 / HUGE_SQUARE
 
 
-def median_is_doubtful(found: float | None, guards: Guards) -> bool:
+def median_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
     """Whether *found* may not be the median to twelve digits: of two values it is between them."""
     if found is None or not guards.greatest < HUGE or 0 < abs(found) < 1 / HUGE:
         return True
     return guards.low < 0 < guards.high and abs(found) * CANCELLED < guards.greatest
 
 
-Rule = tuple[Callable[[float | None, Guards], bool], Callable[[Sequence[float]], float | None]]
+DoubtRule = tuple[
+    Callable[[float | None, GroupGuards], bool], Callable[[Sequence[float]], float | None]
+]
 """When an aggregate is doubtful, and what computes it then."""
 
-RULES: dict[str, Rule] = {
+DOUBT_RULES: dict[str, DoubtRule] = {
     "sum": (sum_is_doubtful, aggregates.total),
     "mean": (mean_is_doubtful, aggregates.mean),
     "std": (deviation_is_doubtful, aggregates.deviation),
@@ -87,13 +89,16 @@ RULES: dict[str, Rule] = {
 """Least and greatest values and counts are right in every database."""
 
 
-def rule(kind: str, dialect: Dialect) -> Rule | None:
+def doubt_rule(kind: str, dialect: Dialect) -> DoubtRule | None:
     """The rule for an aggregate; None where the database is always right."""
-    found = RULES.get(kind)
+    found = DOUBT_RULES.get(kind)
     if found is None or kind not in ("sum", "mean") or dialect != "sqlite" or _compensated():
         return found
     doubtful, exact = found
-    return lambda value, guards: guards.values > NAIVE or doubtful(value, guards), exact
+    return (
+        lambda value, guards: guards.values > MOST_UNCOMPENSATED or doubtful(value, guards),
+        exact,
+    )
 
 
 @cache
@@ -102,17 +107,17 @@ def _compensated() -> bool:
     return found >= COMPENSATED
 
 
-def guards_of(heads: Iterable[Head]) -> list[Head]:
+def guard_items(heads: Iterable[SelectItem]) -> list[SelectItem]:
     """What is asked beside the *heads*, each once."""
     found = {guard.name: guard for head in heads if head.check for guard in head.check.guards}
     return list(found.values())
 
 
-def checked(
-    reader: Reader,
-    statement: Statement,
+def recompute_doubtful(
+    reader: SnapshotReader,
+    statement: StudySelect,
     rows: Sequence[tuple[Any, ...]],
-    heads: Sequence[Head],
+    heads: Sequence[SelectItem],
     keys: int,
 ) -> tuple[list[tuple[Any, ...]], bool]:
     """*rows* with what was doubtful computed anew, without guards; and whether anything was.
@@ -120,7 +125,7 @@ def checked(
     A row is a value for each of the *heads*, the first *keys* of which make the group, and then
     one for each of their guards.
     """
-    beside = {guard.name: len(heads) + i for i, guard in enumerate(guards_of(heads))}
+    beside = {guard.name: len(heads) + i for i, guard in enumerate(guard_items(heads))}
     found = [list(row[: len(heads)]) for row in rows]
     doubts: dict[int, set[int]] = {}
     for at, head in enumerate(heads):
@@ -132,7 +137,7 @@ def checked(
             count, *others = (row[place] for place in places)
             if not count:
                 continue
-            guards = Guards(count, *(float(each) for each in others))
+            guards = GroupGuards(count, *(float(each) for each in others))
             if head.check.doubtful(value, guards):
                 doubts.setdefault(at, set()).add(number)
     for at, numbers in doubts.items():
@@ -146,7 +151,10 @@ def checked(
 
 
 def _values(
-    reader: Reader, statement: Statement, heads: Sequence[Head], wanted: dict[Any, int]
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
+    wanted: dict[Any, int],
 ) -> dict[int, list[float]]:
     """The values behind the rows of these keys."""
     found: dict[int, list[float]] = {number: [] for number in wanted.values()}

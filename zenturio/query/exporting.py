@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.expression import text_of
-from zenturio.query.result import Result, cells
+from zenturio.query.result import ResultTable, display_rows
 
 Format = Literal["csv", "jsonl", "parquet", "markdown", "latex", "table"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -23,14 +23,14 @@ DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
-def export(result: Result, format: str, *, spreadsheet: bool = False) -> str | bytes:  # noqa: A002
+def export(result: ResultTable, format: str, *, spreadsheet: bool = False) -> str | bytes:  # noqa: A002
     """*result* in one of the `FORMATS`; bytes for Parquet, text for all others.
 
     *spreadsheet* is for CSV alone, see `to_csv`; InputError for another format.
     """
     check_spreadsheet(format, spreadsheet=spreadsheet)
     if format == "parquet":
-        return parquet(result)
+        return to_parquet(result)
     if format == "csv":
         return to_csv(result, spreadsheet=spreadsheet)
     if format not in _WRITERS:
@@ -39,7 +39,7 @@ def export(result: Result, format: str, *, spreadsheet: bool = False) -> str | b
     return _WRITERS[format](result)
 
 
-def format_of(path: Path) -> str:
+def format_of_path(path: Path) -> str:
     """The format that a file's name asks for."""
     endings = {".md": "markdown", ".tex": "latex", ".txt": "table", ".json": "jsonl"}
     ending = path.suffix.lower()
@@ -59,7 +59,7 @@ def check_spreadsheet(format: str, *, spreadsheet: bool) -> None:  # noqa: A002
         )
 
 
-def to_csv(result: Result, *, spreadsheet: bool = False) -> str:
+def to_csv(result: ResultTable, *, spreadsheet: bool = False) -> str:
     """A line of names and a line for each row, exactly as the values are.
 
     NULL is empty, an empty text is a pair of quotes, NaN and infinities are their names. For a
@@ -97,28 +97,28 @@ def _text(value: Any) -> str:
     return text_of(value) if plain else str(value)
 
 
-def to_jsonl(result: Result) -> str:
+def to_jsonl(result: ResultTable) -> str:
     """An object in each line; NaN and infinities are the texts ``NaN``, ``Infinity``,
     ``-Infinity``, for JSON has no such numbers, and null is what was not measured.
     """
     lines = (
-        json.dumps({n: jsonable(v) for n, v in row.items()}, ensure_ascii=False, allow_nan=False)
+        json.dumps({n: json_value(v) for n, v in row.items()}, ensure_ascii=False, allow_nan=False)
         for row in result.dicts()
     )
     return "".join(f"{line}\n" for line in lines)
 
 
-def jsonable(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """*value* as JSON has it."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def to_markdown(result: Result) -> str:
+def to_markdown(result: ResultTable) -> str:
     """A table whose numbers stand to the right."""
     sides = ["--:" if right else "---" for right in _right(result)]
-    lines = [result.heads, sides, *cells(result.rows)]
+    lines = [result.heads, sides, *display_rows(result.rows)]
     return "".join(f"| {' | '.join(map(_markdown, line))} |\n" for line in lines)
 
 
@@ -127,10 +127,10 @@ def _markdown(text: str) -> str:
     return " ".join(text.replace("<", "&lt;").split())
 
 
-def to_latex(result: Result) -> str:
+def to_latex(result: ResultTable) -> str:
     """A ``tabular`` with the rules of booktabs."""
     sides = "".join("r" if right else "l" for right in _right(result))
-    body = [" & ".join(map(_latex, row)) + r" \\" for row in cells(result.rows)]
+    body = [" & ".join(map(_latex, row)) + r" \\" for row in display_rows(result.rows)]
     heads = " & ".join(map(_latex, result.heads)) + r" \\"
     lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", heads, r"\midrule", *body,
              r"\bottomrule", r"\end{tabular}"]  # fmt: skip
@@ -147,9 +147,12 @@ def _latex(text: str) -> str:
     return " ".join(text.translate(_LATEX).split())
 
 
-def to_table(result: Result) -> str:
+def to_table(result: ResultTable) -> str:
     """Columns of plain text, numbers to the right."""
-    lines = [result.heads, *([_one_line(text) for text in row] for row in cells(result.rows))]
+    lines = [
+        result.heads,
+        *([_one_line(text) for text in row] for row in display_rows(result.rows)),
+    ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     sides = _right(result)
     written = (
@@ -166,7 +169,7 @@ def _one_line(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
-def _right(result: Result) -> Sequence[bool]:
+def _right(result: ResultTable) -> Sequence[bool]:
     """Which columns hold numbers alone."""
     columns = zip(*result.rows, strict=True) if result.rows else ((),) * len(result.columns)
     return [all(_is_number(value) for value in column if value is not None) for column in columns]
@@ -176,7 +179,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def parquet(result: Result) -> bytes:
+def to_parquet(result: ResultTable) -> bytes:
     """A Parquet file; units stand in the metadata of its columns."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -212,7 +215,7 @@ def _unit(text: str) -> dict[str, str] | None:
     return {"unit": text} if text else None
 
 
-_WRITERS: dict[str, Callable[[Result], str]] = {
+_WRITERS: dict[str, Callable[[ResultTable], str]] = {
     "jsonl": to_jsonl,
     "markdown": to_markdown,
     "latex": to_latex,

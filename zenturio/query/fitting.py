@@ -12,8 +12,8 @@ import numpy as np
 from zenturio.errors import InputError
 from zenturio.query.candidates import candidates
 from zenturio.query.model import Model
-from zenturio.query.points import Data, Noise, Rows, known, numbers, rows_of
-from zenturio.query.shapes import Kind, Shape
+from zenturio.query.points import FitPoints, FitRows, Noise, fit_rows, real_column, require_columns
+from zenturio.query.shapes import FormulaShape, Kind
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -31,7 +31,7 @@ def fit(
     Deviations weigh the same everywhere, or in proportion to y (*noise*): as the repeats say, or
     without repeats as fits better.
     """
-    rows = rows_of(columns, y, x)
+    rows = fit_rows(columns, y, x)
     chosen = tuple(kinds)
     tried = [found for data in rows.data(noise) for found in _tries(chosen, data)]
     if not tried:
@@ -52,7 +52,7 @@ def fits(
     noise: Noise | None = None,
 ) -> tuple[Model, ...]:
     """The best model of each kind, the best first; a kind that cannot be fitted is left out."""
-    rows = rows_of(columns, y, x)
+    rows = fit_rows(columns, y, x)
     by_kind = ([f for data in rows.data(noise) for f in _tries([kind], data)] for kind in kinds)
     models = [_model(min(tried, key=_Try.price), y, rows) for tried in by_kind if tried]
     return tuple(sorted(models, key=lambda model: model.error))
@@ -62,11 +62,11 @@ def fit_each(
     columns: Mapping[str, Any], y: str, x: Sequence[str], by: Sequence[str], **options: Any
 ) -> dict[tuple[Any, ...], Model]:
     """A model for each combination of values in the columns *by*, in their order."""
-    known(columns, (y, *x, *by))
+    require_columns(columns, (y, *x, *by))
     rows: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(*(list(columns[name]) for name in by), strict=True)):
         rows.setdefault(key, []).append(row)
-    table = {name: numbers(columns, name) for name in dict.fromkeys((y, *x))}
+    table = {name: real_column(columns, name) for name in dict.fromkeys((y, *x))}
     return {
         key: fit({name: column[some] for name, column in table.items()}, y, x, **options)
         for key, some in rows.items()
@@ -77,10 +77,10 @@ def fit_each(
 class _Try:
     """A shape that was fitted, and its squared weighted error at each point when left out."""
 
-    shape: Shape
+    shape: FormulaShape
     among: int
     """How many shapes it was picked from."""
-    data: Data
+    data: FitPoints
     coefficients: np.ndarray
     left_out: np.ndarray
 
@@ -96,12 +96,12 @@ class _Try:
         return missed + self.shape.size * math.log(data.points) + 2 * math.log(self.among)
 
 
-def _tries(kinds: Iterable[Kind], data: Data) -> list[_Try]:
+def _tries(kinds: Iterable[Kind], data: FitPoints) -> list[_Try]:
     found = (_try(shape, among, data) for k in kinds for shape, among in candidates(k, data))
     return [each for each in found if each is not None]
 
 
-def _try(shape: Shape, among: int, data: Data) -> _Try | None:
+def _try(shape: FormulaShape, among: int, data: FitPoints) -> _Try | None:
     """None where the points are too few or cannot determine the coefficients.
 
     The errors come from the hat matrix: exact for sums, and to first order for the others.
@@ -121,7 +121,7 @@ def _try(shape: Shape, among: int, data: Data) -> _Try | None:
     return _Try(shape, among, data, coefficients, left_out) if usable else None
 
 
-def _model(best: _Try, y: str, rows: Rows) -> Model:
+def _model(best: _Try, y: str, rows: FitRows) -> Model:
     shape, data = best.shape, best.data
     error = math.sqrt(float((best.left_out / data.root**2).mean()))
     texts = _rounded(best, error, rows.unit)

@@ -15,7 +15,7 @@ _CASTS = {bool: "boolean", int: "bigint", float: "double precision", str: "text"
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
+class BoundValue:
     """A value that stands in a text."""
 
     value: Value
@@ -34,7 +34,7 @@ class Guarded:
 class Fragment:
     """SQL in pieces, and what is known of its value."""
 
-    parts: tuple[str | Bind | Guarded, ...]
+    parts: tuple[str | BoundValue | Guarded, ...]
     type: Type | None = None
     short: bool = False
     """Whether it may be written twice: a column or a value, not a computation."""
@@ -47,14 +47,14 @@ class Fragment:
     def bound(self, dialect: Dialect) -> tuple[str, list[Value]]:
         """The text with marks, and the values that they stand for."""
         parts = list(_flat(self.parts, guarded=True))
-        values = [part.value for part in parts if isinstance(part, Bind)]
+        values = [part.value for part in parts if isinstance(part, BoundValue)]
         if dialect == "sqlite":
-            return "".join("?" if isinstance(p, Bind) else p for p in parts), values
+            return "".join("?" if isinstance(p, BoundValue) else p for p in parts), values
         # Without values psycopg takes a per cent sign for one.
         escaped = (p.replace("%", "%%") if values else p for p in parts if isinstance(p, str))
         texts = iter(escaped)
         return "".join(
-            _cast(p.value) if isinstance(p, Bind) else next(texts) for p in parts
+            _cast(p.value) if isinstance(p, BoundValue) else next(texts) for p in parts
         ), values
 
     def plain(self, dialect: Dialect) -> str:
@@ -69,7 +69,9 @@ class Fragment:
         return replace(self, type=type)
 
 
-def _flat(parts: Iterable[str | Bind | Guarded], *, guarded: bool) -> Iterator[str | Bind]:
+def _flat(
+    parts: Iterable[str | BoundValue | Guarded], *, guarded: bool
+) -> Iterator[str | BoundValue]:
     """Texts and values; with what each guarded computation falls back to, or without."""
     for part in parts:
         if not isinstance(part, Guarded):
@@ -93,7 +95,7 @@ def _cast(value: Value) -> str:
 def sql(template: str, *inner: Fragment, type: Type | None = None) -> Fragment:  # noqa: A002
     """*template* with each ``{}`` filled by a fragment."""
     texts = template.split("{}")
-    parts: list[str | Bind | Guarded] = [texts[0]]
+    parts: list[str | BoundValue | Guarded] = [texts[0]]
     for fragment, text in zip(inner, texts[1:], strict=True):
         parts += [*fragment.parts, text]
     place = next((fragment.place for fragment in inner if fragment.place), None)
@@ -105,20 +107,20 @@ def verbatim(text: str) -> Fragment:
     return Fragment((text,))
 
 
-def joined(separator: str, fragments: Iterable[Fragment]) -> Fragment:
+def join_fragments(separator: str, fragments: Iterable[Fragment]) -> Fragment:
     """All *fragments* with *separator* between them."""
     found = list(fragments)
     return sql(separator.join("{}" for _ in found), *found) if found else Fragment(())
 
 
-def value(given: Value, kind: Type | None) -> Fragment:
+def bound_value(given: Value, kind: Type | None) -> Fragment:
     """A value that is bound."""
     if given is None:
         return Fragment(("NULL",), kind, short=True)
-    return Fragment((Bind(given),), kind, short=True)
+    return Fragment((BoundValue(given),), kind, short=True)
 
 
-def name(text: str) -> str:
+def quote_name(text: str) -> str:
     """An identifier, always in quotes."""
     return '"' + text.replace('"', '""') + '"'
 

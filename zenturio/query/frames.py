@@ -9,14 +9,14 @@ import pandas as pd
 
 from zenturio.errors import Passage
 from zenturio.expression import Expression, Type, parse
-from zenturio.query.catalog import Catalog, Column, catalog
-from zenturio.query.dialects import WORDS
-from zenturio.query.fragments import Fragment, sql, value, verbatim
-from zenturio.query.origins import origins_of
+from zenturio.query.catalog import Catalog, StudyColumn, read_catalog
+from zenturio.query.dialects import DIALECTS
+from zenturio.query.fragments import Fragment, bound_value, sql, verbatim
+from zenturio.query.origins import count_origins
 from zenturio.query.present import digests_outside
-from zenturio.query.reading import Reader, reading
-from zenturio.query.statement import Head, Statement, restored
-from zenturio.query.wide import rows_of
+from zenturio.query.reading import SnapshotReader, open_snapshot
+from zenturio.query.statement import SelectItem, StudySelect, restore_rows
+from zenturio.query.wide import select_rows
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 
@@ -32,7 +32,7 @@ _DTYPES: dict[Type, tuple[str, str]] = {
 """By type: without NULL, and with it."""
 
 
-def frame(
+def study_frame(
     repository: Repository,
     study: str,
     *,
@@ -63,29 +63,32 @@ def frame(
     condition = parse(where) if isinstance(where, str | Passage) else where
     takes_all = everything if outside is None else outside
     without = frozenset() if takes_all else digests_outside(repository, study)
-    with reading(repository) as reader:
+    with open_snapshot(repository) as reader:
         names = {*(condition.names if condition else ()), *(columns or ())}
-        known = catalog(reader, study, rows, names)
-        statement = Statement(
+        known = read_catalog(reader, study, rows, names)
+        statement = StudySelect(
             reader.dialect, known, condition, every_status=everything, without=without
         )
         found = _found(reader, statement) if most is not None else 0
         sampled = most is not None and found > most
         if most is not None and sampled:
             also = _share(reader, known, most / found)
-            statement = Statement(
+            statement = StudySelect(
                 reader.dialect, known, condition, every_status=everything, also=also,
                 without=without,
             )  # fmt: skip
         shown = _columns(known, everything, columns)
-        heads = [Head.of(column) for column in (*shown, known.facts["remarks"])]
+        heads = [SelectItem.of(column) for column in (*shown, known.facts["remarks"])]
         order = statement.space_order()
-        cells = restored(shown, rows_of(reader, statement, heads, order=order))
+        cells = restore_rows(shown, select_rows(reader, statement, heads, order=order))
         text = statement.select(heads[:-1], order=order).plain(reader.dialect)
-        origins = origins_of(reader, known, statement)
+        origins = count_origins(reader, known, statement)
     values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]
     table = pd.DataFrame(
-        {column.name: series(column, each) for column, each in zip(shown, values, strict=True)},
+        {
+            column.name: column_series(column, each)
+            for column, each in zip(shown, values, strict=True)
+        },
         columns=[column.name for column in shown],
     )
     table.attrs = {
@@ -111,7 +114,7 @@ def frame(
 
 def _columns(
     known: Catalog, everything: bool, wanted: Collection[str] | None = None
-) -> list[Column]:
+) -> list[StudyColumn]:
     facts = ["repeat"]
     if everything:
         facts += [
@@ -131,20 +134,20 @@ def _columns(
     ]  # fmt: skip
 
 
-def _found(reader: Reader, statement: Statement) -> int:
+def _found(reader: SnapshotReader, statement: StudySelect) -> int:
     ((found,),) = reader.rows(statement.count())
     return int(found)
 
 
-def _share(reader: Reader, known: Catalog, share: float) -> Fragment:
+def _share(reader: SnapshotReader, known: Catalog, share: float) -> Fragment:
     """Experiments by the end of their digests: as good as drawn by lot, and the same each time."""
-    collation = WORDS[reader.dialect].collation
+    collation = DIALECTS[reader.dialect].collation
     digest = verbatim(known.facts["digest"].sql())
-    end = value(f"{int(share * 16**DIGITS):0{DIGITS}x}", "str")
+    end = bound_value(f"{int(share * 16**DIGITS):0{DIGITS}x}", "str")
     return sql(f"substr({{}}, {33 - DIGITS}){collation} < {{}}", digest, end)
 
 
-def series(column: Column, values: Sequence[Any]) -> pd.Series[Any]:
+def column_series(column: StudyColumn, values: Sequence[Any]) -> pd.Series[Any]:
     """The values in the narrowest type that holds them all, NULL included."""
     if column.type is None:
         return pd.Series(list(values), dtype=object)

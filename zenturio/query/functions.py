@@ -24,7 +24,7 @@ from zenturio.expression.scalar_functions import (
 )
 
 
-def register(connection: Any) -> None:
+def register_functions(connection: Any) -> None:
     """Makes the functions known to a connection of SQLite."""
     for name, (count, function) in _SCALARS.items():
         connection.create_function(name, count, function, deterministic=True)
@@ -53,7 +53,7 @@ def _real(value: int) -> float:
         return math.inf if value > 0 else -math.inf
 
 
-def exactly(expression: Expression, columns: Sequence[tuple[str, Type | None]]) -> str:
+def exact_call(expression: Expression, columns: Sequence[tuple[str, Type | None]]) -> str:
     """The first argument of ``zen_exact``: what it computes, of which columns."""
     return json.dumps([expression.text, columns])
 

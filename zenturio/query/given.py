@@ -10,13 +10,13 @@ from pathlib import Path
 from zenturio.errors import InputError
 from zenturio.record.sql_text import with_parts
 
-MOST = 1 << 19
+MOST_CHARACTERS = 1 << 19
 """Characters of rows: SQLite reads a million of a query."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
 
-def with_tables(text: str, files: Mapping[str, Path]) -> str:
+def with_csv_tables(text: str, files: Mapping[str, Path]) -> str:
     """*text*, one query, in which each name of *files* is a table: the rows of a CSV file.
 
     The first line of a file has the names of its columns. What is a number in all rows is one,
@@ -40,7 +40,7 @@ def _table(name: str, path: Path) -> str:
     rows = [row + [""] * (len(header) - len(row)) for row in rows]
     columns = [_literals([row[i].strip() for row in rows]) for i in range(len(header))]
     values = ", ".join(f"({', '.join(cells)})" for cells in zip(*columns, strict=True))
-    if len(values) > MOST:
+    if len(values) > MOST_CHARACTERS:
         raise InputError(f"{path} is too large for a query", hint="leave out what is not asked for")
     names = ", ".join('"' + each.replace('"', '""') + '"' for each in header)
     return f"{name} ({names}) AS (VALUES {values})"

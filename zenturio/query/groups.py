@@ -11,23 +11,23 @@ import pandas as pd
 
 from zenturio.errors import InputError, Passage
 from zenturio.expression import Expression, parse
-from zenturio.query.aggregates import Aggregate, aggregate, rows_counted
-from zenturio.query.catalog import Catalog, Column, catalog
+from zenturio.query.aggregates import Aggregate, aggregate_item, row_count_item
+from zenturio.query.catalog import Catalog, StudyColumn, read_catalog
 from zenturio.query.fragments import Fragment, sql, verbatim
-from zenturio.query.frames import series
-from zenturio.query.origins import origins_of
-from zenturio.query.parted import grouped
+from zenturio.query.frames import column_series
+from zenturio.query.origins import count_origins
+from zenturio.query.parted import select_groups
 from zenturio.query.present import digests_outside
-from zenturio.query.reading import Reader, reading
-from zenturio.query.statement import NOTHING, Head, Statement
+from zenturio.query.reading import SnapshotReader, open_snapshot
+from zenturio.query.statement import EMPTY_FRAGMENT, SelectItem, StudySelect
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 
-GREATEST = "1.7976931348623157e308"
+GREATEST_REAL = "1.7976931348623157e308"
 """Of finite numbers: what is beyond it has no place on an axis."""
-MOST = 20_000
+MOST_GROUPS = 20_000
 """Groups that are drawn at most."""
-FIRST = "min(index)"
+FIRST_INDEX = "min(index)"
 """What texts are ordered by; numbers need no such thing."""
 
 Deviation = Literal["no", "yes", "of repeats"]
@@ -48,7 +48,7 @@ class Grouping:
     """Parameters that vary inside of groups."""
 
 
-def groups(
+def group_frame(
     repository: Repository,
     study: str,
     by: Sequence[str],
@@ -66,36 +66,36 @@ def groups(
     What counts are rows in which *metric*, and all of *finite* that are numbers, have a finite
     value; with *outside* also experiments whose points the present space does not hold, and of
     results those of *rows*. Texts come
-    in the order of their first experiments. ``attrs`` are those of `frame`, ``grouped`` (a
+    in the order of their first experiments. ``attrs`` are those of `frame`, ``select_groups`` (a
     `Grouping`) and ``sql``, what was asked.
     """
     condition = parse(where) if isinstance(where, str | Passage) else where
     without = frozenset() if outside else digests_outside(repository, study)
-    with reading(repository) as reader:
+    with open_snapshot(repository) as reader:
         names = {*by, metric, *finite, *(condition.names if condition else ())}
-        known = catalog(reader, study, rows, names)
+        known = read_catalog(reader, study, rows, names)
         keys = [known.column(each) for each in dict.fromkeys(by)]
         column = known.column(metric)
         _check(column, kind)
         needed = [column, *map(known.column, finite)]
         facts = any(each.role == "fact" for each in needed)
         also = _counted(reader, needed)
-        statement = Statement(
+        statement = StudySelect(
             reader.dialect, known, condition, also=also, facts=facts, without=without
         )
         others = [each for each in known.parameters if each not in keys]
         hidden = tuple(each.name for each in others if _varies(reader, statement, each))
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
         heads = _heads(reader, known, keys, column, kind, deviation=spread)
-        found = grouped(reader, statement, heads, len(keys), most=MOST)
+        found = select_groups(reader, statement, heads, len(keys), most=MOST_GROUPS)
         text = statement.select(heads, group=len(keys)).plain(reader.dialect)
-        origins = origins_of(reader, known, statement, keys)
-    if len(found) > MOST:
+        origins = count_origins(reader, known, statement, keys)
+    if len(found) > MOST_GROUPS:
         raise InputError(
-            f"{' and '.join(by)} have more than {MOST:,} combinations",
+            f"{' and '.join(by)} have more than {MOST_GROUPS:,} combinations",
             hint="draw the experiments themselves (scatter), or choose some by a condition",
         )
-    if heads[-1].name == FIRST:  # of equal ones the order of the keys stays
+    if heads[-1].name == FIRST_INDEX:  # of equal ones the order of the keys stays
         found.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
     table = _table(keys, metric, found, deviation=spread)
     table.attrs = {
@@ -113,7 +113,7 @@ def groups(
     return table
 
 
-def varying(
+def varying_parameters(
     repository: Repository,
     study: str,
     where: Expression | None = None,
@@ -123,47 +123,47 @@ def varying(
 ) -> list[str]:
     """The parameters that have several values among the experiments that succeeded."""
     without = frozenset() if outside else digests_outside(repository, study)
-    with reading(repository) as reader:
-        known = catalog(reader, study, rows, where.names if where else ())
-        statement = Statement(reader.dialect, known, where, without=without)
+    with open_snapshot(repository) as reader:
+        known = read_catalog(reader, study, rows, where.names if where else ())
+        statement = StudySelect(reader.dialect, known, where, without=without)
         return [c.name for c in known.parameters if _varies(reader, statement, c)]
 
 
-def _check(column: Column, kind: Aggregate) -> None:
+def _check(column: StudyColumn, kind: Aggregate) -> None:
     if not column.number and kind != "count":
         raise InputError(f"{column.name!r} holds text; what is drawn must be numbers")
 
 
-def _counted(reader: Reader, columns: Sequence[Column]) -> Fragment:
+def _counted(reader: SnapshotReader, columns: Sequence[StudyColumn]) -> Fragment:
     """The condition that rows have a number wherever a place on an axis needs one."""
-    found = NOTHING
+    found = EMPTY_FRAGMENT
     for column in dict.fromkeys(columns):
         value = column.fragment(reader.dialect)
         whole = column.type == "int" and not column.wide
-        test = f"abs({{}}) <= {GREATEST}" if column.number and not whole else "{} IS NOT NULL"
+        test = f"abs({{}}) <= {GREATEST_REAL}" if column.number and not whole else "{} IS NOT NULL"
         each = sql(test, value)
         found = sql("{} AND {}", found, each) if found.parts else each
     return found
 
 
 def _heads(
-    reader: Reader,
+    reader: SnapshotReader,
     known: Catalog,
-    keys: Sequence[Column],
-    metric: Column,
+    keys: Sequence[StudyColumn],
+    metric: StudyColumn,
     kind: Aggregate,
     *,
     deviation: bool,
-) -> list[Head]:
+) -> list[SelectItem]:
     """Keys, the aggregate, how many rows, how far apart they are, and where they begin."""
-    count = rows_counted("count(*)")
-    value = count if kind == "count" else aggregate(kind, metric, reader.dialect)
-    heads = [*(Head.key(key, reader.dialect) for key in keys), value, count]
+    count = row_count_item("count(*)")
+    value = count if kind == "count" else aggregate_item(kind, metric, reader.dialect)
+    heads = [*(SelectItem.key(key, reader.dialect) for key in keys), value, count]
     if deviation:
-        heads.append(aggregate("std", metric, reader.dialect))
+        heads.append(aggregate_item("std", metric, reader.dialect))
     if not all(key.number and not key.wide for key in keys):
         index = sql("min({})", verbatim(known.facts["index"].sql()))
-        heads.append(Head(FIRST, index, fact=True, parts=(index,), merge=_earliest))
+        heads.append(SelectItem(FIRST_INDEX, index, fact=True, parts=(index,), merge=_earliest))
     return heads
 
 
@@ -172,10 +172,10 @@ def _earliest(indices: Sequence[Any]) -> Any:
     return min(indices, key=lambda index: (len(str(index)), str(index)))
 
 
-def _varies(reader: Reader, statement: Statement, column: Column) -> bool:
+def _varies(reader: SnapshotReader, statement: StudySelect, column: StudyColumn) -> bool:
     """Whether some row differs from the first: the database stops at that one."""
     differs = {"sqlite": "IS NOT", "postgresql": "IS DISTINCT FROM"}[reader.dialect]
-    head = Head.key(column, reader.dialect)
+    head = SelectItem.key(column, reader.dialect)
     values = statement.select([replace(head, name="value")])
     first = sql("{} LIMIT 1", values)
     other = sql(f"SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}})", values, first)  # noqa: S608 - no value is in it
@@ -184,13 +184,13 @@ def _varies(reader: Reader, statement: Statement, column: Column) -> bool:
 
 
 def _table(
-    keys: Sequence[Column], metric: str, rows: Sequence[tuple[Any, ...]], *, deviation: bool
+    keys: Sequence[StudyColumn], metric: str, rows: Sequence[tuple[Any, ...]], *, deviation: bool
 ) -> pd.DataFrame:
     """Keys as a frame of experiments has them; the rest as plain numbers."""
     width = len(keys) + 2 + deviation
     columns = list(zip(*rows, strict=True)) if rows else [()] * width
     table: dict[str, Any] = {
-        key.name: series(key, [key.value(value) for value in values])
+        key.name: column_series(key, [key.value(value) for value in values])
         for key, values in zip(keys, columns, strict=False)
     }
     for name, values in zip(

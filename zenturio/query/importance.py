@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
-from zenturio.query.levels import Codes, Ints, combined, levels_of
-from zenturio.query.points import known, numbers
-from zenturio.query.result import Result
+from zenturio.query.levels import Ints, LevelCodes, combine_codes, level_codes
+from zenturio.query.points import real_column, require_columns
+from zenturio.query.result import ResultTable
 from zenturio.query.statistics import CONFIDENCE, fisher
 
 LEAST = 0.01
@@ -103,7 +103,7 @@ class Importances:
             said.append(f"the same in all rows: {', '.join(self.same)}")
         return tuple(said)
 
-    def result(self) -> Result:
+    def result(self) -> ResultTable:
         """The shares as a table."""
         columns = ("parameter", "share", "total", "chance", "worst to best", "matters")
         rows = tuple(
@@ -117,7 +117,7 @@ class Importances:
             )
             for p in self.parameters
         )
-        return Result(columns, rows, found=len(rows), notes=self.notes)
+        return ResultTable(columns, rows, found=len(rows), notes=self.notes)
 
 
 def importances(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = ()) -> Importances:
@@ -131,13 +131,13 @@ def importances(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = ()
     parameter explains is not counted twice. With the interactions and the noise, shares sum to 1.
     """
     wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
-    known(frame, (metric, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
-    y = numbers(frame, metric)  # type: ignore[arg-type]
+    require_columns(frame, (metric, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    y = real_column(frame, metric)  # type: ignore[arg-type]
     used = np.isfinite(y)
     if not used.any():
         raise InputError(f"{metric!r} has no number in any row")
     y = y[used]
-    codes = {name: levels_of(frame[name][used]) for name in wanted}
+    codes = {name: level_codes(frame[name][used]) for name in wanted}
     varied = {name: each for name, each in codes.items() if len(each.labels) > 1}
     if not varied:
         raise InputError(f"no parameter varies in the {len(y):,} rows that have {metric!r}")
@@ -147,14 +147,14 @@ def importances(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = ()
 class _Shares:
     """The sums of squares that shares are made of."""
 
-    def __init__(self, metric: str, y: Floats, codes: dict[str, Codes]) -> None:
+    def __init__(self, metric: str, y: Floats, codes: dict[str, LevelCodes]) -> None:
         self._metric = metric
         self._codes = codes
         self._mean = float(y.mean())
         self._y = y - self._mean
         self._all = float(self._y @ self._y)
         self._fit = _Additive(self._y, [each.groups for each in codes.values()])
-        point = combined([each.exact for each in codes.values()])
+        point = combine_codes([each.exact for each in codes.values()])
         self._points = int(point.max()) + 1
         self._freedom = len(y) - self._points
         """Of the repeats: how often a point was measured beyond its first time."""
@@ -196,7 +196,7 @@ class _Shares:
     def _whole(self, name: str) -> tuple[float, float] | None:
         """The share of a parameter with its interactions, and how likely it is by chance."""
         others = [each.exact for other, each in self._codes.items() if other != name]
-        rest = combined(others) if others else np.zeros(len(self._y), dtype=np.int64)
+        rest = combine_codes(others) if others else np.zeros(len(self._y), dtype=np.int64)
         groups = int(rest.max()) + 1
         values = int(self._codes[name].exact.max()) + 1
         if not self._freedom or groups * values != self._points:
@@ -207,7 +207,7 @@ class _Shares:
         chance = _tail(squares / freedom, error, freedom, self._freedom, self._all)
         return self._share(squares), chance
 
-    def _chance(self, squares: float, codes: Codes) -> float:
+    def _chance(self, squares: float, codes: LevelCodes) -> float:
         """How likely main effects of these *squares* are where there are none."""
         freedom = len(codes.labels) - 1
         error, rest = self._noise, self._freedom

@@ -11,10 +11,10 @@ import pandas as pd
 
 from zenturio.expression import text_of
 
-MANY = 12
+MANY_VALUES = 12
 """Numbers of more distinct values are taken in groups of neighbours."""
-GROUPS = 10
-MOST = 50
+VALUE_GROUPS = 10
+MOST_TEXTS = 50
 """Of texts with more distinct values, the frequent ones stand for themselves."""
 OTHERS = "others"
 
@@ -22,7 +22,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
-class Codes:
+class LevelCodes:
     """For each row, a number for its value, and one for its level."""
 
     exact: Ints
@@ -31,7 +31,7 @@ class Codes:
     """Of the levels, in order of value."""
 
 
-def levels_of(column: pd.Series[Any]) -> Codes:
+def level_codes(column: pd.Series[Any]) -> LevelCodes:
     """*column* as levels; rows without a value (inactive parameters) are a level of their own."""
     codes, found = pd.factorize(column, use_na_sentinel=True)
     values = [each.item() if hasattr(each, "item") else each for each in found]
@@ -42,14 +42,14 @@ def levels_of(column: pd.Series[Any]) -> Codes:
     rank[-1] = len(values)
     exact = rank[codes]
     ranked = [values[at] for at in order]
-    if number and len(ranked) > MANY:
+    if number and len(ranked) > MANY_VALUES:
         return _grouped(exact, ranked)
-    if not number and len(ranked) > MOST:
+    if not number and len(ranked) > MOST_TEXTS:
         return _frequent(exact, ranked)
     return _labelled(exact, exact, [*map(text_of, ranked), "none"])
 
 
-def combined(codes: Sequence[Ints]) -> Ints:
+def combine_codes(codes: Sequence[Ints]) -> Ints:
     """A number for each combination that there is, from 0, without gaps."""
     whole = codes[0]
     for each in codes[1:]:
@@ -58,31 +58,31 @@ def combined(codes: Sequence[Ints]) -> Ints:
     return np.unique(whole, return_inverse=True)[1].ravel()
 
 
-def _grouped(exact: Ints, values: Sequence[Any]) -> Codes:
+def _grouped(exact: Ints, values: Sequence[Any]) -> LevelCodes:
     """Neighbouring numbers together, about as many rows in each group."""
     present = exact[exact < len(values)]
     below = np.cumsum(np.bincount(present, minlength=len(values))) - 1
-    group = below * GROUPS // len(present)
+    group = below * VALUE_GROUPS // len(present)
     labels = []
-    for each in range(GROUPS):
+    for each in range(VALUE_GROUPS):
         inside = np.flatnonzero(group == each)
         first, last = (text_of(values[i]) for i in (inside[[0, -1]] if len(inside) else (0, 0)))
         labels.append(first if first == last else f"{first} .. {last}")
-    return _labelled(exact, np.append(group, GROUPS)[exact], [*labels, "none"])
+    return _labelled(exact, np.append(group, VALUE_GROUPS)[exact], [*labels, "none"])
 
 
-def _frequent(exact: Ints, values: Sequence[Any]) -> Codes:
+def _frequent(exact: Ints, values: Sequence[Any]) -> LevelCodes:
     """The most frequent texts, and all others together."""
     counts = np.bincount(exact, minlength=len(values) + 1)[: len(values)]
-    kept = np.sort(np.argsort(-counts, kind="stable")[: MOST - 1])
+    kept = np.sort(np.argsort(-counts, kind="stable")[: MOST_TEXTS - 1])
     group = np.full(len(values) + 1, len(kept), dtype=np.int64)
     group[kept] = np.arange(len(kept))
     group[-1] = len(kept) + 1
     return _labelled(exact, group[exact], [*(str(values[i]) for i in kept), OTHERS, "none"])
 
 
-def _labelled(exact: Ints, groups: Ints, labels: Sequence[str]) -> Codes:
+def _labelled(exact: Ints, groups: Ints, labels: Sequence[str]) -> LevelCodes:
     """Numbers without gaps, and the labels of those that there are."""
     there, dense = np.unique(groups, return_inverse=True)
     distinct = np.unique(exact, return_inverse=True)[1]
-    return Codes(distinct.ravel(), dense.ravel(), tuple(labels[at] for at in there))
+    return LevelCodes(distinct.ravel(), dense.ravel(), tuple(labels[at] for at in there))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.query.points import Noise
-from zenturio.query.shapes import Kind, Shape
+from zenturio.query.shapes import FormulaShape, Kind
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Model:
     points: int
     """Distinct points among the rows."""
     noise: Noise
-    shape: Shape
+    shape: FormulaShape
     coefficients: tuple[float, ...]
 
     def predict(self, columns: Mapping[str, Any]) -> np.ndarray:

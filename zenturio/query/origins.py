@@ -6,11 +6,11 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from zenturio.experiment.machine import UNKNOWN, of_machines
-from zenturio.query.aggregates import rows_counted
-from zenturio.query.catalog import Catalog, Column
-from zenturio.query.reading import Reader
-from zenturio.query.statement import Head, Statement
+from zenturio.experiment.machine import UNKNOWN_KIND, machine_notes
+from zenturio.query.aggregates import row_count_item
+from zenturio.query.catalog import Catalog, StudyColumn
+from zenturio.query.reading import SnapshotReader
+from zenturio.query.statement import SelectItem, StudySelect
 from zenturio.record.row_filter import round_notes
 
 
@@ -24,7 +24,7 @@ class Origins:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is said of an answer that mixes them."""
-        return (*of_machines(self.machines), *round_notes(self.rounds))
+        return (*machine_notes(self.machines), *round_notes(self.rounds))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -53,8 +53,11 @@ class Origins:
         return Origins(machines, rounds)
 
 
-def origins_of(
-    reader: Reader, known: Catalog, statement: Statement, keys: Collection[Column] = ()
+def count_origins(
+    reader: SnapshotReader,
+    known: Catalog,
+    statement: StudySelect,
+    keys: Collection[StudyColumn] = (),
 ) -> Origins:
     """Count the rows of *statement* by kind of machine and by round, where they are of several.
 
@@ -66,9 +69,9 @@ def origins_of(
         column = known.facts[fact]
         counts: dict[Any, int] = {}
         if len(several) > 1 and column not in keys:
-            heads = [Head.of(column), rows_counted("count(*)")]
+            heads = [SelectItem.of(column), row_count_item("count(*)")]
             rows = reader.rows(statement.select(heads, group=1, facts=True))
             counts = {value: int(count) for value, count in rows}
         found.append(counts if len(counts) > 1 else {})
-    machines = {label or UNKNOWN: count for label, count in found[0].items()}
+    machines = {label or UNKNOWN_KIND: count for label, count in found[0].items()}
     return Origins(machines, {int(number): count for number, count in found[1].items()})

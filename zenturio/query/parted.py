@@ -10,33 +10,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from zenturio.query.ahead import end
-from zenturio.query.catalog import ROW, keys_of, used
-from zenturio.query.doubts import checked, guards_of
-from zenturio.query.fragments import Bind, Fragment, joined, name, sql, verbatim
-from zenturio.query.reading import Reader
-from zenturio.query.statement import Head, Statement
-from zenturio.query.wide import WIDTH, group_key, grouped_here, in_widths
+from zenturio.query.ahead import extreme_number
+from zenturio.query.catalog import ROW, key_names, used_columns
+from zenturio.query.doubts import guard_items, recompute_doubtful
+from zenturio.query.fragments import BoundValue, Fragment, join_fragments, quote_name, sql, verbatim
+from zenturio.query.reading import SnapshotReader
+from zenturio.query.statement import SelectItem, StudySelect
+from zenturio.query.wide import WIDTH, column_chunks, group_in_python, group_key
 
-MANY = 20_000
+MANY_EXPERIMENTS = 20_000
 """Experiments of a study that are grouped in parts."""
-PART = 1000
+PART_SIZE = 1000
 """Experiments of a part, where these make few groups."""
-SHARE = 8
+PART_SHARE = 8
 """Experiments of a part at least, for each group in it: else parts save nothing."""
-GUARDED = 5
+GUARDED_COLUMNS = 5
 """Columns of an answer that an aggregate may need, with its guards."""
-LARGEST = 40
+LARGEST_PART = 40
 """Times a usual part: no part is larger, or where all groups are wanted, the rest is one part."""
 
 
-def grouped(
-    reader: Reader,
-    statement: Statement,
-    heads: Sequence[Head],
+def select_groups(
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
     keys: int,
     *,
-    order: Sequence[tuple[Head, bool]] = (),
+    order: Sequence[tuple[SelectItem, bool]] = (),
     most: int | None = None,
 ) -> list[tuple[Any, ...]]:
     """The *heads* for each combination of the first *keys* of them, in that *order*.
@@ -44,14 +44,14 @@ def grouped(
     Rows that are equal in it stand in the order of their keys. Where there are more than *most*
     combinations, some of them, but more than so many.
     """
-    asked = [*heads, *guards_of(heads)]
+    asked = [*heads, *guard_items(heads)]
     if len(asked) > WIDTH:
         rows = _in_columns(reader, statement, heads, keys)
         return _ordered(rows, heads, total_order(order, heads[:keys]))
     parts = all(head.parts for head in asked[keys:])
     plain = all(head.fragment.type and not head.wide for head, _ in order)
     total = total_order(order, heads[:keys])
-    if parts and plain and reader.dialect == "sqlite" and statement.known.total >= MANY:
+    if parts and plain and reader.dialect == "sqlite" and statement.known.total >= MANY_EXPERIMENTS:
         rows = _in_parts(reader, statement, asked, keys, most)
         in_order = False
     else:
@@ -59,72 +59,81 @@ def grouped(
         in_order = not any(head.wide for head in heads[:keys])
         wanted = statement.select(asked, group=keys, order=total if in_order else ())
         rows = reader.rows(wanted if most is None else sql(f"{{}} LIMIT {most + 1}", wanted))
-    rows, changed = checked(reader, statement, rows, heads, keys)
+    rows, changed = recompute_doubtful(reader, statement, rows, heads, keys)
     return rows if in_order and not changed else _ordered(rows, heads, total)
 
 
 def total_order(
-    order: Sequence[tuple[Head, bool]], keys: Sequence[Head]
-) -> list[tuple[Head, bool]]:
+    order: Sequence[tuple[SelectItem, bool]], keys: Sequence[SelectItem]
+) -> list[tuple[SelectItem, bool]]:
     """*order*, and behind it each of the *keys* that is not in it."""
     named = {head.name for head, _ in order}
     return [*order, *((key, False) for key in keys if key.name not in named)]
 
 
 def _in_columns(
-    reader: Reader, statement: Statement, heads: Sequence[Head], keys: int
+    reader: SnapshotReader, statement: StudySelect, heads: Sequence[SelectItem], keys: int
 ) -> list[tuple[Any, ...]]:
     """The *heads*, of which there are too many for one answer."""
     if keys > WIDTH // 2:
-        return grouped_here(reader, statement, heads, keys)
-    width = (WIDTH - keys) // GUARDED
+        return group_in_python(reader, statement, heads, keys)
+    width = (WIDTH - keys) // GUARDED_COLUMNS
     found: dict[tuple[Any, ...], list[Any]] = {}
-    for some in in_widths(heads[keys:], width):
-        for row in grouped(reader, statement, [*heads[:keys], *some], keys):
+    for some in column_chunks(heads[keys:], width):
+        for row in select_groups(reader, statement, [*heads[:keys], *some], keys):
             found.setdefault(group_key(row[:keys]), [*row[:keys]]).extend(row[keys:])
     return [tuple(row) for row in found.values()]
 
 
 def _in_parts(
-    reader: Reader,
-    statement: Statement,
-    heads: Sequence[Head],
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
     keys: int,
     most: int | None,
 ) -> list[tuple[Any, ...]]:
     known = statement.known
-    names = keys_of(known)
-    number = verbatim(f"{ROW}.{name(names[2])}")
-    everything = joined(" ", [statement.condition, *(head.fragment for head in heads)])
-    fields = used(known, everything.plain(reader.dialect))
+    names = key_names(known)
+    number = verbatim(f"{ROW}.{quote_name(names[2])}")
+    everything = join_fragments(" ", [statement.condition, *(head.fragment for head in heads)])
+    fields = used_columns(known, everything.plain(reader.dialect))
     seen = known.rows
     plain, source = (
         f"({reader.repository.keyed(known.study, names, facts=facts, names=fields, rows=seen)})"
         for facts in (False, True)
     )
     rows = verbatim(f"FROM {plain} AS {ROW}")
-    first, last = (end(reader, which, number, rows) for which in ("min", "max"))
-    asked = [*heads[:keys], *(Head("part", each) for head in heads[keys:] for each in head.parts)]
+    first, last = (extreme_number(reader, which, number, rows) for which in ("min", "max"))
+    asked = [
+        *heads[:keys],
+        *(SelectItem("part", each) for head in heads[keys:] for each in head.parts),
+    ]
     within = sql("{} >= {} AND {} < {}", number, _bound(first), number, _bound(last))
     whole = statement.select(asked, group=keys, source=source, among=within)
     text, values = whole.bound(reader.dialect)  # the bounds come first, for heads hold no values
     found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-    usual = size = max(PART * (last - first + 1) // known.total, 1)
+    usual = size = max(PART_SIZE * (last - first + 1) // known.total, 1)
     while first <= last and (most is None or len(found) <= most):
-        size = size if size <= LARGEST * usual else LARGEST * usual if most else last + 1 - first
+        size = (
+            size
+            if size <= LARGEST_PART * usual
+            else LARGEST_PART * usual
+            if most
+            else last + 1 - first
+        )
         until = first + size
         answers = reader.fetch(text, [first, until, *values[2:]])
         for row in answers:
             found.setdefault(row[:keys], []).append(row[keys:])
-        first, size = until, usual * max(SHARE * len(answers) // PART, 1)
+        first, size = until, usual * max(PART_SHARE * len(answers) // PART_SIZE, 1)
     return [(*key, *_merged(heads[keys:], each)) for key, each in found.items()]
 
 
 def _bound(number: int) -> Fragment:
-    return Fragment((Bind(number),))
+    return Fragment((BoundValue(number),))
 
 
-def _merged(heads: Sequence[Head], answers: Sequence[tuple[Any, ...]]) -> list[Any]:
+def _merged(heads: Sequence[SelectItem], answers: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Each head's value, of what all parts answered for one group."""
     columns = list(zip(*answers, strict=True))
     found, place = [], 0
@@ -137,9 +146,11 @@ def _merged(heads: Sequence[Head], answers: Sequence[tuple[Any, ...]]) -> list[A
 
 
 def _ordered(
-    rows: list[tuple[Any, ...]], heads: Sequence[Head], order: Sequence[tuple[Head, bool]]
+    rows: list[tuple[Any, ...]],
+    heads: Sequence[SelectItem],
+    order: Sequence[tuple[SelectItem, bool]],
 ) -> list[tuple[Any, ...]]:
-    """The rows as `Statement` has them ordered: what is NULL or NaN comes last."""
+    """The rows as `StudySelect` has them ordered: what is NULL or NaN comes last."""
     places = {head.name: at for at, head in enumerate(heads)}
     found = list(rows)
     for head, falling in reversed(order):

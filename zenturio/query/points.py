@@ -20,7 +20,7 @@ Noise = Literal["equal", "relative"]
 
 
 @dataclass(frozen=True)
-class Data:
+class FitPoints:
     """Distinct points, the mean of y at each, and how many rows that is the mean of."""
 
     columns: Mapping[str, np.ndarray]
@@ -45,7 +45,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FitRows:
     """All rows that have numbers in every column."""
 
     columns: Mapping[str, np.ndarray]
@@ -60,12 +60,12 @@ class Rows:
         points, group, counts = np.unique(inputs, axis=0, return_inverse=True, return_counts=True)
         return points, group.ravel(), counts
 
-    def data(self, noise: Noise | None) -> tuple[Data, ...]:
+    def data(self, noise: Noise | None) -> tuple[FitPoints, ...]:
         """The points under *noise*; under each that is possible, if the repeats do not tell."""
         points, group, counts = self._grouped
         means = np.bincount(group, self.y) / counts
         columns = {name: points[:, i] for i, name in enumerate(self.columns)}
-        equal = Data(columns, means, counts, "equal")
+        equal = FitPoints(columns, means, counts, "equal")
         relative = replace(equal, noise="relative")
         if noise == "relative" and not means.all():
             raise InputError("a mean is 0: noise cannot be relative to it", hint="noise='equal'")
@@ -78,15 +78,15 @@ class Rows:
                 return (equal, relative)
 
 
-def rows_of(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> Rows:
+def fit_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> FitRows:
     """The rows that count; InputError if there are too few for a regression."""
-    known(columns, (y, *x))
-    table = {name: numbers(columns, name) for name in dict.fromkeys((*x, y))}
+    require_columns(columns, (y, *x))
+    table = {name: real_column(columns, name) for name in dict.fromkeys((*x, y))}
     used = np.logical_and.reduce([np.isfinite(column) for column in table.values()])
     values = table[y][used]
     greatest = float(np.abs(values).max(initial=0.0))
     unit = math.ldexp(1.0, max(math.frexp(greatest)[1] - 1, -1022))
-    rows = Rows({name: table[name][used] for name in x}, values / unit, unit)
+    rows = FitRows({name: table[name][used] for name in x}, values / unit, unit)
     distinct = len(np.unique(np.column_stack(list(rows.columns.values())), axis=0))
     if distinct < FEWEST:
         raise InputError(
@@ -96,14 +96,14 @@ def rows_of(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> Rows:
     return rows
 
 
-def known(columns: Mapping[str, Any], names: Iterable[str]) -> None:
+def require_columns(columns: Mapping[str, Any], names: Iterable[str]) -> None:
     """InputError for the first of *names* that is no column."""
     for name in names:
         if name not in columns:
             raise InputError(f"there is no column {name!r}", hint=did_you_mean(name, columns))
 
 
-def numbers(columns: Mapping[str, Any], name: str) -> np.ndarray:
+def real_column(columns: Mapping[str, Any], name: str) -> np.ndarray:
     """The column as real numbers, NaN where there is none; InputError if it holds text."""
     column = columns[name]
     try:

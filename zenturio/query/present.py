@@ -16,10 +16,10 @@ from zenturio.annotate.scan import scan
 from zenturio.annotate.stored_files import scan_kept
 from zenturio.errors import InputError
 from zenturio.expression import Value
-from zenturio.query.catalog import catalog
-from zenturio.query.reading import reading
-from zenturio.query.statement import Head, Statement, restored
-from zenturio.query.wide import WIDTH, rows_of
+from zenturio.query.catalog import read_catalog
+from zenturio.query.reading import open_snapshot
+from zenturio.query.statement import SelectItem, StudySelect, restore_rows
+from zenturio.query.wide import WIDTH, select_rows
 from zenturio.record import SEED, Definition, Repository
 from zenturio.record.open import project_folder
 from zenturio.space import Space
@@ -38,7 +38,7 @@ def digests_outside(repository: Repository, study: str) -> frozenset[str]:
     return frozenset(_outside(repository, study, spaces)) if spaces else frozenset()
 
 
-def left_out(count: int) -> tuple[str, ...]:
+def left_out_notes(count: int) -> tuple[str, ...]:
     """What is said of experiments that an answer leaves out."""
     if not count:
         return ()
@@ -100,17 +100,19 @@ def _scanned(definition: Definition, overrides: Sequence[str]) -> list[Space]:
 
 
 def _outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Iterator[str]:
-    with reading(repository) as reader:
-        known = catalog(reader, study)
-        statement = Statement(reader.dialect, known, None, every_status=True)
+    with open_snapshot(repository) as reader:
+        known = read_catalog(reader, study)
+        statement = StudySelect(reader.dialect, known, None, every_status=True)
         columns = known.parameters
         digest_fact, remarks = known.facts["digest"], known.facts["remarks"]
-        heads = [Head.of(column) for column in (digest_fact, *columns, remarks)]
+        heads = [SelectItem.of(column) for column in (digest_fact, *columns, remarks)]
         held: dict[tuple[object, ...], bool] = {}
         wide = len(heads) > WIDTH
-        rows = rows_of(reader, statement, heads) if wide else reader.each(statement.select(heads))
+        rows = (
+            select_rows(reader, statement, heads) if wide else reader.each(statement.select(heads))
+        )
         for row in rows:
-            ((digest, *cells),) = restored((digest_fact, *columns), [row])
+            ((digest, *cells),) = restore_rows((digest_fact, *columns), [row])
             point = tuple(cells)
             key = (*point, *map(type, point))  # 1 and true are equal, and no one value
             if key not in held:

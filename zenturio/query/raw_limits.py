@@ -11,7 +11,7 @@ from zenturio.errors import SafetyError
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QueryLimits:
     """How much an answer may be."""
 
     rows: int = 10_000
@@ -21,14 +21,14 @@ class Limits:
     seconds: float = 10.0
 
 
-def gathered(rows: Iterable[tuple[Any, ...]], limits: Limits) -> list[tuple[Any, ...]]:
+def collect_rows(rows: Iterable[tuple[Any, ...]], limits: QueryLimits) -> list[tuple[Any, ...]]:
     """Rows up to one more than the limit; SafetyError once they are too large."""
     found: list[tuple[Any, ...]] = []
     left = limits.size
     for row in rows:
         left -= sum(len(v) if isinstance(v, str | bytes) else 8 for v in row)
         if left < 0:
-            raise too_large(limits)
+            raise too_large_error(limits)
         found.append(tuple(map(_plain, row)))
         if len(found) > limits.rows:
             break
@@ -47,19 +47,19 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def too_large(limits: Limits) -> SafetyError:
+def too_large_error(limits: QueryLimits) -> SafetyError:
     return SafetyError(
         f"the answer is larger than {limits.size / 1e6:.0f} MB",
         hint="ask for fewer columns or rows: … LIMIT 1000",
     )
 
 
-def too_slow(limits: Limits) -> SafetyError:
+def too_slow_error(limits: QueryLimits) -> SafetyError:
     return SafetyError(
         f"the query was stopped after {limits.seconds:g} seconds",
         hint="ask for less: a condition, fewer joins",
     )
 
 
-def denied(said: str) -> SafetyError:
+def denied_error(said: str) -> SafetyError:
     return SafetyError(f"refused: {said}", hint="one SELECT that reads tables and views is allowed")

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from zenturio.errors import InputError, Passage, SafetyError, ZenError
-from zenturio.query.raw_limits import Limits, denied, gathered, too_slow
+from zenturio.query.raw_limits import QueryLimits, collect_rows, denied_error, too_slow_error
 from zenturio.record.sql_reader import POWERS, check_powers
 
 _DECLARE = "DECLARE zen_raw NO SCROLL CURSOR FOR "
@@ -39,8 +39,8 @@ The role is denied most of them anyway; large objects and locks are anybody's.
 """
 
 
-def ask(
-    connection: Any, asked: str, text: str, limits: Limits
+def run_in_postgresql(
+    connection: Any, asked: str, text: str, limits: QueryLimits
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of the answer's columns, and its rows up to one more than the limit.
 
@@ -49,7 +49,7 @@ def ask(
     """
     try:
         if match := _BEYOND.search(asked):
-            raise denied(f"{match.group()} reaches beyond the tables")
+            raise denied_error(f"{match.group()} reaches beyond the tables")
         cursor: Any = connection.cursor()
         _restrict(cursor, limits)
         # Prepared: the server takes one statement then, and no second one behind a semicolon.
@@ -57,7 +57,7 @@ def ask(
         cursor.execute(_SIZED + text + _GUARD, prepare=True)
         cursor.execute("FETCH 0 FROM zen_sized")
         names = [head.name for head in cursor.description or ()]
-        return names, gathered(_fetched(cursor, min(limits.rows + 1, _FETCH)), limits)
+        return names, collect_rows(_fetched(cursor, min(limits.rows + 1, _FETCH)), limits)
     except psycopg.Error as error:
         raise _explained(error, asked, len(text) - len(asked), limits) from error
     finally:
@@ -65,7 +65,7 @@ def ask(
         connection.close()
 
 
-def _restrict(cursor: Any, limits: Limits) -> None:
+def _restrict(cursor: Any, limits: QueryLimits) -> None:
     cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     cursor.execute(POWERS)
     check_powers(cursor.fetchall())
@@ -81,7 +81,7 @@ def _fetched(cursor: Any, size: int) -> Iterator[tuple[Any, ...]]:
             return
 
 
-def _explained(error: psycopg.Error, text: str, before: int, limits: Limits) -> ZenError:
+def _explained(error: psycopg.Error, text: str, before: int, limits: QueryLimits) -> ZenError:
     """The server's words, and its place in the text, *before* which so many characters stood."""
     said = str(error.diag.message_primary or error)
     if _MARK in said:
@@ -91,17 +91,17 @@ def _explained(error: psycopg.Error, text: str, before: int, limits: Limits) -> 
         )
     match error:
         case psycopg.errors.QueryCanceled():
-            return too_slow(limits)
+            return too_slow_error(limits)
         case (
             psycopg.errors.ReadOnlySqlTransaction()
             | psycopg.errors.InsufficientPrivilege()
             | psycopg.errors.FeatureNotSupported()
         ):
-            return denied(said)
+            return denied_error(said)
     if re.search("multiple commands|not allowed", said) or not re.match(
         r"(?i)\s*(select|values|with|table|\()", text
     ):
-        return denied(said)
+        return denied_error(said)
     at = int(error.diag.statement_position or 0) - len(_DECLARE) - 1 - before
     place = Passage.of(text, "<sql>").place(at) if 0 <= at < len(text) else None
     return InputError(said, place=place, hint=error.diag.message_hint or "")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from zenturio.errors import ExpressionError, InputError, Place, RecordError
 from zenturio.expression import Value
-from zenturio.query.fragments import Dialect, Fragment, name
-from zenturio.query.functions import register
+from zenturio.query.fragments import Dialect, Fragment, quote_name
+from zenturio.query.functions import register_functions
 from zenturio.record import Repository
 from zenturio.record.sql_text import with_parts
 
@@ -28,7 +28,7 @@ _FETCHED = 5000
 """Rows that are taken from the database at a time."""
 
 
-class Reader:
+class SnapshotReader:
     """Answers questions, all about the same moment."""
 
     def __init__(self, cursor: Any, dialect: Dialect, repository: Any) -> None:
@@ -69,7 +69,7 @@ class Reader:
         parts = []
         for view, source in self.views.items():
             doubled = escaped and self.dialect == "postgresql"
-            written = name(view).replace("%", "%%") if doubled else name(view)
+            written = quote_name(view).replace("%", "%%") if doubled else quote_name(view)
             if written in text:
                 rows = source(text)
                 rows = rows.replace("%", "%%") if doubled else rows
@@ -104,7 +104,7 @@ def engine_of(repository: Repository) -> Engine:
 
 
 @contextmanager
-def reading(repository: Repository) -> Iterator[Reader]:
+def open_snapshot(repository: Repository) -> Iterator[SnapshotReader]:
     """A reader of *repository*; InputError if that keeps its rows in no database."""
     engine = engine_of(repository)
     dialect = cast("Dialect", engine.dialect.name)
@@ -112,9 +112,9 @@ def reading(repository: Repository) -> Iterator[Reader]:
     try:
         cursor = connection.cursor()
         if dialect == "sqlite":
-            register(connection.driver_connection)
+            register_functions(connection.driver_connection)
         cursor.execute(_BEGIN[dialect])
-        yield Reader(cursor, dialect, repository)
+        yield SnapshotReader(cursor, dialect, repository)
     finally:
         with suppress(Exception):
             connection.cursor().execute("ROLLBACK")

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
-from zenturio.query.levels import combined, levels_of
-from zenturio.query.points import known, numbers
-from zenturio.query.result import Result
+from zenturio.query.levels import combine_codes, level_codes
+from zenturio.query.points import real_column, require_columns
+from zenturio.query.result import ResultTable
 from zenturio.query.statistics import CONFIDENCE, Interval, student
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class RankedSetting:
     """One combination of parameters, and what its repeats came to."""
 
     values: Mapping[str, Any]
@@ -38,25 +38,25 @@ class Recommendation:
 
     metric: str
     costs: tuple[str, ...]
-    settings: tuple[Setting, ...]
+    settings: tuple[RankedSetting, ...]
     confidence: float
 
     @property
-    def best(self) -> Setting:
+    def best(self) -> RankedSetting:
         """The one with the best mean; of equal ones, the cheapest."""
         return self.settings[0]
 
     @property
-    def alike(self) -> tuple[Setting, ...]:
+    def alike(self) -> tuple[RankedSetting, ...]:
         """The others that cannot be told from the best one, the best first."""
         return tuple(each for each in self.settings[1:] if each.alike)
 
     @property
-    def cheapest(self) -> Setting:
+    def cheapest(self) -> RankedSetting:
         """Of the best one and those that cannot be told from it, the one that costs least."""
         return min((self.best, *self.alike), key=lambda each: tuple(each.costs.values()))
 
-    def result(self, limit: int | None = None) -> Result:
+    def result(self, limit: int | None = None) -> ResultTable:
         """The settings as a table."""
         names = tuple(self.best.values)
         columns = (*names, self.metric, "low", "high", *self.costs, "repeats", "as good")
@@ -71,7 +71,7 @@ class Recommendation:
             )
             for each in self.settings[:limit]
         )
-        return Result(columns, rows, found=len(self.settings))
+        return ResultTable(columns, rows, found=len(self.settings))
 
 
 def recommend(
@@ -90,16 +90,16 @@ def recommend(
     that are said to be worse (Gupta's subset selection).
     """
     wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
-    known(frame, (metric, *costs, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
-    score = numbers(frame, metric)  # type: ignore[arg-type]
+    require_columns(frame, (metric, *costs, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    score = real_column(frame, metric)  # type: ignore[arg-type]
     used = np.isfinite(score)
     if not used.any():
         raise InputError(f"{metric!r} has no number in any row")
     rows, score = frame[used], score[used]
-    group = combined([levels_of(rows[name]).exact for name in wanted])
+    group = combine_codes([level_codes(rows[name]).exact for name in wanted])
     count = np.bincount(group)
     mean = np.bincount(group, score) / count
-    prices = {name: np.bincount(group, numbers(rows, name)) / count for name in costs}
+    prices = {name: np.bincount(group, real_column(rows, name)) / count for name in costs}
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.bincount(group, (score - mean[group]) ** 2) / (count - 1) / count
     order = np.lexsort((*reversed(prices.values()), mean if minimize else -mean))
@@ -113,7 +113,7 @@ def recommend(
         values = dict(zip(wanted, (column[at] for column in cells), strict=True))
         interval = Interval(centre - half, centre + half)
         took = {name: float(price[at]) for name, price in prices.items()}
-        found.append(Setting(values, centre, interval, int(count[at]), took, bool(alike[at])))
+        found.append(RankedSetting(values, centre, interval, int(count[at]), took, bool(alike[at])))
     return Recommendation(metric, tuple(costs), tuple(found), confidence)
 
 

@@ -22,7 +22,7 @@ SHOWN = 50
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultTable:
     """Columns and rows, and of how many they are."""
 
     columns: tuple[str, ...]
@@ -71,14 +71,14 @@ class Result:
         heads = "".join(f"<th>{html.escape(head)}</th>" for head in self.heads)
         lines = "".join(
             "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
-            for row in cells(self.rows[:SHOWN])
+            for row in display_rows(self.rows[:SHOWN])
         )
         shown = f"{min(SHOWN, len(self.rows)):,} shown of " if len(self.rows) > SHOWN else ""
         said = html.escape("; ".join([shown + self.summary, *self.notes]))
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><p>{said}</p>"
 
 
-def cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+def display_rows(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
     """The values of a table for people: different numbers of a column are different texts."""
     columns = (_column(values) for values in zip(*rows, strict=True))
     return [list(row) for row in zip(*columns, strict=True)] if rows else []
@@ -86,12 +86,12 @@ def cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
 
 def _column(values: Sequence[Any]) -> list[str]:
     """Numbers with six digits, or more where a neighbour in size looks the same with fewer."""
-    texts = [cell(value) for value in values]
+    texts = [display_value(value) for value in values]
     numbers = sorted({v for v in values if _is_number(v)})
     longer: dict[float, str] = {}
     for low, high in pairwise(numbers):
         # What was written longer for its other neighbour may still be equal to this one.
-        if longer.get(low, cell(low)) == cell(high):
+        if longer.get(low, display_value(low)) == display_value(high):
             pairs = ((f"{low:.{d}g}", f"{high:.{d}g}") for d in range(DIGITS + 1, 17))
             exact = repr(low), repr(high)
             one, other = next((pair for pair in pairs if pair[0] != pair[1]), exact)
@@ -110,7 +110,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
 
 
-def cell(value: Any) -> str:
+def display_value(value: Any) -> str:
     """A value by itself: six digits of a real number, all of a whole one, nothing for NULL."""
     if isinstance(value, float):
         # Times since 1970 and sizes in bytes are read as whole numbers.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from zenturio.experiment.machine import UNKNOWN
-from zenturio.query.reading import Reader
+from zenturio.experiment.machine import UNKNOWN_KIND
+from zenturio.query.reading import SnapshotReader
 from zenturio.record import STATES, codec
 from zenturio.record.row_filter import RowChoice, RowFilter, machine_named
 
-Counted = tuple[dict[str, int], RowFilter, frozenset[int], frozenset[int]]
+ResultCounts = tuple[dict[str, int], RowFilter, frozenset[int], frozenset[int]]
 """Results by status, which ones these are, their kinds of machine, their rounds."""
 
 
-def counted(reader: Reader, version: int, choice: RowChoice) -> Counted:
+def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> ResultCounts:
     """Count the results of *choice*; InputError where it names no kind of machine that has any.
 
     The study's counters tell, unless only the newest of several rounds are chosen.
@@ -44,11 +44,11 @@ def _of_round(choice: RowChoice, number: int) -> bool:
     return not isinstance(choice.round, int) or choice.round == number
 
 
-def _machine(reader: Reader, text: str, numbers: set[int]) -> int:
+def _machine(reader: SnapshotReader, text: str, numbers: set[int]) -> int:
     """The number of the kind of machine that *text* means, among those with results."""
     listed = ", ".join(map(str, sorted(numbers))) or "0"
     known = reader.fetch(f"SELECT id, label FROM machines WHERE id IN ({listed})")  # noqa: S608 - numbers
     labels = {codec.unescape(label): int(number) for number, label in known}
     if 0 in numbers:
-        labels[UNKNOWN] = 0
+        labels[UNKNOWN_KIND] = 0
     return labels[machine_named(text, labels)]

@@ -8,25 +8,25 @@ from typing import Any
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import Expression, parse
-from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate, rows_counted
-from zenturio.query.catalog import Catalog, Column, catalog
+from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate_item, row_count_item
+from zenturio.query.catalog import Catalog, StudyColumn, read_catalog
 from zenturio.query.fragments import sql
-from zenturio.query.origins import origins_of
-from zenturio.query.parted import grouped
-from zenturio.query.present import digests_outside, left_out
-from zenturio.query.reading import Reader, engine_of, reading
-from zenturio.query.result import Result
-from zenturio.query.statement import Head, Statement, restored
-from zenturio.query.wide import limited, rows_of
+from zenturio.query.origins import count_origins
+from zenturio.query.parted import select_groups
+from zenturio.query.present import digests_outside, left_out_notes
+from zenturio.query.reading import SnapshotReader, engine_of, open_snapshot
+from zenturio.query.result import ResultTable
+from zenturio.query.statement import SelectItem, StudySelect, restore_rows
+from zenturio.query.wide import select_rows, with_limit
 from zenturio.record import Repository
 from zenturio.record.row_filter import RowChoice, read_round
 
-ROWS = "count(*)"
+ROW_COUNT = "count(*)"
 """The column that counts the experiments of a group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ResultsQuery:
     """What is asked of a study."""
 
     study: str
@@ -63,7 +63,7 @@ def results(
     outside: bool = False,
     machine: str = "",
     round: int | str = "",  # noqa: A002 - as the column is called
-) -> Result:
+) -> ResultTable:
     """The experiments of *study* that succeeded and meet the condition *where*.
 
     With *by* they are grouped, and each metric is aggregated (``mean``, if nothing is named);
@@ -84,30 +84,32 @@ def results(
     named: tuple[Any, ...] = tuple(aggregates)
     engine_of(repository)
     without = frozenset() if outside else digests_outside(repository, study)
-    query = Query(study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without)
-    with reading(repository) as reader:
-        known = catalog(reader, study, RowChoice(machine, read_round(str(round))), query.names)
+    query = ResultsQuery(
+        study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without
+    )
+    with open_snapshot(repository) as reader:
+        known = read_catalog(reader, study, RowChoice(machine, read_round(str(round))), query.names)
         if by or aggregates:
             return _grouped(reader, known, query)
         return _listed(reader, known, query)
 
 
-def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
+def _listed(reader: SnapshotReader, known: Catalog, query: ResultsQuery) -> ResultTable:
     """Every experiment by itself, in the order of the space."""
     repeats = [known.facts["repeat"]] if _repeated(reader, known) else []
-    statement = Statement(reader.dialect, known, query.where, without=query.without)
-    origins = origins_of(reader, known, statement)
+    statement = StudySelect(reader.dialect, known, query.where, without=query.without)
+    origins = count_origins(reader, known, statement)
     apart = [known.facts[fact] for fact in origins.columns]
     metrics = [column for column in _metrics(known, query) if column not in apart]
     columns = [*known.parameters, *known.seeds, *repeats, *apart, *metrics]
     order = _order(known, query, statement)
-    heads = [Head.of(column) for column in columns]
-    shown = limited(statement.select(heads, order=order), query.limit)
-    asked = [*heads, Head.of(known.facts["remarks"])]
-    found_rows = rows_of(reader, statement, asked, order=order, limit=query.limit)
-    rows = restored(columns, found_rows)
+    heads = [SelectItem.of(column) for column in columns]
+    shown = with_limit(statement.select(heads, order=order), query.limit)
+    asked = [*heads, SelectItem.of(known.facts["remarks"])]
+    found_rows = select_rows(reader, statement, asked, order=order, limit=query.limit)
+    rows = restore_rows(columns, found_rows)
     ((found,),) = reader.rows(statement.count()) if query.limit is not None else [(len(rows),)]
-    return Result(
+    return ResultTable(
         columns=tuple(column.name for column in columns),
         rows=tuple(rows),
         units={column.name: column.unit for column in columns if column.unit},
@@ -116,7 +118,7 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
         total=known.total,
         noun=known.noun,
         notes=(
-            *left_out(len(query.without)),
+            *left_out_notes(len(query.without)),
             *origins.notes,
             *_gaps(columns, rows),
         ),
@@ -124,26 +126,26 @@ def _listed(reader: Reader, known: Catalog, query: Query) -> Result:
     )
 
 
-def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
+def _grouped(reader: SnapshotReader, known: Catalog, query: ResultsQuery) -> ResultTable:
     """Groups of experiments, with an aggregate of each metric."""
     keys = [known.column(each) for each in query.by] or list(known.parameters)
     metrics = [c for c in _metrics(known, query, numbers=True) if c not in keys]
     aggregates = query.aggregates or ("mean",)
-    heads = [Head.key(key, reader.dialect) for key in keys]
-    heads.append(rows_counted(ROWS))
-    heads += [aggregate(each, c, reader.dialect) for c in metrics for each in aggregates]
-    counts = [aggregate("count", column, reader.dialect) for column in metrics]
-    statement = Statement(reader.dialect, known, query.where, without=query.without)
+    heads = [SelectItem.key(key, reader.dialect) for key in keys]
+    heads.append(row_count_item(ROW_COUNT))
+    heads += [aggregate_item(each, c, reader.dialect) for c in metrics for each in aggregates]
+    counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
+    statement = StudySelect(reader.dialect, known, query.where, without=query.without)
     order = _group_order(query, keys, heads, metrics)
-    shown = limited(statement.select(heads, group=len(keys), order=order), query.limit)
-    everything = grouped(reader, statement, [*heads, *counts], len(keys), order=order)
+    shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
+    everything = select_groups(reader, statement, [*heads, *counts], len(keys), order=order)
     rows = [
         tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
         for row in everything[: query.limit]
     ]
     experiments = sum(row[len(keys)] for row in everything)
     measured = [sum(row[len(heads) + i] for row in everything) for i in range(len(metrics))]
-    return Result(
+    return ResultTable(
         columns=tuple(head.name for head in heads),
         rows=tuple(rows),
         units={head.name: head.unit for head in heads if head.unit},
@@ -152,15 +154,15 @@ def _grouped(reader: Reader, known: Catalog, query: Query) -> Result:
         total=known.total,
         noun=known.noun,
         notes=(
-            *left_out(len(query.without)),
-            *origins_of(reader, known, statement, keys).notes,
+            *left_out_notes(len(query.without)),
+            *count_origins(reader, known, statement, keys).notes,
             *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
         ),
         sql=shown.plain(reader.dialect),
     )
 
 
-def _metrics(known: Catalog, query: Query, *, numbers: bool = False) -> list[Column]:
+def _metrics(known: Catalog, query: ResultsQuery, *, numbers: bool = False) -> list[StudyColumn]:
     """The metrics that are asked for; all, if none are."""
     if not query.metrics:
         return [c for c in known.metrics if c.number or not numbers]
@@ -174,24 +176,29 @@ def _metrics(known: Catalog, query: Query, *, numbers: bool = False) -> list[Col
     return chosen
 
 
-def _repeated(reader: Reader, known: Catalog) -> bool:
-    statement = Statement(reader.dialect, known, None)
+def _repeated(reader: SnapshotReader, known: Catalog) -> bool:
+    statement = StudySelect(reader.dialect, known, None)
     repeat = known.facts["repeat"]
-    greatest = Head("most", sql("max({})", repeat.fragment(reader.dialect)))
+    greatest = SelectItem("most", sql("max({})", repeat.fragment(reader.dialect)))
     ((most,),) = reader.rows(statement.select([greatest], facts=True))
     return (most or 0) > 1
 
 
-def _order(known: Catalog, query: Query, statement: Statement) -> list[tuple[Head, bool]]:
+def _order(
+    known: Catalog, query: ResultsQuery, statement: StudySelect
+) -> list[tuple[SelectItem, bool]]:
     """Columns to sort by, and whether the greatest comes first; then the order of the space."""
     wanted = [(known.column(each.removeprefix("-")), each) for each in query.sort]
-    order = [(Head.of(column), each.startswith("-")) for column, each in wanted]
+    order = [(SelectItem.of(column), each.startswith("-")) for column, each in wanted]
     return [*order, *statement.space_order()]
 
 
 def _group_order(
-    query: Query, keys: Sequence[Column], heads: Sequence[Head], metrics: Sequence[Column]
-) -> list[tuple[Head, bool]]:
+    query: ResultsQuery,
+    keys: Sequence[StudyColumn],
+    heads: Sequence[SelectItem],
+    metrics: Sequence[StudyColumn],
+) -> list[tuple[SelectItem, bool]]:
     """Columns of the answer to sort by: a metric's name stands for its first aggregate."""
     named = {head.name: head for head in heads}
     width = (len(heads) - len(keys) - 1) // max(len(metrics), 1)
@@ -207,7 +214,7 @@ def _group_order(
     return order or [(head, False) for head in heads[: len(keys)]]
 
 
-def _gaps(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
+def _gaps(columns: Sequence[StudyColumn], rows: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
     """Metrics that are missing in some of the rows that are shown."""
     counted = (
         (column.name, sum(row[i] is not None for row in rows))

@@ -11,14 +11,14 @@ from typing import Literal, Protocol
 import numpy as np
 
 from zenturio.expression import quoted
-from zenturio.query.terms import Columns, Factor, Term, formula_of, values_of
+from zenturio.query.terms import Columns, Factor, Term, term_formula, term_values
 
 Kind = Literal[
     "constant", "linear", "polynomial", "logarithmic", "exponential", "power", "performance"
 ]
 
 
-class Shape(Protocol):
+class FormulaShape(Protocol):
     """A family of functions with coefficients that are still free."""
 
     @property
@@ -63,7 +63,7 @@ def _least_squares(matrix: np.ndarray, y: np.ndarray) -> np.ndarray | None:
 
 
 @dataclass(frozen=True)
-class Sum:
+class SumShape:
     """``a + b * term + c * term + ...``: linear in its coefficients."""
 
     kind: Kind
@@ -75,7 +75,7 @@ class Sum:
 
     def slopes(self, columns: Columns, coefficients: np.ndarray) -> np.ndarray:  # noqa: ARG002
         length = _length(columns)
-        return np.column_stack([values_of(term, columns, length) for term in self.terms])
+        return np.column_stack([term_values(term, columns, length) for term in self.terms])
 
     def solve(self, columns: Columns, y: np.ndarray, root: np.ndarray) -> np.ndarray | None:
         matrix = self.slopes(columns, np.empty(0))
@@ -94,14 +94,14 @@ class Sum:
             if coefficient == "0":
                 continue
             sign, size = ("-", coefficient[1:]) if coefficient[0] == "-" else ("+", coefficient)
-            product = formula_of(term)
+            product = term_formula(term)
             part = " * ".join(p for p in (size, product) if p and not (p == "1" and product))
             text += f" {sign} {part}" if text else part if sign == "+" else f"-{part}"
         return text or "0"
 
 
 @dataclass(frozen=True)
-class Growth:
+class GrowthShape:
     """``a * exp(b * x)`` or ``a * x ** b``, with a factor for each x."""
 
     kind: Literal["exponential", "power"]
@@ -112,10 +112,12 @@ class Growth:
         return len(self.names) + 1
 
     @cached_property
-    def _exponent(self) -> Sum:
+    def _exponent(self) -> SumShape:
         """The logarithm of the shape, without its first coefficient: linear in the others."""
         power, logs = (Fraction(0), 1) if self.kind == "power" else (Fraction(1), 0)
-        return Sum(self.kind, tuple((Factor(n, power, logs, natural=True),) for n in self.names))
+        return SumShape(
+            self.kind, tuple((Factor(n, power, logs, natural=True),) for n in self.names)
+        )
 
     def values(self, columns: Columns, coefficients: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -172,5 +174,5 @@ class Growth:
         first, rest = coefficients[0], zip(coefficients[1:], self.names, strict=True)
         if self.kind == "power":
             return " * ".join([first, *(f"{quoted(name)} ** {b}" for b, name in rest)])
-        inner = Sum(self.kind, self._exponent.terms).formula(coefficients[1:])
+        inner = SumShape(self.kind, self._exponent.terms).formula(coefficients[1:])
         return f"{first} * exp({inner})"

@@ -35,16 +35,18 @@ from zenturio.expression.syntax_tree import (
     Within,
 )
 from zenturio.query import dialects
-from zenturio.query.dialects import WORDS, Unsayable, common
-from zenturio.query.fragments import Dialect, Fragment, Guarded, joined, sql, value
-from zenturio.query.functions import exactly
+from zenturio.query.dialects import DIALECTS, NotInSqlError, common_type
+from zenturio.query.fragments import Dialect, Fragment, Guarded, bound_value, join_fragments, sql
+from zenturio.query.functions import exact_call
 
 _MOST_DOUBTS = 100
 """SQL nests no deeper than a thousand operators."""
 _RELATIONS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
-def write(expression: Expression, columns: Mapping[str, Fragment], dialect: Dialect) -> Fragment:
+def write_sql(
+    expression: Expression, columns: Mapping[str, Fragment], dialect: Dialect
+) -> Fragment:
     """*expression* over *columns*; ExpressionError where it is wrong, or no SQL says it."""
     expression.check({name: column.type for name, column in columns.items()})
     writer = _Writer(expression.passage, columns, dialect)
@@ -53,7 +55,7 @@ def write(expression: Expression, columns: Mapping[str, Fragment], dialect: Dial
     if not writer.doubts:
         return replace(found, place=place)
     many = len(writer.doubts) > _MOST_DOUBTS
-    doubt = Fragment(("1",)) if many else joined(" OR ", writer.doubts)
+    doubt = Fragment(("1",)) if many else join_fragments(" OR ", writer.doubts)
     guarded = Guarded(found, doubt, _exact(expression, columns))
     return Fragment((guarded,), found.type, place=place)
 
@@ -61,8 +63,10 @@ def write(expression: Expression, columns: Mapping[str, Fragment], dialect: Dial
 def _exact(expression: Expression, columns: Mapping[str, Fragment]) -> Fragment:
     """The expression as a function of SQLite that computes it as the language does."""
     names = sorted(expression.names)
-    asked = exactly(expression, [(name, columns[name].type) for name in names])
-    given = joined(", ", (value(asked, "str"), *(_whole_value(columns[name]) for name in names)))
+    asked = exact_call(expression, [(name, columns[name].type) for name in names])
+    given = join_fragments(
+        ", ", (bound_value(asked, "str"), *(_whole_value(columns[name]) for name in names))
+    )
     return sql("zen_exact({})", given)
 
 
@@ -71,11 +75,11 @@ def _whole_value(column: Fragment) -> Fragment:
     return column if column.digits is None else sql("coalesce({}, {})", column.digits, column)
 
 
-def condition(
+def write_condition(
     expression: Expression, columns: Mapping[str, Fragment], dialect: Dialect
 ) -> Fragment:
     """*expression* as what WHERE takes: true, false or NULL."""
-    found = write(expression, columns, dialect)
+    found = write_sql(expression, columns, dialect)
     if found.type not in ("bool", None):
         raise ExpressionError(
             f"a condition is true or false, but this is {found.type}",
@@ -90,7 +94,7 @@ class _Writer:
         self.passage = passage
         self.columns = columns
         self.dialect = dialect
-        self.words = WORDS[dialect]
+        self.words = DIALECTS[dialect]
         self.doubts: list[Fragment] = []
         """Of SQLite, when a number has left what it holds: the row is then computed without SQL."""
 
@@ -109,7 +113,7 @@ class _Writer:
     def write(self, node: Node) -> Fragment:
         try:
             return _RULES[type(node)](self, node)
-        except Unsayable as unsayable:
+        except NotInSqlError as unsayable:
             self.refuse(node, unsayable.message, unsayable.hint)
 
     def refuse(self, node: Node, message: str, hint: str = "") -> NoReturn:
@@ -120,8 +124,10 @@ class _Writer:
         number = node.value
         if type(number) is int and self.dialect == "sqlite" and not -(2**63) <= number < 2**63:
             self.doubts.append(Fragment(("1",)))
-            return dialects.literal(math.inf if number > 0 else -math.inf, "int", self.dialect)
-        return dialects.literal(node.value, type_of(node.value), self.dialect)
+            return dialects.typed_literal(
+                math.inf if number > 0 else -math.inf, "int", self.dialect
+            )
+        return dialects.typed_literal(node.value, type_of(node.value), self.dialect)
 
     def name(self, node: Name) -> Fragment:
         column = self.columns[node.name]
@@ -154,7 +160,7 @@ class _Writer:
         return found
 
     def operation(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
-        kind = common((a, b))
+        kind = common_type((a, b))
         match operator:
             case "+" if kind == "str":
                 return sql("({} || {})", a, b, type="str")
@@ -176,7 +182,7 @@ class _Writer:
 
     def power(self, node: Power) -> Fragment:
         base, exponent = self.write(node.base), self.write(node.exponent)
-        kind = common((base, exponent))
+        kind = common_type((base, exponent))
         if base.short and base.type in ("int", "real") and node.exponent == Constant(2):
             return self.operation("*", base, base)
         base, exponent = self.doubted(base), self.doubted(exponent)
@@ -235,13 +241,13 @@ class _Writer:
         if self.dialect == "postgresql" and item.type in ("int", "real"):
             return self._among_numbers(item, node, options)
         word = "NOT IN" if node.negated else "IN"
-        return sql(f"({{}} {word} ({{}}))", item, joined(", ", options), type="bool")
+        return sql(f"({{}} {word} ({{}}))", item, join_fragments(", ", options), type="bool")
 
     def _among_numbers(self, item: Fragment, node: Member, options: list[Fragment]) -> Fragment:
         """Each by itself: in a list PostgreSQL would compare integers as reals, if one is real."""
         if item.digits is None and {item.type, *(each.type for each in options)} != {"int", "real"}:
             word = "NOT IN" if node.negated else "IN"
-            return sql(f"({{}} {word} ({{}}))", item, joined(", ", options), type="bool")
+            return sql(f"({{}} {word} ({{}}))", item, join_fragments(", ", options), type="bool")
         names = {"v": item} | {f"v{i}": option for i, option in enumerate(options)}
         own = "real" if _is_small(node.item) else item.type
         pairs = []
@@ -257,13 +263,13 @@ class _Writer:
 
     def logic(self, node: Logic) -> Fragment:
         operands = [self.write(operand) for operand in node.operands]
-        inner = joined(f" {node.operator.upper()} ", operands)
+        inner = join_fragments(f" {node.operator.upper()} ", operands)
         return sql("({})", inner, type="bool")
 
     def conditional(self, node: Conditional) -> Fragment:
         then, other = self.write(node.then), self.write(node.other)
         asked = self.write(node.condition)
-        kind = common((then, other))
+        kind = common_type((then, other))
         return sql("(CASE WHEN {} THEN {} ELSE {} END)", asked, then, other, type=kind)
 
     def call(self, node: Call) -> Fragment:
@@ -281,7 +287,9 @@ class _Writer:
         found = sql(text, *fillers, type=kind)
         if not again:
             return found
-        inner = joined(", ", (sql(f"{{}} AS {n}", fragment) for n, fragment in again.items()))
+        inner = join_fragments(
+            ", ", (sql(f"{{}} AS {n}", fragment) for n, fragment in again.items())
+        )
         return sql("(SELECT {} FROM (SELECT {}) s)", found, inner, type=kind)
 
 

@@ -9,14 +9,22 @@ from typing import Any
 
 from zenturio.errors import InputError
 from zenturio.expression import Expression
-from zenturio.query.catalog import DIGITS, ROW, Catalog, Column
-from zenturio.query.fragments import Bind, Dialect, Fragment, joined, name, sql, verbatim
-from zenturio.query.sql import condition
+from zenturio.query.catalog import DIGITS, ROW, Catalog, StudyColumn
+from zenturio.query.fragments import (
+    BoundValue,
+    Dialect,
+    Fragment,
+    join_fragments,
+    quote_name,
+    sql,
+    verbatim,
+)
+from zenturio.query.sql import write_condition
 from zenturio.record import codec
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class SelectItem:
     """A column of an answer."""
 
     name: str
@@ -32,48 +40,48 @@ class Head:
     """Of an aggregate what is asked of a part of the rows; nothing, where that leads nowhere."""
     merge: Callable[..., Any] | None = None
     """Makes the aggregate of all rows of what the parts answered, column by column."""
-    check: Check | None = None
+    check: AggregateCheck | None = None
     """Of an aggregate, when the database's answer is computed anew."""
-    values: Head | None = None
+    values: SelectItem | None = None
     """The column that is aggregated; none where rows are counted."""
     compute: Callable[[Sequence[Any]], Any] | None = None
     """Makes the aggregate of these values, where the database cannot group them."""
 
     @staticmethod
-    def of(column: Column) -> Head:
+    def of(column: StudyColumn) -> SelectItem:
         """A column of the study as it is."""
         plain = Fragment((column.sql(),), column.type)
         fact = column.role == "fact"
         key = codec.remark_key(column.role, column.name) if column.wide else ""
-        return Head(column.name, plain, column.unit, column.value, fact, key)
+        return SelectItem(column.name, plain, column.unit, column.value, fact, key)
 
     @staticmethod
-    def key(column: Column, dialect: Dialect) -> Head:
+    def key(column: StudyColumn, dialect: Dialect) -> SelectItem:
         """A column of the study to group by: integers of any size are told apart."""
         return replace(
-            Head.of(column),
+            SelectItem.of(column),
             fragment=column.exact(dialect),
             fact=column.wide or column.role == "fact",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class AggregateCheck:
     """When an aggregate is computed anew from its values, and how."""
 
-    values: Head
+    values: SelectItem
     """The column whose values are aggregated."""
-    guards: tuple[Head, ...]
+    guards: tuple[SelectItem, ...]
     """Other aggregates that tell whether this one can be trusted."""
     doubtful: Callable[..., bool]
     """Asked with the aggregate and the guards."""
     exact: Callable[[Sequence[float]], float | None]
 
 
-NOTHING = Fragment(())
+EMPTY_FRAGMENT = Fragment(())
 
 
-class Statement:
+class StudySelect:
     """Rows of a study that succeeded and meet a condition, to be asked in several ways."""
 
     def __init__(
@@ -83,7 +91,7 @@ class Statement:
         where: Expression | None,
         *,
         every_status: bool = False,
-        also: Fragment = NOTHING,
+        also: Fragment = EMPTY_FRAGMENT,
         facts: bool = False,
         without: frozenset[str] = frozenset(),
     ) -> None:
@@ -96,7 +104,9 @@ class Statement:
         self._facts = facts or bool(without) or any(c.wide for c in columns if c)
         given = [self._condition(where)] if where else []
         held = _without(known.facts["digest"], without, dialect)
-        self.condition = joined(" AND ", [*given, *(each for each in (also, held) if each.parts)])
+        self.condition = join_fragments(
+            " AND ", [*given, *(each for each in (also, held) if each.parts)]
+        )
         """What rows must meet, *also* included; no parts where all do."""
 
     def _condition(self, where: Expression) -> Fragment:
@@ -108,39 +118,45 @@ class Statement:
                     hint="export the study, and choose there",
                 )
         fragments = {n: column.fragment(self.dialect) for n, column in columns.items()}
-        return condition(where, fragments, self.dialect)
+        return write_condition(where, fragments, self.dialect)
 
     def select(
         self,
-        heads: Sequence[Head],
+        heads: Sequence[SelectItem],
         *,
         group: int = 0,
-        order: Sequence[tuple[Head, bool]] = (),
+        order: Sequence[tuple[SelectItem, bool]] = (),
         facts: bool = False,
         source: str = "",
-        among: Fragment = NOTHING,
+        among: Fragment = EMPTY_FRAGMENT,
     ) -> Fragment:
         """SELECT *heads*, grouped by the first *group* of them.
 
         *facts*: what every study has is needed, even if no head says so. *source*: what has all of
         the larger view, to be asked in its place, for those *among* its rows.
         """
-        listed = joined(", ", (sql("{} AS {}", h.fragment, verbatim(name(h.name))) for h in heads))
+        listed = join_fragments(
+            ", ", (sql("{} AS {}", h.fragment, verbatim(quote_name(h.name))) for h in heads)
+        )
         larger = facts or any(h.fact for h in heads) or any(h.fact or h.wide for h, _ in order)
         larger = larger or bool(source)
         clauses = [sql("SELECT {}", listed), self._from(larger=larger, source=source, among=among)]
         if group:
-            clauses.append(sql("GROUP BY {}", joined(", ", (h.fragment for h in heads[:group]))))
+            clauses.append(
+                sql("GROUP BY {}", join_fragments(", ", (h.fragment for h in heads[:group])))
+            )
         if order:
             by = self.orders(order, digits=not group)
-            clauses.append(sql("ORDER BY {}", joined(", ", by)))
-        return joined(" ", clauses)
+            clauses.append(sql("ORDER BY {}", join_fragments(", ", by)))
+        return join_fragments(" ", clauses)
 
     def count(self) -> Fragment:
         """How many rows there are."""
         return sql("SELECT count(*) {}", self._from(larger=False))
 
-    def _from(self, *, larger: bool, source: str = "", among: Fragment = NOTHING) -> Fragment:
+    def _from(
+        self, *, larger: bool, source: str = "", among: Fragment = EMPTY_FRAGMENT
+    ) -> Fragment:
         """The smaller of the two views that has what is needed, and the condition.
 
         Unless the condition looks at the status itself, it concerns those that succeeded.
@@ -148,7 +164,7 @@ class Statement:
         known = self.known
         facts = {fact.name for fact in known.facts.values()}
         larger = larger or self._every_status or self._facts or bool(facts & self._names)
-        view = source or name(known.view_all if larger else known.view)
+        view = source or quote_name(known.view_all if larger else known.view)
         status = known.facts["status"]
         conditions = [among] if among.parts else []
         if larger and not self._every_status and status.name not in self._names:
@@ -156,20 +172,22 @@ class Statement:
         if self.condition.parts:
             conditions.append(self.condition)
         rows = verbatim(f"FROM {view} AS {ROW}")
-        return sql("{} WHERE {}", rows, joined(" AND ", conditions)) if conditions else rows
+        return sql("{} WHERE {}", rows, join_fragments(" AND ", conditions)) if conditions else rows
 
-    def space_order(self) -> list[tuple[Head, bool]]:
+    def space_order(self) -> list[tuple[SelectItem, bool]]:
         """The order of the space, in which no two experiments are equal, in any database."""
         facts = self.known.facts
-        order = [(Head.of(facts[fact]), False) for fact in ("index", "repeat", "digest", "attempt")]
+        order = [
+            (SelectItem.of(facts[fact]), False) for fact in ("index", "repeat", "digest", "attempt")
+        ]
         if self.dialect == "sqlite":  # an index beyond 63 bits is a text there
             digits = "CASE typeof({}) WHEN 'text' THEN length({}) ELSE 0 END"
             index = order[0][0].fragment
-            order.insert(0, (Head("", sql(digits, index, index), fact=True), False))
+            order.insert(0, (SelectItem("", sql(digits, index, index), fact=True), False))
         return order
 
     def orders(
-        self, order: Iterable[tuple[Head, bool]], *, digits: bool = True
+        self, order: Iterable[tuple[SelectItem, bool]], *, digits: bool = True
     ) -> Iterable[Fragment]:
         """NULL and NaN come last; texts are ordered by their characters' numbers.
 
@@ -186,7 +204,7 @@ class Statement:
             for key, against in keys:
                 yield sql("{} DESC", key) if falling != against else key
 
-    def _by_digits(self, head: Head) -> list[tuple[Fragment, bool]]:
+    def _by_digits(self, head: SelectItem) -> list[tuple[Fragment, bool]]:
         """What integers are ordered by that have the same real next to them.
 
         Beside each, whether it falls as they rise.
@@ -208,11 +226,11 @@ def _text(key: str) -> str:
     return "'" + key.replace("'", "''") + "'"
 
 
-def _without(digest: Column, digests: frozenset[str], dialect: Dialect) -> Fragment:
+def _without(digest: StudyColumn, digests: frozenset[str], dialect: Dialect) -> Fragment:
     """The condition that leaves out these experiments; nothing if there are none."""
     if not digests:
-        return NOTHING
-    listed = Fragment((Bind(json.dumps(sorted(digests))),))
+        return EMPTY_FRAGMENT
+    listed = Fragment((BoundValue(json.dumps(sorted(digests))),))
     elements = {
         "sqlite": "SELECT value FROM json_each({})",
         "postgresql": "SELECT json_array_elements_text({}::json)",
@@ -220,13 +238,15 @@ def _without(digest: Column, digests: frozenset[str], dialect: Dialect) -> Fragm
     return sql(f"{{}} NOT IN ({elements[dialect]})", verbatim(digest.sql()), listed)
 
 
-def restored(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def restore_rows(
+    columns: Sequence[StudyColumn], rows: Iterable[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
     """Rows as they were recorded: the last cell are the remarks, which know what SQL does not."""
     found = []
     for *cells, remarks in rows:
         values = [column.value(cell) for column, cell in zip(columns, cells, strict=True)]
         if remarks is not None:
-            noted = Remarks(remarks)
+            noted = RowRemarks(remarks)
             for i, column in enumerate(columns):
                 said = noted.on(column)
                 if isinstance(said, bool | int | float):
@@ -235,14 +255,14 @@ def restored(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list
     return found
 
 
-class Remarks:
+class RowRemarks:
     """What the remarks of a row say of its columns: the exact value, or why there is none."""
 
     def __init__(self, text: str | None) -> None:
         self._metrics = codec.remarks_on(text)
         self._parameters = codec.remarks_on_parameters(text)
 
-    def on(self, column: Column) -> Any:
+    def on(self, column: StudyColumn) -> Any:
         """The remark on a column; None if there is none."""
         if column.role == "fact":
             return None

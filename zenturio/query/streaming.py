@@ -9,15 +9,15 @@ from typing import Any
 from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.experiment import Missing
 from zenturio.expression import text_of
-from zenturio.query.catalog import Column
+from zenturio.query.catalog import StudyColumn
 from zenturio.query.exporting import check_spreadsheet, to_csv, to_jsonl
-from zenturio.query.result import Result
+from zenturio.query.result import ResultTable
 
 Part = Sequence[tuple[Any, ...]]
 
 
-def streamed(
-    columns: Sequence[Column],
+def stream_table(
+    columns: Sequence[StudyColumn],
     parts: Iterable[Part],
     format: str,  # noqa: A002
     *,
@@ -39,23 +39,23 @@ def _plain(value: Any) -> Any:
 
 
 def _csv(
-    columns: Sequence[Column], parts: Iterable[Part], *, spreadsheet: bool = False
+    columns: Sequence[StudyColumn], parts: Iterable[Part], *, spreadsheet: bool = False
 ) -> Iterator[bytes]:
     names = tuple(column.name for column in columns)
-    heads = to_csv(Result(names, ()), spreadsheet=spreadsheet)
+    heads = to_csv(ResultTable(names, ()), spreadsheet=spreadsheet)
     yield heads.encode()
     for part in parts:
-        text = to_csv(Result(names, tuple(part)), spreadsheet=spreadsheet)
+        text = to_csv(ResultTable(names, tuple(part)), spreadsheet=spreadsheet)
         yield text.removeprefix(heads).encode()
 
 
-def _jsonl(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes]:
+def _jsonl(columns: Sequence[StudyColumn], parts: Iterable[Part]) -> Iterator[bytes]:
     names = tuple(column.name for column in columns)
     for part in parts:
-        yield to_jsonl(Result(names, tuple(part))).encode()
+        yield to_jsonl(ResultTable(names, tuple(part))).encode()
 
 
-def _parquet(columns: Sequence[Column], parts: Iterable[Part]) -> Iterator[bytes]:
+def _parquet(columns: Sequence[StudyColumn], parts: Iterable[Part]) -> Iterator[bytes]:
     """A group of rows for each part; units stand in the metadata of the columns."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
@@ -116,7 +116,7 @@ class _Sink(io.RawIOBase):
         return found
 
 
-def _fitted(column: Column, value: Any) -> Any:
+def _fitted(column: StudyColumn, value: Any) -> Any:
     """Columns of several types, and integers that no column holds, become text."""
     if value is None or column.type == "bool" or (column.type == "int" and not column.wide):
         return value
@@ -125,9 +125,9 @@ def _fitted(column: Column, value: Any) -> Any:
     return text_of(value) if isinstance(value, bool | int | float | str) else str(value)
 
 
-_WRITERS: dict[str, Callable[[Sequence[Column], Iterable[Part]], Iterator[bytes]]] = {
+_WRITERS: dict[str, Callable[[Sequence[StudyColumn], Iterable[Part]], Iterator[bytes]]] = {
     "csv": _csv,
     "jsonl": _jsonl,
     "parquet": _parquet,
 }
-STREAMED = tuple(_WRITERS)
+STREAMED_FORMATS = tuple(_WRITERS)

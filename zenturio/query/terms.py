@@ -51,7 +51,7 @@ Term = tuple[Factor, ...]
 """A product of factors; without factors it is the constant 1."""
 
 
-def values_of(term: Term, columns: Columns, length: int) -> np.ndarray:
+def term_values(term: Term, columns: Columns, length: int) -> np.ndarray:
     """The product on each row."""
     product = np.ones(length)
     for factor in term:
@@ -59,7 +59,7 @@ def values_of(term: Term, columns: Columns, length: int) -> np.ndarray:
     return product
 
 
-def formula_of(term: Term) -> str:
+def term_formula(term: Term) -> str:
     """The product in the expression language; empty for the constant."""
     return " * ".join(factor.formula for factor in term)
 
@@ -87,6 +87,6 @@ def _exponents() -> tuple[tuple[Fraction, int], ...]:
 EXPONENTS = _exponents()
 
 
-def blocks(name: str) -> tuple[Factor, ...]:
+def factors_of(name: str) -> tuple[Factor, ...]:
     """Every factor that *name* can have in a performance model."""
     return tuple(Factor(name, power, logs) for power, logs in EXPONENTS)

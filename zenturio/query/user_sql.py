@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.query.catalog import catalog
-from zenturio.query.fragments import name as quoted
-from zenturio.query.reading import reading
+from zenturio.query.catalog import read_catalog
+from zenturio.query.fragments import quote_name as quoted
+from zenturio.query.reading import open_snapshot
 from zenturio.record import Repository
 
 _QUOTED = re.compile(
@@ -43,13 +43,13 @@ def _backticked(match: re.Match[str]) -> str:
     return "`" + name.replace('""', '"').replace("`", "``") + "`"
 
 
-def head_as_written(head: str, text: str) -> str:
+def written_head(head: str, text: str) -> str:
     """The name of an answer's column, which SQLite takes from the query, as *text* has it."""
     written = head.replace("`", '"')
     return head if head in text else written
 
 
-def explained(error: InputError, repository: Repository, text: str) -> InputError:
+def with_name_hint(error: InputError, repository: Repository, text: str) -> InputError:
     """*error* with a hint, where it is about a column or a table that there is not."""
     (diagnostic, *_) = error.diagnostics
     for pattern, hint_of in ((_NO_COLUMN, _column_hint), (_NO_TABLE, _table_hint)):
@@ -63,10 +63,10 @@ def explained(error: InputError, repository: Repository, text: str) -> InputErro
 def _column_hint(unknown: str, repository: Repository, text: str) -> str:
     last = unknown.rpartition(".")[2].strip('"')
     columns: dict[str, None] = {}
-    with reading(repository) as reader:
+    with open_snapshot(repository) as reader:
         for study in repository.studies():
             if study.view.casefold() in text.casefold():
-                found = catalog(reader, study.name)
+                found = read_catalog(reader, study.name)
                 columns |= dict.fromkeys(column.view for column in found.columns.values())
     hint = _in_quotes(last, columns) or did_you_mean(last, columns)
     in_quotes = any(match["name"] == last for match in _QUOTED.finditer(text))

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from zenturio.expression import Expression
-from zenturio.query.catalog import Column
+from zenturio.query.catalog import StudyColumn
 from zenturio.record import State
 from zenturio.record.row_filter import NEWEST, RowChoice
 
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
+RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
 """Experiments, by the number of their row."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableQuery:
     """Which experiments of a study, in which order, and what of them."""
 
     study: str
@@ -48,7 +48,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ExperimentRow:
     """One experiment of a page."""
 
     number: int
@@ -59,20 +59,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FailureCause:
     """Experiments that did not succeed for the same cause."""
 
     status: State
     cause: str
     count: int
-    example: Row
+    example: ExperimentRow
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ColumnRange:
     """What a column took."""
 
-    column: Column
+    column: StudyColumn
     values: tuple[Any, ...] | None = None
     """None where there are too many to be shown."""
     low: Any = None

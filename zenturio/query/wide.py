@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from zenturio.query.catalog import ROW, keys_of, used
-from zenturio.query.fragments import Fragment, joined, name, sql, verbatim
-from zenturio.query.reading import Reader
-from zenturio.query.statement import NOTHING, Head, Statement
+from zenturio.query.catalog import ROW, key_names, used_columns
+from zenturio.query.fragments import Fragment, join_fragments, quote_name, sql, verbatim
+from zenturio.query.reading import SnapshotReader
+from zenturio.query.statement import EMPTY_FRAGMENT, SelectItem, StudySelect
 
 WIDTH = 800
 """Columns that are asked for at a time: far from the limits, for a column may have a few beside it,
@@ -26,66 +26,68 @@ Element = TypeVar("Element")
 Rows = list[tuple[Any, ...]]
 
 
-def in_widths(elements: Sequence[Element], width: int = WIDTH) -> Iterator[Sequence[Element]]:
+def column_chunks(elements: Sequence[Element], width: int = WIDTH) -> Iterator[Sequence[Element]]:
     """The *elements* in parts of at most *width*."""
     for start in range(0, len(elements), width):
         yield elements[start : start + width]
 
 
-def rows_of(
-    reader: Reader,
-    statement: Statement,
-    heads: Sequence[Head],
+def select_rows(
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
     *,
-    order: Sequence[tuple[Head, bool]] = (),
+    order: Sequence[tuple[SelectItem, bool]] = (),
     limit: int | None = None,
 ) -> Rows:
     """The *heads* of each row of *statement*, in that *order*; only the first *limit* of them."""
     if len(heads) <= WIDTH:
-        return reader.rows(limited(statement.select(heads, order=order), limit))
-    names = keys_of(statement.known)
-    number = Head(names[2], verbatim(f"{ROW}.{name(names[2])}"))
+        return reader.rows(with_limit(statement.select(heads, order=order), limit))
+    names = key_names(statement.known)
+    number = SelectItem(names[2], verbatim(f"{ROW}.{quote_name(names[2])}"))
 
     def part(
-        asked: Sequence[Head],
-        order: Sequence[tuple[Head, bool]] = (),
+        asked: Sequence[SelectItem],
+        order: Sequence[tuple[SelectItem, bool]] = (),
         limit: int | None = None,
-        among: Fragment = NOTHING,
+        among: Fragment = EMPTY_FRAGMENT,
     ) -> Rows:
         shown = [head.fragment for head in (*asked, *(head for head, _ in order))]
-        text = joined(" ", [statement.condition, *shown]).plain(reader.dialect)
+        text = join_fragments(" ", [statement.condition, *shown]).plain(reader.dialect)
         known = statement.known
         source = reader.repository.keyed(
-            known.study, names, facts=True, names=used(known, text), rows=known.rows
+            known.study, names, facts=True, names=used_columns(known, text), rows=known.rows
         )
         wanted = [number, *asked]
         selected = statement.select(wanted, order=order, source=f"({source})", among=among)
-        return reader.rows(limited(selected, limit))
+        return reader.rows(with_limit(selected, limit))
 
     numbers = [row[0] for row in part([], [*order, (number, False)], limit)]
-    among = NOTHING
+    among = EMPTY_FRAGMENT
     if limit is not None and 0 < len(numbers) <= _NAMED:
         among = sql("{} IN ({})", number.fragment, verbatim(", ".join(map(str, numbers))))
     found: dict[int, list[Any]] = {number: [] for number in numbers}
-    for some in in_widths(heads):
+    for some in column_chunks(heads):
         for this, *cells in part(some, among=among):
             if this in found:
                 found[this] += cells
     return [tuple(found[this]) for this in numbers]
 
 
-def limited(statement: Fragment, limit: int | None) -> Fragment:
+def with_limit(statement: Fragment, limit: int | None) -> Fragment:
     """The first rows alone, if there is a limit."""
     return statement if limit is None else sql(f"{{}} LIMIT {limit}", statement)
 
 
-def grouped_here(reader: Reader, statement: Statement, heads: Sequence[Head], keys: int) -> Rows:
+def group_in_python(
+    reader: SnapshotReader, statement: StudySelect, heads: Sequence[SelectItem], keys: int
+) -> Rows:
     """The *heads* for each combination of the first *keys* of them, computed from the rows.
 
     For more keys than a database groups by.
     """
     values = {head.values.name: head.values for head in heads[keys:] if head.values}
-    rows = rows_of(reader, statement, [*heads[:keys], *values.values()])
+    rows = select_rows(reader, statement, [*heads[:keys], *values.values()])
     groups: dict[tuple[Any, ...], Rows] = {}
     for row in rows:
         groups.setdefault(group_key(row[:keys]), []).append(row)
@@ -100,7 +102,7 @@ def grouped_here(reader: Reader, statement: Statement, heads: Sequence[Head], ke
     return found
 
 
-def _computed(head: Head, rows: Rows, place: int | None) -> Any:
+def _computed(head: SelectItem, rows: Rows, place: int | None) -> Any:
     """An aggregate; of values at a *place* those count that are numbers."""
     assert head.compute is not None, "what is aggregated says how"
     if place is None or head.values is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Artifact, Measure, Outcome
-from zenturio.experiment.machine import Host, Machine
+from zenturio.experiment.experiment import Artifact, MetricValue, Outcome
+from zenturio.experiment.machine import HostDetails, MachineKind
 from zenturio.record import (
     attempt_files,
     claims,
@@ -27,7 +27,7 @@ _DIGITS = 32
 
 
 def find(
-    desk: Desk, digests: Sequence[str], kind: Machine | None = None, round_: int | None = None
+    desk: Desk, digests: Sequence[str], kind: MachineKind | None = None, round_: int | None = None
 ) -> dict[str, Outcome]:
     """The accepted outcomes of a version: the newest of each, or that which counts for *kind*.
 
@@ -44,7 +44,10 @@ def find(
 
 
 def find_anywhere(
-    transaction: Transaction, memory: Memory, digests: Sequence[str], kind: Machine | None = None
+    transaction: Transaction,
+    memory: Memory,
+    digests: Sequence[str],
+    kind: MachineKind | None = None,
 ) -> dict[str, Outcome]:
     """Return accepted outcomes, each from the version whose result comes first: see `rules.rank`.
 
@@ -232,7 +235,7 @@ def all_attempts(transaction: Transaction, digest: str) -> tuple[Attempt, ...]:
     conditions = machines.conditions_of(transaction, [each.id for each in tried])
     found = []
     for each in tried:
-        measured: Mapping[str, Measure] = codec.load(each.metrics)
+        measured: Mapping[str, MetricValue] = codec.load(each.metrics)
         name, kind, kernel, memory = (
             hosts.get(each.host, ("", 0, "", 0))
             if isinstance(each.host, int)
@@ -242,7 +245,7 @@ def all_attempts(transaction: Transaction, digest: str) -> tuple[Attempt, ...]:
             Attempt(
                 each.number, each.state, each.lease, name, each.started or 0.0, each.ended,
                 codec.unescape(each.cause), each.exit, measured, kinds.get(kind),
-                Host(name, kernel, memory) if kernel or memory else None,
+                HostDetails(name, kernel, memory) if kernel or memory else None,
                 conditions.get(each.id), each.round,
             )
         )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, ProgramIdentity
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import codec, leases, machines, rules
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, Granted
@@ -55,7 +55,7 @@ def claim(
     desk: Desk,
     lease: LeaseRow,
     experiments: Sequence[Experiment],
-    kind: Machine | None = None,
+    kind: MachineKind | None = None,
     round_: int | None = None,
 ) -> dict[str, int]:
     """Return those of *experiments* that the driver may run, each with its attempt's number.
@@ -172,7 +172,7 @@ def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[Result]:
 
 
 def counting(
-    transaction: Transaction, results: Sequence[Result], kind: Machine | None
+    transaction: Transaction, results: Sequence[Result], kind: MachineKind | None
 ) -> Sequence[Result]:
     """Return those of *results* that count for a kind of machine; all, if none is named."""
     if not results or kind is None:
@@ -184,7 +184,7 @@ def counting(
 def usable(
     desk: Desk,
     results: Sequence[Result],
-    kind: Machine | None = None,
+    kind: MachineKind | None = None,
     round_: int | None = None,
 ) -> list[Result]:
     """Return those of *results* that stand for their experiment in the version of *desk*.

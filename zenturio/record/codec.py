@@ -17,7 +17,7 @@ from enum import IntFlag
 from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import RecordError
-from zenturio.experiment.experiment import Measure, Missing, Series
+from zenturio.experiment.experiment import MetricValue, Missing, Series
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
@@ -71,7 +71,7 @@ def uniform(values: Sequence[Any], *, holds_nan: bool) -> Form | None:
     return None
 
 
-def form_of(value: Measure | Value, *, holds_nan: bool) -> Form | None:
+def form_of(value: MetricValue | Value, *, holds_nan: bool) -> Form | None:
     """What *value* is stored as: a form that fills a slot, or one in the remarks alone (0).
 
     None for None, which is stored by being absent.
@@ -137,7 +137,7 @@ def _plain(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def to_json(value: Measure | Value) -> JSON:
+def to_json(value: MetricValue | Value) -> JSON:
     """*value* as JSON from which it comes back as it was; valid everywhere, NUL included."""
     match value:
         case bool() | None:
@@ -212,7 +212,7 @@ def remarks_on_parameters(text: str | None) -> dict[str, Any]:
     }
 
 
-def dump(values: Mapping[str, Measure | Value]) -> str | None:
+def dump(values: Mapping[str, MetricValue | Value]) -> str | None:
     """A JSON object of *values*; none if there are none."""
     if not values:
         return None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import claims, codec, former_digests, leases, messages, rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
@@ -40,7 +40,7 @@ class _Origin(NamedTuple):
 def cached(
     desk: Desk,
     experiments: Sequence[Experiment],
-    kind: Machine | None = None,
+    kind: MachineKind | None = None,
     round_: int | None = None,
 ) -> frozenset[str]:
     """Return the digests of those that have an outcome that is usable here.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import ProgramIdentity
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import studies
 from zenturio.record.database import Transaction
 from zenturio.record.layout import Layout, Spread, spread
@@ -37,7 +37,7 @@ class Memory:
     layouts: dict[int, Layout] = field(default_factory=dict)
     """By version; used while the revision is the same."""
     hosts: dict[HostKey, int] = field(default_factory=dict)
-    machines: dict[Machine, int] = field(default_factory=dict)
+    machines: dict[MachineKind, int] = field(default_factory=dict)
     confirmed: set[int] = field(default_factory=set)
     """Those of which more is known than that rows of before are supposed to be theirs."""
     recipes: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Desk:
     layout: Layout
     memory: Memory
     new_hosts: dict[HostKey, int] = field(default_factory=dict)
-    new_machines: dict[Machine, int] = field(default_factory=dict)
+    new_machines: dict[MachineKind, int] = field(default_factory=dict)
     new_confirmed: set[int] = field(default_factory=set)
     new_recipes: dict[tuple[int, str], int] = field(default_factory=dict)
     new_granted: dict[tuple[int, str], Granted] = field(default_factory=dict)

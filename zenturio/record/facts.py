@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from zenturio.experiment.experiment import Log, Measure, Outcome
-from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.experiment.experiment import Log, MetricValue, Outcome
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 from zenturio.record.driver import Driver
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Round:
 class ResultCount:
     """How many results of a study have a kind of machine, a round and a status."""
 
-    machine: Machine | None
+    machine: MachineKind | None
     round: int
     status: State
     count: int
@@ -164,12 +164,12 @@ class Attempt:
     ended: float | None = None
     cause: str = ""
     exit: int | None = None
-    metrics: Mapping[str, Measure] = field(default_factory=dict)
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
     """What it measured, where it is not the accepted one: that one's are the experiment's."""
-    machine: Machine | None = None
+    machine: MachineKind | None = None
     """The kind of machine that it ran on, if the place told."""
-    host_details: Host | None = None
-    conditions: Conditions | None = None
+    host_details: HostDetails | None = None
+    conditions: HostConditions | None = None
     round: int = 1
 
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 from zenturio.experiment.experiment import Outcome
-from zenturio.experiment.machine import Conditions, Host, Machine
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 from zenturio.record import codec
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, HostKey
@@ -19,16 +19,16 @@ NOBODY_TOLD = 0
 
 _MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
 _HOST = ("name", "machine", "kernel", "memory")
-_CONDITIONS = tuple(f.name for f in fields(Conditions) if f.name != "other")
+_CONDITIONS = tuple(f.name for f in fields(HostConditions) if f.name != "other")
 
 
-def digest_of(machine: Machine) -> bytes:
+def digest_of(machine: MachineKind) -> bytes:
     """The same for the same kind, in every repository."""
     facts = [machine.cpu, machine.cores, sorted(machine.accelerators), machine.setup]
     return blake2b(json.dumps(facts).encode(), digest_size=16).digest()
 
 
-def machine_number(desk: Desk, machine: Machine | None) -> int:
+def machine_number(desk: Desk, machine: MachineKind | None) -> int:
     """The number of a kind of machine; a new one gets one."""
     if machine is None:
         return NOBODY_TOLD
@@ -38,7 +38,7 @@ def machine_number(desk: Desk, machine: Machine | None) -> int:
     return known
 
 
-def _added(transaction: Transaction, machine: Machine) -> int:
+def _added(transaction: Transaction, machine: MachineKind) -> int:
     digest, mark = digest_of(machine), transaction.flavour.mark
     asked = f"SELECT id FROM machines WHERE digest = {mark}"
     found = transaction.sql(asked, (digest,))
@@ -51,7 +51,7 @@ def _added(transaction: Transaction, machine: Machine) -> int:
     return int(found[0][0])
 
 
-def numbers_of(transaction: Transaction, kind: Machine) -> frozenset[int]:
+def numbers_of(transaction: Transaction, kind: MachineKind) -> frozenset[int]:
     """The numbers of what counts as measured by *kind*: itself, and what nobody knows for sure."""
     mark = transaction.flavour.mark
     rows = transaction.sql(
@@ -72,7 +72,7 @@ def confirm(desk: Desk, numbers: Iterable[int]) -> None:
     desk.new_confirmed |= new
 
 
-def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, Machine]:
+def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, MachineKind]:
     """Kinds of machine by their numbers."""
     rows = transaction.among_sql(
         "SELECT id, cpu, cores, accelerators, setup FROM machines WHERE {among}",
@@ -81,7 +81,7 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
     )
     with codec.decoding():
         return {
-            number: Machine(
+            number: MachineKind(
                 codec.unescape(cpu), cores, tuple(json.loads(more)), codec.unescape(setup)
             )
             for number, cpu, cores, more, setup in rows
@@ -106,13 +106,13 @@ def host_numbers(desk: Desk, outcomes: Sequence[Outcome]) -> list[tuple[int, int
 
 
 def _host_key(desk: Desk, outcome: Outcome) -> HostKey:
-    details = outcome.host_details or Host()
+    details = outcome.host_details or HostDetails()
     machine = machine_number(desk, outcome.machine)
     return (outcome.host, machine, codec.escape(details.kernel), details.memory)
 
 
 def keep_conditions(
-    transaction: Transaction, attempts: Iterable[tuple[int, Conditions | None]]
+    transaction: Transaction, attempts: Iterable[tuple[int, HostConditions | None]]
 ) -> None:
     """Writes down what varied during attempts, by their numbers."""
     rows = []
@@ -124,7 +124,7 @@ def keep_conditions(
     transaction.insert_new("conditions", ("attempt", *_CONDITIONS, "other"), rows)
 
 
-def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int, Conditions]:
+def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int, HostConditions]:
     """The conditions of attempts, of those that have any."""
     rows = transaction.among_sql(
         f"SELECT attempt, {', '.join(_CONDITIONS)}, other FROM conditions WHERE {{among}}",
@@ -133,7 +133,7 @@ def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int
     )
     with codec.decoding():
         return {
-            number: Conditions(
+            number: HostConditions(
                 **dict(zip(_CONDITIONS, facts, strict=True)), other=json.loads(other or "{}")
             )
             for number, *facts, other in rows

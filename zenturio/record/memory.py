@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import messages, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
@@ -296,7 +296,7 @@ class Memory(Line):
         self,
         study: str,
         experiments: Iterable[Experiment],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
@@ -304,7 +304,7 @@ class Memory(Line):
             return frozenset(e.digest for e in experiments if self._cached(shelf, e, kind, round_))
 
     def _cached(
-        self, shelf: Shelf, experiment: Experiment, kind: Machine | None, round_: int | None
+        self, shelf: Shelf, experiment: Experiment, kind: MachineKind | None, round_: int | None
     ) -> bool:
         usable = self._usable(shelf, experiment.digest, kind, round_)
         if usable and not any(home is shelf for _, home in usable):
@@ -313,7 +313,7 @@ class Memory(Line):
         return bool(usable)
 
     def _usable(
-        self, shelf: Shelf, digest: str, kind: Machine | None, round_: int | None
+        self, shelf: Shelf, digest: str, kind: MachineKind | None, round_: int | None
     ) -> list[tuple[Row, Shelf]]:
         """Return the results that stand for an experiment in *shelf*, and where each is.
 
@@ -322,7 +322,7 @@ class Memory(Line):
         """
         if round_ is not None:
             return [(row, shelf) for row in shelf.counting(digest, kind, round_)]
-        refused: dict[Machine | None, int] = {}
+        refused: dict[MachineKind | None, int] = {}
         for tried in self._tried.values():
             attempt = tried.attempt
             is_own = tried.shelf is shelf and tried.digest == digest
@@ -356,7 +356,7 @@ class Memory(Line):
         study: str,
         driver: int,
         experiments: Sequence[Experiment],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> dict[str, int]:
         with self._lock:
@@ -374,7 +374,7 @@ class Memory(Line):
         shelf: Shelf,
         experiment: Experiment,
         driver: int,
-        kind: Machine | None,
+        kind: MachineKind | None,
         round_: int | None,
     ) -> Claim | None:
         """Our claim on the experiment; none if another one holds it, or it has an outcome."""
@@ -488,7 +488,7 @@ class Memory(Line):
         study: str,
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
@@ -509,7 +509,7 @@ class Memory(Line):
         driver: int,
         experiment: Experiment,
         outcome: Outcome,
-        kind: Machine | None,
+        kind: MachineKind | None,
         round_: int | None,
     ) -> bool:
         if any(row.lease == driver for row in shelf.counting(experiment.digest, kind, round_)):
@@ -541,7 +541,7 @@ class Memory(Line):
                 self._put(shelf, row)
             return len(found)
 
-    def reopen(self, study: str, digests: Sequence[str], kind: Machine | None = None) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kind: MachineKind | None = None) -> int:
         with self._lock:
             shelf = self._shelf(study)
             rows = [row for digest in sorted(set(digests)) for row in shelf.counting(digest, kind)]
@@ -616,7 +616,7 @@ class Memory(Line):
         self,
         digests: Sequence[str],
         study: str | None = None,
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         with self._lock:

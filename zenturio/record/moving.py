@@ -16,7 +16,7 @@ from typing import Any
 
 from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Artifact, Log, Outcome
-from zenturio.experiment.machine import Host, Machine
+from zenturio.experiment.machine import HostDetails, MachineKind
 from zenturio.failpoints import Failpoint
 from zenturio.record import codec, former_digests, naming, recording, rows, studies
 from zenturio.record.artifact_store import ArtifactStore
@@ -361,11 +361,11 @@ class Moving:
         """With the kind of machine of the driver, which is only supposed to have run it."""
         facts = self._drivers_host(study, outcome.started)
         cores, memory = (facts.get(name) for name in ("cores", "memory"))
-        machine = Machine(str(facts.get("cpu") or ""), cores if isinstance(cores, int) else 0)
+        machine = MachineKind(str(facts.get("cpu") or ""), cores if isinstance(cores, int) else 0)
         details = None
         if facts.get("name") == outcome.host:
             kernel = str(facts.get("kernel") or "")
-            details = Host(outcome.host, kernel, memory if isinstance(memory, int) else 0)
+            details = HostDetails(outcome.host, kernel, memory if isinstance(memory, int) else 0)
         known = machine if machine.cpu or machine.cores else None
         return replace(outcome, machine=known, host_details=details)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import (
     attempt_files,
     claims,
@@ -263,7 +263,7 @@ def enter(
     desk: Desk,
     lease: LeaseRow,
     results: Iterable[tuple[Experiment, Outcome]],
-    kind: Machine | None = None,
+    kind: MachineKind | None = None,
     round_: int | None = None,
 ) -> frozenset[str]:
     """Records what was evaluated already, without a claim; the digests of those accepted."""
@@ -359,7 +359,7 @@ def remeasure(desk: Desk, outcomes: Iterable[Outcome]) -> int:
     return len(found)
 
 
-def reopen(desk: Desk, digests: Sequence[str], kind: Machine | None = None) -> int:
+def reopen(desk: Desk, digests: Sequence[str], kind: MachineKind | None = None) -> int:
     """Set this version's outcomes aside that are not ok; how many there were.
 
     Rows of other versions stay. From now on this one refuses them, unless they are of a later

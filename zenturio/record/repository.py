@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     Attempt,
@@ -138,7 +138,7 @@ class Repository(Protocol):
         self,
         study: str,
         experiments: Iterable[Experiment],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         """The digests of those that have an outcome already, and are not to be run again.
@@ -158,7 +158,7 @@ class Repository(Protocol):
         study: str,
         driver: int,
         experiments: Sequence[Experiment],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> dict[str, int]:
         """Which of *experiments* the driver with this lease number may run, and each one's attempt.
@@ -189,7 +189,7 @@ class Repository(Protocol):
         study: str,
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         """Claims and records in one go what was evaluated already; the digests accepted.
@@ -214,7 +214,7 @@ class Repository(Protocol):
         """
         ...
 
-    def reopen(self, study: str, digests: Sequence[str], kind: Machine | None = None) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kind: MachineKind | None = None) -> int:
         """Set outcomes of *study* aside that are not ``ok``; return how many there were.
 
         Their experiments may be claimed then. The outcomes stay among the attempts, and in other
@@ -252,7 +252,7 @@ class Repository(Protocol):
         self,
         digests: Sequence[str],
         study: str | None = None,
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         """The accepted outcomes of those that have one, without logs and artifacts.

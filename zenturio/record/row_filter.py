@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.machine import UNKNOWN
+from zenturio.experiment.machine import UNKNOWN_KIND
 from zenturio.record.facts import Record
 
 RoundChoice = int | Literal["newest", "all"]
@@ -65,7 +65,7 @@ def read_round(text: str) -> RoundChoice:
 def label_of(record: Record) -> str:
     """The kind of machine that measured a result, in words."""
     machine = record.outcome.machine if record.outcome else None
-    return machine.label if machine else UNKNOWN
+    return machine.label if machine else UNKNOWN_KIND
 
 
 def machine_named(text: str, labels: Collection[str]) -> str:

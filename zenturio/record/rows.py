@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Measure, Outcome, ProgramIdentity
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.experiment import MetricValue, Outcome, ProgramIdentity
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import attempt_files, codec, events, machines, recipes
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
@@ -218,14 +218,14 @@ def _read(
     layout: Layout,
     row: Sequence[Any],
     chunks: Mapping[int, Any],
-    kinds: Mapping[int, Machine],
+    kinds: Mapping[int, MachineKind],
 ) -> Read:
     (
         number, position, repeat, digest, status, cause, attempt, host, started, ended, exit_code,
         machine, round_, newest, lease, remarks,
     ) = row[:_HEADS]  # fmt: skip
     slots, reader = row[_HEADS:], layout.reader
-    metrics: dict[str, Measure] = reader.metrics(remarks, slots, chunks)
+    metrics: dict[str, MetricValue] = reader.metrics(remarks, slots, chunks)
     whole = bytes(digest).hex()
     outcome = Outcome(
         whole, status, codec.unescape(cause), metrics, attempt, codec.unescape(host), started,

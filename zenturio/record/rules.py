@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from zenturio.experiment.experiment import Missing, Outcome
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record.facts import AttemptState
 
 MOST_METRICS = 10_000
@@ -37,7 +37,7 @@ def rank(status: str, attempt: int, number: int) -> Rank:
     return (False, 0, number) if status == "ok" else (True, -attempt, number)
 
 
-def counts(machine: Machine | None, kind: Machine | None) -> bool:
+def counts(machine: MachineKind | None, kind: MachineKind | None) -> bool:
     """Whether a result of *machine* stands for one of *kind*; of any, if that is none."""
     return kind is None or machine is None or machine == kind
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zenturio.experiment.experiment import Measure, Missing
+from zenturio.experiment.experiment import MetricValue, Missing
 
 Ways = Mapping[str, str]
 """The metrics of a study, and what measures each, as written."""
 
 
 def shared_metrics(
-    metrics: Mapping[str, Measure], source: str, theirs: Ways, ours: Ways
-) -> dict[str, Measure]:
+    metrics: Mapping[str, MetricValue], source: str, theirs: Ways, ours: Ways
+) -> dict[str, MetricValue]:
     """*metrics* as study *source* measured them, as far as we would have measured the same.
 
     A metric that nobody declared (the program reported it) comes along; one that we measure in

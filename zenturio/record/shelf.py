@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import naming, rules
 from zenturio.record.facts import (
     Attempt,
@@ -56,7 +56,7 @@ class Shelf:
     created: float
     definition: Definition
     current: bool = True
-    rows: dict[str, dict[tuple[Machine | None, int], Row]] = field(default_factory=dict)
+    rows: dict[str, dict[tuple[MachineKind | None, int], Row]] = field(default_factory=dict)
     """By digest, and by kind of machine and round."""
     rounds: list[Round] = field(default_factory=list)
     parameters: dict[str, None] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Shelf:
         return sorted(self.rows.get(digest, {}).values(), key=lambda row: row.key.row)
 
     def counting(
-        self, digest: str, kind: Machine | None = None, round_: int | None = None
+        self, digest: str, kind: MachineKind | None = None, round_: int | None = None
     ) -> list[Row]:
         """The results of an experiment that count for *kind*, oldest first.
 

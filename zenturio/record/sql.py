@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import (
     answers,
     claims,
@@ -303,7 +303,7 @@ class Sql:
         self,
         study: str,
         experiments: Iterable[Experiment],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         wanted = list(experiments)
@@ -319,7 +319,7 @@ class Sql:
         study: str,
         driver: int,
         experiments: Sequence[Experiment],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> dict[str, int]:
         return self._driving(
@@ -346,7 +346,7 @@ class Sql:
         study: str,
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         pairs = list(results)
@@ -381,7 +381,7 @@ class Sql:
 
         return self._database.write(work)
 
-    def reopen(self, study: str, digests: Sequence[str], kind: Machine | None = None) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kind: MachineKind | None = None) -> int:
         return self._at_desk(
             self._database.write, study, lambda desk: recording.reopen(desk, digests, kind)
         )
@@ -412,7 +412,7 @@ class Sql:
         self,
         digests: Sequence[str],
         study: str | None = None,
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         if study is None:

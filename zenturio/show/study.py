@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.scan import scan
 from zenturio.execute.places import open_place
-from zenturio.experiment.function import Function
+from zenturio.experiment.function import ExperimentFunction
 from zenturio.experiment.function import experiment as as_experiment
 from zenturio.record import Repository, Round
 from zenturio.record.open import FOLDER, open_repository, project_folder
@@ -32,10 +32,10 @@ from zenturio.study.point_selection import select_points
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zenturio.query import Result
+    from zenturio.query import ResultTable
     from zenturio.show.chart import Chart
 
-Program = str | Path | Sequence[str | Path] | Function | Callable[..., Any]
+Program = str | Path | Sequence[str | Path] | ExperimentFunction | Callable[..., Any]
 
 
 def run(
@@ -66,7 +66,7 @@ def run(
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
-        function = what if isinstance(what, Function) else as_experiment(what)
+        function = what if isinstance(what, ExperimentFunction) else as_experiment(what)
         points = select_points(space or Space(), limit=limit, sample=sample, seed=seed)
         with open_or_use(db, create=True) as repository:
             place = open_place(on, project_folder() / FOLDER, jobs) if on else None
@@ -113,13 +113,13 @@ class Study:
         *machine*: only those that this kind of machine measured, by its label or a part of it.
         *round*: those of that round, or of ``all``; the newest of each, if none is named.
         """
-        from zenturio.query import frame  # noqa: PLC0415 - pandas takes its time
+        from zenturio.query import study_frame  # noqa: PLC0415 - pandas takes its time
 
         with open_or_use(self.db) as repository:
             rows = RowChoice(machine, read_round(str(round)))
-            return frame(repository, self.name, where=where, everything=everything, rows=rows)
+            return study_frame(repository, self.name, where=where, everything=everything, rows=rows)
 
-    def results(self, **asked: Any) -> Result:
+    def results(self, **asked: Any) -> ResultTable:
         """What ``zen results`` shows; *asked* are the arguments of `zenturio.query.results`."""
         from zenturio.query import results  # noqa: PLC0415
 

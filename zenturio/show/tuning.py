@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from zenturio.query import Importances, Recommendation
-    from zenturio.query.recommending import Setting
+    from zenturio.query.recommending import RankedSetting
 
 PRECISION_METRIC = "precision"
 COST_METRICS = ("visited", "needed")
@@ -57,7 +57,7 @@ class TuningResult:
         return recommend(self.table, PRECISION_METRIC, COST_METRICS, self.swept or self.names)
 
     @property
-    def recommended(self) -> Setting:
+    def recommended(self) -> RankedSetting:
         """The setting whose precision is best, and how sure that is."""
         return self.recommendation.best
 

@@ -10,7 +10,7 @@ from zenturio.annotate.model import Goal
 from zenturio.annotate.objectives import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
-from zenturio.experiment.machine import Machine, of_machines
+from zenturio.experiment.machine import MachineKind, machine_notes
 from zenturio.expression import Value, parse
 from zenturio.record import SEED, Repository, State
 from zenturio.record.row_filter import NEWEST, RowChoice, label_of, machine_named, round_notes
@@ -30,7 +30,7 @@ class ScoredPoint:
     """Repeats that succeeded."""
     tried: int
     """Repeats that ran to an end, whatever it was."""
-    machine: Machine | None = None
+    machine: MachineKind | None = None
     """The kind of machine that measured all of these; none where nobody knows it."""
     round: int | None = None
     """The round that measured them, where rounds are told apart."""
@@ -53,7 +53,7 @@ class PointRanking:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of the points before believing their order."""
-        said = [*of_machines(self.machines), *round_notes(self.rounds)]
+        said = [*machine_notes(self.machines), *round_notes(self.rounds)]
         for rank, point in enumerate(self.points, 1):
             if point.used < point.tried:
                 failed = point.tried - point.ok
@@ -70,7 +70,7 @@ class PointRanking:
 @dataclass
 class _Repeats:
     values: Mapping[str, Value]
-    machine: Machine | None
+    machine: MachineKind | None
     round: int | None
     tried: int = 0
     scores: list[tuple[float | None, ...]] = field(default_factory=list)

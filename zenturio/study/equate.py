@@ -16,7 +16,7 @@ from typing import Any
 from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError, SpaceError
-from zenturio.experiment import Experiment, Generator
+from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.record import Definition, Record, Repository
 from zenturio.record.facts import RECORDED
 from zenturio.space.space import SPACES
@@ -72,7 +72,7 @@ def equate(
     study = _study_of(repository, version)
     before = repository.definition(version)
     application = _application(repository, study, before, paths)
-    generator = Generator(application, former_digests=repository.has_former_digests())
+    generator = ExperimentGenerator(application, former_digests=repository.has_former_digests())
     definition = _definition(repository, study, application, generator)
     program = definition.notes[PROGRAM]
     _check_parameters(version, before, definition)
@@ -161,7 +161,7 @@ def _application(
 
 
 def _definition(
-    repository: Repository, study: str, application: Application, generator: Generator
+    repository: Repository, study: str, application: Application, generator: ExperimentGenerator
 ) -> Definition:
     """The definition that a run of *application* would give the study."""
     try:
@@ -205,7 +205,7 @@ def _open_present(
 class _Names:
     """Which experiment of the present program the values of a result make."""
 
-    def __init__(self, application: Application, generator: Generator) -> None:
+    def __init__(self, application: Application, generator: ExperimentGenerator) -> None:
         self._application = application
         self._generator = generator
         self.outside = 0

@@ -11,7 +11,7 @@ from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.model import Application
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.execute.filing import checked_link
-from zenturio.experiment import Experiment, Filed, Generator, Step
+from zenturio.experiment import Experiment, ExperimentFile, ExperimentGenerator, Step
 from zenturio.study.point_selection import PointSelection
 
 MANIFEST = "manifest.jsonl"
@@ -30,7 +30,7 @@ def expand(
     Each folder is made under another name and renamed when it is whole, and the manifest comes
     last: whatever stops this, what is there is right, and the same call goes on.
     """
-    generator = Generator(application)
+    generator = ExperimentGenerator(application)
     _claim(out)
     written = 0
     try:
@@ -81,7 +81,7 @@ def _write(experiment: Experiment, out: Path) -> None:
     os.rename(draft, target)  # noqa: PTH104 - in a hot loop
 
 
-def _put(filed: Filed, folder: str) -> None:
+def _put(filed: ExperimentFile, folder: str) -> None:
     path = f"{folder}/{filed.path}"
     if "/" in filed.path:
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - in a hot loop

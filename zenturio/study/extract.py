@@ -16,9 +16,9 @@ from zenturio.errors import InputError
 from zenturio.execute.noted import noted_values, read_noted
 from zenturio.experiment import (
     Evidence,
-    Generator,
-    Measure,
-    Meter,
+    ExperimentGenerator,
+    MetricReader,
+    MetricValue,
     Missing,
     Outcome,
     Recipe,
@@ -83,7 +83,7 @@ def extract(
     planned, program = before.notes.get("experiments", 0), before.notes.get(PROGRAM, {})
     definition = define_study(application, int(planned), program)
     is_former = DIGESTS not in before.notes
-    generator = Generator(application, former_digests=is_former)
+    generator = ExperimentGenerator(application, former_digests=is_former)
     if is_former:  # what runs next tells which program that is
         notes = {name: note for name, note in definition.notes.items() if name != DIGESTS}
         definition = replace(definition, notes=notes)
@@ -145,8 +145,8 @@ class _Again:
         self.names = tuple(metric.name for metric in changed)
         wanted = {metric.name for metric in metrics} | set(MEASURED)
         self.gone = tuple(name for name in ways if name not in wanted)
-        self._meter = Meter(Recipe(tuple(changed)))
-        self._judge = Meter(Recipe(metrics))
+        self._meter = MetricReader(Recipe(tuple(changed)))
+        self._judge = MetricReader(Recipe(metrics))
 
     def outcomes(self, repository: Repository, record: Record) -> Iterator[Outcome]:
         """The record's outcome with its new metrics."""
@@ -170,7 +170,7 @@ class _Again:
             if outcome.status != before[outcome.digest, outcome.attempt]:
                 yield outcome.status
 
-    def _judged(self, outcome: Outcome, metrics: dict[str, Measure]) -> Outcome:
+    def _judged(self, outcome: Outcome, metrics: dict[str, MetricValue]) -> Outcome:
         """A program that ended well fails only for what it did not say."""
         if outcome.exit != 0 or outcome.status not in {"ok", "failed"}:
             return replace(outcome, metrics=metrics)

@@ -13,7 +13,7 @@ from typing import Any
 
 from zenturio.annotate.model import Application
 from zenturio.errors import SpaceError
-from zenturio.experiment import Experiment, Generator
+from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.record import Record, Repository
 from zenturio.record.facts import REDACTED
 from zenturio.record.recipes import Named
@@ -71,7 +71,9 @@ class _Programs:
     def __init__(self, repository: Repository, study: str) -> None:
         self._repository = repository
         self._study = study
-        self._generators: dict[tuple[object, ...], tuple[Application, Generator] | None] = {}
+        self._generators: dict[
+            tuple[object, ...], tuple[Application, ExperimentGenerator] | None
+        ] = {}
 
     def experiment(self, name: Named) -> Experiment | None:
         """The experiment that the values of a result make; None where that cannot be told."""
@@ -92,7 +94,7 @@ class _Programs:
 
 
 def _experiment_of(
-    application: Application, generator: Generator, record: Record
+    application: Application, generator: ExperimentGenerator, record: Record
 ) -> Experiment | None:
     seed = application.repeat.seed
     values = {name: value for name, value in record.values.items() if name != seed}
@@ -104,7 +106,7 @@ def _experiment_of(
     return next((each for each in every if each.repeat == record.repeat), None)
 
 
-def recorded_generator(application: Application, recipe: Mapping[str, Any]) -> Generator:
+def recorded_generator(application: Application, recipe: Mapping[str, Any]) -> ExperimentGenerator:
     """A generator of *application*, whose other files are known by a recipe alone."""
     modes = {path: _mode(kind) for path, (kind, *_) in recipe["filled"].items()}
     files = tuple(_with_modes(application, modes))
@@ -113,7 +115,7 @@ def recorded_generator(application: Application, recipe: Mapping[str, Any]) -> G
         path: (_mode(kind), bytes.fromhex(digest))
         for path, (kind, digest) in recipe["constants"].items()
     }
-    return Generator(annotated, recorded=(constants, recipe["used"]))
+    return ExperimentGenerator(annotated, recorded=(constants, recipe["used"]))
 
 
 def _with_modes(application: Application, modes: Mapping[str, int]) -> Iterator[Any]:

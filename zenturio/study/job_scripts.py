@@ -5,7 +5,7 @@ from __future__ import annotations
 from zenturio.annotate.model import Application
 from zenturio.errors import InputError
 from zenturio.execute.places import find_place
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.record.open import FOLDER, project_folder
 from zenturio.study.local_run import PlaceOptions
 from zenturio.study.point_selection import PointSelection
@@ -18,7 +18,7 @@ def job_script(application: Application, points: PointSelection, here: PlaceOpti
     kind, options = named.load(), named.options(here.ways)
     if hasattr(kind, "preview"):
         point = next(iter(points), None) or next(iter(application.space.sample(1, 0)))
-        experiment = Generator(application).experiments(point)[0]
+        experiment = ExperimentGenerator(application).experiments(point)[0]
         count = max(points.count, 1) * application.repeat.count
         return str(kind.preview(experiment, count, folder, options))
     try:

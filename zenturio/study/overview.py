@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError, RecordError
-from zenturio.experiment import Artifact, Measure, Missing, Series
-from zenturio.experiment.machine import UNKNOWN
+from zenturio.experiment import Artifact, MetricValue, Missing, Series
+from zenturio.experiment.machine import UNKNOWN_KIND
 from zenturio.record import (
     Attempt,
     Definition,
@@ -106,7 +106,7 @@ def by_machine(counts: Iterable[ResultCount]) -> dict[str, int]:
     """Results by the label of their kind of machine."""
     found: Counter[str] = Counter()
     for each in counts:
-        found[each.machine.label if each.machine else UNKNOWN] += each.count
+        found[each.machine.label if each.machine else UNKNOWN_KIND] += each.count
     return dict(sorted(found.items()))
 
 
@@ -192,7 +192,7 @@ class ExperimentDetails:
     """When a secret was removed from its record, or from that of its study."""
 
     @property
-    def metrics(self) -> Mapping[str, Measure]:
+    def metrics(self) -> Mapping[str, MetricValue]:
         return self.record.outcome.metrics if self.record.outcome else {}
 
 
@@ -263,7 +263,7 @@ class ExperimentDifference:
 
     digests: tuple[str, str]
     parameters: Mapping[str, tuple[Value, Value]]
-    metrics: Mapping[str, tuple[Measure | None, Measure | None]]
+    metrics: Mapping[str, tuple[MetricValue | None, MetricValue | None]]
     files: Mapping[str, str]
     """Unified differences by path."""
     note: str = ""
@@ -314,14 +314,14 @@ def _file_differences(before: Mapping[str, str], after: Mapping[str, str]) -> di
     return found
 
 
-def measure_json(measure: Measure | None) -> object:
+def measure_json(measure: MetricValue | None) -> object:
     """A metric as JSON holds it: what is missing says why."""
     if isinstance(measure, Missing):
         return {"missing": measure.why}
     return list(measure.values) if isinstance(measure, Series) else measure
 
 
-def measure_text(measure: Measure | None) -> str:
+def measure_text(measure: MetricValue | None) -> str:
     """A metric as a person reads it."""
     if isinstance(measure, Missing):
         return f"missing: {measure.why}"

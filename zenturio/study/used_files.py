@@ -31,7 +31,7 @@ from zenturio.execute import tracer
 from zenturio.execute.filing import Folder, Inputs, disk
 from zenturio.execute.running import IDENTITY
 from zenturio.execute.workspace import REPORT
-from zenturio.experiment import METRICS, Experiment, Generator
+from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
 
 _SYSTEM = (
@@ -81,7 +81,7 @@ def trace(application: Application) -> Trace:
     point = next(islice(application.space, 1), None) if application.space.finite else None
     if point is None:
         point = next(iter(application.space.sample(1, 0)))
-    experiment = Generator(application).experiments(point, 0)[0]
+    experiment = ExperimentGenerator(application).experiments(point, 0)[0]
     with tempfile.TemporaryDirectory(prefix="zenturio-trace-") as name:
         report = _traced(experiment, Path(os.path.realpath(name)))
         return _judged(report, application, Path(os.path.realpath(name)))

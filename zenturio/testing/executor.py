@@ -24,9 +24,9 @@ from typing import TypeVar
 from zenturio.annotate.model import Metric
 from zenturio.errors import PlaceError
 from zenturio.execute.executor import Executor
-from zenturio.experiment import Build, Experiment, Filed, Missing, Outcome, Recipe, Step
+from zenturio.experiment import Build, Experiment, ExperimentFile, Missing, Outcome, Recipe, Step
 from zenturio.experiment.experiment import empty_folder, link_to
-from zenturio.experiment.identity import content_digest, digest
+from zenturio.experiment.identity import content_digest, experiment_digest
 
 PATIENCE = 240.0
 """Seconds after which a test gives up waiting: a machine that is busy never takes so long."""
@@ -45,11 +45,11 @@ def experiment(
 ) -> Experiment:
     """An experiment of *commands*, different from every other one."""
     steps = tuple(Step(c) if isinstance(c, str) else c for c in commands)
-    filed = tuple(Filed(path, 0o755, content) for path, content in (files or {}).items())
+    filed = tuple(ExperimentFile(path, 0o755, content) for path, content in (files or {}).items())
     making = tuple(map(Step, builds))
-    build = Build(digest(filed, making, {}, 0), filed, making) if builds else None
+    build = Build(experiment_digest(filed, making, {}, 0), filed, making) if builds else None
     repeat = next(_repeats)
-    named = digest(filed, (*making, *steps), environment or {}, repeat)
+    named = experiment_digest(filed, (*making, *steps), environment or {}, repeat)
     return Experiment(
         named, -1, repeat, {}, filed, steps, environment or {}, build, recipe or Recipe()
     )
@@ -385,7 +385,7 @@ class CommandContract(ExecutorContract):
         content = os.urandom(3 * 2**20)
         original = tmp_path / "original"
         original.write_bytes(content)
-        big = Filed("in/big", 0o644, None, original, content_digest(content).hex())
+        big = ExperimentFile("in/big", 0o644, None, original, content_digest(content).hex())
         what = experiment("cksum < in/big; chmod u+w in/big; echo more >> in/big; true")
         found = outcome(place, replace(what, files=(big,)))
         assert found.stdout.head.split()[1] == str(len(content)).encode()
@@ -399,7 +399,7 @@ class CommandContract(ExecutorContract):
         files = (
             link_to("deep/up", "../in/a"),
             link_to("also", "in"),
-            Filed("in/a", 0o644, b"1"),
+            ExperimentFile("in/a", 0o644, b"1"),
             empty_folder("results/raw"),
         )
         look = (
@@ -418,14 +418,14 @@ class CommandContract(ExecutorContract):
         original.write_bytes(content)
         named = content_digest(content).hex()
         files = (
-            Filed("filled", 0o644, b"1"),
-            Filed("old", 0o644, b"2", mtime=1_000_000_000 * 10**9),
-            Filed("young", 0o644, b"3", mtime=time.time_ns()),
-            Filed("future", 0o644, b"4", mtime=time.time_ns() + 3600 * 10**9),
+            ExperimentFile("filled", 0o644, b"1"),
+            ExperimentFile("old", 0o644, b"2", mtime=1_000_000_000 * 10**9),
+            ExperimentFile("young", 0o644, b"3", mtime=time.time_ns()),
+            ExperimentFile("future", 0o644, b"4", mtime=time.time_ns() + 3600 * 10**9),
         )
         newer = "test filled -nt young && test filled -nt future && stat -L -c %Y old big"
         for seconds in (b"1100000000", b"1200000000"):  # the same content, touched
-            big = Filed("big", 0o644, None, original, named, int(seconds) * 10**9)
+            big = ExperimentFile("big", 0o644, None, original, named, int(seconds) * 10**9)
             found = outcome(place, replace(experiment(newer), files=(*files, big)))
             assert found.stdout.head.split() == [b"1000000000", seconds]
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from zenturio.experiment.experiment import (
     Experiment,
-    Measure,
+    MetricValue,
     Missing,
     Outcome,
     Recipe,
@@ -21,7 +21,7 @@ from zenturio.record.driver import Driver, born
 from zenturio.record.facts import Definition, Field
 from zenturio.record.repository import Repository
 
-ODD_MEASURES: dict[str, Measure] = {
+ODD_MEASURES: dict[str, MetricValue] = {
     "int": 3,
     "real": 3.0,
     "a third": 1 / 3,
@@ -62,10 +62,10 @@ def experiment(
 def outcome(
     of: Experiment,
     status: Status = "ok",
-    metrics: Mapping[str, Measure] | None = None,
+    metrics: Mapping[str, MetricValue] | None = None,
     *,
     attempt: int = 1,
-    **more: Measure,
+    **more: MetricValue,
 ) -> Outcome:
     """An outcome of an experiment, with times and a host."""
     cause, code = ("", 0) if status == "ok" else ("exit 3", 3)
@@ -103,8 +103,8 @@ def run(
     driver: int,
     experiments: list[Experiment],
     status: Status = "ok",
-    metrics: Mapping[str, Measure] | None = None,
-    **more: Measure,
+    metrics: Mapping[str, MetricValue] | None = None,
+    **more: MetricValue,
 ) -> None:
     measured = {**(metrics or {}), **more}
     outcomes = [outcome(e, status, measured) for e in experiments]

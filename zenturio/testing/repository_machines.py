@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record.driver import Driver
 from zenturio.record.facts import ResultCount
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
-ZEN5 = Machine("Zen 5", 16)
-RISCV = Machine("RISC-V", 4, ("Tensor",))
+ZEN5 = MachineKind("Zen 5", 16)
+RISCV = MachineKind("RISC-V", 4, ("Tensor",))
 
 
-def measured(of: Experiment, machine: Machine | None, time: float, attempt: int = 1) -> Outcome:
+def measured(of: Experiment, machine: MachineKind | None, time: float, attempt: int = 1) -> Outcome:
     """An outcome of *of* on a kind of machine."""
     return replace(outcome(of, attempt=attempt, time=time), machine=machine)
 
@@ -24,7 +24,7 @@ def run_on(
     repository: Repository,
     driver: int,
     of: Experiment,
-    machine: Machine,
+    machine: MachineKind,
     time: float,
     study: str = "s",
 ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from zenturio.errors import NotFoundError
-from zenturio.experiment.experiment import Log, Measure, Outcome
+from zenturio.experiment.experiment import Log, MetricValue, Outcome
 from zenturio.expression import Value
 from zenturio.record.driver import Driver
 from zenturio.record.facts import Definition, Field
@@ -184,7 +184,9 @@ class Outcomes:
     @pytest.mark.parametrize("count", [300, 1700])
     def test_many_parameters_and_metrics_work(self, repository: Repository, count: int) -> None:
         values: dict[str, Value] = {f"p{i}": (i, i / 7, f"t{i}")[i % 3] for i in range(count)}
-        metrics: dict[str, Measure] = {f"m{i}": (i / 3, i, f"t{i}")[i % 3] for i in range(count)}
+        metrics: dict[str, MetricValue] = {
+            f"m{i}": (i / 3, i, f"t{i}")[i % 3] for i in range(count)
+        }
         fields = tuple(map(Field, values)), tuple(map(Field, metrics))
         repository.open("s", Definition(*fields))
         one = repository.lease("s", Driver.here()).number

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zenturio.experiment.experiment import Experiment, Status
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record.driver import Driver
 from zenturio.record.facts import ResultCount
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
-ZEN5 = Machine("Zen 5", 16)
-RISCV = Machine("RISC-V", 4)
+ZEN5 = MachineKind("Zen 5", 16)
+RISCV = MachineKind("RISC-V", 4)
 
 
 def run_again(
@@ -21,7 +21,7 @@ def run_again(
     of: Experiment,
     time: float,
     round_: int,
-    machine: Machine | None = None,
+    machine: MachineKind | None = None,
     status: Status = "ok",
 ) -> None:
     """Claim the experiment in a round, and record what was measured."""

@@ -5,7 +5,7 @@ import pytest
 from zenturio.errors import ExpressionError, InputError, PlaceError, PluginError
 from zenturio.execute.hosts.connection import RefusedError
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
-from zenturio.experiment import Filed, Recipe, Step
+from zenturio.experiment import ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import content_digest
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment, outcome, until
@@ -266,7 +266,7 @@ def test_what_a_probe_says_counts(hosts, tmp_path):
 def large(tmp_path, size=3_000_000):
     path = tmp_path / "large"
     path.write_bytes(b"x" * size)
-    return Filed("large", 0o644, None, path, content_digest(path.read_bytes()).hex())
+    return ExperimentFile("large", 0o644, None, path, content_digest(path.read_bytes()).hex())
 
 
 def with_file(what, filed):

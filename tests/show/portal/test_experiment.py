@@ -205,10 +205,10 @@ def test_sql_that_does_more_than_read_is_denied(portal, query, code):
 
 
 def test_sql_that_never_ends_is_stopped(portal, monkeypatch):
-    from zenturio.query import Limits
+    from zenturio.query import QueryLimits
     from zenturio.show.portal.pages import sql as asking
 
-    monkeypatch.setattr(asking, "PAGE_LIMITS", Limits(rows=10, seconds=0.2))
+    monkeypatch.setattr(asking, "PAGE_LIMITS", QueryLimits(rows=10, seconds=0.2))
     endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM a) SELECT max(n) FROM a"
     assert portal.get("/sql", params={"query": endless}).status_code == 403
 

@@ -4,7 +4,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-from zenturio.query.streaming import STREAMED
+from zenturio.query.streaming import STREAMED_FORMATS
 from zenturio.show.portal.app import ROUTES
 
 TABLE = ("name", "where", "state", "sort", "column", "after", "before")
@@ -45,7 +45,7 @@ LIKELY = {
     "sort": ("-gflops", "n", "status"),
     "column": ("gflops", "host"),
     "query": ("SELECT 1", "SELECT * FROM study_matmul", "DROP TABLE studies"),
-    "format": (*STREAMED, "svg", "html"),
+    "format": (*STREAMED_FORMATS, "svg", "html"),
     "study": ("matmul", "stencil", "hello"),
     "color": ("solver", "threads"),
     "facet": ("solver",),

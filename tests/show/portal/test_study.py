@@ -13,7 +13,7 @@ import pytest
 
 from show.portal.example_project import EVIL, enter
 from show.portal.running_portal import served
-from zenturio.experiment.machine import Machine
+from zenturio.experiment.machine import MachineKind
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
@@ -247,7 +247,7 @@ def test_a_stage_tells_what_it_waits_for_and_what_of_that_failed(tmp_path):
     assert "<b>1</b> failed; experiments that need them are not run" in page
 
 
-MACHINES = (Machine("Zen 5", 16), Machine("RISC-V", 4))
+MACHINES = (MachineKind("Zen 5", 16), MachineKind("RISC-V", 4))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from distributed.utils import sync
 from tornado.ioloop import PeriodicCallback
 
 from zenturio.execute.dask.station import Report, Station, Way
-from zenturio.experiment.provenance import tool
+from zenturio.experiment.provenance import tool_version
 
 IDLE = 3.0
 """Seconds after which a station that nobody uses is closed: its driver may be gone."""
@@ -148,4 +148,4 @@ async def leave(session: str, dask_worker: Worker) -> None:
 
 def versions() -> tuple[str, str, str]:
     """Of a worker: its machine, its Python, its zenturio."""
-    return node(), python_version(), tool()
+    return node(), python_version(), tool_version()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zenturio.execute.filing import SMALL, disk
-from zenturio.experiment import Experiment, Filed
+from zenturio.experiment import Experiment, ExperimentFile
 from zenturio.experiment.identity import checked_digest
 
 
@@ -39,10 +39,10 @@ class Stock:
             if not filed.digest or not self._path(filed).exists():
                 yield filed.digest
 
-    def _path(self, filed: Filed) -> Path:
+    def _path(self, filed: ExperimentFile) -> Path:
         return self._folder / (checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else ""))
 
-    def _stored(self, filed: Filed) -> Filed:
+    def _stored(self, filed: ExperimentFile) -> ExperimentFile:
         content = filed.content
         if content is None or len(content) <= SMALL or not filed.digest:
             return filed

@@ -17,8 +17,8 @@ from typing import Any
 from zenturio.errors import ExperimentsFailed, InputError
 from zenturio.execute.hosts.live import Live, platform_of
 from zenturio.execute.hosts.place import Hosts
-from zenturio.experiment import Experiment, Filed, Outcome, Recipe, Step
-from zenturio.experiment.identity import content_digest, digest
+from zenturio.experiment import Experiment, ExperimentFile, Outcome, Recipe, Step
+from zenturio.experiment.identity import content_digest, experiment_digest
 from zenturio.expression import parse
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.model import loops
@@ -120,7 +120,7 @@ class _Tasks:
         files = tuple({**{f.path: f for f in self._files}, **handed}.values())
         step = Step(self._command(task))
         environment = {"ZEN_TASK": self._flow.names[task], "ZEN_TRY": str(self._tries[task])}
-        named = digest(files, (step,), environment, self._iteration[task])
+        named = experiment_digest(files, (step,), environment, self._iteration[task])
         recipe = Recipe(
             outputs=self._doing.hands_on, requires=(parse(f"host.name == {_text(host)}"),)
         )
@@ -163,7 +163,7 @@ class _Converging:
         return True
 
 
-def _files(paths: Sequence[Path]) -> tuple[Filed, ...]:
+def _files(paths: Sequence[Path]) -> tuple[ExperimentFile, ...]:
     """What each task gets, by the names of the files, which have to differ."""
     found: dict[str, Path] = {}
     for path in paths:
@@ -175,19 +175,19 @@ def _files(paths: Sequence[Path]) -> tuple[Filed, ...]:
     return tuple(map(_filed, found.values()))
 
 
-def _filed(path: Path) -> Filed:
+def _filed(path: Path) -> ExperimentFile:
     try:
         return _kept(path.name, path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _kept(name: str, path: Path) -> Filed:
+def _kept(name: str, path: Path) -> ExperimentFile:
     content, status = path.read_bytes(), path.stat()
     mode, mtime = status.st_mode & 0o777, status.st_mtime_ns
     if len(content) <= LARGE:
-        return Filed(name, mode, content, mtime=mtime)
-    return Filed(name, mode, None, path.absolute(), content_digest(content).hex(), mtime)
+        return ExperimentFile(name, mode, content, mtime=mtime)
+    return ExperimentFile(name, mode, None, path.absolute(), content_digest(content).hex(), mtime)
 
 
 def _text(word: str) -> str:

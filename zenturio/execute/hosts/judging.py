@@ -16,8 +16,8 @@ from zenturio.execute.words import words
 from zenturio.experiment import (
     Evidence,
     Experiment,
-    Measure,
-    Meters,
+    MetricReaders,
+    MetricValue,
     Missing,
     Outcome,
     Status,
@@ -30,7 +30,7 @@ class Judge:
 
     def __init__(self, kept: Path) -> None:
         self._kept = kept
-        self._meters = Meters()
+        self._meters = MetricReaders()
 
     def outcome(self, experiment: Experiment, host: str, found: Finished) -> Outcome:
         """What happened, as the host tells it."""
@@ -104,6 +104,6 @@ class Judge:
         )
 
 
-def _nothing(experiment: Experiment, cause: str) -> dict[str, Measure]:
+def _nothing(experiment: Experiment, cause: str) -> dict[str, MetricValue]:
     why = Missing("nothing came of it: " + cause)
     return {metric.name: why for metric in experiment.recipe.metrics}

@@ -16,7 +16,7 @@ from zenturio.execute.hosts.host import Host
 from zenturio.execute.hosts.protocol import PIECE
 from zenturio.execute.hosts.site import Site
 from zenturio.execute.schema import MalformedError, shown
-from zenturio.experiment import Filed
+from zenturio.experiment import ExperimentFile
 from zenturio.experiment.identity import content_digest
 
 _MOST = 64 * 2**20
@@ -28,7 +28,7 @@ Stopped = Callable[[], None]
 """Raises what is to end the waiting."""
 
 
-def stage(host: Host, filed: Filed, content: bytes | None, stopped: Stopped) -> str:
+def stage(host: Host, filed: ExperimentFile, content: bytes | None, stopped: Stopped) -> str:
     """The name under which a shared file is at the host; brought there if it is not."""
     digest = filed.digest if content is None else content_digest(content).hex()
     name = digest + ("x" if filed.mode & 0o111 else "")
@@ -67,7 +67,7 @@ def _made(host: Host, name: str, make: Callable[[], T], future: Future[T]) -> T:
     return found
 
 
-def _ship(host: Host, name: str, filed: Filed, content: bytes | None) -> None:
+def _ship(host: Host, name: str, filed: ExperimentFile, content: bytes | None) -> None:
     told, _ = host.ask("missing", digests=[name])
     if not told["missing"]:
         return

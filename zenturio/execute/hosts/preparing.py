@@ -10,13 +10,15 @@ from typing import Any
 from zenturio.execute.filing import checked
 from zenturio.execute.hosts.moving import stage
 from zenturio.execute.hosts.site import Site, asks, filled
-from zenturio.experiment import Filed
+from zenturio.experiment import ExperimentFile
 
 LARGE = 2**20
 """Files beyond so many bytes are staged once for each host, and shared."""
 
 
-def prepare(site: Site, files: Iterable[Filed], build: str | None, *, builds: bool = False) -> None:
+def prepare(
+    site: Site, files: Iterable[ExperimentFile], build: str | None, *, builds: bool = False
+) -> None:
     """Fills the attempt's folder with *files*, those of a build, and those to go on from.
 
     *builds*: what runs there makes a build.

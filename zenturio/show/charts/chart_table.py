@@ -15,7 +15,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.query import statistics
 from zenturio.query.groups import Grouping
 from zenturio.query.origins import Origins
-from zenturio.query.present import left_out
+from zenturio.query.present import left_out_notes
 from zenturio.show.chart import Aggregate, Chart, ChartAxis, Errors, Panel
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
 from zenturio.show.renderers.plotly import NotebookChart
@@ -129,7 +129,7 @@ class ChartTable:
         self.notes: list[str] = []
         if sampled := frame.attrs.get("sampled"):
             self.notes.append(f"a sample of {sampled[0]:,} of {sampled[1]:,} experiments")
-        self.notes += left_out(frame.attrs.get("left_out", 0))
+        self.notes += left_out_notes(frame.attrs.get("left_out", 0))
         self.notes += Origins.of(frame.attrs).notes
         self.total = int(frame.attrs.get("of", len(frame)))
         self.noun = str(frame.attrs.get("noun", "experiments"))

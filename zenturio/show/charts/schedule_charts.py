@@ -269,10 +269,10 @@ def latest_attempts(
     rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
     """Return the last attempts at the experiments of *study*, failed ones included."""
-    from zenturio.query import frame  # noqa: PLC0415 - loads pandas
+    from zenturio.query import study_frame  # noqa: PLC0415 - loads pandas
 
     columns = [colour] if colour else []
-    return frame(
+    return study_frame(
         repository, study, where=where, everything=True, columns=columns,
         most=MOST_EXPERIMENTS, rows=rows,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from zenturio.annotate.grammar import read
 from zenturio.annotate.statements import ObjectiveStatement
 from zenturio.errors import ExpressionError, InputError, Passage
 from zenturio.expression import Expression, Value, parse
-from zenturio.query import frame
+from zenturio.query import study_frame
 from zenturio.query.origins import Origins
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
@@ -114,7 +114,7 @@ class _PointQuery:
 
 
 def _points_of_study(repository: Repository, study: str, query: _PointQuery) -> pd.DataFrame:
-    table = frame(
+    table = study_frame(
         repository, study, where=query.where, everything=True, most=query.most,
         outside=query.outside, rows=query.rows,
     )  # fmt: skip

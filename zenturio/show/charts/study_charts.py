@@ -112,7 +112,7 @@ def _search_table(repository: Repository, query: ChartQuery) -> tuple[pd.DataFra
 
 def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
     """Return *query* with columns for the empty parts: varying parameters, and the objective."""
-    from zenturio.query.groups import varying  # noqa: PLC0415 - loads pandas
+    from zenturio.query.groups import varying_parameters  # noqa: PLC0415 - loads pandas
 
     first = query.studies[0]
     shown = (query.x, query.y_column, query.colour, query.facet)
@@ -123,7 +123,9 @@ def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
             query = replace(query, colour=STUDY)
     if not query.x or (query.is_grid and not query.y):
         taken = (query.x, query.y_column, query.z, query.colour, query.facet)
-        parameters = varying(repository, first, outside=query.outside, rows=query.row_choice)
+        parameters = varying_parameters(
+            repository, first, outside=query.outside, rows=query.row_choice
+        )
         free = [name for name in parameters or ["repeat"] if name not in taken]
         query = replace(query, x=query.x or next(iter(free), "repeat"))
         if query.is_grid and not query.y:
@@ -141,8 +143,8 @@ def _table(repository: Repository, query: ChartQuery) -> pd.DataFrame:
 
 
 def _study_table(repository: Repository, study: str, query: ChartQuery) -> pd.DataFrame:
-    from zenturio.query import frame  # noqa: PLC0415 - loads pandas
-    from zenturio.query.groups import groups  # noqa: PLC0415
+    from zenturio.query import study_frame  # noqa: PLC0415 - loads pandas
+    from zenturio.query.groups import group_frame  # noqa: PLC0415
 
     has_study_column = len(query.studies) > 1  # added when the tables are joined
     parts = [query.x, *(query.y if query.is_grid else ()), query.colour, query.facet]
@@ -152,7 +154,7 @@ def _study_table(repository: Repository, study: str, query: ChartQuery) -> pd.Da
     where = query.where or None
     if KINDS[query.kind].source == "rows":
         most = -(-MOST_ROWS // len(query.studies))
-        return frame(
+        return study_frame(
             repository, study, where=where, columns=[*columns, query.metric], most=most,
             outside=query.outside, rows=query.row_choice,
         )  # fmt: skip
@@ -161,7 +163,7 @@ def _study_table(repository: Repository, study: str, query: ChartQuery) -> pd.Da
         raise InputError(f"a {query.kind} chart needs a column for its {letter}")
     # A number that is infinite has no place on these axes.
     finite = {"line": [query.x], "surface": [query.x, query.y_column]}.get(query.kind, [])
-    return groups(
+    return group_frame(
         repository, study, columns, query.metric, query.aggregate, where=where,
         finite=[name for name in finite if name in columns],
         deviation=_needed_deviation(query), outside=query.outside, rows=query.row_choice,

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import PlainTextResponse, Response
 
 from zenturio.experiment import Missing, Series
-from zenturio.query.result import cell
+from zenturio.query.result import display_value
 from zenturio.record.timestamps import iso_time, utc_time
 from zenturio.show.quantities import count, duration, rate, size
 
@@ -155,7 +155,7 @@ def attribute_name(name: str) -> str:
 
 def cell_text(value: Any) -> str:
     """Return a value in a table, rounded to six digits."""
-    return cell(value)
+    return display_value(value)
 
 
 def full_value(value: Any) -> str:

@@ -15,8 +15,8 @@ from sqlalchemy import event
 from starlette.responses import HTMLResponse
 
 from zenturio.errors import NotFoundError
-from zenturio.query.listing import listed
-from zenturio.query.wanted import Wanted
+from zenturio.query.listing import query_listing
+from zenturio.query.wanted import TableQuery
 from zenturio.record import Definition, Repository
 from zenturio.record.open import open_repository, project_folder
 from zenturio.show.portal import page_templates
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
 
-    from zenturio.query.wanted import Numbers
+    from zenturio.query.wanted import RowNumbers
     from zenturio.show.portal.watch import StudySnapshot
 
 Value = TypeVar("Value")
@@ -169,16 +169,16 @@ class Portal:
         """Return the definition of a study, as it is run or was run last."""
         return self.cached(study, "definition", lambda: self.repository.definition(study)).value
 
-    def row_order(self, table: Wanted) -> CachedResult[Numbers]:
+    def row_order(self, table: TableQuery) -> CachedResult[RowNumbers]:
         """Return the numbers of all experiments in a table, in its order."""
         plain = replace(table, columns=(), repeats=False)
 
-        def compute() -> Numbers:
-            return listed(self.repository, plain, lambda listing: listing.numbers())
+        def compute() -> RowNumbers:
+            return query_listing(self.repository, plain, lambda listing: listing.numbers())
 
         return self.cached(table.study, _order_key(table), compute)
 
-    def cached_row_order(self, table: Wanted) -> CachedResult[Numbers] | None:
+    def cached_row_order(self, table: TableQuery) -> CachedResult[RowNumbers] | None:
         """Return the same if it has been computed lately."""
         return self.results.peek((table.study, _order_key(table)), self._stamp(table.study))
 
@@ -186,7 +186,9 @@ class Portal:
         """Return whether points of the study were run more than once."""
 
         def compute() -> bool:
-            return listed(self.repository, Wanted(study), lambda listing: listing.repeated())
+            return query_listing(
+                self.repository, TableQuery(study), lambda listing: listing.repeated()
+            )
 
         return self.cached(study, "repeated", compute).value
 
@@ -265,7 +267,7 @@ def portal_of(request: Request) -> Portal:
     return portal
 
 
-def _order_key(table: Wanted) -> Hashable:
+def _order_key(table: TableQuery) -> Hashable:
     """Return what an order depends on: of a condition its text, not its position in a page."""
     text = table.where.text if table.where else ""
     return "order", text, table.states, table.sort, table.rows

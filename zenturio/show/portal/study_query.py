@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import parse
-from zenturio.query.wanted import Wanted
+from zenturio.query.wanted import TableQuery
 from zenturio.record import STATES, State
 from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.show.portal.page_templates import address
@@ -56,12 +56,12 @@ class StudyQuery:
             raise InputError(f"there is no state {query.state!r}", hint=hint)
         return query
 
-    def table_query(self, *, repeats: bool = False) -> Wanted:
+    def table_query(self, *, repeats: bool = False) -> TableQuery:
         """Return the query for the database; an error in the condition has its position."""
         where = parse(Passage.of(self.where, "filter")) if self.where else None
         states = (cast("State", self.state),) if self.state else ()
         rows = RowChoice(self.machine, read_round(self.round))
-        return Wanted(
+        return TableQuery(
             self.name, where, states, self.sort, self.columns, repeats, rows, own_first=True
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from zenturio.annotate.model import Goal
 from zenturio.errors import ExpressionError
-from zenturio.experiment import Measure, Missing, Outcome, Series
+from zenturio.experiment import MetricValue, Missing, Outcome, Series
 from zenturio.expression import Expression, Value
 from zenturio.study.driver.progress import BestPoint
 
@@ -48,7 +48,7 @@ def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome)
     return number if math.isfinite(number) else None
 
 
-def scalars(metrics: Mapping[str, Measure]) -> dict[str, Value]:
+def scalars(metrics: Mapping[str, MetricValue]) -> dict[str, Value]:
     """Metrics as values of expressions: what is missing, or a series, is NULL."""
     return {
         name: None if isinstance(found, Missing | Series) else found

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from zenturio.errors import RecordError
-from zenturio.experiment import Experiment, Machine, Outcome
+from zenturio.experiment import Experiment, MachineKind, Outcome
 from zenturio.record import Definition, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.driver.lease_keeper import LeaseKeeper
@@ -37,7 +37,7 @@ class FunctionDriver:
         definition: Definition,
         total: int,
         listener: Callable[[RunProgress], None] = lambda _progress: None,
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         *,
         again: bool = False,
     ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor, Inline
 from zenturio.execute.executor import machine_of
-from zenturio.experiment import Experiment, Function, Outcome
+from zenturio.experiment import Experiment, ExperimentFunction, Outcome
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Definition, Repository
 from zenturio.study.driver.function_driver import FunctionDriver
@@ -26,7 +26,7 @@ AWAY = 256
 
 
 def evaluate(
-    function: Function,
+    function: ExperimentFunction,
     points: PointSelection,
     repository: Repository,
     *,
@@ -63,7 +63,7 @@ def evaluate(
 
 
 def _called(
-    function: Function, experiments: Sequence[Experiment], place: Executor
+    function: ExperimentFunction, experiments: Sequence[Experiment], place: Executor
 ) -> Iterator[tuple[Experiment, Outcome]]:
     """The outcomes from a *place*, as they come; what still runs is killed if nobody asks on."""
     away: dict[Future[Outcome], Experiment] = {}
@@ -90,7 +90,7 @@ def _landed(away: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experimen
         yield experiment, outcome
 
 
-def _definition(function: Function, points: PointSelection) -> Definition:
+def _definition(function: ExperimentFunction, points: PointSelection) -> Definition:
     return Definition(
         parameters=fields_of(points.space, function.repeat),
         metrics=measured_fields(),
@@ -105,7 +105,7 @@ def _definition(function: Function, points: PointSelection) -> Definition:
     )
 
 
-def _batches(points: PointSelection, function: Function) -> Iterator[list[Experiment]]:
+def _batches(points: PointSelection, function: ExperimentFunction) -> Iterator[list[Experiment]]:
     experiments = (
         experiment
         for index, point in points.numbered()

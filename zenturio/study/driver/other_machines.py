@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from zenturio.experiment import Machine
+from zenturio.experiment import MachineKind
 from zenturio.record import Repository
 
 
-def machines_with_results(repository: Repository, digests: Sequence[str]) -> Counter[Machine]:
+def machines_with_results(repository: Repository, digests: Sequence[str]) -> Counter[MachineKind]:
     """Count the results of these experiments by the kind of machine, where it is known."""
     outcomes = repository.find(digests).values() if digests else ()
     return Counter(outcome.machine for outcome in outcomes if outcome.machine is not None)
 
 
-def other_machine_notes(kinds: Counter[Machine]) -> tuple[str, ...]:
+def other_machine_notes(kinds: Counter[MachineKind]) -> tuple[str, ...]:
     """Say which kinds of machine have results that are not used; nothing if there are none."""
     if not kinds:
         return ()

@@ -18,7 +18,7 @@ from zenturio.errors import Diagnostic, ExpressionError, InputError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Refusing
 from zenturio.execute.requiring import check_requirements
-from zenturio.experiment import Experiment, Generator
+from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.experiment.points import value_at
 from zenturio.expression import Expression, Value, text_of
 from zenturio.space import Continuous, Dependent, Point, Space
@@ -48,7 +48,7 @@ def _errors(application: Application) -> Iterator[InputError]:
     filled = tuple(file for file in application.files if file.lines or file.holes)
     try:
         # Data need not be hashed for it: no point differs in them.
-        generator = Generator(replace(application, files=filled))
+        generator = ExperimentGenerator(replace(application, files=filled))
     except InputError as error:
         yield error
         return

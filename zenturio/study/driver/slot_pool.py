@@ -20,7 +20,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Lasting, Learning, Talking, machine_of
 from zenturio.execute.stoppable import Stoppable
-from zenturio.experiment import Experiment, Machine, Outcome
+from zenturio.experiment import Experiment, MachineKind, Outcome
 
 KILLING = 10.0
 """Seconds within which what was killed is back, at the most: more than any place's grace."""
@@ -89,7 +89,7 @@ class Allotment:
         return self._lender.remarks
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> MachineKind | None:
         """The kind of machine that the place is, if it is one."""
         return self._lender.machine
 
@@ -130,7 +130,7 @@ class SlotPool:
         return self._place.slots
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> MachineKind | None:
         return machine_of(self._place)
 
     def forget(self, digest: str) -> None:

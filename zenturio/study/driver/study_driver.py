@@ -12,7 +12,7 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, RecordError
 from zenturio.execute import Executor
 from zenturio.execute.executor import Learning
-from zenturio.experiment import Experiment, Machine, Outcome
+from zenturio.experiment import Experiment, MachineKind, Outcome
 from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.driver.cancel_requests import CancelRequests
@@ -76,7 +76,7 @@ class StudyDriver:
         settings: DriverSettings = DEFAULT_SETTINGS,
         listener: ProgressListener = lambda _progress: None,
         programs: ProgramHistory | None = None,
-        kind: Machine | None = None,
+        kind: MachineKind | None = None,
         round_: int | None = None,
     ) -> None:
         """With *kind* only results of that kind of machine count as cached, with a round its."""
@@ -116,7 +116,7 @@ class StudyDriver:
         made = self._supply.look_ahead()
         return made, self._tally.known
 
-    def other_machines(self) -> Counter[Machine]:
+    def other_machines(self) -> Counter[MachineKind]:
         """Of what is to be run of the first batch: which other kinds of machine have results."""
         return self._supply.other_machines()
 

@@ -13,7 +13,7 @@ from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.execute import Executor
 from zenturio.execute.executor import machine_of
-from zenturio.experiment import Generator, Machine, Outcome
+from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
 from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import Definition, Lease, Repository
@@ -65,7 +65,7 @@ class StudySession:
     """How points are searched for; all of *points*, if they are not."""
     wanted: tuple[Goal, ...] = ()
     """Goals that are given instead of the application's."""
-    source: Callable[[Generator], ExperimentSource] | None = None
+    source: Callable[[ExperimentGenerator], ExperimentSource] | None = None
     """Where experiments come from, if they are not simply those of *points*."""
     built_on: Mapping[str, str] = field(default_factory=dict)
     """What the program is besides its own files: the stages before it."""
@@ -104,7 +104,7 @@ class StudySession:
             raise InputError("a search has one driver", hint="--join without --search")
         self.hunt.loop(self.application.space, self.goals)
 
-    def foresee(self, machine: Machine | None = None) -> RunPlan:
+    def foresee(self, machine: MachineKind | None = None) -> RunPlan:
         """What a run would do, on *machine*; nothing is written, and nothing is run."""
         self.check()
         generator = self._generator(
@@ -114,7 +114,7 @@ class StudySession:
         known = looked_at = 0
         round_, notes = self._next_round()
         programs, changed = self._programs(), Counter[str]()
-        kind, others = self.counting_kind(machine), Counter[Machine]()
+        kind, others = self.counting_kind(machine), Counter[MachineKind]()
         while batch := [each.digests for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
             digests = [digest for each in batch for digest in each]
@@ -133,7 +133,7 @@ class StudySession:
         return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
 
     def _outcomes(
-        self, digests: list[str], kind: Machine | None, round_: int | None
+        self, digests: list[str], kind: MachineKind | None, round_: int | None
     ) -> dict[str, Outcome]:
         """What is cached of a batch; nothing of a round that has not begun."""
         if round_ is None:
@@ -164,7 +164,7 @@ class StudySession:
             return expected, notes
         return self.repository.begin_round(self.study), notes
 
-    def counting_kind(self, machine: Machine | None) -> Machine | None:
+    def counting_kind(self, machine: MachineKind | None) -> MachineKind | None:
         """The kind of machine whose results count as cached at a place of *machine*, if not all."""
         if self.settings.any_machine or is_exact(self.application, self.goals):
             return None
@@ -221,11 +221,11 @@ class StudySession:
             DRIVEN()
             return self._concluded(summary, source, definition)
 
-    def _generator(self, application: Application) -> Generator:
+    def _generator(self, application: Application) -> ExperimentGenerator:
         former = self.repository.has_former_digests()
-        return Generator(application, former_digests=former)
+        return ExperimentGenerator(application, former_digests=former)
 
-    def _defined(self, generator: Generator) -> Definition:
+    def _defined(self, generator: ExperimentGenerator) -> Definition:
         programs = ({**p, **self.built_on} for p in (generator.program, generator.former_program))
         return define_study(self.application, self.experiments, *programs)
 
@@ -237,7 +237,7 @@ class StudySession:
             notes = {}
         return ProgramHistory.of(self.application, notes)
 
-    def _definition(self, generator: Generator, programs: ProgramHistory) -> Definition:
+    def _definition(self, generator: ExperimentGenerator, programs: ProgramHistory) -> Definition:
         found = self._defined(generator)
         other = foresee_version(self.repository, self.study, found.notes) if self.same else None
         if other is not None:
@@ -265,13 +265,13 @@ class StudySession:
             self.repository.open(self.study, replace(definition, notes=notes))
         return replace(summary, ended=source.ended, best=source.best)
 
-    def _walk(self, generator: Generator) -> PointsInOrder | None:
+    def _walk(self, generator: ExperimentGenerator) -> PointsInOrder | None:
         """The points in their order, if they are not searched for and come from nowhere else."""
         if self.hunt is not None or self.source is not None:
             return None
         return PointsInOrder.of(self.points, generator.experiments, self.experiments)
 
-    def _source(self, generator: Generator) -> ExperimentSource:
+    def _source(self, generator: ExperimentGenerator) -> ExperimentSource:
         """The points in their order, or those that a search asks for."""
         if self.source is not None:
             return self.source(generator)

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Literal
 
 from zenturio.errors import NotFoundError, PlaceError, RecordError
-from zenturio.experiment import Experiment, Machine, Outcome
+from zenturio.experiment import Experiment, MachineKind, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
 from zenturio.study.driver.experiment_source import ExperimentSource
@@ -59,7 +59,7 @@ class WorkQueue:
     only: frozenset[OnlyState] = frozenset({"missing"})
     recalled: Callable[[Experiment, Outcome], None] = lambda _e, _o: None
     """Hears of each experiment that has an outcome already; so does the source."""
-    kind: Machine | None = None
+    kind: MachineKind | None = None
     """The kind of machine whose results count as cached; those of any, if none is named."""
     round: int | None = None
     """The round in which all is measured again; none where what has results is not."""
@@ -89,7 +89,7 @@ class WorkQueue:
         made, self._made = len(self._made), []
         return made
 
-    def other_machines(self) -> Counter[Machine]:
+    def other_machines(self) -> Counter[MachineKind]:
         """Of those that are to be run: the other kinds of machine that have results."""
         if self.kind is None or self.round is not None:
             return Counter()

@@ -10,7 +10,7 @@ from threading import Lock, Thread
 
 from zenturio.annotate.model import Application
 from zenturio.errors import InputError
-from zenturio.experiment import Generator, Machine
+from zenturio.experiment import ExperimentGenerator, MachineKind
 from zenturio.experiment.used import ask_versions
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import ExperimentSource
@@ -68,7 +68,7 @@ class Pipeline:
         for session in self._sessions:
             session.check()
 
-    def foresee(self, machine: Machine | None = None) -> RunPlan:
+    def foresee(self, machine: MachineKind | None = None) -> RunPlan:
         """What a run would do on *machine*, as far as no stage needs to have run for it."""
         plans = []
         for stage, session in zip(self.stages, self._sessions, strict=True):
@@ -147,7 +147,7 @@ class Pipeline:
             built_on=programs,
         )
 
-    def _source(self, stage: Stage, generator: Generator) -> ExperimentSource:
+    def _source(self, stage: Stage, generator: ExperimentGenerator) -> ExperimentSource:
         total = self._sessions[stage.number].experiments
         return StageSource(self._course, stage.number, generator, self.session.repository, total)
 

@@ -14,7 +14,7 @@ from zenturio.annotate.file_selection import SIDE, is_study
 from zenturio.annotate.model import After, Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, did_you_mean
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.identity import framed_digest
 from zenturio.space import Zip
 
@@ -69,7 +69,7 @@ def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
         for link in stage.links:
             earlier = stages[link.stage].application
             # As format 1 of the digests has it: otherwise studies of before would be archived.
-            program = Generator(earlier, former_digests=True).former_program
+            program = ExperimentGenerator(earlier, former_digests=True).former_program
             texts = [f"{k}={v}" for k, v in program.items()]
             texts += [f"{k}={v}" for k, v in found[link.stage].items()]
             if not _is_single(link, earlier):

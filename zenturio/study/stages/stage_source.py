@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from zenturio.errors import PlaceError
-from zenturio.experiment import Artifact, Experiment, Filed, Generator, Outcome
+from zenturio.experiment import Artifact, Experiment, ExperimentFile, ExperimentGenerator, Outcome
 from zenturio.experiment.identity import content_digest, framed_digest
 from zenturio.expression.scalar_functions import text_of
 from zenturio.record import Repository
@@ -30,7 +30,7 @@ READABLE = 0o644
 class StageInputs:
     """What an experiment gets of those that it waited for."""
 
-    files: tuple[Filed, ...] = ()
+    files: tuple[ExperimentFile, ...] = ()
     digest: str = ""
     """Of which experiments they are; empty where nothing was waited for."""
     former: str = ""
@@ -43,7 +43,7 @@ class StageSource:
 
     course: StageGraph
     stage: int
-    generator: Generator
+    generator: ExperimentGenerator
     repository: Repository
     total: int
     ahead: int = 0  # what was asked for too early does not know what is urgent by now
@@ -124,7 +124,7 @@ class StageSource:
         )
 
     def _gathered(self, node: StageNode) -> StageInputs:
-        files: list[Filed] = []
+        files: list[ExperimentFile] = []
         digests: list[str] = []
         former: list[str] = []
         for link, found, single in self.course.inputs(node):
@@ -147,7 +147,7 @@ def _after(digest: str, inputs: str) -> str:
     return framed_digest(text.encode() for text in ("after", digest, inputs))
 
 
-def _filed(artifact: Artifact, folder: str) -> Filed:
+def _filed(artifact: Artifact, folder: str) -> ExperimentFile:
     """A file that an earlier experiment left, as one of a later experiment's own."""
     path = f"{folder}/{artifact.path}"
     try:
@@ -158,8 +158,8 @@ def _filed(artifact: Artifact, folder: str) -> Filed:
         raise _gone(artifact.kept, f"it has {len(content)} B, and had {artifact.size} B")
     mode, digest = artifact.mode | 0o200, content_digest(content).hex()
     if len(content) <= LARGE:
-        return Filed(path, mode, content, digest=digest)
-    return Filed(path, mode, None, artifact.kept.absolute(), digest)
+        return ExperimentFile(path, mode, content, digest=digest)
+    return ExperimentFile(path, mode, None, artifact.kept.absolute(), digest)
 
 
 def _gone(path: Path, why: str) -> PlaceError:
@@ -169,7 +169,7 @@ def _gone(path: Path, why: str) -> PlaceError:
     )
 
 
-def _table(name: str, found: Sequence[FinishedExperiment], *, single: bool) -> Filed:
+def _table(name: str, found: Sequence[FinishedExperiment], *, single: bool) -> ExperimentFile:
     """Which folder holds what of which experiment: a file NAME.csv."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -179,4 +179,4 @@ def _table(name: str, found: Sequence[FinishedExperiment], *, single: bool) -> F
         folder = name if single else f"{name}/{number}"
         writer.writerow([folder, done.repeat, *(text_of(done.values[n]) for n in names)])
     content = text.getvalue().encode("utf-8", "surrogateescape")
-    return Filed(f"{name}.csv", READABLE, content, digest=content_digest(content).hex())
+    return ExperimentFile(f"{name}.csv", READABLE, content, digest=content_digest(content).hex())

@@ -10,7 +10,7 @@ from time import perf_counter, thread_time, time
 from zenturio.errors import InputError, Interrupted
 from zenturio.execute import Executor
 from zenturio.execute.executor import machine_of
-from zenturio.experiment import Experiment, Generator, Outcome
+from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.used import ask_versions
 from zenturio.record import Repository
 from zenturio.search import Scores, SearchLoop
@@ -47,7 +47,7 @@ class Tournament:
     def __post_init__(self) -> None:
         application = ask_versions(self.program.application)
         self.program = replace(self.program, application=application)
-        self._generator = Generator(application)
+        self._generator = ExperimentGenerator(application)
 
     def bout(self, contest: TuningTask, settings: dict[str, object], seed: int) -> TuningTrial:
         """A search whose points are known, or come to be known here."""

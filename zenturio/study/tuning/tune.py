@@ -19,9 +19,9 @@ from zenturio.execute.machine_codec import own_machine
 from zenturio.experiment import (
     Evidence,
     Experiment,
-    Generator,
-    Machine,
-    Meter,
+    ExperimentGenerator,
+    MachineKind,
+    MetricReader,
     Outcome,
     Recipe,
 )
@@ -161,12 +161,12 @@ def _run(
     repository: Repository,
     here: PlaceOptions,
     listener: TuningListener,
-    kind: Machine | None,
+    kind: MachineKind | None,
     *,
     any_machine: bool,
 ) -> tuple[RunSummary, ArchivedStudy | None]:
-    generator = Generator(application, former_digests=repository.has_former_digests())
-    contest, clerk = _contest(tuning), TrialOutcomes(Meter(generator.recipe))
+    generator = ExperimentGenerator(application, former_digests=repository.has_former_digests())
+    contest, clerk = _contest(tuning), TrialOutcomes(MetricReader(generator.recipe))
     total = points.count * tuning.repeats
     definition = define_study(application, total, generator.program)
     _check(contest, tuning, points)
@@ -231,7 +231,7 @@ def _check(contest: TuningTask, tuning: Tuning, points: PointSelection) -> None:
 
 
 def _unknown(
-    points: PointSelection, generator: Generator, entry: FunctionDriver
+    points: PointSelection, generator: ExperimentGenerator, entry: FunctionDriver
 ) -> Iterator[Experiment]:
     """The searches that were not made yet, looked up many at a time."""
     experiments = (
@@ -263,7 +263,7 @@ def _is_exact(tuning: Tuning) -> bool:
     return isinstance(target, TunedProgram) and is_exact(target.application, (target.goal,))
 
 
-def _best_known(tuning: Tuning, repository: Repository, kind: Machine | None) -> float | None:
+def _best_known(tuning: Tuning, repository: Repository, kind: MachineKind | None) -> float | None:
     """The best value of the objective that is known: of the searches, and of the program.
 
     As *kind* measured it, if that is named.
@@ -294,20 +294,22 @@ def _best_known(tuning: Tuning, repository: Repository, kind: Machine | None) ->
     return (min if tuning.direction == "minimize" else max)(found, default=None)
 
 
-def _settled(tuning: Tuning, repository: Repository, folder: Path, kind: Machine | None) -> Tuning:
+def _settled(
+    tuning: Tuning, repository: Repository, folder: Path, kind: MachineKind | None
+) -> Tuning:
     """Tells all precisions by one optimum; the searches need not be made again for that."""
     known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
     if known is None:
         return tuning
     told = tuning.with_optimum(known)
     application = told.application(folder)
-    meter = Meter(Recipe(tuple(m for m in application.metrics if m.name == PRECISION)))
+    meter = MetricReader(Recipe(tuple(m for m in application.metrics if m.name == PRECISION)))
     if any(_is_stale(each, meter) for each in repository.records(told.study, states=("ok",))):
         extract(repository, told.study, [str(path) for path in application.paths])
     return told
 
 
-def _is_stale(record: Record, meter: Meter) -> bool:
+def _is_stale(record: Record, meter: MetricReader) -> bool:
     """Whether a search's precision is not the one that *meter* tells."""
     if record.outcome is None:
         return False

@@ -17,7 +17,7 @@ from zenturio.annotate.model import Application, Goal
 from zenturio.annotate.objectives import read_goals
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, NotFoundError, did_you_mean
-from zenturio.experiment import Generator
+from zenturio.experiment import ExperimentGenerator
 from zenturio.record import Repository
 from zenturio.search import Direction, Directions
 from zenturio.space import Space
@@ -51,7 +51,7 @@ class TunedProgram:
 
     def identity(self) -> str:
         """What a search of it depends on, in few digits."""
-        program = Generator(self.application).program
+        program = ExperimentGenerator(self.application).program
         repeats = self.application.repeat.count
         return _short(program, repeats, self.goal.expression.text, *_space(self.space))
 

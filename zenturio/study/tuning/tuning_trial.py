@@ -11,7 +11,15 @@ from time import perf_counter, thread_time, time
 from typing import Any
 
 from zenturio.execute.machine_codec import own_machine_parts
-from zenturio.experiment import Evidence, Experiment, Log, Measure, Meter, Missing, Outcome
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    Log,
+    MetricReader,
+    MetricValue,
+    Missing,
+    Outcome,
+)
 from zenturio.search import (
     Budget,
     Directions,
@@ -131,7 +139,7 @@ class LocalTrials:
 class TrialOutcomes:
     """Writes the outcomes of searches: their facts are what a program would report."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: MetricReader) -> None:
         self._meter = meter
         self._host = platform.node()
         self._machine_parts = own_machine_parts()
@@ -150,7 +158,7 @@ class TrialOutcomes:
         self,
         experiment: Experiment,
         error: Exception,
-        usage: Mapping[str, Measure] | None = None,
+        usage: Mapping[str, MetricValue] | None = None,
         started: float | None = None,
     ) -> Outcome:
         """The outcome of a search that raised *error*, or could not begin for it."""
@@ -191,5 +199,5 @@ class TrialOutcomes:
         )
 
 
-def _usage(wall: float, cpu: float, code: int) -> dict[str, Measure]:
+def _usage(wall: float, cpu: float, code: int) -> dict[str, MetricValue]:
     return {"wtime": wall, "ctime": cpu, "maxrss": _SIZE, "exit": code}

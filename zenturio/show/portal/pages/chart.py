@@ -20,8 +20,8 @@ from zenturio.errors import (
     did_you_mean,
 )
 from zenturio.expression import parse
-from zenturio.query.listing import Listing, listed
-from zenturio.query.wanted import Row, Wanted
+from zenturio.query.listing import Listing, query_listing
+from zenturio.query.wanted import ExperimentRow, TableQuery
 from zenturio.record import Field
 from zenturio.show.chart import AGGREGATES
 from zenturio.show.charts.chart_query import KINDS, ChartKind, ChartQuery
@@ -33,7 +33,7 @@ from zenturio.show.portal.state import Portal, portal_of
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from zenturio.query.catalog import Column
+    from zenturio.query.catalog import StudyColumn
 
 EXCERPT_ROWS = 12
 """Rows of the table below a chart."""
@@ -60,8 +60,8 @@ class TableExcerpt:
 
     study: str
     condition: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[StudyColumn]
+    rows: Sequence[ExperimentRow]
     row_count: int
     """Rows that meet the condition."""
     total: int
@@ -190,7 +190,7 @@ def _excerpt(portal: Portal, query: ChartQuery) -> TableExcerpt:
     joined = " and ".join(f"({c})" for c in conditions) if len(conditions) > 1 else ""
     condition = joined or "".join(conditions)
     where = parse(Passage.of(condition, "filter")) if condition else None
-    wanted = Wanted(study, where, ("ok",), rows=query.row_choice, own_first=True)
+    wanted = TableQuery(study, where, ("ok",), rows=query.row_choice, own_first=True)
     numbers = None if where is None else portal.row_order(wanted).value
 
     def read(listing: Listing) -> TableExcerpt:
@@ -201,7 +201,7 @@ def _excerpt(portal: Portal, query: ChartQuery) -> TableExcerpt:
             count, first = len(numbers), listing.those(numbers[:EXCERPT_ROWS])
         return TableExcerpt(study, condition, listing.columns, first, count, total)
 
-    return listed(portal.repository, wanted, read)
+    return query_listing(portal.repository, wanted, read)
 
 
 def _query_of(portal: Portal, request: Request) -> ChartQuery:

@@ -22,12 +22,12 @@ from zenturio.errors import (
     ZenError,
     did_you_mean,
 )
-from zenturio.query import Limits, Result, export, raw
-from zenturio.query.catalog import Column
-from zenturio.query.fragments import name as quoted
-from zenturio.query.listing import Listing, listed
-from zenturio.query.streaming import STREAMED, Part, streamed
-from zenturio.query.wanted import Wanted
+from zenturio.query import QueryLimits, ResultTable, export, raw
+from zenturio.query.catalog import StudyColumn
+from zenturio.query.fragments import quote_name as quoted
+from zenturio.query.listing import Listing, query_listing
+from zenturio.query.streaming import STREAMED_FORMATS, Part, stream_table
+from zenturio.query.wanted import TableQuery
 from zenturio.show.portal.pages.chart import status_of
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery
@@ -35,8 +35,8 @@ from zenturio.show.portal.study_query import StudyQuery
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-PAGE_LIMITS = Limits(rows=500, size=8_000_000, seconds=10.0)
-DOWNLOAD_LIMITS = Limits(rows=200_000, size=64_000_000, seconds=60.0)
+PAGE_LIMITS = QueryLimits(rows=500, size=8_000_000, seconds=10.0)
+DOWNLOAD_LIMITS = QueryLimits(rows=200_000, size=64_000_000, seconds=60.0)
 _slots = BoundedSemaphore(2)
 """Queries that run at a time: other pages need threads too."""
 QUEUE_SECONDS = 2.0
@@ -63,7 +63,7 @@ class SqlExample:
 def page(request: Request) -> Response:
     """Return the page with a query and its result."""
     portal, query = portal_of(request), request.query_params.get("query", "")
-    result: Result | None = None
+    result: ResultTable | None = None
     diagnostic, status = "", 200
     if query.strip():
         try:
@@ -82,7 +82,7 @@ def page(request: Request) -> Response:
     )
 
 
-def run_query(portal: Portal, query: str, limits: Limits) -> Result:
+def run_query(portal: Portal, query: str, limits: QueryLimits) -> ResultTable:
     """Return the result of *query*.
 
     Raise InputError if it is too long, and ConflictError if too many queries are running.
@@ -121,8 +121,8 @@ def download(request: Request) -> Response:
     """Return a whole table of a study, or the result of a query, as a file."""
     portal, parameters = portal_of(request), request.query_params
     file_format = parameters.get("format", "csv")
-    if file_format not in STREAMED:
-        hint = did_you_mean(file_format, STREAMED)
+    if file_format not in STREAMED_FORMATS:
+        hint = did_you_mean(file_format, STREAMED_FORMATS)
         raise InputError(f"there is no format {file_format!r}", hint=hint)
     spreadsheet = parameters.get("spreadsheet") == "yes"
     media_type = MEDIA_TYPES[file_format]
@@ -134,23 +134,23 @@ def download(request: Request) -> Response:
     query = StudyQuery.from_address(parameters, portal.resolve_study)
     table = query.table_query(repeats=portal.has_repeats(query.name))
     chunks = _chunks(portal, table)
-    columns = listed(portal.repository, table, _columns)
-    rows = streamed(columns, chunks, file_format, spreadsheet=spreadsheet)
+    columns = query_listing(portal.repository, table, _columns)
+    rows = stream_table(columns, chunks, file_format, spreadsheet=spreadsheet)
     headers = _download_headers(f"{query.name}.{file_format}")
     return StreamingResponse(rows, headers=headers, media_type=media_type)
 
 
-def _columns(listing: Listing) -> list[Column]:
+def _columns(listing: Listing) -> list[StudyColumn]:
     facts = listing.known.facts
     return [facts["digest"], facts["status"], *listing.columns]
 
 
-def _chunks(portal: Portal, table: Wanted) -> Iterator[Part]:
+def _chunks(portal: Portal, table: TableQuery) -> Iterator[Part]:
     """Yield every row. Each chunk is read by itself, so that no transaction lasts for long."""
     numbers = portal.row_order(table).value
     for start in range(0, len(numbers), CHUNK_ROWS):
         chunk = numbers[start : start + CHUNK_ROWS]
-        rows = listed(portal.repository, table, lambda listing: listing.those(chunk))  # noqa: B023
+        rows = query_listing(portal.repository, table, lambda listing: listing.those(chunk))  # noqa: B023
         yield [(row.digest, row.status, *row.cells) for row in rows]
 
 

@@ -17,9 +17,9 @@ from zenturio.experiment.failure import log_end
 from zenturio.expression import quoted
 from zenturio.expression.syntax_tree import Constant
 from zenturio.expression.writer import write
-from zenturio.query.catalog import Column
-from zenturio.query.listing import Listing, listed
-from zenturio.query.wanted import Cause, Row, Taken
+from zenturio.query.catalog import StudyColumn
+from zenturio.query.listing import Listing, query_listing
+from zenturio.query.wanted import ColumnRange, ExperimentRow, FailureCause
 from zenturio.record import STATES, Definition
 from zenturio.record.open import flavour
 from zenturio.show.portal.origins import origins_offered
@@ -32,7 +32,7 @@ from zenturio.study.study_definition import PROGRAM
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from zenturio.query.wanted import Numbers
+    from zenturio.query.wanted import RowNumbers
 
 PAGE_ROWS = 50
 SMALL_STUDY = 20_000
@@ -51,8 +51,8 @@ EXTRA_COLUMNS = (
 class TablePage:
     """A page of a study's table."""
 
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[StudyColumn]
+    rows: Sequence[ExperimentRow]
     sql: str
     earlier: str = ""
     """The row before which the previous page ends, as in an address; empty on the first page."""
@@ -69,7 +69,7 @@ class TablePage:
 class ParameterValues:
     """The values that parameters took."""
 
-    taken: Sequence[Taken]
+    taken: Sequence[ColumnRange]
     sql: str
 
 
@@ -77,8 +77,8 @@ class ParameterValues:
 class FailureExample:
     """A cause of failures, with the point and the log of one example."""
 
-    cause: Cause
-    point: Sequence[tuple[Column, Any]]
+    cause: FailureCause
+    point: Sequence[tuple[StudyColumn, Any]]
     stream: str
     log_end: str
     where: str
@@ -108,7 +108,7 @@ def study(request: Request) -> Response:
     except InputError as error:
         diagnostic, status = str(error), 400
     all_columns = StudyQuery(query.name).table_query(repeats=portal.has_repeats(query.name))
-    columns, extra_columns = listed(repository, all_columns, _column_choices)
+    columns, extra_columns = query_listing(repository, all_columns, _column_choices)
     return portal.page(
         request,
         "study.html",
@@ -190,10 +190,12 @@ def failure_causes(portal: Portal, name: str) -> FailureCauses:
         return FailureCauses(examples, len(causes) > MOST_CAUSES, listing.causes_sql(MOST_CAUSES))
 
     table = StudyQuery(name).table_query()
-    return portal.cached(name, "causes", lambda: listed(portal.repository, table, read)).value
+    return portal.cached(
+        name, "causes", lambda: query_listing(portal.repository, table, read)
+    ).value
 
 
-def _failure_example(portal: Portal, listing: Listing, cause: Cause) -> FailureExample:
+def _failure_example(portal: Portal, listing: Listing, cause: FailureCause) -> FailureExample:
     facts = listing.known.facts
     status, why = (quoted(facts[fact].name) for fact in ("status", "cause"))
     logs = portal.repository.logs(cause.example.digest)
@@ -232,7 +234,7 @@ def _goals(portal: Portal, name: str) -> list[Mapping[str, str]]:
     return [{**goal, "best": best(goal)} for goal in definition.goals]
 
 
-def _column_choices(listing: Listing) -> tuple[Sequence[Column], Sequence[Column]]:
+def _column_choices(listing: Listing) -> tuple[Sequence[StudyColumn], Sequence[StudyColumn]]:
     """Return the columns that are shown by default, and those that can be added."""
     facts = listing.known.facts
     extra = [facts[name] for name in EXTRA_COLUMNS if facts[name] not in listing.columns]
@@ -248,7 +250,7 @@ def _table(portal: Portal, query: StudyQuery, *, counted: bool) -> TablePage:
     if not table.plain:
         order = portal.row_order(table) if anchor or counted else portal.cached_row_order(table)
         if order is not None:
-            return listed(
+            return query_listing(
                 repository, table, lambda listing: _page_of_order(listing, order, query, at)
             )
 
@@ -275,10 +277,10 @@ def _table(portal: Portal, query: StudyQuery, *, counted: bool) -> TablePage:
             listing.rank(rows[0].number) if rows and counted and table.plain else 0,
         )
 
-    return listed(repository, table, page)
+    return query_listing(repository, table, page)
 
 
-def _anchor(listing: Listing, row: Row) -> str:
+def _anchor(listing: Listing, row: ExperimentRow) -> str:
     """Return how an address names a row: by its digest, and its number if several rows have it."""
     return f"{row.digest}-{row.number}" if listing.known.has_several else row.digest
 
@@ -290,7 +292,7 @@ def _row_number(portal: Portal, name: str, anchor: str) -> int:
 
 
 def _page_of_order(
-    listing: Listing, order: CachedResult[Numbers], query: StudyQuery, at: int | None
+    listing: Listing, order: CachedResult[RowNumbers], query: StudyQuery, at: int | None
 ) -> TablePage:
     """Return a page of a table whose order has been computed."""
     numbers = order.value
@@ -323,4 +325,4 @@ def _parameter_values(portal: Portal, name: str) -> ParameterValues:
         return ParameterValues(values, ";\n".join(statements))
 
     table = StudyQuery(name).table_query()
-    return portal.cached(name, "taken", lambda: listed(portal.repository, table, read)).value
+    return portal.cached(name, "taken", lambda: query_listing(portal.repository, table, read)).value
