@@ -45,11 +45,19 @@ def serve_here(
         slots = ", ".join(f"{each.slots} on {name}" for name, each in places.items())
         _tell(f"serving {project}: slots {slots}; policy {house.policy}")
         settings = PortalSettings(db, project, serves=True)
-        people = UserDirectory(house.users, house.header, house.proxy_secret, house.proxies)
+        people = UserDirectory(
+            house.users, house.header, house.proxy_secret, house.proxies,
+            at_socket=house.socket is not None,
+        )  # fmt: skip
+        if house.socket is not None:
+            _tell(f"its pages are at the socket {house.socket}")
         with (
             _stopping() as over,
-            PagesProcess(settings, house.host, house.port, people, house.names, _say),
-        ):
+            PagesProcess(
+                settings, house.host, house.port, people, house.names, _say,
+                socket_path=house.socket, proxy_user=house.proxy_user,
+            ),
+        ):  # fmt: skip
             _serve(serving, over)
 
 
@@ -75,6 +83,8 @@ def _house(
 ) -> ServiceConfig:
     """What the file says, and options say otherwise."""
     house = ServiceConfig.of(project)
+    if host is not None or port is not None:
+        house = replace(house, socket=None, proxy_user="")
     if host is not None:
         house = replace(house, host=host)
     if port is not None:

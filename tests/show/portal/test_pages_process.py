@@ -1,13 +1,16 @@
 """Pages are a process of their own: watched, started anew, and gone with who started them."""
 
 import os
+import pwd
 import signal
 import socket
+import stat
 from contextlib import contextmanager
 
 import pytest
 import requests
 
+from show.portal.test_unix_socket import OTHER, PROXY, ask, needs_root, path
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.record.open import open_repository
 from zenturio.show.portal import pages_process
@@ -17,18 +20,19 @@ from zenturio.show.portal.state import PortalSettings
 from zenturio.study.service.service_config import ServiceUser
 from zenturio.testing.executor import until
 
+__all__ = ["path"]
 USERS = {"alice": ServiceUser("alice", "run", PasswordHash.of("wonder land").text)}
 
 
 @contextmanager
-def started(folder, people=None, port=0):
+def started(folder, people=None, port=0, **more):
     """The pages of a project, and what they say of themselves."""
     said = []
     open_repository(folder / "some.db").close()
     settings = PortalSettings(str(folder / "some.db"), folder, serves=True)
     pages = PagesProcess(
         settings, "127.0.0.1", port, people or UserDirectory(), ["lab.example.org"],
-        lambda kind, text: said.append((kind, text)),
+        lambda kind, text: said.append((kind, text)), **more,
     )  # fmt: skip
     with pages:
         yield pages, said
@@ -50,6 +54,28 @@ def test_pages_answer_in_a_process_of_their_own(tmp_path):
     assert pages.process.returncode == 0
     with pytest.raises(requests.ConnectionError):
         requests.get(door)
+
+
+def test_pages_at_a_socket_know_the_proxy_by_its_process(tmp_path, path):
+    people = UserDirectory(USERS, "X-Remote-User", at_socket=True)
+    as_alice = "X-Remote-User: alice\r\n"
+    with started(tmp_path, people, socket_path=path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        answer = ask(path, "/queue", "lab.example.org", headers=as_alice)
+        assert answer.startswith("HTTP/1.1 200")
+        assert "alice" in answer
+        assert ask(path, "/queue", "evil.example", headers=as_alice).startswith("HTTP/1.1 403")
+    assert not path.exists()
+
+
+@needs_root
+def test_pages_at_a_socket_turn_away_whoever_is_not_the_proxy(tmp_path, path):
+    people = UserDirectory(USERS, "X-Remote-User", at_socket=True)
+    as_alice = "X-Remote-User: alice\r\n"
+    proxy = pwd.getpwuid(PROXY).pw_name
+    with started(tmp_path, people, socket_path=path, proxy_user=proxy):
+        assert "alice" in ask(path, "/queue", uid=PROXY, headers=as_alice)
+        assert "HTTP" not in ask(path, "/queue", uid=OTHER, headers=as_alice)
 
 
 @pytest.mark.parametrize(

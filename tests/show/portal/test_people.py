@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 import requests
+from starlette.datastructures import Headers
 
 from show.portal.running_portal import served
 from zenturio.errors import InputError, SafetyError
@@ -138,7 +139,6 @@ def test_who_is_no_proxy_is_not_believed(lab):
 
 def test_two_names_of_a_proxy_are_none():
     people = UserDirectory(USERS, "X-Remote-User", hash_secret("s"), ("127.0.0.1", "::1"))
-    from starlette.datastructures import Headers
 
     def told(*names, client="127.0.0.1", secrets=(b"s",)):
         raw = [(b"x-remote-user", name.encode()) for name in names]
@@ -207,8 +207,6 @@ def test_a_portal_without_a_service_has_no_queue(lab):
 
 
 def test_an_address_behind_the_proxy_is_told_by_the_proxy_alone():
-    from starlette.datastructures import Headers
-
     people = UserDirectory(USERS, "X-Remote-User", hash_secret("s"))
 
     def client(**more):
@@ -337,9 +335,32 @@ bob = {{}}
 """,
     )
     assert found == ServiceConfig(
-        "srpt", ("local", "cluster"), "0.0.0.0", 8700, "X-Remote-User", hash_secret("s"),
+        "srpt", ("local", "cluster"), "0.0.0.0", 8700, None, "", "X-Remote-User", hash_secret("s"),
         ("10.0.0.7",), ("lab.example.org",), {"alice": USERS["alice"], "bob": ServiceUser("bob")},
     )  # fmt: skip
+
+
+def test_the_file_names_a_socket_for_a_proxy_without_a_secret(tmp_path):
+    lines = '[serve]\nsocket = "zen.sock"\nproxy_user = "www-data"\nheader = "X-Remote-User"\n'
+    assert written(tmp_path, lines) == ServiceConfig(
+        socket=tmp_path / "zen.sock", proxy_user="www-data", header="X-Remote-User"
+    )
+    with pytest.raises(InputError) as refusal:
+        written(tmp_path, f'{lines}host = "localhost"\nport = 80\nproxies = ["10.0.0.7"]\n')
+    assert [each.place.line for each in refusal.value.diagnostics] == [5, 6, 7]
+    with pytest.raises(InputError, match="proxy_user is for a socket"):
+        written(tmp_path, '[serve]\nproxy_user = "www-data"\n')
+
+
+def test_a_header_without_a_secret_counts_at_the_socket_alone():
+    users = UserDirectory(USERS, "X-Remote-User", at_socket=True)
+    headers = Headers({"x-remote-user": "alice"})
+    assert users.proxy_user({"client": ("user:33", 0)}, headers).name == "alice"
+    for client in ("127.0.0.1", "::1", "10.0.0.7"):
+        refused = users.proxy_user({"client": (client, 5)}, headers)
+        assert refused == "only the proxy may send X-Remote-User, with its secret"
+    users = UserDirectory(USERS, "X-Remote-User", hash_secret("s"), at_socket=True)
+    assert isinstance(users.proxy_user({"client": ("user:33", 0)}, headers), str)
 
 
 def test_a_header_without_a_secret_is_refused(tmp_path):

@@ -182,10 +182,12 @@ class UserDirectory:
     """The hash of what the proxy sends with each request."""
     proxies: tuple[str, ...] = ()
     """Addresses that it may have; any address if empty."""
+    at_socket: bool = False
+    """Whether the proxy comes by a Unix socket, where the kernel says that it is the proxy."""
 
     def __post_init__(self) -> None:
         """Raise InputError if a password hash is malformed, or anybody could send the header."""
-        if self.header and not self.proxy_secret:
+        if self.header and not self.proxy_secret and not self.at_socket:
             raise InputError(
                 f"any process on this machine could send {self.header}",
                 hint="share a secret with the proxy; create one with zen serve --proxy-secret",
@@ -235,9 +237,14 @@ class UserDirectory:
         return PortalUser(user.name, user.role)
 
     def is_proxy(self, scope: Mapping[str, Any], headers: Headers) -> bool:
-        """Return whether a request comes through the proxy: it knows the secret."""
+        """Return whether a request comes through the proxy.
+
+        It knows the secret; where there is none, it connects to the Unix socket.
+        """
+        if not self.proxy_secret:
+            return self.at_socket and _is_socket_user(scope)
         sent = headers.getlist(PROXY_HEADER)
-        if not self.proxy_secret or len(sent) != 1:
+        if len(sent) != 1:
             return False
         if not hmac.compare_digest(hash_secret(sent[0]), self.proxy_secret):
             return False

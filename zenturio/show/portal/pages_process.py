@@ -28,6 +28,7 @@ from zenturio.errors import PlaceError, ZenError
 from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.server import PortalServer, check_access_control, open_socket
 from zenturio.show.portal.state import PortalSettings
+from zenturio.show.portal.unix_socket import allowed_users, listen_at
 from zenturio.study.service.service_config import ServiceUser
 
 HEARTBEAT_SECONDS = 1.0
@@ -42,7 +43,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 SHUTDOWN_SECONDS = 10.0
 """That the process has to end by itself."""
 PORT_SECONDS = 3.0
-"""For which the pages of a killed service may still hold the port."""
+"""For which the pages of a killed service may still hold the port or the socket."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,20 +58,33 @@ class PagesProcess:
         users: UserDirectory,
         names: Iterable[str] = (),
         on_event: Callable[[str, str], None] = lambda _error_class, _text: None,
+        *,
+        socket_path: Path | None = None,
+        proxy_user: str = "",
     ) -> None:
         """Start the process; *on_event* is called with its events.
 
         These are ``link`` with an address that opens the pages, ``used``, and ``again``.
+        At a Unix socket instead of *host* and *port* only root, the user of this process and
+        *proxy_user* may connect.
         """
+        if socket_path is not None:
+            host = "localhost"
         check_access_control(settings, host, "", users)
         self._on_event = on_event
-        self._arguments = {
+        self._socket_path = socket_path
+        self._arguments: dict[str, Any] = {
             "settings": {**asdict(settings), "folder": str(settings.folder)},
             "host": host,
             "names": list(names),
+            "system_users": sorted(allowed_users(proxy_user)) if socket_path is not None else [],
             "people": {**asdict(users), "users": {n: asdict(u) for n, u in users.users.items()}},
         }
-        self._socket = _open_socket(host, port)
+        self._socket = (
+            _retried(lambda: open_socket(host, port))
+            if socket_path is None
+            else _retried(lambda: listen_at(socket_path, others=bool(proxy_user)))
+        )
         self._stopping = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="zenturio-pages")
         self.process = self._start()
@@ -81,7 +95,7 @@ class PagesProcess:
             self._greet(self.process)
         except BaseException:
             self._end(self.process)
-            self._socket.close()
+            self._close_socket()
             raise
         self._watcher.start()
         return self
@@ -89,7 +103,12 @@ class PagesProcess:
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
         self._watcher.join()
+        self._close_socket()
+
+    def _close_socket(self) -> None:
         self._socket.close()
+        if self._socket_path is not None:
+            self._socket_path.unlink(missing_ok=True)
 
     def _start(self) -> subprocess.Popen[bytes]:
         # In a session of its own: Ctrl-C is for the service, which then ends the pages.
@@ -188,11 +207,12 @@ class ProcessMessages:
         self._queue.put(None)
 
 
-def _open_socket(host: str, port: int) -> socket.socket:
+def _retried(listen: Callable[[], socket.socket]) -> socket.socket:
+    """Return what *listen* opens, as soon as the pages of a killed service have released it."""
     deadline = time.monotonic() + PORT_SECONDS
     while True:
         try:
-            return open_socket(host, port)
+            return listen()
         except PlaceError:
             if time.monotonic() > deadline:
                 raise
@@ -235,6 +255,7 @@ def _portal_server(arguments: Mapping[str, Any], listening: socket.socket) -> Po
         ),
         names=arguments["names"],
         listening=listening,
+        system_users=frozenset(arguments["system_users"]),
     )
 
 

@@ -6,6 +6,8 @@ What zenturio.toml says of a service:
     places = ["local", "cluster"]  # by their names; local, if it is not said
     host = "0.0.0.0"               # where its pages are; this machine alone, if it is not said
     port = 8600
+    socket = "/run/zenturio/sock"  # or at this Unix socket, for a proxy on this machine
+    proxy_user = "www-data"        # who may connect to it beside yourself and root
     header = "X-Remote-User"       # how a proxy before it tells who asks
     proxy_secret = "sha256:..."    # by what the proxy is known: zen serve --proxy-secret makes it
     proxies = ["10.0.0.7"]         # from where alone the proxy may come
@@ -51,6 +53,10 @@ class ServiceConfig:
     places: tuple[str, ...] = ("local",)
     host: str = "127.0.0.1"
     port: int = 8600
+    socket: Path | None = None
+    """The Unix socket at which its pages are, instead of a port."""
+    proxy_user: str = ""
+    """The user of this machine who may connect to the socket, beside the service's own and root."""
     header: str = ""
     proxy_secret: str = ""
     proxies: tuple[str, ...] = ()
@@ -61,20 +67,22 @@ class ServiceConfig:
     def of(cls, project: Path) -> ServiceConfig:
         """What the file of the *project* says; all that is wrong with it is told together."""
         table = read_table(project / FILE, SERVE)
-        return cls() if table is None else cls(**_Reader().read(table))
+        return cls() if table is None else cls(**_Reader(project).read(table))
 
 
 class _Reader:
     """Reads the table, and gathers what is wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, project: Path) -> None:
+        self._project = project
         self._diagnostics: list[Diagnostic] = []
 
     def read(self, table: Table) -> dict[str, Any]:
         reads = {
             "policy": self._policy, "places": self._texts, "host": self._text, "port": self._port,
             "header": self._header, "proxies": self._addresses, "names": self._texts,
-            "users": self._users, "proxy_secret": self._secret,
+            "users": self._users, "proxy_secret": self._secret, "socket": self._path,
+            "proxy_user": self._text,
         }  # fmt: skip
         found = {}
         for name, entry in table.entries.items():
@@ -82,15 +90,29 @@ class _Reader:
                 found[name] = reads[name](name, entry)
             else:
                 self._wrong(entry, f"[serve] has no setting {name!r}", did_you_mean(name, reads))
-        if "header" in table.entries and "proxy_secret" not in table.entries:
-            self._wrong(
-                table.entries["header"],
-                "anybody on this machine could send that header",
-                "share a secret with the proxy: zen serve --proxy-secret makes one",
-            )
+        self._check_ways_in(table.entries)
         if self._diagnostics:
             raise InputError.all(self._diagnostics)
         return found
+
+    def _check_ways_in(self, entries: Mapping[str, Entry]) -> None:
+        """Gather settings of the proxy that do not go together."""
+        if "socket" not in entries:
+            if "header" in entries and "proxy_secret" not in entries:
+                self._wrong(
+                    entries["header"],
+                    "anybody on this machine could send that header",
+                    "share a secret with the proxy: zen serve --proxy-secret makes one; or"
+                    " listen at a socket",
+                )
+            if "proxy_user" in entries:
+                hint = 'write socket = "PATH", too'
+                self._wrong(entries["proxy_user"], "proxy_user is for a socket", hint)
+            return
+        for name in ("host", "port", "proxies"):
+            if name in entries:
+                hint = "leave it out, or leave socket out"
+                self._wrong(entries[name], f"{name} is for a port, and there is a socket", hint)
 
     def _wrong(self, entry: Entry, message: str, hint: str) -> None:
         self._diagnostics.append(Diagnostic(message, entry.place, hint))
@@ -99,6 +121,9 @@ class _Reader:
         if not isinstance(entry.value, str) or not entry.value:
             self._wrong(entry, f"{name} = {entry.value!r} is not possible", "write a text")
         return str(entry.value)
+
+    def _path(self, name: str, entry: Entry) -> Path:
+        return self._project / self._text(name, entry)
 
     def _policy(self, name: str, entry: Entry) -> str:
         if entry.value not in POLICIES:
