@@ -338,6 +338,7 @@ def test_nobody_is_asked_about_a_project_folder_that_zenturio_itself_began(
 LOOKING = {
     "algorithms": [],
     "best": ["p"],
+    "bugreport": [],
     "check": ["."],
     "compare": ["p", "p"],
     "db backup": ["copy.db"],

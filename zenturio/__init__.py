@@ -7,6 +7,7 @@
 A public name is loaded from its room when it is first asked for, so importing this costs nothing.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,10 @@ _HOOKS = {"load_ipython_extension": "show.notebook_magic"}
 _CALLED = ("experiment", "search")
 """Rooms that can be called, for they are called what the function in them is."""
 _ROOMS = {name: _ELSEWHERE.get(name, "space") for name in __all__}
+
+
+if "ZENTURIO_LOG" in os.environ or "ZENTURIO_LOG_FILE" in os.environ:
+    import_module(f"{__name__}.log_setup").configure_from_environment()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the folder of the project."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+PROJECT = ".zenturio"
+"""The folder in which a project keeps what is its own."""
+
+
+def own_project(folder: Path) -> Path | None:
+    """Return the nearest folder from *folder* upwards that is a project of this user, if any."""
+    here = folder.absolute()
+    for parent in (here, *here.parents):
+        try:
+            if (parent / PROJECT).stat().st_uid == os.geteuid():
+                return parent
+        except OSError:
+            continue
+    return None
 
 
 def write_whole(path: Path, pieces: Iterable[bytes]) -> None:

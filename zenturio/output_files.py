@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import SafetyError
-from zenturio.files import write_whole
+from zenturio.files import PROJECT, own_project, write_whole
 
-_PROJECT = ".zenturio"
 _NAME = "outputs.jsonl"
 _LARGEST = 2**24
 """Bytes of the record that are read at the most: a hundred thousand files."""
@@ -56,11 +55,11 @@ def note_database(path: Path) -> None:
 
 def _note(path: Path, digest: str) -> None:
     """Append to the record of the project that one stands in, if there is one."""
-    project = _project(Path.cwd())
+    project = own_project(Path.cwd())
     if project is None:
         return
     line = json.dumps({"path": _key(path, project), "digest": digest}) + "\n"
-    record = project / _PROJECT / _NAME
+    record = project / PROJECT / _NAME
     try:  # a link that came with a project must not be written through
         descriptor = os.open(record, _APPEND, 0o644)
     except OSError as error:
@@ -70,18 +69,6 @@ def _note(path: Path, digest: str) -> None:
         raise SafetyError(message, hint="it is to be a plain file: remove it") from error
     with os.fdopen(descriptor, "ab") as file:
         file.write(line.encode())
-
-
-def _project(folder: Path) -> Path | None:
-    """The nearest folder from *folder* upwards that is a project of this user."""
-    here = folder.absolute()
-    for each in (here, *here.parents):
-        try:
-            if (each / _PROJECT).stat().st_uid == os.geteuid():
-                return each
-        except OSError:
-            continue
-    return None
 
 
 def _key(path: Path, project: Path) -> str:
@@ -104,7 +91,7 @@ class OutputFiles:
     @staticmethod
     def of(folder: Path) -> OutputFiles:
         """The records of the project that *folder* is in, and of the one that one stands in."""
-        projects = {_project(Path(os.path.realpath(folder))), _project(Path.cwd())} - {None}
+        projects = {own_project(Path(os.path.realpath(folder))), own_project(Path.cwd())} - {None}
         records = {each: _read(each) for each in projects if each is not None}
         return OutputFiles({each: record for each, record in records.items() if record})
 
@@ -130,7 +117,7 @@ def recorded_outputs(project: Path) -> list[Path]:
 
 
 def _read(project: Path) -> dict[str, Any]:
-    path = project / _PROJECT / _NAME
+    path = project / PROJECT / _NAME
     try:
         if not path.is_file():  # a pipe would be waited for
             return {}

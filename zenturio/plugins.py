@@ -1,11 +1,13 @@
 """Find an engine, a place or a dialect by name; the built-in ones come in by the same door."""
 
+import logging
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from zenturio.errors import NotFoundError, PluginError, did_you_mean
 
+_log = logging.getLogger(__name__)
 _ONE = {
     "applications": "application",
     "algorithms": "algorithm",
@@ -38,6 +40,7 @@ def load(kind: str, name: str) -> Any:
                 f"no {_ONE.get(kind, kind)} is named {name!r}", hint=did_you_mean(name, names(kind))
             )
         case (only,):
+            _log.debug("%s %r: loading %s", _ONE.get(kind, kind), name, only.value)
             try:
                 return only.load()
             except Exception as error:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import secrets
 import stat
@@ -33,6 +34,7 @@ from pathlib import Path
 
 from zenturio.errors import SafetyError
 
+_log = logging.getLogger(__name__)
 VARIABLE = "ZENTURIO_TRUST"
 _ID = "trust-id"
 _MOST_SHOWN = 2000
@@ -162,7 +164,12 @@ def require_reading(files: Mapping[str, str]) -> None:
 
 def _ask(verb: str, questions: Mapping[str, str]) -> None:
     """Return if the user agrees to *questions* in the environment or on the terminal."""
-    if os.environ.get(VARIABLE) != "1" and not _agrees(verb, questions):
+    unasked = os.environ.get(VARIABLE) == "1"
+    agreed = unasked or _agrees(verb, questions)
+    how = f"agreed by {VARIABLE}" if unasked else "agreed" if agreed else "not agreed"
+    for where in questions:
+        _log.info("%s %s: %s", verb, where, how)
+    if not agreed:
         raise SafetyError(
             f"this project would {verb} what you have not agreed to yet:\n"
             + "\n".join(_shown(questions)),
@@ -258,6 +265,7 @@ def _remember(key: str) -> None:
     # One short write to a file that is opened for appending: two programs at once lose nothing.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     handle = os.open(config_folder() / "trusted", flags, 0o600)
+    _log.debug("remembering an answer: %s", key[:8])
     try:
         os.write(handle, f"{key}\n".encode("ascii"))
     finally:

@@ -11,6 +11,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 HEAD = """# The commands
 
 What `zen VERB --help` says, for reading at a stretch. `zenturio` is the same program as `zen`.
+
+Each verb also takes these options, before or after its name:
+
+| option | effect |
+|---|---|
+| `-v`, `-vv` | Log to stderr what zenturio does: a few lines for each command, or each transition of an experiment. |
+| `--log-file FILE` | Append all log lines, of every level, to FILE. |
+
+`ZENTURIO_LOG=info` (or `debug`) does the same as `-v`; `ZENTURIO_LOG=info,zenturio.record=debug` sets another level for
+one part, and `ZENTURIO_LOG_FILE` names the file. Child processes inherit both, experiments do not. A line has the time in
+UTC, level, logger, process and message; passwords and tokens are replaced by asterisks. Commands that fail, and those
+that log something, keep their last lines in `.zenturio/logs`, at most 10 MiB for all of them; `zen bugreport` collects them.
 """
 
 

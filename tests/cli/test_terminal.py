@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from tests.cli.conftest import zen
 from tests.cli.test_reference import _commands
+from zenturio import safe_text
 from zenturio.cli import terminal
 from zenturio.cli.main import app
 
@@ -170,12 +171,12 @@ def test_on_a_terminal_logs_and_exports_are_safe_and_headings_are_bold(hostile):
 
 def test_every_character_that_controls_is_escaped():
     text = "".join(map(chr, range(0x2100)))
-    found = terminal.visible(text)
+    found = safe_text.visible(text)
     assert not UNSAFE.search(found)
     assert "\t" in found
     assert "\n" in found
-    assert terminal.visible("Größe → 3 µs 👩‍🔬") == "Größe → 3 µs 👩‍🔬"
-    assert json.loads(terminal.visible_in_json(json.dumps(EVIL, ensure_ascii=False))) == EVIL
+    assert safe_text.visible("Größe → 3 µs 👩‍🔬") == "Größe → 3 µs 👩‍🔬"
+    assert json.loads(safe_text.visible_in_json(json.dumps(EVIL, ensure_ascii=False))) == EVIL
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from zenturio.cli import again, output
+from zenturio.cli import again
+from zenturio.safe_text import one_line
 
 if TYPE_CHECKING:
     from zenturio.study.driver.progress import FailureGroup
@@ -19,11 +20,9 @@ def show(failures: "Sequence[FailureGroup]", study: str, db: str | None) -> None
     from zenturio.cli.live import settings
 
     for each in failures[:GROUPS]:
-        typer.echo(
-            f"{each.count:,} x {output.one_line(each.cause)}, such as {settings(each.values)}"
-        )
+        typer.echo(f"{each.count:,} x {one_line(each.cause)}, such as {settings(each.values)}")
         for line in each.end.splitlines():
-            typer.echo(f"    | {output.one_line(line)}")
+            typer.echo(f"    | {one_line(line)}")
         typer.echo(f"    look at one: {again.command('logs', each.digest[:12], db=db)}")
     if len(failures) > GROUPS:
         listed = again.command("results", study, "--where", "status == 'failed'", db=db)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import TextIO
 
+from zenturio import log_setup
 from zenturio.cli import output, terminal
 from zenturio.show import quantities
 from zenturio.study.driver.progress import RunProgress
@@ -25,6 +26,7 @@ class Live:
         self._moves = self._stream.isatty()
         self._next = monotonic() + (0.0 if self._moves else SELDOM)
         self._shown = False
+        log_setup.set_progress_eraser(self._erase if self._moves else None)
 
     def __call__(self, progress: RunProgress) -> None:
         for remark in progress.remarks:
@@ -45,12 +47,16 @@ class Live:
 
     def _remark(self, words: str) -> None:
         """A line that stays, whatever moves."""
-        self.close()
+        self._erase()
         self._stream.write(words + "\n")
         self._stream.flush()
 
     def close(self) -> None:
         """Take the moving line away; what comes next begins on a clean one."""
+        self._erase()
+        log_setup.set_progress_eraser(None)
+
+    def _erase(self) -> None:
         if self._moves and self._shown:
             self._clear_line()
             self._stream.flush()

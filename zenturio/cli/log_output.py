@@ -6,7 +6,7 @@ from typing import TextIO
 
 import typer
 
-from zenturio.cli import terminal
+from zenturio.safe_text import UNSAFE, visible
 
 _DECODER = codecs.getincrementaldecoder("utf-8")
 
@@ -40,8 +40,8 @@ class LogOutput:
         stream.flush()
         if self._safe[number]:
             text = self._decoders[number].decode(content, final)
-            self._escaped = self._escaped or bool(terminal.UNSAFE.search(text))
-            stream.write(terminal.visible(text))
+            self._escaped = self._escaped or bool(UNSAFE.search(text))
+            stream.write(visible(text))
         else:
             stream.buffer.write(content)
         stream.flush()

@@ -1,15 +1,19 @@
 """The door: puts the verbs together, and turns every error into words and an exit code."""
 
 import gc
+import logging
 import os
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import typer
 
-from zenturio.cli import terminal
+from zenturio.cli import command_log, terminal
 from zenturio.cli.verbs import Verbs
 from zenturio.errors import Diagnostic, ZenError
 
+_log = logging.getLogger(__name__)
 app = typer.Typer(
     name="zen",
     cls=Verbs,
@@ -33,11 +37,18 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(
+    version: bool = typer.Option(  # noqa: ARG001 - its callback does it
         False, "--version", callback=_version, is_eager=True, help="Print the version and stop."
     ),
+    verbose: int = typer.Option(
+        0, "--verbose", "-v", count=True, show_default=False, help=command_log.VERBOSE_HELP
+    ),
+    log_file: Path | None = typer.Option(
+        None, "--log-file", metavar="FILE", help=command_log.FILE_HELP
+    ),
 ) -> None:
-    pass
+    command_log.set_verbosity(verbose)
+    command_log.set_file(log_file)
 
 
 def main() -> None:
@@ -48,29 +59,51 @@ def main() -> None:
     # Sizes of spaces are exact, and have as many digits as they have.
     sys.set_int_max_str_digits(0)
     terminal.guard()
+    code: int | None
     try:
-        app()
-    except ZenError as error:
-        sys.stdout.flush()
-        for diagnostic in error.diagnostics:
-            typer.echo(str(diagnostic), err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Who reads has gone (`zen space ... | head`): nothing more is to be said to them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except MemoryError:
-        typer.echo("there is not enough memory for this: ask for less of it", err=True)
-        sys.exit(4)
-    except Exception:
-        diagnostics = _damage()
-        if not diagnostics:
+        command_log.begin(sys.argv[1:])
+        code = _exit_code(app)
+    except BaseException as error:
+        code = _explain(error)
+        if code is None:
+            _log.info("unforeseen error", exc_info=True)
+            typer.echo("this is a fault of zenturio: please attach `zen bugreport`", err=True)
             raise
-        for diagnostic in diagnostics:
-            typer.echo(str(diagnostic), err=True)
-        sys.exit(4)
+    command_log.end(code)
+    sys.exit(code)
+
+
+def _exit_code(command: Callable[[], object]) -> int:
+    """Run *command* and return the code with which it asks to exit."""
+    try:
+        command()
+    except SystemExit as request:
+        return request.code if isinstance(request.code, int) else int(request.code is not None)
+    return 0
+
+
+def _explain(error: BaseException) -> int | None:
+    """Print what is wrong, and return the exit code; None for an unforeseen *error*."""
+    match error:
+        case ZenError():
+            sys.stdout.flush()
+            for diagnostic in error.diagnostics:
+                _log.info("%s", diagnostic.message)
+                typer.echo(str(diagnostic), err=True)
+            return error.exit_code
+        case KeyboardInterrupt():
+            return 130
+        case BrokenPipeError():
+            # Who reads has gone (`zen space ... | head`): nothing more is to be said to them.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        case MemoryError():
+            typer.echo("there is not enough memory for this: ask for less of it", err=True)
+            return 4
+    diagnostics = _damage()
+    for diagnostic in diagnostics:
+        typer.echo(str(diagnostic), err=True)
+    return 4 if diagnostics else None
 
 
 def _damage() -> tuple[Diagnostic, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from zenturio.cli import terminal
+from zenturio.safe_text import one_line, visible_in_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def facts(value: Any) -> None:
     """Print *value* as JSON; what JSON has no number for is written as text."""
     text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=2)
-    typer.echo(terminal.visible_in_json(text))
+    typer.echo(visible_in_json(text))
 
 
 def report(line: bytes) -> None:
@@ -47,7 +48,7 @@ def _plain(value: Any) -> Any:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "") -> None:
     """Print aligned columns; those whose letter in *right* is ``r`` stand to the right."""
-    cells = [[one_line(value) for value in row] for row in rows]
+    cells = [[one_line("" if value is None else str(value)) for value in row] for row in rows]
     titles = [one_line(head) for head in heads]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
     for number, row in enumerate([titles, *cells]):
@@ -60,17 +61,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: str = "
             terminal.styled(line, "bold")
             line = ""
         typer.echo(line)
-
-
-def one_line(value: Any) -> str:
-    """Text of one line: a value with a line break or a control sign in it must not break it."""
-    text = "" if value is None else str(value)
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
-        for each in text
-    )
 
 
 @contextmanager

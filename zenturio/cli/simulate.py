@@ -8,6 +8,7 @@ import typer
 
 from zenturio.cli import output
 from zenturio.cli.options import Json
+from zenturio.safe_text import one_line
 
 if TYPE_CHECKING:
     from zenturio.schedule.commands import SimulationRequest
@@ -243,7 +244,7 @@ def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
         task = f" {names[event.task]}" if event.task >= 0 else ""
         where = f" {machines[event.machine].name}" if event.machine >= 0 else ""
         share = f" {event.share:.0%}" if event.kind == "load" else ""
-        typer.echo(output.one_line(f"{event.time:12.6g}  {event.kind}{task}{where}{share}"))
+        typer.echo(one_line(f"{event.time:12.6g}  {event.kind}{task}{where}{share}"))
     if len(notable) > SHOWN:
         typer.echo(f"{SHOWN} of {len(notable):,} events; --json prints all")
     if trace.left:
@@ -273,6 +274,4 @@ def _left(trace: "ExecutionTrace") -> str:
         ", ..." if len(trace.left) > 5 else ""
     )
     finished = len(names) - len(trace.left)
-    return output.one_line(
-        f"{finished:,} of {len(names):,} tasks finished; unfinished: {names_left}"
-    )
+    return one_line(f"{finished:,} of {len(names):,} tasks finished; unfinished: {names_left}")

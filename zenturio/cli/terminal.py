@@ -8,33 +8,14 @@ sign could make a line read as another one. Here each such character becomes its
 from __future__ import annotations
 
 import codecs
-import re
 import sys
 from collections.abc import Iterable
 from typing import Any, Literal
 
-UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but the tabulator and the line feed, DEL, C1
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional signs
-    "\u2028\u2029"  # separators, at which some terminals begin a line
-    "\ud800-\udfff]"  # halves of pairs: no encoding has them
-)
+from zenturio.safe_text import visible
+
 Style = Literal["bold", "reverse"]
 _STYLES: dict[Style, str] = {"bold": "\x1b[1m", "reverse": "\x1b[7m"}
-
-
-def visible(text: str) -> str:
-    """*text* with each character that controls a terminal as its escape."""
-    return UNSAFE.sub(_escape, text)
-
-
-def visible_in_json(text: str) -> str:
-    """The same for JSON, in its own escapes: it stays the same value."""
-    return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
 
 
 class VisibleText:

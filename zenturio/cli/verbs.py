@@ -21,6 +21,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from zenturio import plugins
+from zenturio.cli.command_log import options_behind_a_verb
 from zenturio.errors import PluginError
 
 GROUP = "applications"
@@ -72,6 +73,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Maintain": {
         "db": ("upkeep", "Check, upgrade, back up and repair the database."),
         "redact": ("redact", "Show where a secret was recorded; remove it with --yes."),
+        "bugreport": ("bug_report", "Write one file to attach to a bug report, without secrets."),
         "prune": ("upkeep", "Show what can be removed; remove it with --yes."),
     },
 }
@@ -111,7 +113,9 @@ class _Commands(Mapping[str, Any]):
             app = typer.Typer(rich_markup_mode=None)
             app.callback()(_no_options)  # an app of one command alone would be that command
             import_module(f"zenturio.cli.{self._modules[verb]}").add_to(app)
-            self._made.update(get_group(app).commands)
+            for name, command in get_group(app).commands.items():
+                _add_log_options(command)
+                self._made[name] = command
         return self._made[verb]
 
     def __iter__(self) -> Iterator[str]:
@@ -119,6 +123,13 @@ class _Commands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(_modules(all_groups()))
+
+
+def _add_log_options(command: Any) -> None:
+    """Let *command*, and the verbs below it, take -v and --log-file."""
+    command.params.extend(options_behind_a_verb())
+    for part in getattr(command, "commands", {}).values():
+        _add_log_options(part)
 
 
 def _no_options() -> None:

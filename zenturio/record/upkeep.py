@@ -66,6 +66,19 @@ def check(url: str | Path | None = None, *, contents: bool = False) -> tuple[Dia
         return error.diagnostics
 
 
+def describe(url: str | Path | None = None) -> dict[str, str]:
+    """Return where the repository is, which server or library keeps it, and its revision."""
+    kind = _existing(url)
+    revision = upgrade.look(kind, waiting())
+    facts = {"place": str(kind.place), "revision": revision or "none"}
+    if revision != schema.REVISIONS[-1]:
+        return facts  # what connects to it might upgrade it
+    function = "sqlite_version()" if isinstance(kind, SQLite) else "version()"
+    with _connected(kind) as database:
+        ((version,),) = database.read(lambda transaction: transaction.sql(f"SELECT {function}"))
+    return {**facts, "version": str(version)}
+
+
 def bring_up_to_date(url: str | Path | None = None) -> Upgrade:
     """Upgrades a repository of an earlier revision; it is kept as it was."""
     kind = _existing(url)
