@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from needs import needs
+from zenturio.annotate.clauses import write_text
 from zenturio.annotate.dialects import BUILT_IN, UNKNOWN, dialect_of
 from zenturio.annotate.directive_lines import find
 from zenturio.annotate.filler import Filler
@@ -19,7 +20,6 @@ from zenturio.annotate.lint import lint
 from zenturio.annotate.model import Annotated, Hole
 from zenturio.annotate.scan import scan
 from zenturio.annotate.source import Source, split_lines
-from zenturio.annotate.value_syntax import write_text
 from zenturio.errors import AnnotationError, Place
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.annotate.grammar import KEYWORDS, LONGEST, read
-from zenturio.annotate.jsonpath import EVERY, json_steps
-from zenturio.annotate.statements import (
+from zenturio.annotate.grammar import KEYWORDS, LONGEST_DIRECTIVE, read
+from zenturio.annotate.metric_patterns import EVERY, json_steps
+from zenturio.annotate.model import (
     AfterStatement,
     BuildStatement,
     ConstraintStatement,
@@ -270,7 +270,7 @@ def test_a_declaration_that_ends_too_early_is_a_diagnostic(text):
 
 
 def test_a_directive_that_is_too_long_is_refused():
-    (found,) = diagnostics("PARAM n = { " + "a" * LONGEST + " }")
+    (found,) = diagnostics("PARAM n = { " + "a" * LONGEST_DIRECTIVE + " }")
     assert "100,000" in found.message
 
 

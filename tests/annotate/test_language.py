@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from zenturio.annotate.clauses import SHAPES
-from zenturio.annotate.grammar import KEYWORDS, read
+from zenturio.annotate.grammar import KEYWORDS, declaration, read
 from zenturio.annotate.lint import lint
-from zenturio.annotate.parameter_grammar import declaration
 from zenturio.annotate.scan import scan
 from zenturio.annotate.set_reader import read_set
 from zenturio.errors import Passage

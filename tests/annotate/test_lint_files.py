@@ -7,8 +7,8 @@ import time
 import pytest
 
 from needs import needs
-from zenturio.annotate.git_ignore import GitIgnore
 from zenturio.annotate.lint import lint
+from zenturio.annotate.path_patterns import GitIgnore
 from zenturio.annotate.scan import scan
 
 RULES = """\

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zenturio.annotate import external_elements as external
+from zenturio.annotate import set_reader as external
 from zenturio.annotate.path_patterns import PathPattern, TooManyEntries
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError
@@ -41,8 +41,8 @@ def test_what_matches_is_what_glob_finds(folder, parts, absolute, slash):
         pattern = f"{glob.escape(str(folder))}/{pattern}"
     mine = set(PathPattern(str(folder)).matches(pattern))
     theirs = set(glob.glob(pattern, root_dir=folder, recursive=True))  # noqa: PTH207 - the twin
-    # Of "nowhere/**" glob says that "nowhere/" is there.
-    theirs = {path for path in theirs if os.path.lexists(folder / path)}
+    # Of "nowhere/**" glob says that "nowhere/" is there, and of a broken link that it is a folder.
+    theirs = {path for path in theirs if os.path.lexists(os.path.join(folder, path))}  # noqa: PTH118 - it keeps a slash
     if "**" in parts:  # glob follows links there, and names what it finds through them
         theirs = {path for path in theirs if "link/" not in path}
         mine = {path for path in mine if "link/" not in path}

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from cli.conftest import zen
 from study.oracle import alive
 from study.places import Held
-from zenturio.annotate.objectives import read_goals
-from zenturio.annotate.scan import scan
+from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import Memory, upkeep

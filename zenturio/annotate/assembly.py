@@ -1,4 +1,4 @@
-"""Combines the statements of all files into one application."""
+"""From parsed files to an application: everything that concerns several directives."""
 
 from __future__ import annotations
 
@@ -9,38 +9,99 @@ from typing import TypeVar
 
 from zenturio import trust
 from zenturio.annotate.commands import fill_command
-from zenturio.annotate.derived_checks import check_formulas, check_parameters
 from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.hole_search import diagnostics as absent_targets
-from zenturio.annotate.model import MEASURED, After, Application, Metric, Repeat, Use
-from zenturio.annotate.name_resolution import NameTable
-from zenturio.annotate.parameters import Declared, Parameters, known_names, merge
-from zenturio.annotate.parsed_files import ParsedFile, used_path
-from zenturio.annotate.region_probes import metric_names, unprobed
-from zenturio.annotate.repeat_values import seed_of
-from zenturio.annotate.set_reader import files_outside
-from zenturio.annotate.statements import (
+from zenturio.annotate.model import (
+    MEASURED,
+    After,
     AfterStatement,
+    Application,
     BuildStatement,
     ConstraintStatement,
     Declaration,
+    Metric,
     MetricStatement,
     ObjectiveStatement,
     OutputStatement,
     RankStatement,
     RegionStatement,
+    Repeat,
     RepeatStatement,
     RequireStatement,
     RunStatement,
+    Use,
     UseStatement,
     ZipStatement,
 )
-from zenturio.annotate.targets import Targets
-from zenturio.errors import Place, did_you_mean
+from zenturio.annotate.parameters import (
+    Declared,
+    NameTable,
+    Parameters,
+    in_order,
+    known_names,
+    merge,
+)
+from zenturio.annotate.region_probes import metric_names, unprobed
+from zenturio.annotate.set_reader import files_outside
+from zenturio.annotate.targets import ParsedFile, Targets, used_path
+from zenturio.errors import AnnotationError, Place, did_you_mean
 from zenturio.expression import Expression, Type
 from zenturio.space import Space
 from zenturio.space.continuous import Continuous
+from zenturio.space.domain import Domain
 from zenturio.space.parameter import Dependent, Parameter, Zip
+
+
+def check_parameters(names: NameTable, dimensions: Mapping[str, Parameter]) -> None:
+    """Derived values, conditions and bounds, each behind what it needs."""
+    needs = {name: parameter.needs for name, parameter in dimensions.items()}
+    places = {name: parameter.place for name, parameter in dimensions.items()}
+    order, circular = in_order(needs, places, names.diagnostics)
+    for name in order:
+        parameter = dimensions[name]
+        if name in circular:
+            continue
+        if parameter.derived is not None:
+            names.parameters[name] = names.check(parameter.derived, "a derived value")
+        if parameter.when is not None:
+            names.truth(parameter.when, "WHEN")
+        if isinstance(parameter.domain, Dependent):
+            for bound in parameter.domain.bounds:
+                names.number(bound, "a bound")
+
+
+def check_formulas(names: NameTable, metrics: Mapping[str, Metric]) -> None:
+    formulas: dict[str, Expression] = {
+        name: metric.formula for name, metric in metrics.items() if metric.formula is not None
+    }
+    needs = {name: formula.names for name, formula in formulas.items()}
+    places = {name: metrics[name].place for name in formulas}
+    order, circular = in_order(needs, places, names.diagnostics)
+    for name in order:
+        if name not in circular:
+            names.metrics[name] = names.check(formulas[name], "a metric", metrics=True)
+
+
+def seed_of(parameter: Parameter, repeated: RepeatStatement) -> Domain:
+    """The elements of a seed: one whole number to count from, or one for each run."""
+    assert repeated.seed is not None, "only a named seed has elements"
+    place = repeated.seed.place(0, len(repeated.seed.text))
+    domain = parameter.domain
+    if domain is None or isinstance(domain, Continuous | Dependent) or parameter.when is not None:
+        raise _wrong(f"{parameter.name} has no fixed elements, so it cannot be a seed", place)
+    if domain.size == 1 and domain.type != "int" and repeated.count > 1:
+        message = f"the only element of {parameter.name} is {domain.text(0)}, no whole number"
+        raise _wrong(message, place)
+    if 1 < domain.size < repeated.count:
+        message = f"{parameter.name} has {domain.size} elements for {repeated.count} runs"
+        raise _wrong(message, place)
+    return domain
+
+
+def _wrong(message: str, place: Place) -> AnnotationError:
+    hint = "one whole number to count from, as { 1 }, or an element for each run"
+    return AnnotationError(message, place=place, hint=hint)
+
 
 S = TypeVar("S")
 

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from zenturio.annotate.comment_text import shown
 from zenturio.annotate.directive_lines import MARK
 from zenturio.annotate.hole_search import HoleLayout, occurrences
 from zenturio.annotate.model import Annotated, Application, Assignment, Line
 from zenturio.annotate.region_probes import probe_essence, probe_lines, probe_routine
-from zenturio.annotate.source import Source, without_end
-from zenturio.annotate.spans import Spans
+from zenturio.annotate.source import Source, Spans, shown, without_end
 from zenturio.errors import AnnotationError, Diagnostic, Place
 
 if TYPE_CHECKING:

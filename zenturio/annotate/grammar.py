@@ -1,37 +1,441 @@
-"""The grammar of directives: ``read`` parses one directive into a statement."""
+"""The grammar of directives: from the text behind ZEN to a statement."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal, get_args
 
-from zenturio.annotate.clauses import Clauses
-from zenturio.annotate.command_grammar import command, quoted_text
+from zenturio.annotate.clauses import (
+    Clauses,
+    DirectiveToken,
+    expression_end,
+    read_text,
+    tokens,
+    unclosed,
+    unquote,
+)
 from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.directive_tokens import DirectiveToken, tokens, unquote
-from zenturio.annotate.metric_grammar import check_inside, measured, probed
-from zenturio.annotate.model import Direction, Goal, UseKind
-from zenturio.annotate.parameter_grammar import declaration
-from zenturio.annotate.set_syntax import NUMBER
-from zenturio.annotate.statements import (
+from zenturio.annotate.metric_patterns import check_pattern, json_steps
+from zenturio.annotate.model import (
+    MEASURED,
     AfterStatement,
     BuildStatement,
+    Command,
     ConstraintStatement,
+    Declaration,
+    Direction,
     EndStatement,
+    Goal,
+    Match,
+    Metric,
+    MetricStatement,
     ObjectiveStatement,
     OutputStatement,
+    Probe,
     RankStatement,
+    RegionStatement,
     RepeatStatement,
     RequireStatement,
     RunStatement,
     Statement,
+    Take,
+    UseKind,
     UseStatement,
+    Way,
     ZipStatement,
 )
+from zenturio.annotate.set_syntax import NUMBER, read_elements
 from zenturio.errors import AnnotationError, Passage, did_you_mean
-from zenturio.expression import Expression, parse
+from zenturio.expression import Expression, Type, parse
 
-LONGEST = 100_000
+_WAYS: dict[str, Way] = {
+    "SUBSTITUTE": "substitute",
+    "ASSIGN": "assign",
+    "ENV": "env",
+    "PARAM": "param",
+}
+_ALWAYS = ("AS", "TYPE", "UNIT", "DEFAULT", "WHEN")
+_PLACES = ("IN", "MATCH", "OPTIONAL", "BEGIN")
+_EXAMPLES = {
+    "METRIC": r'METRIC time FROM stdout REGEX "time = (\S+)"',
+    "CR": "CR loop PMETRIC WTIME, CTIME, MAXRSS BEGIN",
+}
+_BARE = re.compile(r"""[^\s=:"'{}]+(?::(?!=)[^\s=:"'{}]*)*""")
+_SIGN = re.compile(r"\s*(:=|==|=|:|)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What stands behind the sign."""
+
+    elements: Passage | None = None
+    expression: Expression | None = None
+    same: Passage | None = None
+
+
+def declaration(body: Passage, start: int, keyword: str) -> Declaration:
+    """What stands behind SUBSTITUTE, ASSIGN, ENV or PARAM from *start* on."""
+    diagnostics = Diagnostics()
+    target, at = read_target(body, start, keyword)
+    found = _SIGN.match(body.text, at)
+    sign, at = (found[1], found.end()) if found else ("", at)
+    clauses = Clauses(body, keyword, _known(keyword, sign, body, at), diagnostics)
+    content = _Content()
+    with diagnostics.gather():
+        content, end = _content(body, sign, at, clauses, keyword)
+        clauses.read(end)
+    result = _assemble(keyword, target, content, clauses)
+    diagnostics.close()
+    return result
+
+
+def _known(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
+    """The clauses that may follow; those that describe a dimension need a set before them."""
+    places = _PLACES if keyword == "SUBSTITUTE" else ()
+    if sign == "=" and body.text[at : at + 1] == "@":
+        return places
+    if sign == ":=":
+        return ("AS", "UNIT", *places)
+    return (*_ALWAYS, *places)
+
+
+def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
+    """The target: a bare word, or quoted where it holds anything but letters, digits and _.
+
+    A number that SUBSTITUTE replaces is bare as well: ``0.8``, ``1e-3``.
+    """
+    token = next(tokens(body.text, start), None)
+    if token is None or token.text in ("=", ":="):
+        raise AnnotationError(
+            f"{keyword} needs a name",
+            place=body.place(max(start - len(keyword), 0), start),
+            hint=f"write {_EXAMPLES.get(keyword, f'{keyword} n = {{ 1, 2, 4 }}')}",
+        )
+    if token.kind in ("text", "name"):
+        text = unquote(body.cut(token.start, token.end))
+        if not text.text:
+            place = body.place(token.start, token.end)
+            hint = "at least one letter between the quotes"
+            raise AnnotationError("the name is empty", place=place, hint=hint)
+        return text, token.end
+    if token.text in "\"'":
+        raise unclosed(body, token)
+    found = _BARE.match(body.text, token.start)
+    end = found.end() if found else token.end
+    bare = body.text[token.start : end]
+    number = keyword == "SUBSTITUTE" and NUMBER.fullmatch(bare)
+    if not number and re.fullmatch(r"\w+", bare) is None:
+        raise AnnotationError(
+            f"{bare} has to be quoted",
+            place=body.place(token.start, end),
+            hint=f'write {keyword} "{bare}" = …; letters, digits and _ alone need no quotes',
+        )
+    return body.cut(token.start, end), end
+
+
+def _content(
+    body: Passage, sign: str, at: int, clauses: Clauses, keyword: str
+) -> tuple[_Content, int]:
+    """The set, the expression or the name of another parameter, and where it ends."""
+    first = body.text[at : at + 1]
+    if sign == "=" and first == "{":
+        end = read_elements(body, at).end
+        return _Content(elements=body.cut(at, end)), end
+    if sign == "=" and first == "@":
+        text, end = clauses.word(at + 1, "@", quoted=False)
+        return _Content(same=text), end
+    if sign == ":=":
+        end = expression_end(body.text, at, clauses.known)
+        text = body.cut(at, end).strip()
+        if text.text:
+            return _Content(expression=parse(text)), end
+        message, hint = "the expression is missing", "write := 2 * n"
+        raise AnnotationError(message, place=body.place(at - len(sign)), hint=hint)
+    raise _no_set(body, sign, at, keyword)
+
+
+def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
+    """The diagnostic about what stands in place of a set."""
+    behind, at = at, min(at, max(len(body.text.rstrip()) - 1, 0))
+    if sign in ("", ":", "=="):
+        start = body.text.rindex(sign, 0, behind) if sign else at
+        message = f"{sign} is no sign here" if sign else "= is missing"
+        hint = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
+        place = body.place(start, start + max(len(sign), 1))
+        return AnnotationError(message, place=place, hint=hint)
+    written = body.text[at:].strip() if sign == "=" and body.text[at:].strip("= ") else ""
+    call = re.match(r"\w+\([^()]*\)", written)
+    word = call[0] if call else written.split()[0] if written else ""
+    value = word.rstrip(",") or "1, 2, 4"
+    hint = f"write = {{ {value} }}"
+    if word.isidentifier():
+        hint += f"; = @{word} for the same dimension as {word}; := {word} to compute it"
+    end = at + max(len(word), 1)
+    return AnnotationError("a set in braces is missing", place=body.place(at, end), hint=hint)
+
+
+def _assemble(keyword: str, target: Passage, content: _Content, clauses: Clauses) -> Declaration:
+    found = clauses.found
+    return Declaration(
+        way=_WAYS[keyword],
+        target=target,
+        name=found["AS"].text if "AS" in found else target,
+        elements=content.elements,
+        expression=content.expression,
+        same=content.same,
+        type=clauses.choice("TYPE", get_args(Type)),
+        unit=clauses.text("UNIT"),
+        default=_default(clauses),
+        when=condition(clauses, "WHEN"),
+        glob=found["IN"].text if "IN" in found else None,
+        match=clauses.choice("MATCH", get_args(Match)) or "word",
+        optional="OPTIONAL" in found,
+        begins="BEGIN" in found,
+        places={keyword: clause.place for keyword, clause in found.items()},
+    )
+
+
+def _default(clauses: Clauses) -> str | None:
+    clause = clauses.found.get("DEFAULT")
+    return read_text(clause.text).text if clause else None
+
+
+def condition(clauses: Clauses, keyword: str) -> Expression | None:
+    """The expression of a clause, if it is there and can be read."""
+    clause = clauses.found.get(keyword)
+    if clause is not None:
+        with clauses.diagnostics.gather():
+            return parse(clause.text)
+    return None
+
+
+_FOUND = ("FROM", "REGEX", "JSON", "CSV", "COLUMN", "TAKE", "UNIT", "OPTIONAL", "EXACT")
+_COMPUTED = ("UNIT", "OPTIONAL", "EXACT")
+
+
+def measured(body: Passage, start: int) -> MetricStatement:
+    """What stands behind METRIC."""
+    diagnostics = Diagnostics()
+    name, at = read_target(body, start, "METRIC")
+    if name.text in MEASURED:
+        diagnostics.error(
+            f"{name.text} is measured without asking",
+            name.place(0, len(name.text)),
+            "use it in expressions as it is, or take another name",
+        )
+    rest = body.text[at:].lstrip()
+    formula = None
+    if rest.startswith(":="):
+        formula, clauses = _formula(body, len(body.text) - len(rest) + 2, diagnostics)
+    elif rest.startswith("="):
+        sign = len(body.text) - len(rest)
+        message, hint = "what is computed stands behind :=", f"write METRIC {name.text} := ..."
+        raise AnnotationError(message, place=body.place(sign, sign + 1), hint=hint)
+    else:
+        clauses = Clauses(body, "METRIC", _FOUND, diagnostics).read(at)
+        if not diagnostics.errors:
+            with diagnostics.gather():
+                _check_way(clauses, name)
+    metric = _metric(name, formula, clauses)
+    diagnostics.close()
+    return MetricStatement(name, metric)
+
+
+def _formula(body: Passage, at: int, diagnostics: Diagnostics) -> tuple[Expression | None, Clauses]:
+    end = expression_end(body.text, at, _COMPUTED)
+    formula = None
+    with diagnostics.gather():
+        formula = parse(body.cut(at, end).strip())
+    return formula, Clauses(body, "METRIC … :=", _COMPUTED, diagnostics).read(end)
+
+
+def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metric:
+    column = clauses.text("COLUMN")
+    take = clauses.choice("TAKE", get_args(Take))
+    return Metric(
+        name=name.text,
+        source=_source(clauses),
+        regex=clauses.text("REGEX"),
+        json=clauses.text("JSON"),
+        column=column,
+        take=take or "last",
+        unit=clauses.text("UNIT") or "",
+        optional="OPTIONAL" in clauses.found,
+        exact="EXACT" in clauses.found,
+        formula=formula,
+        place=name.place(0, len(name.text)),
+    )
+
+
+def _source(clauses: Clauses) -> str:
+    text = clauses.text("FROM")
+    if text is None:
+        return ""
+    return text.lower() if text.lower() in ("stdout", "stderr") else text
+
+
+def _check_way(clauses: Clauses, name: Passage) -> None:
+    """Exactly one way to find the value, in a place that belongs to the experiment."""
+    found = clauses.found
+    ways = [way for way in ("REGEX", "JSON", "CSV") if way in found]
+    if len(ways) > 1:
+        message = f"{ways[0]} and {ways[1]} do not go together"
+        raise AnnotationError(message, place=found[ways[1]].place, hint="leave one of them")
+    if "COLUMN" in found and "CSV" not in found:
+        place = found["COLUMN"].place
+        raise AnnotationError("COLUMN stands behind CSV", place=place, hint="write CSV COLUMN time")
+    if "CSV" in found and "COLUMN" not in found:
+        place = found["CSV"].place
+        raise AnnotationError("CSV needs a column", place=place, hint="write CSV COLUMN time")
+    _check_source(clauses, ways, name)
+    if "JSON" in found:
+        json_steps(found["JSON"].text)
+    if "REGEX" in found:
+        check_pattern(found["REGEX"].text)
+
+
+def _check_source(clauses: Clauses, ways: Sequence[str], name: Passage) -> None:
+    source = clauses.found.get("FROM")
+    if ways and source is None:
+        hint = 'write FROM stdout, FROM stderr or FROM "results.json" before it'
+        raise AnnotationError("FROM is missing", place=clauses.found[ways[0]].place, hint=hint)
+    if source is None:
+        return
+    if not ways:
+        message = f"METRIC {name.text} does not say how it is found in {source.text.text}"
+        hint = r'write REGEX "time = (\S+)", JSON "$.time" or CSV COLUMN time'
+        raise AnnotationError(message, place=source.value_place, hint=hint)
+    check_inside(source.text, "FROM")
+
+
+def check_inside(path: Passage, keyword: str) -> None:
+    """A path or a pattern stays in the experiment's folder: relative, and without ``..``."""
+    parts = PurePosixPath(path.text.replace("\\", "/")).parts
+    outside = not parts or parts[0] == "/" or ".." in parts
+    if outside:
+        message = f"{keyword} names no file" if not parts else f"{path.text} is outside"
+        place = path.place(0, len(path.text))
+        hint = "a path in the experiment's own folder, as results/run.csv"
+        raise AnnotationError(message, place=place, hint=hint)
+
+
+def probed(body: Passage, start: int) -> RegionStatement:
+    """What stands behind CR: ``name PMETRIC WTIME,CTIME BEGIN``."""
+    diagnostics = Diagnostics()
+    name, at = read_target(body, start, "CR")
+    if name.text.upper() == "PMETRIC" and "PMETRIC" not in body.text[at:].upper():
+        place = name.place(0, len(name.text))
+        hint = "write CR loop PMETRIC WTIME, CTIME, MAXRSS BEGIN"
+        raise AnnotationError("CR needs a name before PMETRIC", place=place, hint=hint)
+    clauses = Clauses(body, "CR", ("PMETRIC", "BEGIN"), diagnostics).read(at)
+    place = name.place(0, len(name.text))
+    hint = f"write CR {name.text} PMETRIC WTIME, CTIME, MAXRSS BEGIN, and END CR behind the region"
+    for keyword in ("PMETRIC", "BEGIN"):
+        if keyword not in clauses.found and not diagnostics.errors:
+            diagnostics.error(f"{keyword} is missing", place, hint)
+    chosen: list[Probe] = []
+    names = clauses.found["PMETRIC"].names if "PMETRIC" in clauses.found else ()
+    for word in names:
+        probe = clauses.chosen("PMETRIC", word, get_args(Probe))
+        if probe is not None and probe not in chosen:
+            chosen.append(probe)
+    diagnostics.close()
+    return RegionStatement(name, tuple(chosen))
+
+
+_LIMITS = ("TIMEOUT", "RETRY", "CPUS", "MEMORY")
+_AMOUNT = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)")
+_UNITS = {
+    "TIMEOUT": ("", "ns", "us", "ms", "s", "min", "h", "d"),
+    "MEMORY": ("", "B", *(prefix + unit for prefix in "KMGTP" for unit in ("B", "iB"))),
+}
+LONGEST_COMMAND = 10_000
+"""A command has at most so many characters."""
+
+
+def command(body: Passage, token: DirectiveToken) -> Command:
+    """``"cmd"`` and its limits."""
+    keyword = token.upper()
+    text, at = quoted_text(body, token, f'{keyword} "./program {{n}}"')
+    if len(text.text) > LONGEST_COMMAND:
+        place = text.place(0, len(text.text))
+        message = f"a command has at most {LONGEST_COMMAND:,} characters"
+        raise AnnotationError(message, place=place, hint="put it into a script, and run that")
+    diagnostics = Diagnostics()
+    clauses = Clauses(body, keyword, _LIMITS, diagnostics).read(at)
+    command = Command(
+        text=text,
+        timeout=_amount(clauses, "TIMEOUT"),
+        retry=_count(clauses, "RETRY"),
+        cpus=condition(clauses, "CPUS"),
+        memory=_bytes(clauses),
+    )
+    diagnostics.close()
+    return command
+
+
+def quoted_text(body: Passage, token: DirectiveToken, example: str) -> tuple[Passage, int]:
+    """The quoted text behind *token*, and where it ends."""
+    found = next(tokens(body.text, token.end), None)
+    if found is None or found.kind != "text":
+        if found is not None and found.text in "\"'":
+            raise unclosed(body, found)
+        start, end = (found.start, _bare_end(body, found)) if found else (token.start, token.end)
+        keyword = token.upper()
+        hint = f'write {keyword} "{body.text[start:end]}"' if found else f"write {example}"
+        raise AnnotationError(
+            f"{keyword} needs a quoted text", place=body.place(start, end), hint=hint
+        )
+    text = unquote(body.cut(found.start, found.end))
+    if not text.text.strip():
+        place = body.place(found.start, found.end)
+        message = f"the text of {token.upper()} is empty"
+        raise AnnotationError(message, place=place, hint=f"write {example}")
+    return text, found.end
+
+
+def _bare_end(body: Passage, first: DirectiveToken) -> int:
+    """Where a text without quotes ends: before the first clause, or with the directive."""
+    clauses = (t.start for t in tokens(body.text, first.end) if t.upper() in (*_LIMITS, "ON"))
+    return len(body.text[: next(clauses, len(body.text))].rstrip())
+
+
+def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | None:
+    """A number with a unit, above zero: seconds or bytes."""
+    clause = clauses.found.get(keyword)
+    if clause is None:
+        return None
+    found = _AMOUNT.fullmatch(clause.text.text)
+    example = "TIMEOUT 30s, 10min or 2h" if keyword == "TIMEOUT" else "MEMORY 512MB or 4GiB"
+    if found and found[1] in _UNITS[keyword]:
+        value = parse(re.sub(r"\s", "", clause.text.text)).value({})
+        if isinstance(value, int | float) and 0 < value < 2**62:
+            return float(value)
+    message = f"{clause.text.text} is no {'time' if keyword == 'TIMEOUT' else 'size'}"
+    clauses.diagnostics.error(message, clause.value_place, f"write {example}")
+    return None
+
+
+def _bytes(clauses: Clauses) -> int | None:
+    amount = _amount(clauses, "MEMORY")
+    return None if amount is None else max(int(amount), 1)
+
+
+def _count(clauses: Clauses, keyword: str) -> int:
+    clause = clauses.found.get(keyword)
+    if clause is None:
+        return 0
+    if re.fullmatch(r"[0-9]{1,6}", clause.text.text):
+        return int(clause.text.text)
+    message = f"{clause.text.text} is no number of times"
+    clauses.diagnostics.error(message, clause.value_place, f"write {keyword} 2")
+    return 0
+
+
+LONGEST_DIRECTIVE = 100_000
 """A directive has at most so many characters: enough for thousands of elements."""
 
 _MOST_REPEATS = 10**9
@@ -39,10 +443,12 @@ _MOST_REPEATS = 10**9
 
 def read(body: Passage) -> Statement:
     """The statement that *body* (what stands behind ``ZEN$``) makes; AnnotationError if none."""
-    if len(body.text) > LONGEST:
-        message = f"a directive has at most {LONGEST:,} characters, this one {len(body.text):,}"
+    if len(body.text) > LONGEST_DIRECTIVE:
+        message = (
+            f"a directive has at most {LONGEST_DIRECTIVE:,} characters, this one {len(body.text):,}"
+        )
         hint = 'LINES("file") takes the elements of a set from a file'
-        raise AnnotationError(message, place=body.place(0, LONGEST), hint=hint)
+        raise AnnotationError(message, place=body.place(0, LONGEST_DIRECTIVE), hint=hint)
     token = next(tokens(body.text), None)
     if token is None:
         hint = "write a directive behind ZEN$, as PARAM n = { 1, 2, 4 }"

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
+from zenturio.annotate.clauses import write_text
 from zenturio.annotate.dialects import Dialect, named
 from zenturio.annotate.directive_lines import find
 from zenturio.annotate.source import Source, split_lines, without_end
-from zenturio.annotate.value_syntax import write_text
 from zenturio.errors import AnnotationError
 from zenturio.expression import Value, text_of
 

@@ -1,4 +1,4 @@
-"""Applications as plain values: the result of a scan, and the input of a fill."""
+"""What annotated files say: the statements of directives, and the application that they make."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from zenturio.errors import Diagnostic, Passage, Place
+from zenturio.expression import Expression, Type
 
 if TYPE_CHECKING:
     from zenturio.annotate.dialects import Dialect
     from zenturio.annotate.source import Source
-    from zenturio.expression import Expression
     from zenturio.space import Domain, Space
+
 
 Match = Literal["word", "text", "regex"]
 Take = Literal["first", "last", "min", "max", "mean", "sum", "count", "all"]
@@ -216,3 +217,151 @@ class Application:
     left_out: tuple[str, ...] = ()
     """Files in its folders that zenturio wrote itself, and that nobody edited since."""
     warnings: tuple[Diagnostic, ...] = ()
+
+
+Way = Literal["substitute", "assign", "env", "param"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """SUBSTITUTE, ASSIGN, ENV or PARAM: exactly one of set, expression and ``same`` is given."""
+
+    way: Way
+    target: Passage
+    name: Passage
+    elements: Passage | None = None
+    expression: Expression | None = None
+    same: Passage | None = None
+    type: Type | None = None
+    unit: str | None = None
+    default: str | None = None
+    when: Expression | None = None
+    glob: Passage | None = None
+    match: Match = "word"
+    optional: bool = False
+    begins: bool = False
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where each clause stands that was written."""
+
+    @property
+    def place(self) -> Place:
+        return self.target.place(0, len(self.target.text))
+
+
+@dataclass(frozen=True, slots=True)
+class EndStatement:
+    """END, END target, or END CR."""
+
+    name: Passage | None
+    region: bool
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintStatement:
+    """CONSTRAINT VALUE."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ZipStatement:
+    """CONSTRAINT INDEX."""
+
+    names: tuple[Passage, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class BuildStatement:
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatement:
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class RequireStatement:
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class RankStatement:
+    expression: Expression
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatStatement:
+    count: int
+    seed: Passage | None
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStatement:
+    """METRIC; its name as written."""
+
+    name: Passage
+    metric: Metric
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatement:
+    """CR … BEGIN."""
+
+    name: Passage
+    probes: tuple[Probe, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveStatement:
+    """OBJECTIVE."""
+
+    goals: tuple[Goal, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatement:
+    """OUTPUT."""
+
+    globs: tuple[str, ...]
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UseStatement:
+    """USE."""
+
+    kind: UseKind
+    texts: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AfterStatement:
+    """AFTER."""
+
+    stage: Passage
+    on: tuple[Passage, ...]
+
+
+Statement = (
+    Declaration
+    | EndStatement
+    | ConstraintStatement
+    | ZipStatement
+    | BuildStatement
+    | RunStatement
+    | RequireStatement
+    | RankStatement
+    | RepeatStatement
+    | MetricStatement
+    | RegionStatement
+    | ObjectiveStatement
+    | OutputStatement
+    | UseStatement
+    | AfterStatement
+)

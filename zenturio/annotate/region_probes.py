@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from zenturio.annotate import region_c, region_fortran
+from zenturio.annotate import region_code
 from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, Probe, Region
 from zenturio.annotate.source import without_end
@@ -56,9 +56,9 @@ def probe_routine(region: Region, dialect: Dialect) -> str:
     """What a region needs behind the end of its file: nothing in most languages."""
     write = _LANGUAGES[dialect.name][0]
     if write is _fortran:
-        return region_fortran.routine(region)
+        return region_code.fortran_routine(region)
     if write is _c:
-        return region_c.routine(_symbol(_variable(region), region), region, _c_key)
+        return region_code.c_routine(_symbol(_variable(region), region), region, _c_key)
     return ""
 
 
@@ -160,7 +160,7 @@ def _python(v: str, region: Region) -> _Lines:
 
 
 def _c(v: str, region: Region) -> _Lines:
-    return region_c.lines(_symbol(v, region))
+    return region_code.c_lines(_symbol(v, region))
 
 
 def _symbol(v: str, region: Region) -> str:
@@ -210,7 +210,7 @@ def _shell(v: str, region: Region) -> _Lines:
 
 
 def _fortran(_: str, region: Region) -> _Lines:
-    return region_fortran.calls(region)
+    return region_code.fortran_calls(region)
 
 
 def _javascript(v: str, region: Region) -> _Lines:

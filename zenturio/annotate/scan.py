@@ -1,21 +1,21 @@
-"""Scans files into an application; all errors are reported together."""
+"""Scan annotated files, or those that a repository stores, into an application."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from zenturio.annotate.assembly import Assembly
 from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.file_selection import find_files
-from zenturio.annotate.grammar import KEYWORDS
+from zenturio.annotate.grammar import KEYWORDS, read
 from zenturio.annotate.lint_space import added
-from zenturio.annotate.model import Application
+from zenturio.annotate.model import MEASURED, Application, Goal, ObjectiveStatement, UseStatement
 from zenturio.annotate.parameters import read_overrides
-from zenturio.annotate.parsed_files import ParsedFile, read_documents, used_path
-from zenturio.annotate.statements import UseStatement
-from zenturio.errors import AnnotationError, Diagnostic, Place
+from zenturio.annotate.targets import ParsedFile, read_documents, used_path
+from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, Place
 
 
 def scan(
@@ -125,3 +125,40 @@ def _silent(given: Sequence[str | Path], documents: Sequence[ParsedFile]) -> Dia
     closer = first.dialect.closers.get(opener, "")
     example = f"{opener} ZEN$ PARAM n = {{ 1, 2, 4 }} {closer}".rstrip()
     return Diagnostic(f"{where}: there are no directives", hint=f"write {example}")
+
+
+def scan_kept(sources: Mapping[str, bytes], overrides: Sequence[str] = ()) -> Application:
+    """The application of these files by path; InputError where they make none."""
+    if not sources:
+        raise InputError("the study has no annotated files")
+    with tempfile.TemporaryDirectory(prefix="zenturio-") as name:
+        folder = Path(name) / "study"
+        for path, content in sources.items():
+            target = folder / path
+            if not target.resolve().is_relative_to(folder.resolve()):
+                raise InputError(f"{path} is no path inside a study")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        return scan(folder, overrides=overrides)
+
+
+_KEYWORD = "OBJECTIVE "
+
+
+def read_goals(
+    text: str, application: Application, origin: str = "--objective"
+) -> tuple[Goal, ...]:
+    """The goals that ``MINIMIZE expr, MAXIMIZE expr`` says of *application*."""
+    metrics = [metric.name for metric in application.metrics]
+    parameters = [parameter.name for parameter in application.space.parameters]
+    return goals_of(text, [*MEASURED, *metrics, *parameters], origin)
+
+
+def goals_of(text: str, names: Iterable[str], origin: str = "--objective") -> tuple[Goal, ...]:
+    """The goals that ``MINIMIZE expr, MAXIMIZE expr`` says of what has these *names*."""
+    aim = read(Passage.of(_KEYWORD + text, origin))
+    assert isinstance(aim, ObjectiveStatement), "an OBJECTIVE is an aim"
+    known = dict.fromkeys(names)
+    for goal in aim.goals:
+        goal.expression.check(known)
+    return aim.goals

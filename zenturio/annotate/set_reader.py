@@ -1,17 +1,18 @@
-"""Reads sets in braces into domains, preserving the text of each element."""
+"""Sets of values, read from directives, files and folders, with the types of their elements."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+from zenturio.annotate.clauses import WrittenText, unquote
 from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.directive_tokens import unquote
-from zenturio.annotate.external_elements import folder_entries, lines_of
+from zenturio.annotate.path_patterns import MOST_ENTRIES, PathPattern, TooManyEntries
 from zenturio.annotate.set_syntax import (
     CALLS,
     NUMBER,
@@ -22,14 +23,170 @@ from zenturio.annotate.set_syntax import (
     WrittenRange,
     read_elements,
 )
-from zenturio.annotate.typed_elements import TypedElement, listed
-from zenturio.annotate.value_syntax import WrittenText
-from zenturio.errors import AnnotationError, InputError, Passage, SpaceError
-from zenturio.expression import Expression, Type, parse, text_of
+from zenturio.errors import AnnotationError, InputError, Passage, Place, SpaceError, did_you_mean
+from zenturio.expression import Expression, Type, Value, parse, text_of
 from zenturio.space.concatenation import concatenation, typed
 from zenturio.space.continuous import Continuous
-from zenturio.space.domain import Domain, arithmetic, geometric_texts, linear, logarithmic
+from zenturio.space.domain import (
+    Domain,
+    Elements,
+    arithmetic,
+    geometric_texts,
+    kind_of,
+    linear,
+    logarithmic,
+    read,
+    shared_type,
+)
 from zenturio.space.parameter import Dependent
+
+_BASED = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)")
+_FORTRAN = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))[dD]([+-]?[0-9]+)")
+_BOOLS = {
+    **dict.fromkeys(("true", "yes", "on", "1", ".true."), True),
+    **dict.fromkeys(("false", "no", "off", "0", ".false."), False),
+}
+_CURES = {
+    "bool": "true or false, yes or no, on or off, 1 or 0, .true. or .false.",
+    "int": "a whole number, as 16 or 0x10; TYPE real or TYPE str otherwise",
+    "real": "a number, as 0.5 or 1e-3; TYPE str otherwise",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TypedElement:
+    """An element's text, where it is written, and words for where it comes from."""
+
+    text: str
+    place: Place
+    origin: str = ""
+
+
+def reading(text: str, kind: Type) -> Value:
+    """What *text* stands for in a set of TYPE *kind*; SpaceError if it stands for nothing."""
+    if kind == "bool":
+        if text.casefold() not in _BOOLS:
+            raise SpaceError(f"{text!r} is no bool", hint=_CURES[kind])
+        return _BOOLS[text.casefold()]
+    if kind == "int" and _BASED.fullmatch(text):
+        return int(text, 0)
+    if kind == "real" and (fortran := _FORTRAN.fullmatch(text)):
+        return read(f"{fortran[1]}e{fortran[2]}", kind)
+    return read(text, kind)
+
+
+def listed(entries: Sequence[TypedElement], type: Type | None) -> Domain:  # noqa: A002
+    """The set of these texts; their type is what they share, if *type* does not say it."""
+    kind = type or shared_type(kind_of(entry.text) for entry in entries)
+    values: list[Value] = []
+    seen: dict[Value, TypedElement] = {}
+    for entry in entries:
+        value = _value(entry, kind)
+        if value in seen:
+            raise _equal(seen[value], entry)
+        seen[value] = entry
+        values.append(value)
+    return Elements(kind, tuple(entry.text for entry in entries), tuple(values))
+
+
+def _value(entry: TypedElement, kind: Type) -> Value:
+    try:
+        return reading(entry.text, kind)
+    except SpaceError as error:
+        message = error.diagnostics[0].message
+        if kind != "str" and "is no" in message:
+            message = f"{entry.text!r}{entry.origin} is no {kind}"
+        hint = _CURES.get(kind, "")
+        raise AnnotationError(message, place=entry.place, hint=hint) from None
+
+
+def _equal(first: TypedElement, second: TypedElement) -> AnnotationError:
+    """The diagnostic about two elements that are one."""
+    if first.text == second.text:
+        origins = " and".join(entry.origin for entry in (first, second) if entry.origin)
+        message = f"the element {first.text!r} stands twice{origins and ':'}{origins}"
+        hint = "leave one of them"
+    else:
+        a, b = (f"{entry.text!r}{entry.origin}" for entry in (first, second))
+        message = f"the elements {a} and {b} are the same value"
+        hint = "leave one of them; TYPE str if the texts are what matters"
+    return AnnotationError(message, place=second.place, hint=hint)
+
+
+_LARGEST = 64_000_000
+
+
+def lines_of(name: Passage, base: Path, place: Place) -> list[TypedElement]:
+    """The lines of a file without the white space around them; empty ones are left out."""
+    text = _content(name, base, place)
+    lines = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1)
+    found = [
+        TypedElement(line.strip(), place, f" in line {number} of {name.text}")
+        for number, line in lines
+        if line.strip()
+    ]
+    if not found:
+        hint = "one element in each line"
+        raise AnnotationError(f"{name.text} has no lines: the set is empty", place=place, hint=hint)
+    return found
+
+
+def _content(name: Passage, base: Path, place: Place) -> str:
+    path = base / name.text
+    hint = "a text file with one element in each line"
+    try:
+        if path.is_file() and path.stat().st_size <= _LARGEST:
+            return path.read_bytes().decode("utf-8-sig")
+        reason = "it is too large" if path.is_file() else ""
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    if not reason:
+        raise _missing(name, base, place)
+    raise AnnotationError(f"{name.text} cannot be read: {reason}", place=place, hint=hint)
+
+
+def _missing(name: Passage, base: Path, place: Place) -> AnnotationError:
+    folder = (base / name.text).parent
+    try:
+        names = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
+    except OSError:
+        message, hint = f"there is no folder {folder}", f"paths begin at {base}"
+    else:
+        message = f"there is no file {name.text} in {base}"
+        hint = did_you_mean(Path(name.text).name, names)
+    return AnnotationError(message, place=place, hint=hint)
+
+
+def folder_entries(pattern: Passage, base: Path, place: Place) -> list[TypedElement]:
+    """The paths that match, as the pattern writes them, sorted; hidden ones only if it says so."""
+    try:
+        names = {name.replace("\\", "/") for name in PathPattern(str(base)).matches(pattern.text)}
+    except TooManyEntries:
+        message = f"{pattern.text} looks at more than {MOST_ENTRIES:,} files"
+        hint = "name the folder more exactly"
+        raise AnnotationError(message, place=place, hint=hint) from None
+    except (OSError, ValueError, RecursionError):
+        names = set()
+    if not names:
+        hint = f"paths begin at {base}; a pattern is written as data/*.csv"
+        message = f"nothing matches {pattern.text}: the set is empty"
+        raise AnnotationError(message, place=place, hint=hint)
+    if unreadable := [name for name in names if not _is_text(name)]:
+        message = f"{unreadable[0]!a} is no name in UTF-8"
+        raise AnnotationError(message, place=place, hint="rename the file")
+    return [TypedElement(name, place, f" in {pattern.text}") for name in sorted(names)]
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file's name can be written into a file."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 MOST = 1_000_000
 """WrittenElements of a set that has several kinds of elements."""

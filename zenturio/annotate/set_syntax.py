@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from zenturio.annotate.value_syntax import TextReader, WrittenText
+from zenturio.annotate.clauses import TextReader, WrittenText
 from zenturio.errors import AnnotationError, Passage
 
 CALLS = {

@@ -58,7 +58,7 @@ def check(
     Examples: zen check matmul.c; zen check . --json; zen check matmul.c --show; zen check . --trace
     --fix
     """
-    from zenturio.annotate.programs import undeclared_programs
+    from zenturio.annotate.commands import undeclared_programs
     from zenturio.cli import tracing
     from zenturio.errors import InputError
 

@@ -7,8 +7,8 @@ import typer
 from zenturio.cli import terminal
 
 if TYPE_CHECKING:
+    from zenturio.annotate.hole_search import Replacement
     from zenturio.annotate.model import Application
-    from zenturio.annotate.replacements import Replacement
 
 SHOWN = 1000
 """Occurrences that are printed at most; as JSON, all are."""
@@ -16,7 +16,7 @@ SHOWN = 1000
 
 def show(application: "Application", *, in_colour: bool) -> None:
     """Print each occurrence, marked within its line."""
-    from zenturio.annotate.replacements import replacements
+    from zenturio.annotate.hole_search import replacements
 
     count = 0
     for count, each in enumerate(replacements(application.files), 1):
@@ -30,7 +30,7 @@ def show(application: "Application", *, in_colour: bool) -> None:
 
 def facts(application: "Application") -> list[dict[str, Any]]:
     """The occurrences as plain values."""
-    from zenturio.annotate.replacements import replacements
+    from zenturio.annotate.hole_search import replacements
 
     return [
         {
@@ -47,7 +47,7 @@ def facts(application: "Application") -> list[dict[str, Any]]:
 
 
 def _print(replacement: "Replacement", *, in_colour: bool) -> None:
-    from zenturio.annotate.replacements import ASSIGNMENT
+    from zenturio.annotate.hole_search import ASSIGNMENT
     from zenturio.errors import Diagnostic
 
     context = (

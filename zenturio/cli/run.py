@@ -73,8 +73,7 @@ def run(
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
     --budget 500; zen run matmul.c --on dask
     """
-    from zenturio.annotate.objectives import read_goals
-    from zenturio.annotate.scan import scan
+    from zenturio.annotate.scan import read_goals, scan
     from zenturio.cli.live import Live
     from zenturio.errors import InputError
     from zenturio.study.driver.study_driver import DriverSettings

@@ -6,7 +6,7 @@ import re
 import shlex
 from typing import Any
 
-from zenturio.annotate.programs import BUILTINS
+from zenturio.annotate.commands import BUILTINS
 from zenturio.experiment import Step
 
 _STACK = 8 * 2**20

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from zenturio.annotate.jsonpath import EVERY, json_steps
+from zenturio.annotate.metric_patterns import EVERY, json_steps
 from zenturio.annotate.model import Metric
 from zenturio.experiment.evidence import EvidenceText
 from zenturio.experiment.reading import parse_value

@@ -17,8 +17,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
+from zenturio.annotate.commands import find_program
 from zenturio.annotate.model import Application, Use
-from zenturio.annotate.programs import find_program
 from zenturio.errors import InputError, PlaceError
 from zenturio.experiment.identity import framed_digest
 

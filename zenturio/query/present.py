@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from zenturio.annotate.model import Application
-from zenturio.annotate.scan import scan
-from zenturio.annotate.stored_files import scan_kept
+from zenturio.annotate.scan import scan, scan_kept
 from zenturio.errors import InputError
 from zenturio.expression import Value
 from zenturio.query.catalog import read_catalog

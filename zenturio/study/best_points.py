@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zenturio.annotate.model import Goal
-from zenturio.annotate.objectives import goals_of
+from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
 from zenturio.experiment.machine import MachineKind, machine_notes

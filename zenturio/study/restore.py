@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenturio.annotate.filler import Filler
 from zenturio.annotate.model import Application
-from zenturio.annotate.stored_files import scan_kept
+from zenturio.annotate.scan import scan_kept
 from zenturio.errors import InputError, SpaceError
 from zenturio.record import Definition, Record
 

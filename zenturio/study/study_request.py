@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from zenturio.annotate.objectives import read_goals
-from zenturio.annotate.scan import scan
+from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError
 from zenturio.record import Repository
 from zenturio.search import parse_budget, parse_stop_rules

@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from zenturio.annotate.commands import find_program, undeclared_programs
 from zenturio.annotate.dialects import dialect_of
 from zenturio.annotate.insert import insert
 from zenturio.annotate.model import Application
-from zenturio.annotate.programs import find_program, undeclared_programs
 from zenturio.annotate.source import Source
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute import tracer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from zenturio.annotate.dialects import dialect
 from zenturio.annotate.dialects import verbatim as v
-from zenturio.annotate.dialects import words
 from zenturio.annotate.dialects.dialect import Dialect
 
 _SLASHES = (("/*", "*/"),)
@@ -202,7 +202,7 @@ DIALECTS: tuple[Dialect, ...] = (
         (".bat", ".cmd"),
         line=("REM", "@REM", "::"),
         form='set "{target}={text}"',
-        quote=words.batch,
+        quote=dialect.batch,
         fragile=("%", "^", "&", "|", "<", ">"),
     ),
     Dialect(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from zenturio.annotate.dialects import dialect
 from zenturio.annotate.dialects import verbatim as v
-from zenturio.annotate.dialects import words
 from zenturio.annotate.dialects.dialect import Dialect
 
 _SLASHES = (("/*", "*/"),)
@@ -46,7 +46,7 @@ DIALECTS: tuple[Dialect, ...] = (
         guard=_WORD_START,
         verbatim=(v.ESCAPED, v.HEREDOC, v.ANSI_SINGLE, v.PLAIN_LONG_SINGLE, v.LONG_DOUBLE),
         form="{target}={text}",
-        quote=words.shell,
+        quote=dialect.shell,
     ),
     Dialect(
         "fish",
@@ -56,7 +56,7 @@ DIALECTS: tuple[Dialect, ...] = (
         guard=_WORD_START,
         verbatim=(v.ESCAPED, v.LONG_SINGLE, v.LONG_DOUBLE),
         form="set {target} {text}",
-        quote=words.fish,
+        quote=dialect.fish,
     ),
     Dialect(
         "csh",
@@ -66,7 +66,7 @@ DIALECTS: tuple[Dialect, ...] = (
         guard=_WORD_START,
         verbatim=(v.ESCAPED, v.HEREDOC, v.PLAIN_SINGLE, v.DOUBLE),
         form="set {target} = {text}",
-        quote=words.shell,
+        quote=dialect.shell,
     ),
     Dialect(
         "dotenv",
@@ -76,7 +76,7 @@ DIALECTS: tuple[Dialect, ...] = (
         guard=_WORD_START,
         verbatim=(v.PLAIN_LONG_SINGLE, v.LONG_DOUBLE),
         form="{target}={text}",
-        quote=words.shell,
+        quote=dialect.shell,
     ),
     Dialect(
         "make",
@@ -96,7 +96,7 @@ DIALECTS: tuple[Dialect, ...] = (
         line=("#",),
         guard=_NOT_ESCAPED,
         verbatim=(v.MAKE_DEFINE,),
-        quote=words.make,
+        quote=dialect.make,
     ),
     Dialect(
         "just",
@@ -114,7 +114,7 @@ DIALECTS: tuple[Dialect, ...] = (
         block=(("#[[", "]]"),),
         verbatim=(v.ESCAPED, v.CMAKE_BRACKET, v.LONG_DOUBLE),
         form="set({target} {text})",
-        quote=words.cmake,
+        quote=dialect.cmake,
     ),
     Dialect(
         "meson",
@@ -130,7 +130,7 @@ DIALECTS: tuple[Dialect, ...] = (
         guard=r"(?<!\S)",
         verbatim=(v.TIGHT_HEREDOC, v.DOUBLE),
         form="ENV {target}={text}",
-        quote=words.docker,
+        quote=dialect.docker,
     ),
     Dialect(
         "apptainer",
@@ -139,7 +139,7 @@ DIALECTS: tuple[Dialect, ...] = (
         line=("#",),
         guard=_WORD_START,
         form="export {target}={text}",
-        quote=words.shell,
+        quote=dialect.shell,
     ),
     Dialect(
         "julia",
@@ -216,7 +216,7 @@ DIALECTS: tuple[Dialect, ...] = (
         guard=r"(?<![^\s;])",
         verbatim=(v.ESCAPED, v.LONG_DOUBLE),
         form="set {target} {text}",
-        quote=words.tcl,
+        quote=dialect.tcl,
     ),
     Dialect(
         "awk",

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.annotate.grammar import read
-from zenturio.annotate.statements import ObjectiveStatement
+from zenturio.annotate.model import ObjectiveStatement
 from zenturio.errors import ExpressionError, InputError, Passage
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import study_frame

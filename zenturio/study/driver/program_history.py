@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from time import time
 from typing import Any
 
+from zenturio.annotate.commands import undeclared_programs
 from zenturio.annotate.model import Application
-from zenturio.annotate.programs import undeclared_programs
 from zenturio.experiment import Outcome
 from zenturio.experiment.used import file_digest
 

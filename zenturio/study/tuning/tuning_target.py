@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from zenturio.annotate.model import Application, Goal
-from zenturio.annotate.objectives import read_goals
-from zenturio.annotate.scan import scan
+from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import AnnotationError, InputError, NotFoundError, did_you_mean
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import Repository

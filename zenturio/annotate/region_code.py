@@ -1,19 +1,161 @@
-"""
-The probe of a region in Fortran: subroutines behind the end of the file, called before and behind.
-
-A statement of Fortran has 132 columns at most, 72 in fixed form, so that no line holds a probe.
-The subroutines are written in columns 7 to 72, which both forms read alike. Fortran has nothing
-that runs when a block is left: a round that was left by RETURN or CYCLE ends when the next one
-begins, which is told from recursion by where the stack stands, or with the program.
-"""
+"""Code that measures a region: its statements in C, C++ and Fortran."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
 from zenturio.annotate.model import Probe, Region
+
+_C_CODE = """
+/* ZEN: what the region took; see "Regions" in zenturio's documentation of the language. */
+struct @_all {
+    int lock, pid, written;
+    long active, count, spans, unfinished;
+    double since, span, wall, cpu, size;
+};
+struct @_own { long depth; char *guard; double wall, cpu; };
+extern int @_clock(int, void *) __asm__("clock_gettime");
+extern int @_usage(int, void *) __asm__("getrusage");
+extern int @_getpid(void) __asm__("getpid");
+extern int @_yield(void) __asm__("sched_yield");
+extern char *@_getenv(const char *) __asm__("getenv");
+extern void *@_fopen(const char *, const char *) __asm__("fopen");
+extern int @_fprintf(void *, const char *, ...) __asm__("fprintf");
+extern int @_fclose(void *) __asm__("fclose");
+extern struct @_all @_state __attribute__((weak));
+extern __thread struct @_own @_mine __attribute__((weak));
+extern void @_begin(char *) __asm__("@_enter") __attribute__((weak));
+extern void @_end(char *) __asm__("@_leave") __attribute__((weak));
+struct @_all @_state;
+__thread struct @_own @_mine;
+static double @_now(int which) {
+    struct { long s, n; } t;
+    t.s = t.n = 0;
+    @_clock(which, &t);
+    return (double) t.s + 1e-9 * (double) t.n;
+}
+static void @_take(void) { while (__sync_lock_test_and_set(&@_state.lock, 1)) @_yield(); }
+static void @_give(void) { __sync_lock_release(&@_state.lock); }
+static void @_renew(int pid) {
+    struct @_all none = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    if (@_state.pid) @_state.lock = 0;
+    @_take();
+    if (@_state.pid != pid) {
+        none.lock = 1;
+        none.pid = pid;
+        @_state = none;
+        @_mine.depth = 0;
+    }
+    @_give();
+}
+void @_begin(char *guard) {
+    int pid = @_getpid();
+    *guard = 1;
+    if (@_state.pid != pid) @_renew(pid);
+    if (@_mine.depth > 0 && guard == @_mine.guard) {
+        char left = 1;
+        @_mine.depth = 1;
+        @_state.unfinished++;
+        @_end(&left);
+    }
+    if (@_mine.depth++ > 0) return;
+    @_mine.guard = guard;
+    @_take();
+    if (@_state.active++ == 0) @_state.since = @_now(1);
+    @_give();
+    @CPU@_mine.cpu = @_now(3);
+    @_mine.wall = @_now(1);
+}
+void @_end(char *guard) {
+    double wall = @_now(1), cpu = 0;
+    @CPUcpu = @_now(3);
+    if (!*guard) return;
+    *guard = 0;
+    if (@_mine.depth <= 0 || --@_mine.depth > 0) return;
+    @_take();
+    @_state.wall += wall - @_mine.wall;
+    @_state.cpu += cpu - @_mine.cpu;
+    @_state.count++;
+    if (--@_state.active == 0) {
+        @_state.span += wall - @_state.since;
+        @_state.spans++;
+    }
+    @SIZE{ long used[36]; @_usage(0, used); @_state.size = 1024.0 * (double) used[4]; }
+    @_give();
+}
+static void @_report(void) __attribute__((destructor));
+static void @_report(void) {
+    struct @_all all, before;
+    double span = 1, wall = 1, cpu = 1, part;
+    int i, j;
+    char guard = 1;
+    void *file;
+    char *name = @_getenv("ZEN_METRICS");
+    if (!name || @_state.pid != @_getpid() || @_state.written++) return;
+    if (@_mine.depth > 0) {
+        @_mine.depth = 1;
+        @_state.unfinished++;
+        @_end(&guard);
+    }
+    all = @_state;
+    all.unfinished += all.active;
+    if (all.active) all.span += @_now(1) - all.since;
+    for (i = 0; i < 10; i++) {
+        before = @_state;
+        for (j = 0; j < 100; j++) { @_begin(&guard); @_end(&guard); }
+        part = (@_state.span - before.span) / 100;
+        if (part < span) span = part;
+        part = (@_state.wall - before.wall) / 100;
+        if (part < wall) wall = part;
+        part = (@_state.cpu - before.cpu) / 100;
+        if (part < cpu) cpu = part;
+    }
+    all.span -= (double) all.spans * span;
+    all.wall -= (double) all.count * wall;
+    all.cpu -= (double) all.count * cpu;
+    if (all.span < 0) all.span = 0;
+    if (all.wall < all.span) all.wall = all.span;
+    if (all.cpu < 0) all.cpu = 0;
+    file = @_fopen(name, "a");
+    if (!file) return;
+    @_fprintf(file, "@TEXT\\n"@VALUES);
+    @_fclose(file);
+}
+"""
+
+
+def c_lines(name: str) -> tuple[str, str]:
+    """The code before a region and behind it; *name* begins all names in it."""
+    begin = (
+        f'extern void {name}_a(char *) __asm__("{name}_enter"); '
+        f'extern void {name}_b(char *) __asm__("{name}_leave"); '
+        f"char {name}_guard __attribute__((cleanup({name}_b))); {name}_a(&{name}_guard);"
+    )
+    return begin, f"{name}_b(&{name}_guard);"
+
+
+def c_routine(name: str, region: Region, key: Callable[[str], str]) -> str:
+    """What stands behind the file; *key* writes a metric's name within a text of C."""
+    values = {
+        "WTIME": (("wtime", "%.9f", "all.span"), ("wtime_sum", "%.9f", "all.wall")),
+        "CTIME": (("ctime", "%.9f", "all.cpu"),),
+        "MAXRSS": (("maxrss", "%.0f", "all.size"),),
+    }
+    told = [each for probe in region.probes for each in values[probe]]
+    told += [("count", "%ld", "all.count"), ("unfinished", "%ld", "all.unfinished")]
+    text = ", ".join(f"{key(f'{region.name}_{n}')}: {form}" for n, form, _ in told)
+    code = _C_CODE.replace("@TEXT", "{" + text + "}")
+    code = code.replace("@VALUES", "".join(f", {value}" for _, _, value in told))
+    for probe, mark in (("CTIME", "@CPU"), ("MAXRSS", "@SIZE")):
+        if probe in region.probes:
+            code = code.replace(mark, "")
+        else:
+            kept = [line for line in code.split("\n") if mark not in line]
+            code = "\n".join(kept)
+    return code.replace("@", name)
+
 
 _CHUNK = 30
 _CLOCK = """\
@@ -42,7 +184,7 @@ _READ_SIZE = """\
         y = zen_usage(0_c_int, k)
         if (y == 0) z = k(5) * 1024
 """
-_CODE = """\
+_FORTRAN_CODE = """\
       subroutine @(e)
       use, intrinsic :: iso_c_binding, only: c_int, c_long, c_loc
       use, intrinsic :: iso_c_binding, only: c_funptr, c_funloc
@@ -175,13 +317,13 @@ _VALUES: dict[Probe, tuple[tuple[str, str], ...]] = {
 _COUNTS = (("count", _WHOLE.format("m1")), ("unfinished", _WHOLE.format("x")))
 
 
-def calls(region: Region) -> tuple[str, str]:
+def fortran_calls(region: Region) -> tuple[str, str]:
     """The statements before the region and behind it."""
     name = _name(region)
     return f"call {name}(0)", f"call {name}(1)"
 
 
-def routine(region: Region) -> str:
+def fortran_routine(region: Region) -> str:
     """The subroutines that they call."""
     timed, sized = "CTIME" in region.probes, "MAXRSS" in region.probes
     values = [each for probe in region.probes for each in _VALUES[probe]]
@@ -196,7 +338,7 @@ def routine(region: Region) -> str:
         "@SIZE": _READ_SIZE * sized,
         "@VALUES": "".join(_written(region.name, (*values, *_COUNTS))),
     }
-    code = _CODE
+    code = _FORTRAN_CODE
     for mark, text in parts.items():
         code = code.replace(mark, text)
     return code.replace("@", _name(region))
