@@ -37,6 +37,13 @@ def test_a_study_runs_to_its_end_and_says_what_it_did(study):
     assert study.read_text() == SMALL
 
 
+def test_each_machine_is_refused_where_it_means_nothing(study):
+    told = zen("run", study.name, "--each-machine", "--machine", "any", cwd=study.parent, code=2)
+    assert "leave one of them out" in told.err
+    told = zen("run", study.name, "--each-machine", cwd=study.parent)
+    assert "study small: 7 points, 7 experiments, 0 of them" in told.out
+
+
 def test_running_again_recalls_everything(ran):
     summary = zen("run", ran.name, "--json", cwd=ran.parent).facts
     assert (summary["known"], summary["ok"], summary["unfinished"]) == (7, 0, 0)

@@ -20,6 +20,7 @@ from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.checks import complaints_of
 from zenturio.execute.dask.options import Options
 from zenturio.execute.dask.place import Dask
+from zenturio.execute.machine_codec import own_machine
 from zenturio.execute.outputs import is_of_attempt
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe
 from zenturio.experiment.identity import content_digest
@@ -62,6 +63,12 @@ def place(opened):
 
 class TestDask(CommandContract):
     pass
+
+
+def test_workers_say_which_kinds_of_machine_they_are(opened):
+    with opened(prologue="module load gcc") as place:
+        assert place.machines == {replace(own_machine(), setup="module load gcc")}
+        assert outcome(place, experiment("true")).machine in place.machines
 
 
 def test_a_machine_without_our_disk_gets_the_files_and_sends_them_back(

@@ -24,7 +24,10 @@ HOWS = {"s": "stdout", "t": "stderr", "u": "stdout"}
 
 studies = st.sampled_from(STUDIES)
 names = st.sampled_from(NAMES)
-kinds = st.sampled_from([None, MachineKind("Zen 5", 16), MachineKind("RISC-V", 4)])
+ZEN5, RISCV = MachineKind("Zen 5", 16), MachineKind("RISC-V", 4)
+machines = st.sampled_from([None, ZEN5, RISCV])
+kinds = st.sampled_from([None, {ZEN5}, {RISCV}, {ZEN5, RISCV}])
+rounds = st.sampled_from([None, None, 1, 2, 3])
 drivers = st.integers(0, 3)
 some = st.lists(st.sampled_from(EXPERIMENTS), max_size=4)
 statuses = st.sampled_from(["ok", "failed", "timeout", "cancelled"])
@@ -93,6 +96,11 @@ class Together(RuleBasedStateMachine):
                     if lease.number == number:
                         repository.leave(lease)
 
+    def begun(self, study, round_):
+        """The round, if the study has it."""
+        numbers = [each.number for each in self.both[0].rounds(study)] if self.exists(study) else []
+        return round_ if round_ in numbers else None
+
     def exists(self, study):
         return study in [s.name for s in self.both[0].studies()]
 
@@ -103,31 +111,48 @@ class Together(RuleBasedStateMachine):
             plain = [a if a is None or isinstance(a, tuple) else a.name for a in archived]
             assert plain[0] == plain[1]
 
-    @rule(study=names, given=some, kind=kinds)
-    def cached(self, study, given, kind):
-        self.alike(lambda repository: repository.cached(study, given, kind))
+    @rule(study=names)
+    def begin_round(self, study):
+        self.alike(lambda repository: repository.begin_round(study))
 
-    @rule(study=names, number=st.integers(1, 6), given=some, kind=kinds)
-    def claim(self, study, number, given, kind):
-        self.alike(lambda r: r.claim(study, number, given, kind))
+    @rule(study=names, number=st.integers(2, 3))
+    def end_round(self, study, number):
+        self.alike(lambda repository: repository.end_round(study, number))
+
+    @rule(study=names, given=some, kinds=kinds, round_=rounds)
+    def cached(self, study, given, kinds, round_):
+        self.alike(
+            lambda repository: repository.cached(study, given, kinds, self.begun(study, round_))
+        )
+
+    @rule(study=names, number=st.integers(1, 6), given=some, kinds=kinds, round_=rounds)
+    def claim(self, study, number, given, kinds, round_):
+        self.alike(lambda r: r.claim(study, number, given, kinds, self.begun(study, round_)))
 
     @rule(
         study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
-        attempt=attempts, final=st.booleans(), kind=kinds,
+        attempt=attempts, final=st.booleans(), machine=machines,
     )  # fmt: skip
-    def record(self, study, number, given, status, measured, attempt, final, kind):
-        outcomes = self.outcomes(given, status, measured, attempt, kind)
+    def record(self, study, number, given, status, measured, attempt, final, machine):
+        outcomes = self.outcomes(given, status, measured, attempt, machine)
         self.alike(lambda r: r.record(study, number, outcomes, final=final))
 
-    def outcomes(self, given, status, measured, attempt, kind=None):
+    def outcomes(self, given, status, measured, attempt, machine=None):
         said = Log(b"\0%d" % attempt, b"", 2)
         made = [outcome(e, status, measured, attempt=attempt) for e in given]
-        return [replace(each, stdout=said, machine=kind) for each in made]
+        return [replace(each, stdout=said, machine=machine) for each in made]
 
-    @rule(study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics)
-    def enter(self, study, number, given, status, measured):
+    @rule(
+        study=names, number=st.integers(1, 6), given=some, status=statuses, measured=metrics,
+        round_=rounds,
+    )  # fmt: skip
+    def enter(self, study, number, given, status, measured, round_):
         pairs = list(zip(given, self.outcomes(given, status, measured, 1), strict=True))
-        self.alike(lambda repository: repository.enter(study, number, pairs))
+        self.alike(
+            lambda repository: repository.enter(
+                study, number, pairs, None, self.begun(study, round_)
+            )
+        )
 
     @rule(study=names, given=some, status=statuses, measured=metrics)
     def remeasure(self, study, given, status, measured):
@@ -135,10 +160,10 @@ class Together(RuleBasedStateMachine):
         outcomes = self.outcomes(unique, status, measured, 1)
         self.alike(lambda repository: repository.remeasure(study, outcomes))
 
-    @rule(study=names, given=some, kind=kinds)
-    def reopen(self, study, given, kind):
+    @rule(study=names, given=some, kinds=kinds)
+    def reopen(self, study, given, kinds):
         digests = list({e.digest for e in given})
-        self.alike(lambda repository: repository.reopen(study, digests, kind))
+        self.alike(lambda repository: repository.reopen(study, digests, kinds))
 
     @rule(study=names, source=names, given=some, moved=st.integers(1, len(DIGESTS) - 1))
     def equate(self, study, source, given, moved):
@@ -159,6 +184,8 @@ class Together(RuleBasedStateMachine):
         self.alike(lambda r: {d: _image(o) for d, o in sorted(r.find(DIGESTS).items())})
         for study in NAMES:
             self.alike(lambda r: r.counts(study))  # noqa: B023
+            self.alike(lambda r: set(r.result_counts(study)))  # noqa: B023
+            self.alike(lambda r: [(e.number, e.is_open) for e in r.rounds(study)])  # noqa: B023
             self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
             self.alike(lambda r: [_row(e) for e in r.records(study, states=["missing"])])  # noqa: B023
             self.alike(lambda r: [(e.kind, e.digest) for e in r.events(study)])  # noqa: B023
@@ -187,7 +214,8 @@ def _accepted(equality):
 
 def _row(record):
     found = None if record.outcome is None else _image(record.outcome)
-    return (record.index, record.repeat, record.digest, record.state, dict(record.values), found)
+    key = (record.index, record.repeat, record.digest, record.round, record.newest)
+    return (*key, record.state, dict(record.values), found)
 
 
 def _try(attempt):

@@ -16,8 +16,8 @@ def test_rows_of_before_count_everywhere_until_their_kind_of_machine_measures_ag
     with sqlite3.connect(place) as database:  # as an upgrade leaves them: only supposed
         database.execute("UPDATE machines SET assumed = 1")
     repository = open_repository(str(place))
-    assert repository.cached("s", [A], RISCV) == {A.digest}
+    assert repository.cached("s", [A], {RISCV}) == {A.digest}
     run_on(repository, one, B, ZEN5, 1.0)
-    assert repository.cached("s", [A, B], RISCV) == frozenset()
-    assert repository.cached("s", [A, B], ZEN5) == {A.digest, B.digest}
+    assert repository.cached("s", [A, B], {RISCV}) == frozenset()
+    assert repository.cached("s", [A, B], {ZEN5}) == {A.digest, B.digest}
     repository.close()

@@ -76,4 +76,8 @@ MachineKind = Annotated[
         help="Whose results count as cached: of this kind of machine, or of any.",
     ),
 ]
+EachMachine = Annotated[
+    bool,
+    typer.Option("--each-machine", help="Measure everything on each kind of machine of the place."),
+]
 Name = Annotated[str | None, typer.Option(help="The study's name, if not the file's.")]

@@ -55,6 +55,7 @@ def run(
         str, typer.Option(metavar="auto|N", help="Short experiments that travel together.")
     ] = "",
     machine: options.MachineKind = "same",
+    each_machine: options.EachMachine = False,
     again: options.Again = False,
     name: options.Name = None,
     dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
@@ -67,7 +68,9 @@ def run(
 
     What has an outcome already is not run again: to resume, give the same command again. On
     another kind of machine what is not declared EXACT is measured anew, beside the earlier
-    results, unless --machine any takes these. --again measures all of it again, in a round of its
+    results, unless --machine any takes these. Where a place has several kinds of machine, such as
+    hosts with other processors, any of them runs a point; with --each-machine each of them does,
+    one kind after the other. --again measures all of it again, in a round of its
     own: answers show the newest round, and --round another one. Stopped, it goes on with its round.
 
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
@@ -95,13 +98,15 @@ def run(
         "limit": limit, "sample": sample, "search": search, "budget": budget, "stop": stop,
         "settings": settings, "objective": objective, "seed": seed, "only": only,
         "fail_fast": fail_fast, "keep": keep, "pin": pin, "batch": batch,
-        "machine": machine, "again": again,
+        "machine": machine, "each_machine": each_machine, "again": again,
         "on": str(Path(on).absolute()) if on.endswith(".toml") else on,
     }  # fmt: skip
     ways = {"batch": batch} if batch else {}
     here = PlaceOptions(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
     wanted = choose_only(only)
-    how = DriverSettings(fail_fast, any_machine=choose_any_machine(machine), again=again)
+    how = DriverSettings(
+        fail_fast, any_machine=choose_any_machine(machine), again=again, each_machine=each_machine
+    )
     application = scan(paths, overrides=param or [])
     if not json:
         for warning in application.warnings:
@@ -162,6 +167,7 @@ def run(
 
 def _plan(plan: "RunPlan") -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
+    repeats += f" x {plan.kinds} kinds of machine" if plan.kinds > 1 else ""
     known = f"{plan.known:,} of them known" if plan.looked_at else "what is known is not run"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
         known = f"{plan.known:,} of the first {plan.looked_at:,} known"

@@ -86,6 +86,7 @@ def submit(
         str, typer.Option(metavar="PLACE", help="One of the service's places; any, if none.")
     ] = "",
     machine: options.MachineKind = "same",
+    each_machine: options.EachMachine = False,
     again: options.Again = False,
     db: options.Database = None,
     json: options.Json = False,
@@ -105,6 +106,7 @@ def submit(
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
+        each_machine,
     )  # fmt: skip
     repository = open_repository(db)
     try:

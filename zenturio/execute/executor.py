@@ -9,6 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from zenturio.errors import ZenError
 from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.experiment.machine import Kinds
 
 
 class Executor(Protocol):
@@ -18,7 +19,7 @@ class Executor(Protocol):
     Cancelling a future that waits takes it off; cancelling one that runs kills the experiment,
     whose outcome then has the status ``cancelled``. A place may also have ``wants``: how many it
     likes to have at a time, where that is more than a driver would give it; and ``machine``, where
-    it is one kind of machine, and known beforehand.
+    it is one kind of machine, and known beforehand; or ``machines``, where it is of several.
     """
 
     slots: int
@@ -30,10 +31,31 @@ class Executor(Protocol):
         ...
 
 
-def machine_of(place: Executor) -> MachineKind | None:
-    """The kind of machine that runs whatever *place* gets; None where that is not known."""
+def machines_of(place: Executor) -> Kinds:
+    """Return the kinds of machine that *place* has now; None where that is not known."""
+    machines: Kinds = getattr(place, "machines", None)
+    if machines:
+        return machines
     machine: MachineKind | None = getattr(place, "machine", None)
-    return machine
+    return None if machine is None else frozenset({machine})
+
+
+@runtime_checkable
+class SelectsMachine(Executor, Protocol):
+    """A place of several kinds of machine that can run an experiment on a certain one."""
+
+    @property
+    def machines(self) -> Kinds:
+        """The kinds of those machines that are there now."""
+        ...
+
+    def slots_of(self, machine: MachineKind) -> int:
+        """Return how many experiments that kind of machine runs at once."""
+        ...
+
+    def submit_to(self, machine: MachineKind, experiment: Experiment) -> Future[Outcome]:
+        """Take an experiment that only this kind of machine may run."""
+        ...
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 
@@ -35,6 +36,10 @@ class MachineKind:
         ]
         label = ", ".join(parts)
         return f"{label} ({' '.join(self.setup.split())})" if self.setup else label
+
+
+Kinds = AbstractSet[MachineKind] | None
+"""The kinds of machine whose results count; None where those of every kind do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Artifact, MetricValue, Outcome
-from zenturio.experiment.machine import HostDetails, MachineKind
+from zenturio.experiment.machine import HostDetails, Kinds
 from zenturio.record import (
     attempt_files,
     claims,
@@ -15,6 +15,7 @@ from zenturio.record import (
     machines,
     messages,
     rows,
+    rules,
     studies,
 )
 from zenturio.record.database import Transaction
@@ -27,34 +28,31 @@ _DIGITS = 32
 
 
 def find(
-    desk: Desk, digests: Sequence[str], kind: MachineKind | None = None, round_: int | None = None
+    desk: Desk, digests: Sequence[str], kinds: Kinds = None, round_: int | None = None
 ) -> dict[str, Outcome]:
-    """The accepted outcomes of a version: the newest of each, or that which counts for *kind*.
+    """The accepted outcomes of a version: the newest of each, or that which counts for *kinds*.
 
     Or, if a round is named, those of that round.
     """
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
     condition = "AND e.newest = 1" if round_ is None else f"AND e.round = {int(round_)}"
     found = rows.read(desk.transaction, desk.layout, condition, among=("e.digest", keys))
-    if found and kind is not None:
-        counting = machines.numbers_of(desk.transaction, kind)
+    if found and kinds is not None:
+        counting = machines.numbers_of(desk.transaction, kinds)
         found = [row for row in found if row.machine in counting]
-    found.sort(key=lambda row: (row.outcome.machine == kind, row.number))
+    found.sort(key=lambda row: (rules.is_of(row.outcome.machine, kinds), row.number))
     return {row.record.digest: row.outcome for row in found}
 
 
 def find_anywhere(
-    transaction: Transaction,
-    memory: Memory,
-    digests: Sequence[str],
-    kind: MachineKind | None = None,
+    transaction: Transaction, memory: Memory, digests: Sequence[str], kinds: Kinds = None
 ) -> dict[str, Outcome]:
     """Return accepted outcomes, each from the version whose result comes first: see `rules.rank`.
 
-    With *kind* only what counts for that kind of machine.
+    With *kinds* only what counts for these kinds of machine.
     """
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
-    results = claims.counting(transaction, claims.results_of(transaction, keys), kind)
+    results = claims.counting(transaction, claims.results_of(transaction, keys), kinds)
     results = [result for result in results if result.is_newest]
     best: dict[bytes, claims.Result] = {}
     for result in sorted(results, key=lambda result: result.rank):

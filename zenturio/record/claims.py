@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, ProgramIdentity
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds
 from zenturio.record import codec, leases, machines, rules
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk, Granted
@@ -55,7 +55,7 @@ def claim(
     desk: Desk,
     lease: LeaseRow,
     experiments: Sequence[Experiment],
-    kind: MachineKind | None = None,
+    kinds: Kinds = None,
     round_: int | None = None,
 ) -> dict[str, int]:
     """Return those of *experiments* that the driver may run, each with its attempt's number.
@@ -77,7 +77,7 @@ def claim(
     own = {holder.digest: holder for holder in reversed(ours)}
     superfluous = [holder.id for holder in ours if own[holder.digest] is not holder]
     results = results_of(transaction, own)
-    finished = {result.digest for result in usable(desk, results, kind, round_)}
+    finished = {result.digest for result in usable(desk, results, kinds, round_)}
     # An experiment runs once at a time: not in two rounds, or in the rounds of two studies.
     taken = {holder.digest for holder in holders if holder.lease != lease.number}
     superfluous += [own.pop(key).id for key in (finished | taken) & own.keys()]
@@ -171,20 +171,18 @@ def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[Result]:
     return [Result(bytes(digest), *row) for digest, *row in rows]
 
 
-def counting(
-    transaction: Transaction, results: Sequence[Result], kind: MachineKind | None
-) -> Sequence[Result]:
-    """Return those of *results* that count for a kind of machine; all, if none is named."""
-    if not results or kind is None:
+def counting(transaction: Transaction, results: Sequence[Result], kinds: Kinds) -> Sequence[Result]:
+    """Return those of *results* that count for some kinds of machine; all, if none are named."""
+    if not results or kinds is None:
         return results
-    machine_numbers = machines.numbers_of(transaction, kind)
+    machine_numbers = machines.numbers_of(transaction, kinds)
     return [result for result in results if result.machine in machine_numbers]
 
 
 def usable(
     desk: Desk,
     results: Sequence[Result],
-    kind: MachineKind | None = None,
+    kinds: Kinds = None,
     round_: int | None = None,
 ) -> list[Result]:
     """Return those of *results* that stand for their experiment in the version of *desk*.
@@ -192,11 +190,11 @@ def usable(
     They count as cached there, and nobody is granted a claim on the experiment. They are: the
     version's own; those of other versions that are ok; and those that are not, unless this
     version has set that attempt aside, or a later one: what it has refused, it does not get back
-    from others. Results of other kinds of machine than *kind* are none of them; with a round,
+    from others. Results of other kinds of machine than *kinds* are none of them; with a round,
     only those are that the version itself measured in it.
     """
     transaction, version = desk.transaction, desk.version.id
-    results = counting(transaction, results, kind)
+    results = counting(transaction, results, kinds)
     if round_ is not None:
         return [each for each in results if (each.version, each.round) == (version, round_)]
     results = [result for result in results if result.is_newest]

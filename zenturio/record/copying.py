@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds
 from zenturio.record import claims, codec, former_digests, leases, messages, rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.desk import Desk
@@ -40,7 +40,7 @@ class _Origin(NamedTuple):
 def cached(
     desk: Desk,
     experiments: Sequence[Experiment],
-    kind: MachineKind | None = None,
+    kinds: Kinds = None,
     round_: int | None = None,
 ) -> frozenset[str]:
     """Return the digests of those that have an outcome that is usable here.
@@ -49,11 +49,11 @@ def cached(
     """
     by_key = {codec.key(experiment.digest): experiment for experiment in experiments}
     results = claims.results_of(desk.transaction, by_key)
-    usable = claims.usable(desk, results, kind, round_)
+    usable = claims.usable(desk, results, kinds, round_)
     known = {result.digest for result in (usable if round_ is None else results)}
     if former_digests.adopt(desk, [e for key, e in by_key.items() if key not in known]):
         results = claims.results_of(desk.transaction, by_key)
-        usable = claims.usable(desk, results, kind, round_)
+        usable = claims.usable(desk, results, kinds, round_)
     own = {result.digest for result in usable if result.version == desk.version.id}
     others: dict[bytes, claims.Result] = {}
     for result in sorted(usable, key=lambda result: result.rank):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, fields
 from hashlib import blake2b
 from typing import Any
@@ -51,11 +52,12 @@ def _added(transaction: Transaction, machine: MachineKind) -> int:
     return int(found[0][0])
 
 
-def numbers_of(transaction: Transaction, kind: MachineKind) -> frozenset[int]:
-    """The numbers of what counts as measured by *kind*: itself, and what nobody knows for sure."""
-    mark = transaction.flavour.mark
-    rows = transaction.sql(
-        f"SELECT id FROM machines WHERE digest = {mark} OR assumed <> 0", (digest_of(kind),)
+def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> frozenset[int]:
+    """The numbers of *kinds*, and of what nobody knows for sure."""
+    rows = transaction.among_sql(
+        "SELECT id FROM machines WHERE assumed <> 0 OR {among}",
+        "digest",
+        sorted(map(digest_of, kinds)),
     )
     return frozenset({NOBODY_TOLD, *(number for (number,) in rows)})
 

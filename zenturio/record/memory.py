@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds, MachineKind
 from zenturio.record import messages, naming, rules
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
@@ -296,24 +296,24 @@ class Memory(Line):
         self,
         study: str,
         experiments: Iterable[Experiment],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
             shelf = self._shelf(study)
-            return frozenset(e.digest for e in experiments if self._cached(shelf, e, kind, round_))
+            return frozenset(e.digest for e in experiments if self._cached(shelf, e, kinds, round_))
 
     def _cached(
-        self, shelf: Shelf, experiment: Experiment, kind: MachineKind | None, round_: int | None
+        self, shelf: Shelf, experiment: Experiment, kinds: Kinds, round_: int | None
     ) -> bool:
-        usable = self._usable(shelf, experiment.digest, kind, round_)
+        usable = self._usable(shelf, experiment.digest, kinds, round_)
         if usable and not any(home is shelf for _, home in usable):
             row, home = min(usable, key=lambda pair: pair[0].rank)
             self._copy(home, row, shelf, experiment, row.equality)
         return bool(usable)
 
     def _usable(
-        self, shelf: Shelf, digest: str, kind: MachineKind | None, round_: int | None
+        self, shelf: Shelf, digest: str, kinds: Kinds, round_: int | None
     ) -> list[tuple[Row, Shelf]]:
         """Return the results that stand for an experiment in *shelf*, and where each is.
 
@@ -321,7 +321,7 @@ class Memory(Line):
         attempt aside, or a later one. With a round, its own of that round alone.
         """
         if round_ is not None:
-            return [(row, shelf) for row in shelf.counting(digest, kind, round_)]
+            return [(row, shelf) for row in shelf.counting(digest, kinds, round_)]
         refused: dict[MachineKind | None, int] = {}
         for tried in self._tried.values():
             attempt = tried.attempt
@@ -331,7 +331,7 @@ class Memory(Line):
         return [
             (row, home)
             for home in self._shelves
-            for row in home.counting(digest, kind)
+            for row in home.counting(digest, kinds)
             if home is shelf
             or row.outcome.status == "ok"
             or row.outcome.attempt > refused.get(row.outcome.machine, 0)
@@ -356,7 +356,7 @@ class Memory(Line):
         study: str,
         driver: int,
         experiments: Sequence[Experiment],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, int]:
         with self._lock:
@@ -364,7 +364,7 @@ class Memory(Line):
             wanted = {experiment.digest: experiment for experiment in experiments}
             self._relieve(wanted, driver)
             found = {
-                digest: self._claim(shelf, experiment, driver, kind, round_)
+                digest: self._claim(shelf, experiment, driver, kinds, round_)
                 for digest, experiment in sorted(wanted.items())  # as databases number claims
             }
             return {digest: claim.attempt for digest, claim in found.items() if claim}
@@ -374,13 +374,13 @@ class Memory(Line):
         shelf: Shelf,
         experiment: Experiment,
         driver: int,
-        kind: MachineKind | None,
+        kinds: Kinds,
         round_: int | None,
     ) -> Claim | None:
         """Our claim on the experiment; none if another one holds it, or it has an outcome."""
         digest = experiment.digest
         claim = self._claims.get(digest)
-        if self._usable(shelf, digest, kind, round_):
+        if self._usable(shelf, digest, kinds, round_):
             return None
         if claim is not None:
             return claim if claim.lease == driver else None
@@ -488,19 +488,19 @@ class Memory(Line):
         study: str,
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
             shelf = self._held(study, driver)
             wanted = {e.digest: (e, rules.capped(outcome)) for e, outcome in results}
             for experiment, _ in wanted.values():
-                self._cached(shelf, experiment, kind, round_)
+                self._cached(shelf, experiment, kinds, round_)
             self._relieve(wanted, driver)
             return frozenset(
                 digest
                 for digest, pair in wanted.items()
-                if self._enter(shelf, driver, *pair, kind, round_)
+                if self._enter(shelf, driver, *pair, kinds, round_)
             )
 
     def _enter(
@@ -509,12 +509,12 @@ class Memory(Line):
         driver: int,
         experiment: Experiment,
         outcome: Outcome,
-        kind: MachineKind | None,
+        kinds: Kinds,
         round_: int | None,
     ) -> bool:
-        if any(row.lease == driver for row in shelf.counting(experiment.digest, kind, round_)):
+        if any(row.lease == driver for row in shelf.counting(experiment.digest, kinds, round_)):
             return True
-        claim = self._claim(shelf, experiment, driver, kind, round_)
+        claim = self._claim(shelf, experiment, driver, kinds, round_)
         if claim is None:
             self._supersede(shelf, driver, outcome)
             return False
@@ -541,10 +541,10 @@ class Memory(Line):
                 self._put(shelf, row)
             return len(found)
 
-    def reopen(self, study: str, digests: Sequence[str], kind: MachineKind | None = None) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kinds: Kinds = None) -> int:
         with self._lock:
             shelf = self._shelf(study)
-            rows = [row for digest in sorted(set(digests)) for row in shelf.counting(digest, kind)]
+            rows = [row for digest in sorted(set(digests)) for row in shelf.counting(digest, kinds)]
             failed = [row for row in rows if row.outcome.status != "ok"]
             for row in failed:
                 shelf.take(row)
@@ -616,7 +616,7 @@ class Memory(Line):
         self,
         digests: Sequence[str],
         study: str | None = None,
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         with self._lock:
@@ -624,11 +624,13 @@ class Memory(Line):
             found = {}
             for digest in digests:
                 named = None if study is None else round_
-                rows = [row for shelf in shelves for row in shelf.counting(digest, kind, named)]
+                rows = [row for shelf in shelves for row in shelf.counting(digest, kinds, named)]
                 if study is None:
                     rows.sort(key=lambda row: row.rank, reverse=True)
                 else:
-                    rows.sort(key=lambda row: (row.outcome.machine == kind, row.key.row))
+                    rows.sort(
+                        key=lambda row: (rules.is_of(row.outcome.machine, kinds), row.key.row)
+                    )
                 if rows:
                     found[digest] = rows[-1].outcome
             return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds
 from zenturio.record import (
     attempt_files,
     claims,
@@ -263,21 +263,21 @@ def enter(
     desk: Desk,
     lease: LeaseRow,
     results: Iterable[tuple[Experiment, Outcome]],
-    kind: MachineKind | None = None,
+    kinds: Kinds = None,
     round_: int | None = None,
 ) -> frozenset[str]:
     """Records what was evaluated already, without a claim; the digests of those accepted."""
     transaction = desk.transaction
     pairs = {experiment.digest: (experiment, rules.capped(o)) for experiment, o in results}
     keys = sorted(map(codec.key, pairs))
-    copying.cached(desk, [experiment for experiment, _ in pairs.values()], kind, round_)
+    copying.cached(desk, [experiment for experiment, _ in pairs.values()], kinds, round_)
     present = claims.results_of(transaction, keys)
     own = [
         result
         for result in present
         if result.version == desk.version.id and round_ in (None, result.round)
     ]
-    holders = {result.digest: result.lease for result in claims.counting(transaction, own, kind)}
+    holders = {result.digest: result.lease for result in claims.counting(transaction, own, kinds)}
     claimed = _claimed(transaction, keys)
     others = {claim.lease for claim in claimed.values()} - {lease.number}
     if others and leases.relieve(transaction, others):
@@ -359,7 +359,7 @@ def remeasure(desk: Desk, outcomes: Iterable[Outcome]) -> int:
     return len(found)
 
 
-def reopen(desk: Desk, digests: Sequence[str], kind: MachineKind | None = None) -> int:
+def reopen(desk: Desk, digests: Sequence[str], kinds: Kinds = None) -> int:
     """Set this version's outcomes aside that are not ok; how many there were.
 
     Rows of other versions stay. From now on this one refuses them, unless they are of a later
@@ -369,8 +369,8 @@ def reopen(desk: Desk, digests: Sequence[str], kind: MachineKind | None = None) 
     keys = sorted(map(codec.key, dict.fromkeys(digests)))
     condition = "AND e.newest = 1 AND e.status <> 'ok'"
     failed = rows.read(transaction, desk.layout, condition, among=("e.digest", keys))
-    if failed and kind is not None:
-        counting = machines.numbers_of(transaction, kind)
+    if failed and kinds is not None:
+        counting = machines.numbers_of(transaction, kinds)
         failed = [row for row in failed if row.machine in counting]
     if not failed:
         return 0

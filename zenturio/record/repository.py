@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds
 from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     Attempt,
@@ -138,14 +138,14 @@ class Repository(Protocol):
         self,
         study: str,
         experiments: Iterable[Experiment],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         """The digests of those that have an outcome already, and are not to be run again.
 
-        With *kind* only what that kind of machine has measured counts, and what nobody knows the
-        machine of; so it does where *kind* is named below. With a round only what this study has
-        measured in it counts.
+        With *kinds* only what these kinds of machine have measured counts, and what nobody knows
+        the machine of; so it does where *kinds* are named below. With a round only what this study
+        has measured in it counts.
 
         One that another study has run, or another version of this one, has a row here then: a
         copy with the metrics that are measured in the same way; the others are missing, and say
@@ -158,7 +158,7 @@ class Repository(Protocol):
         study: str,
         driver: int,
         experiments: Sequence[Experiment],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, int]:
         """Which of *experiments* the driver with this lease number may run, and each one's attempt.
@@ -189,14 +189,14 @@ class Repository(Protocol):
         study: str,
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         """Claims and records in one go what was evaluated already; the digests accepted.
 
         For experiments that cost less than asking for them: the driver may find that another had
         the same outcome first; its own is kept as superseded then. Results of other kinds of
-        machine than *kind* stay beside the new ones.
+        machine than *kinds* stay beside the new ones.
         """
         ...
 
@@ -214,7 +214,7 @@ class Repository(Protocol):
         """
         ...
 
-    def reopen(self, study: str, digests: Sequence[str], kind: MachineKind | None = None) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kinds: Kinds = None) -> int:
         """Set outcomes of *study* aside that are not ``ok``; return how many there were.
 
         Their experiments may be claimed then. The outcomes stay among the attempts, and in other
@@ -252,13 +252,13 @@ class Repository(Protocol):
         self,
         digests: Sequence[str],
         study: str | None = None,
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         """The accepted outcomes of those that have one, without logs and artifacts.
 
         Metrics are those of *study*, or of the study that has run the experiment. Of several
-        kinds of machine *study* answers the newest, unless *kind* has one; of several rounds the
+        kinds of machine *study* answers the newest, unless *kinds* have one; of several rounds the
         newest, or that of the round which is named beside the study.
         """
         ...

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from zenturio.experiment.experiment import Missing, Outcome
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds, MachineKind
 from zenturio.record.facts import AttemptState
 
 MOST_METRICS = 10_000
@@ -37,9 +37,14 @@ def rank(status: str, attempt: int, number: int) -> Rank:
     return (False, 0, number) if status == "ok" else (True, -attempt, number)
 
 
-def counts(machine: MachineKind | None, kind: MachineKind | None) -> bool:
-    """Whether a result of *machine* stands for one of *kind*; of any, if that is none."""
-    return kind is None or machine is None or machine == kind
+def counts(machine: MachineKind | None, kinds: Kinds) -> bool:
+    """Whether a result of *machine* stands for one of *kinds*; of any, if that is none."""
+    return kinds is None or machine is None or machine in kinds
+
+
+def is_of(machine: MachineKind | None, kinds: Kinds) -> bool:
+    """Return whether a result is known to be of one of *kinds*."""
+    return kinds is not None and machine in kinds
 
 
 def measured_again(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> dict[int, Outcome]:

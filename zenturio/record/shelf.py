@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds, MachineKind
 from zenturio.record import naming, rules
 from zenturio.record.facts import (
     Attempt,
@@ -114,17 +114,15 @@ class Shelf:
         """All results of an experiment, oldest first."""
         return sorted(self.rows.get(digest, {}).values(), key=lambda row: row.key.row)
 
-    def counting(
-        self, digest: str, kind: MachineKind | None = None, round_: int | None = None
-    ) -> list[Row]:
-        """The results of an experiment that count for *kind*, oldest first.
+    def counting(self, digest: str, kinds: Kinds = None, round_: int | None = None) -> list[Row]:
+        """The results of an experiment that count for *kinds*, oldest first.
 
         Of a round, if one is named; else the newest ones.
         """
         return [
             row
             for row in self.of(digest)
-            if rules.counts(row.outcome.machine, kind)
+            if rules.counts(row.outcome.machine, kinds)
             and (self.is_newest(row) if round_ is None else row.round == round_)
         ]
 

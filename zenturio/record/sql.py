@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.machine import Kinds
 from zenturio.record import (
     answers,
     claims,
@@ -303,7 +303,7 @@ class Sql:
         self,
         study: str,
         experiments: Iterable[Experiment],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         wanted = list(experiments)
@@ -311,7 +311,7 @@ class Sql:
             self.study(study)  # which has to be there
             return frozenset()
         return self._at_desk(
-            self._database.write, study, lambda d: copying.cached(d, wanted, kind, round_)
+            self._database.write, study, lambda d: copying.cached(d, wanted, kinds, round_)
         )
 
     def claim(
@@ -319,14 +319,14 @@ class Sql:
         study: str,
         driver: int,
         experiments: Sequence[Experiment],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, int]:
         return self._driving(
             self._database.write_briefly,
             study,
             driver,
-            lambda desk, lease: claims.claim(desk, lease, experiments, kind, round_),
+            lambda desk, lease: claims.claim(desk, lease, experiments, kinds, round_),
         )
 
     def record(
@@ -346,7 +346,7 @@ class Sql:
         study: str,
         driver: int,
         results: Iterable[tuple[Experiment, Outcome]],
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
         pairs = list(results)
@@ -356,7 +356,7 @@ class Sql:
                 self._database.write,
                 study,
                 driver,
-                lambda desk, lease: recording.enter(desk, lease, given, kind, round_),
+                lambda desk, lease: recording.enter(desk, lease, given, kinds, round_),
             )
 
     def remeasure(
@@ -381,9 +381,9 @@ class Sql:
 
         return self._database.write(work)
 
-    def reopen(self, study: str, digests: Sequence[str], kind: MachineKind | None = None) -> int:
+    def reopen(self, study: str, digests: Sequence[str], kinds: Kinds = None) -> int:
         return self._at_desk(
-            self._database.write, study, lambda desk: recording.reopen(desk, digests, kind)
+            self._database.write, study, lambda desk: recording.reopen(desk, digests, kinds)
         )
 
     def equate(
@@ -412,13 +412,13 @@ class Sql:
         self,
         digests: Sequence[str],
         study: str | None = None,
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         if study is None:
             memory = self._memory
-            return self._database.read(lambda t: answers.find_anywhere(t, memory, digests, kind))
-        return self._read(study, lambda desk: answers.find(desk, digests, kind, round_))
+            return self._database.read(lambda t: answers.find_anywhere(t, memory, digests, kinds))
+        return self._read(study, lambda desk: answers.find(desk, digests, kinds, round_))
 
     def records(
         self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None

@@ -52,6 +52,7 @@ def run(
     fail_fast: bool = False,
     on: str = "",
     machine: str = "same",
+    each_machine: bool = False,
     again: bool = False,
     db: str | Repository | None = None,
     listener: Callable[[RunProgress], None] = lambda _progress: None,
@@ -61,8 +62,9 @@ def run(
     *what* are annotated files, or a function that is called at each point of *space*: its
     arguments are the parameters, and what it returns are the metrics. *on* names a place, as
     ``zen run --on`` does; without one, files run on this machine, and a function in this process.
-    With *machine* ``any`` results that another kind of machine measured count, too. With *again*
-    what has results is measured again, in a round of its own.
+    With *machine* ``any`` results that another kind of machine measured count, too. With
+    *each_machine* each kind of machine of the place measures everything. With *again* what has
+    results is measured again, in a round of its own.
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
@@ -73,7 +75,7 @@ def run(
             with place or nullcontext():
                 summary = evaluate(
                     function, points, repository, name=name, place=place, listener=listener,
-                    any_machine=any_machine, again=again,
+                    any_machine=any_machine, each_machine=each_machine, again=again,
                 )  # fmt: skip
         return Study(summary.study, db, summary)
     application = scan(what, overrides=overrides)
@@ -84,7 +86,9 @@ def run(
         here=PlaceOptions(jobs, place=choose_place(on or "local")),
         name=name,
         only=choose_only(only),
-        settings=DriverSettings(fail_fast, any_machine=any_machine, again=again),
+        settings=DriverSettings(
+            fail_fast, any_machine=any_machine, again=again, each_machine=each_machine
+        ),
         listener=listener,
     )
     return Study(summary.study, db, summary)

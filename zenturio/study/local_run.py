@@ -96,13 +96,13 @@ def plan_locally(
 ) -> RunPlan:
     """What ``run_here`` would do; nothing is written."""
     local = find_place(here.place, project_folder()).kind == "local"
-    machine = own_machine() if local else None
+    kinds = frozenset({own_machine()}) if local else None
     with _opened(db, create=False) as repository:
         session = StudySession(
             application, points, repository, name, settings=settings, hunt=hunt, wanted=wanted
         )
         plans = Pipeline(session) if application.after else session
-        return plans.foresee(machine)
+        return plans.foresee(kinds)
 
 
 @contextmanager

@@ -40,6 +40,8 @@ class StudyRequest:
     """Whose results count as cached: of the same kind of machine, or of any."""
     again: bool = False
     """Whether what has results is measured again, in a round of its own."""
+    each_machine: bool = False
+    """Whether each kind of machine of the place measures everything."""
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> StudyRequest:
@@ -77,7 +79,11 @@ class StudyRequest:
             repository,
             self.name,
             only,
-            settings=DriverSettings(any_machine=choose_any_machine(self.machine), again=self.again),
+            settings=DriverSettings(
+                any_machine=choose_any_machine(self.machine),
+                again=self.again,
+                each_machine=self.each_machine,
+            ),
             hunt=hunt,
             wanted=goals,
             remembered=told,

@@ -13,6 +13,7 @@ from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
 ZEN5 = MachineKind("Zen 5", 16)
 RISCV = MachineKind("RISC-V", 4, ("Tensor",))
+CRAY = MachineKind("Cray 1", 1)
 
 
 def measured(of: Experiment, machine: MachineKind | None, time: float, attempt: int = 1) -> Outcome:
@@ -29,7 +30,7 @@ def run_on(
     study: str = "s",
 ) -> None:
     """Claim the experiment for a kind of machine, and record what this measured."""
-    claims = repository.claim(study, driver, [of], machine)
+    claims = repository.claim(study, driver, [of], {machine})
     result = measured(of, machine, time, claims[of.digest])
     assert repository.record(study, driver, [result]) == {of.digest}
 
@@ -40,12 +41,12 @@ class Machines:
     ) -> None:
         (one,) = driven(repository)
         run_on(repository, one, A, ZEN5, 1.0)
-        assert repository.cached("s", [A, B], ZEN5) == {A.digest}
-        assert repository.cached("s", [A, B], RISCV) == frozenset()
+        assert repository.cached("s", [A, B], {ZEN5}) == {A.digest}
+        assert repository.cached("s", [A, B], {RISCV}) == frozenset()
         assert repository.cached("s", [A, B]) == {A.digest}
-        assert repository.claim("s", one, [A], ZEN5) == {}
+        assert repository.claim("s", one, [A], {ZEN5}) == {}
         assert repository.claim("s", one, [A]) == {}
-        assert repository.claim("s", one, [A], RISCV) == {A.digest: 2}
+        assert repository.claim("s", one, [A], {RISCV}) == {A.digest: 2}
 
     def test_each_kind_of_machine_has_a_result_of_its_own(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -57,21 +58,38 @@ class Machines:
             ResultCount(ZEN5, 1, "ok", 1),
         }
         for kind, time in ((RISCV, 4.0), (ZEN5, 1.0)):
-            assert repository.find([A.digest], "s", kind)[A.digest].metrics == {"time": time}
-            assert repository.find([A.digest], kind=kind)[A.digest].machine == kind
-            assert repository.cached("s", [A], kind) == {A.digest}
-            assert repository.claim("s", one, [A], kind) == {}
+            assert repository.find([A.digest], "s", {kind})[A.digest].metrics == {"time": time}
+            assert repository.find([A.digest], kinds={kind})[A.digest].machine == kind
+            assert repository.cached("s", [A], {kind}) == {A.digest}
+            assert repository.claim("s", one, [A], {kind}) == {}
         assert repository.find([A.digest], "s")[A.digest].machine == ZEN5
         kinds = [record.outcome.machine for record in repository.records("s") if record.outcome]
         assert kinds == [RISCV, ZEN5]
         assert [a.number for a in repository.attempts(A.digest)] == [1, 2]
+
+    def test_a_place_of_several_kinds_takes_results_of_these_alone(
+        self, repository: Repository
+    ) -> None:
+        (one,) = driven(repository)
+        run_on(repository, one, A, CRAY, 2.0)
+        assert repository.cached("s", [A], {ZEN5, RISCV}) == frozenset()
+        run_on(repository, one, A, ZEN5, 1.0)
+        run_on(repository, one, B, RISCV, 4.0)
+        assert repository.cached("s", [A, B], {ZEN5, RISCV}) == {A.digest, B.digest}
+        assert repository.claim("s", one, [A, B], {ZEN5, RISCV}) == {}
+        found = repository.find([A.digest, B.digest], kinds={ZEN5, RISCV})
+        assert {digest: each.machine for digest, each in found.items()} == {
+            A.digest: ZEN5,
+            B.digest: RISCV,
+        }
+        assert repository.find([A.digest], "s", {RISCV, CRAY})[A.digest].machine == CRAY
 
     def test_experiments_are_counted_by_the_result_that_was_recorded_last(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
         run_on(repository, one, A, RISCV, 4.0)
-        claims = repository.claim("s", one, [A, B], ZEN5)
+        claims = repository.claim("s", one, [A, B], {ZEN5})
         counts = repository.counts("s")
         assert (counts["ok"], counts["running"]) == (0, 2)
         failed = replace(measured(A, ZEN5, 1.0, claims[A.digest]), status="failed")
@@ -86,9 +104,9 @@ class Machines:
     ) -> None:
         (one,) = driven(repository)
         run(repository, one, [A], time=2.0)
-        assert repository.cached("s", [A], RISCV) == {A.digest}
-        assert repository.find([A.digest], "s", RISCV)[A.digest].metrics == {"time": 2.0}
-        assert repository.claim("s", one, [A], RISCV) == {}
+        assert repository.cached("s", [A], {RISCV}) == {A.digest}
+        assert repository.find([A.digest], "s", {RISCV})[A.digest].metrics == {"time": 2.0}
+        assert repository.claim("s", one, [A], {RISCV}) == {}
 
     def test_another_study_gets_the_result_of_its_own_kind_of_machine(
         self, repository: Repository
@@ -97,16 +115,16 @@ class Machines:
         run_on(repository, one, A, RISCV, 4.0)
         run_on(repository, one, A, ZEN5, 1.0)
         repository.open("t", DEFINITION)
-        assert repository.cached("t", [A], ZEN5) == {A.digest}
+        assert repository.cached("t", [A], {ZEN5}) == {A.digest}
         assert repository.find([A.digest], "t")[A.digest].metrics == {"time": 1.0}
-        assert repository.cached("t", [A], RISCV) == {A.digest}
+        assert repository.cached("t", [A], {RISCV}) == {A.digest}
         assert repository.counts("t")["ok"] == 1
         assert {(each.machine, each.count) for each in repository.result_counts("t")} == {
             (ZEN5, 1),
             (RISCV, 1),
         }
         lease = repository.lease("t", Driver.here())
-        assert repository.claim("t", lease.number, [A], RISCV) == {}
+        assert repository.claim("t", lease.number, [A], {RISCV}) == {}
 
     def test_an_outcome_of_a_second_kind_that_is_recorded_twice_is_kept_once(
         self, repository: Repository
@@ -126,7 +144,7 @@ class Machines:
         anew = [measured(A, RISCV, 4.5, 1), measured(A, ZEN5, 1.5, 2)]
         assert repository.remeasure("s", anew) == 2
         for kind, time in ((RISCV, 4.5), (ZEN5, 1.5)):
-            assert repository.find([A.digest], "s", kind)[A.digest].metrics == {"time": time}
+            assert repository.find([A.digest], "s", {kind})[A.digest].metrics == {"time": time}
 
     def test_what_is_entered_counts_for_its_own_kind_of_machine(
         self, repository: Repository
@@ -134,10 +152,10 @@ class Machines:
         (one,) = driven(repository)
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
             pair = (A, measured(A, machine, time))
-            assert repository.enter("s", one, [pair], machine) == {A.digest}
-            assert repository.enter("s", one, [pair], machine) == {A.digest}
+            assert repository.enter("s", one, [pair], {machine}) == {A.digest}
+            assert repository.enter("s", one, [pair], {machine}) == {A.digest}
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
-            found = repository.find([A.digest], "s", machine)[A.digest]
+            found = repository.find([A.digest], "s", {machine})[A.digest]
             assert (found.machine, found.metrics) == (machine, {"time": time})
         assert [(a.number, a.state) for a in repository.attempts(A.digest)] == [
             (1, "ok"),

@@ -186,7 +186,7 @@ class Reopening:
             for attempt, machine in enumerate((ZEN5, RISCV), 1)
         ]
         assert repository.remeasure("t", anew) == 2
-        assert repository.reopen("t", [B.digest], RISCV) == 1
-        assert repository.cached("t", [B], ZEN5) == {B.digest}
-        assert repository.cached("t", [B], RISCV) == frozenset()
-        assert repository.claim("t", lease, [B], RISCV) == {B.digest: 3}
+        assert repository.reopen("t", [B.digest], {RISCV}) == 1
+        assert repository.cached("t", [B], {ZEN5}) == {B.digest}
+        assert repository.cached("t", [B], {RISCV}) == frozenset()
+        assert repository.claim("t", lease, [B], {RISCV}) == {B.digest: 3}

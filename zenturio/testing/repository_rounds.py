@@ -25,7 +25,7 @@ def run_again(
     status: Status = "ok",
 ) -> None:
     """Claim the experiment in a round, and record what was measured."""
-    claims = repository.claim("s", driver, [of], machine, round_)
+    claims = repository.claim("s", driver, [of], {machine} if machine else None, round_)
     found = outcome(of, attempt=claims[of.digest], time=time)
     found = replace(found, machine=machine, status=status)
     assert repository.record("s", driver, [found]) == {of.digest}
@@ -109,8 +109,8 @@ class Rounds:
             if record.newest and record.outcome
         }
         assert newest == {(ZEN5, 2), (RISCV, 1)}
-        assert repository.find([A.digest], "s", RISCV)[A.digest].metrics == {"time": 4.0}
-        assert repository.find([A.digest], "s", ZEN5)[A.digest].metrics == {"time": 1.5}
+        assert repository.find([A.digest], "s", {RISCV})[A.digest].metrics == {"time": 4.0}
+        assert repository.find([A.digest], "s", {ZEN5})[A.digest].metrics == {"time": 1.5}
 
     def test_a_result_of_an_unknown_machine_is_replaced_by_a_later_round(
         self, repository: Repository

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,9 @@ from zenturio.execute.dask.security import Address, read_address, tls_of
 from zenturio.execute.dask.station import Way
 from zenturio.execute.dask.ticket import Parcel
 from zenturio.execute.deadline import within
+from zenturio.execute.machine_codec import machine_parts
+from zenturio.execute.this_machine import check_machine_facts
+from zenturio.experiment.machine import MachineKind
 from zenturio.experiment.provenance import cores
 
 _PAUSE = 0.1
@@ -52,6 +56,10 @@ class Cluster:
         """The scheduler, in words."""
         self.answers = True
         """Whether it answered when it was asked last."""
+        self._machines: dict[str, MachineKind | None] = {}
+        """By address, what workers said that they are; None of those that did not say it."""
+        self._present: frozenset[MachineKind] = frozenset()
+        """The kinds of machine that were there when the scheduler answered last."""
 
     @property
     def is_connected(self) -> bool:
@@ -90,6 +98,36 @@ class Cluster:
         threads = dict(self.client.sync(asked, workers=None, callback_timeout=_ANSWER))
         self.answers = True
         return threads
+
+    def machines(self) -> frozenset[MachineKind]:
+        """The kinds of machine of the workers that are there; a new one is asked once.
+
+        None at all where workers come when a batch system lets them: others may come later.
+        """
+        if self.queued or not self.is_connected:
+            return self._present
+        with suppress(OSError):
+            workers = self.threads()
+            new = [worker for worker in workers if worker not in self._machines]
+            if new:
+                self._machines |= dict.fromkeys(new)
+                self._machines |= self._asked(new)
+            known = (self._machines[worker] for worker in workers)
+            self._present = frozenset(machine for machine in known if machine is not None)
+        return self._present
+
+    def _asked(self, workers: list[str]) -> dict[str, MachineKind]:
+        from zenturio.execute.dask import stations  # noqa: PLC0415 - loads Dask
+
+        ask = partial(self.client.run, stations.machine, workers=workers, on_error="ignore")
+        answers = within(_ANSWER, ask)
+        found = {}
+        for worker, text in answers.items():
+            with suppress(ValueError):
+                facts = json.loads(str(text))
+                check_machine_facts(facts, "its machine")
+                found[worker] = machine_parts(facts)["machine"]
+        return found
 
     def look(self) -> bool:
         """Counts who is there now; whether there is somebody to run something, or will be."""

@@ -10,6 +10,7 @@ import platform
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import ClassVar
@@ -25,6 +26,7 @@ from zenturio.execute.dask.ticket import Ticket
 from zenturio.execute.dask.traffic import Traffic
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
+from zenturio.experiment.machine import Kinds
 
 _USUAL = DaskOptions()
 _SPELL = 1.0
@@ -72,6 +74,12 @@ class Dask(Closing):
     def slots(self) -> int:
         """How many at once: workers come and go."""
         return self._cluster.slots
+
+    @property
+    def machines(self) -> Kinds:
+        """The kinds of machine of the workers that are there, with what each runs before."""
+        setup = self._prologue
+        return frozenset(replace(each, setup=setup) for each in self._cluster.machines())
 
     @property
     def wants(self) -> int:

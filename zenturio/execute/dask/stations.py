@@ -9,6 +9,7 @@ When the worker dies its launchers find their pipes closed, and kill what they s
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from distributed.utils import sync
 from tornado.ioloop import PeriodicCallback
 
 from zenturio.execute.dask.station import Report, Station, Way
+from zenturio.execute.this_machine import machine_facts
 from zenturio.experiment.provenance import tool_version
 
 IDLE = 3.0
@@ -144,6 +146,11 @@ async def leave(session: str, dask_worker: Worker) -> None:
     stations = dask_worker.plugins.get(Stations.name)
     if isinstance(stations, Stations):
         await asyncio.to_thread(stations.leave, session)
+
+
+def machine() -> str:
+    """Return what the machine of a worker is, as JSON: nothing else is unpacked on the way."""
+    return json.dumps(machine_facts())
 
 
 def versions() -> tuple[str, str, str]:

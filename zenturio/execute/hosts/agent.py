@@ -67,7 +67,9 @@ class Agent:
             again = True
             self._hold.note("left", str(error))
         except (LostError, UnmetError) as error:
-            outcome = desk.judge.nothing(job.experiment, "failed", str(error), host, job.began)
+            outcome = desk.judge.nothing(
+                job.experiment, "failed", str(error), host, job.began, self._host.kind
+            )
             desk.journal.deliver(outcome)
         except StoppedError:
             outcome = desk.judge.nothing(job.experiment, "cancelled", "cancelled", host, job.began)
@@ -152,7 +154,9 @@ class Agent:
             if why:
                 self._hold.suspect(why)
             self._hold.judge_hosts()
-            return self._desk.judge.unbuilt(job.experiment, self._host.name, broken, job.began)
+            return self._desk.judge.unbuilt(
+                job.experiment, self._host.name, broken, job.began, self._host.kind
+            )
         finally:
             self._host.silence(site.token)
         if found.spoilt:

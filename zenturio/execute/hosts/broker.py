@@ -212,7 +212,8 @@ class Broker:
         fit: Iterable[Host] = (
             host
             for host in hosts
-            if not job.avoids(host.name)
+            if job.suits(host.kind)
+            and not job.avoids(host.name)
             and (host.fits(self._cpus(job, host), job.memory) if room else host.is_usable)
         )
         candidates = list(fit)

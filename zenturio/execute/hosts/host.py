@@ -16,7 +16,9 @@ from zenturio.execute.hosts.connection import Answer, Connection, DroppedError, 
 from zenturio.execute.hosts.machine import Machine, Ways
 from zenturio.execute.hosts.place_faults import probe
 from zenturio.execute.hosts.protocol import sound_facts
+from zenturio.execute.machine_codec import machine_parts
 from zenturio.execute.schema import MalformedError, is_token
+from zenturio.experiment.machine import MachineKind
 from zenturio.expression import Value
 
 _LEAST, _MOST = 0.5, 30.0
@@ -45,6 +47,8 @@ class Host:
         self.machine = machine
         self.name = machine.name
         self.facts: dict[str, Any] = {**sound_facts(known)[0], **machine.facts}
+        self.kind: MachineKind | None = None
+        """Which kind of machine it is, as it said when it was connected last."""
         self.up = False
         self.why = "not reached yet"
         self.leaving = False
@@ -235,6 +239,7 @@ class Host:
             return True
         with suppress(DroppedError, RefusedError):
             told, _ = connection.ask("hello")
+            self.kind = machine_parts(told["machine"])["machine"]
             self._look(whole=True)
             self.up = True
             self._changed(self)

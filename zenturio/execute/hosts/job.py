@@ -12,6 +12,7 @@ from zenturio.execute.hosts.profile import Profile
 from zenturio.execute.schema import MalformedError
 from zenturio.execute.task import Task
 from zenturio.experiment import Experiment
+from zenturio.experiment.machine import MachineKind
 
 _NUMBERS = count()
 _UNREAD = 32 * 2**20
@@ -23,9 +24,13 @@ _EVENTS = 20_000
 class Job(Task):
     """The future of an experiment, what it wants, and what has become of it so far."""
 
-    def __init__(self, experiment: Experiment, slots: int, wants: Wants) -> None:
+    def __init__(
+        self, experiment: Experiment, slots: int, wants: Wants, kind: MachineKind | None = None
+    ) -> None:
+        """With *kind* only a host of that kind of machine may run it."""
         super().__init__(experiment, max(slots, 1))
         self.wants = wants
+        self._kind = kind
         self.profile = Profile()
         """Of the attempt that runs."""
         self._news: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
@@ -50,6 +55,10 @@ class Job(Task):
         self.left_at = 0.0
         """Since when it is on its way to another host; 0 where it is not."""
         self.kill = self.stop
+
+    def suits(self, machine: MachineKind | None) -> bool:
+        """Return whether a host of that kind of machine may run it."""
+        return self._kind is None or self._kind == machine
 
     @property
     def digest(self) -> str:

@@ -23,6 +23,7 @@ from zenturio.experiment import (
     Status,
     Step,
 )
+from zenturio.experiment.machine import MachineKind
 
 
 class Judge:
@@ -74,7 +75,14 @@ class Judge:
             **({} if found.machine is None else machine_parts(found.machine)),
         )
 
-    def unbuilt(self, experiment: Experiment, host: str, broken: Broken, began: float) -> Outcome:
+    def unbuilt(
+        self,
+        experiment: Experiment,
+        host: str,
+        broken: Broken,
+        began: float,
+        machine: MachineKind | None = None,
+    ) -> Outcome:
         """Nothing was run, for there is no program."""
         return Outcome(
             experiment.digest,
@@ -87,10 +95,17 @@ class Judge:
             exit=broken.exit,
             stdout=broken.stdout.trimmed(KEPT),
             stderr=broken.stderr.trimmed(KEPT),
+            machine=machine,
         )
 
     def nothing(
-        self, experiment: Experiment, status: Status, cause: str, host: str, began: float
+        self,
+        experiment: Experiment,
+        status: Status,
+        cause: str,
+        host: str,
+        began: float,
+        machine: MachineKind | None = None,
     ) -> Outcome:
         """Nothing came of it."""
         return Outcome(
@@ -101,6 +116,7 @@ class Judge:
             host=host,
             started=began,
             ended=time(),
+            machine=machine,
         )
 
 

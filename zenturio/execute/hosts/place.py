@@ -38,6 +38,7 @@ from zenturio.execute.hosts.machine import Machine
 from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
+from zenturio.experiment.machine import Kinds, MachineKind
 from zenturio.search.settings import setting
 
 _REMARKS = 100
@@ -117,10 +118,26 @@ class Hosts(Closing):
         """The host of that name, if there is one."""
         return self._broker.host(name)
 
+    @property
+    def machines(self) -> Kinds:
+        """The kinds of machine of the hosts that are connected."""
+        return frozenset(host.kind for host in self.hosts if host.up and host.kind is not None)
+
+    def slots_of(self, machine: MachineKind) -> int:
+        """Return how many experiments the hosts of that kind run at once."""
+        return min(sum(host.slots for host in self.hosts if host.kind == machine), self.slots)
+
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; one that an earlier driver began goes on, or has ended already."""
+        return self._submit(experiment)
+
+    def submit_to(self, machine: MachineKind, experiment: Experiment) -> Future[Outcome]:
+        """Take an experiment that only hosts of that kind may run."""
+        return self._submit(experiment, machine)
+
+    def _submit(self, experiment: Experiment, kind: MachineKind | None = None) -> Future[Outcome]:
         wants = Wants.of(experiment, self.ways.require, self.ways.rank)
-        job = Job(experiment, max(host.slots for host in self.hosts), wants)
+        job = Job(experiment, max(host.slots for host in self.hosts), wants, kind)
         if self._closed.is_set():
             job.set_exception(PlaceError("this place is closed"))
             return job
@@ -223,6 +240,9 @@ class Hosts(Closing):
             self.forget(job.digest)
         job.add_done_callback(lambda _done: self._told.add(job.digest))
         outcome = self._journal.outcome(job.digest)
+        if outcome is not None and outcome.machine is not None and not job.suits(outcome.machine):
+            self._journal.forget(job.digest)
+            return False
         if outcome is not None:
             job.set_running_or_notify_cancel()
             self.events.note("adopted", job.digest, outcome.host, "ended")
@@ -230,7 +250,7 @@ class Hosts(Closing):
             return True
         attempt = self._journal.attempt(job.digest)
         host = self._broker.host(attempt.host) if attempt else None
-        if host is None:
+        if host is None or not job.suits(host.kind):
             self._journal.forget(job.digest)
             return False
         job.set_running_or_notify_cancel()

@@ -87,7 +87,15 @@ def sound_facts(told: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 _NOTHING = Answer(record({}))
 
 ANSWERS: Mapping[str, Answer] = {
-    "hello": Answer(record({"folder": text(), "jobs": table(text(256), _STATE, _JOBS)})),
+    "hello": Answer(
+        record(
+            {
+                "folder": text(),
+                "jobs": table(text(256), _STATE, _JOBS),
+                "machine": check_machine_facts,
+            }
+        )
+    ),
     "facts": Answer(record({"facts": table(text(128), anything, _FACTS)})),
     "command": Answer(record({"status": whole(-255, 255)}), 2, SAID),
     "missing": Answer(record({"missing": items(_NAME, FILES)})),

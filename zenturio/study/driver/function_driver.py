@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from zenturio.errors import RecordError
-from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment.machine import Kinds
 from zenturio.record import Definition, Repository
 from zenturio.record.driver import Driver
 from zenturio.study.driver.lease_keeper import LeaseKeeper
@@ -37,21 +38,24 @@ class FunctionDriver:
         definition: Definition,
         total: int,
         listener: Callable[[RunProgress], None] = lambda _progress: None,
-        kind: MachineKind | None = None,
+        kinds: Kinds = None,
         *,
         again: bool = False,
+        goes_on: bool = False,
     ) -> None:
-        """With *kind* only results of that kind of machine count as cached.
+        """With *kinds* only results of these kinds of machine count as cached.
 
-        *again*: what has results is measured again, in a round of its own.
+        *again*: what has results is measured again, in a round of its own, which stays open if
+        another entry *goes_on* with it.
         """
         self._repository = repository
         self._study = study
         self._definition = definition
         self._total = total
         self._listener = listener
-        self._kind = kind
+        self._kinds = kinds
         self._again = again
+        self._goes_on = goes_on
         self._round: int | None = None
         self._notes: tuple[str, ...] | None = None
         self.archived: ArchivedStudy | None = None
@@ -84,7 +88,7 @@ class FunctionDriver:
     ) -> None:
         try:
             self.flush()
-            if error is None and self._round is not None:
+            if error is None and self._round is not None and not self._goes_on:
                 self._repository.end_round(self._study, self._round)
         finally:
             self._heart.__exit__(kind, error, trace)
@@ -94,13 +98,13 @@ class FunctionDriver:
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
         """Those of *batch* that have no outcome yet; the others become rows of the study."""
         study = None if self._round is None else self._study
-        scope = study, self._kind, self._round
+        scope = study, self._kinds, self._round
         digests = [digest for each in batch for digest in each.digests]
         known = self._repository.find(digests, *scope)
         self._note_others([digest for digest in digests if digest not in known])
         if known:
             recalled = [each for each in batch if any(d in known for d in each.digests)]
-            self._repository.cached(self._study, recalled, self._kind, self._round)
+            self._repository.cached(self._study, recalled, self._kinds, self._round)
             if any(each.former for each in recalled):  # they have their present digests by now
                 present = [each.digest for each in recalled]
                 known = self._repository.find(present, *scope)
@@ -112,7 +116,7 @@ class FunctionDriver:
 
     def _note_others(self, digests: Sequence[str]) -> None:
         """Tell which results of the first batch other kinds of machine have."""
-        if self._kind is not None and self._notes is None:
+        if self._kinds is not None and self._notes is None:
             kinds = machines_with_results(self._repository, digests)
             self._notes = other_machine_notes(kinds)
             if self._notes:
@@ -129,7 +133,7 @@ class FunctionDriver:
         done, self._done = self._done, []
         if done:
             self._heart.check()
-            self._repository.enter(self._study, self._lease.number, done, self._kind, self._round)
+            self._repository.enter(self._study, self._lease.number, done, self._kinds, self._round)
             for experiment, outcome in done:
                 self._count(experiment, outcome, new=True)
         self._flushed = monotonic()

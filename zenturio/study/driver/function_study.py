@@ -8,12 +8,13 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
-from zenturio.errors import PlaceError
+from zenturio.errors import InputError, PlaceError
 from zenturio.execute import Executor, Inline
-from zenturio.execute.executor import machine_of
+from zenturio.execute.executor import machines_of
 from zenturio.experiment import Experiment, ExperimentFunction, Outcome
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Definition, Repository
+from zenturio.study.driver.each_machine import behind, kinds_apart, together
 from zenturio.study.driver.function_driver import FunctionDriver
 from zenturio.study.driver.progress import RunProgress, RunSummary
 from zenturio.study.point_selection import PointSelection
@@ -34,32 +35,47 @@ def evaluate(
     place: Executor | None = None,
     listener: Callable[[RunProgress], None] = lambda _progress: None,
     any_machine: bool = False,
+    each_machine: bool = False,
     again: bool = False,
 ) -> RunSummary:
     """Call *function* at each of *points* that has no outcome yet, and remember what it answers.
 
     An interruption loses nothing that has ended; the same call goes on. With a *place* it is
     called there, as a command, and many are called at a time. Results of another kind of machine
-    count with *any_machine*, or if the function is declared exact. *again*: what has results is
-    measured again, in a round of its own.
+    count with *any_machine*, or if the function is declared exact. With *each_machine* each kind of
+    machine of the place measures everything. *again*: what has results is measured again, in a
+    round of its own.
     """
     function.check(points.space)
-    total = points.count * function.repeat.count
     here = Inline(function)
     study = name or function.name
-    kind = here.machine if place is None else machine_of(place)
-    counting = None if any_machine or function.exact else kind
     definition = _definition(function, points)
-    with FunctionDriver(
-        repository, study, definition, total, listener, counting, again=again
-    ) as entry:
-        for batch in _batches(points, function):
-            unknown = entry.unknown(batch)
-            if place is None:
-                entry.add_all((each, here.call(each)) for each in unknown)
-            else:
-                entry.add_all(_called(function, unknown, place))
-    return entry.summary()
+    if each_machine and any_machine:
+        raise InputError("each_machine with machine any", hint="leave one of them out")
+    places = kinds_apart(place or here) if each_machine else (place or here,)
+    ended: list[RunSummary] = []
+    total = points.count * function.repeat.count * len(places)
+    for part in places:
+        kinds = machines_of(part)
+        counting = None if not each_machine and (any_machine or function.exact) else kinds
+        with FunctionDriver(
+            repository,
+            study,
+            definition,
+            total // len(places),
+            behind(ended, total, listener) if len(places) > 1 else listener,
+            counting,
+            again=again,
+            goes_on=part is not places[-1],
+        ) as entry:
+            for batch in _batches(points, function):
+                unknown = entry.unknown(batch)
+                if part is here:
+                    entry.add_all((each, here.call(each)) for each in unknown)
+                else:
+                    entry.add_all(_called(function, unknown, part))
+        ended.append(entry.summary())
+    return ended[0] if len(places) == 1 else together(ended, total)
 
 
 def _called(

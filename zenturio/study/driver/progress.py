@@ -32,6 +32,8 @@ class RunPlan:
     """Of the stages that it waits for."""
     remarks: tuple[str, ...] = ()
     """What should be known of the cached results."""
+    kinds: int = 1
+    """Kinds of machine, each of which measures all; ``experiments`` are those of all of them."""
 
 
 @dataclass(frozen=True, slots=True)

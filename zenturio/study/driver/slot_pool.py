@@ -1,6 +1,7 @@
 """One place for several studies: who gets the next slot is decided when one is free.
 
-Each study has an executor of its own, a `Share`, which takes as much as the study likes to submit.
+Each study has an executor of its own, an `Allotment`, which takes all that the study
+submits.
 No more is handed on to the place than it has slots for, so that nothing waits there whose turn it
 would not be any more.
 """
@@ -18,9 +19,10 @@ from time import monotonic
 
 from zenturio.errors import PlaceError
 from zenturio.execute import Executor
-from zenturio.execute.executor import Lasting, Learning, Talking, machine_of
+from zenturio.execute.executor import Lasting, Learning, SelectsMachine, Talking, machines_of
 from zenturio.execute.stoppable import Stoppable
-from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment.machine import Kinds, MachineKind
 
 KILLING = 10.0
 """Seconds within which what was killed is back, at the most: more than any place's grace."""
@@ -36,9 +38,18 @@ ChooseOwner = Callable[[Sequence[Hashable], RunningSeconds], Hashable]
 class SlotRequest(Stoppable):
     """The future of an experiment that waits for a slot, or has one."""
 
-    def __init__(self, experiment: Experiment, share: Allotment, number: int, slots: int) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        share: Allotment,
+        number: int,
+        slots: int,
+        machine: MachineKind | None = None,
+    ) -> None:
+        """With *machine* only that kind of machine may run it."""
         super().__init__()
         self.experiment = experiment
+        self.machine = machine
         self.share = share
         self.number = number
         self.cpus = min(experiment.cpus, slots)
@@ -89,9 +100,9 @@ class Allotment:
         return self._lender.remarks
 
     @property
-    def machine(self) -> MachineKind | None:
-        """The kind of machine that the place is, if it is one."""
-        return self._lender.machine
+    def machines(self) -> Kinds:
+        """The kinds of machine that the place has, if they are known."""
+        return self._lender.machines
 
     def forget(self, digest: str) -> None:
         """The outcome of that experiment is recorded."""
@@ -108,6 +119,19 @@ class Allotment:
     def close(self) -> None:
         """Kills what runs, and cancels what waits; the place itself stays open."""
         self._lender.leave(self)
+
+
+@dataclass(eq=False)
+class SelectingAllotment(Allotment):
+    """One of a place where an experiment can be run on a certain kind of machine."""
+
+    def slots_of(self, machine: MachineKind) -> int:
+        """Return how many experiments that kind of machine runs at once."""
+        return self._lender.slots_of(machine)
+
+    def submit_to(self, machine: MachineKind, experiment: Experiment) -> Future[Outcome]:
+        """Take an experiment that only this kind of machine may run."""
+        return self._lender.submit(self, experiment, machine)
 
 
 class SlotPool:
@@ -130,8 +154,8 @@ class SlotPool:
         return self._place.slots
 
     @property
-    def machine(self) -> MachineKind | None:
-        return machine_of(self._place)
+    def machines(self) -> Kinds:
+        return machines_of(self._place)
 
     def forget(self, digest: str) -> None:
         if isinstance(self._place, Lasting):
@@ -143,7 +167,8 @@ class SlotPool:
 
     def share(self, owner: Hashable, urgency: Urgency | None = None) -> Allotment:
         """An executor for a study of *owner*."""
-        share = Allotment(owner, self.slots, self, urgency)
+        kind = SelectingAllotment if isinstance(self._place, SelectsMachine) else Allotment
+        share = kind(owner, self.slots, self, urgency)
         with self._lock:
             self._shares.append(share)
         return share
@@ -164,8 +189,14 @@ class SlotPool:
             self._closed = False
         self._serve()
 
-    def submit(self, share: Allotment, experiment: Experiment) -> Future[Outcome]:
-        loan = SlotRequest(experiment, share, next(self._numbers), self.slots)
+    def slots_of(self, machine: MachineKind) -> int:
+        assert isinstance(self._place, SelectsMachine), "others have no such share"
+        return self._place.slots_of(machine)
+
+    def submit(
+        self, share: Allotment, experiment: Experiment, machine: MachineKind | None = None
+    ) -> Future[Outcome]:
+        loan = SlotRequest(experiment, share, next(self._numbers), self.slots, machine)
         with self._lock:
             known = share in self._shares
             if known:
@@ -197,12 +228,18 @@ class SlotPool:
             self._serving = True
         while (loan := self._next()) is not None:
             try:
-                inner = self._place.submit(loan.experiment)
+                inner = self._begun(loan)
             except BaseException as error:  # noqa: BLE001 - the future carries it to who waits
                 inner = Future()
                 inner.set_exception(error)
             loan.begin(inner)
             inner.add_done_callback(partial(self._ended, loan))
+
+    def _begun(self, loan: SlotRequest) -> Future[Outcome]:
+        if loan.machine is None:
+            return self._place.submit(loan.experiment)
+        assert isinstance(self._place, SelectsMachine), "others have no such share"
+        return self._place.submit_to(loan.machine, loan.experiment)
 
     def _next(self) -> SlotRequest | None:
         """The next that is lent a slot; none when nobody waits, or it does not fit yet.

@@ -14,6 +14,7 @@ from zenturio.execute import Executor
 from zenturio.execute.executor import Learning
 from zenturio.experiment import Experiment, MachineKind, Outcome
 from zenturio.experiment.failure import log_end
+from zenturio.experiment.machine import Kinds
 from zenturio.record import Lease, Repository
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import ExperimentSource
@@ -55,6 +56,8 @@ class DriverSettings:
     """Whether results of another kind of machine count as cached, too."""
     again: bool = False
     """Whether what has results is measured again, in a round of its own."""
+    each_machine: bool = False
+    """Whether each kind of machine of the place measures everything; else any of them does."""
 
 
 DEFAULT_SETTINGS = DriverSettings()
@@ -76,10 +79,10 @@ class StudyDriver:
         settings: DriverSettings = DEFAULT_SETTINGS,
         listener: ProgressListener = lambda _progress: None,
         programs: ProgramHistory | None = None,
-        kind: MachineKind | None = None,
+        kinds: Callable[[], Kinds] = lambda: None,
         round_: int | None = None,
     ) -> None:
-        """With *kind* only results of that kind of machine count as cached, with a round its."""
+        """With *kinds* only results of these machines count as cached, with a round only its."""
         self._study = study
         self._repository = repository
         self._slots = executor.slots
@@ -92,7 +95,7 @@ class StudyDriver:
         self._tally = RunCounts(study, executor.slots, goals, programs)
         self._flight = InFlight(executor)
         self._supply = WorkQueue(
-            study, lease.number, repository, source, only, self._recalled, kind, round_
+            study, lease.number, repository, source, only, self._recalled, kinds, round_
         )
         self._journal = OutcomeBuffer(
             study,
@@ -125,6 +128,11 @@ class StudyDriver:
         """Whether it went on until nothing was left, and nobody stopped it."""
         return self._is_over() and not self._stops
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody stopped it; a failure with --fail-fast is nobody."""
+        return self._stops > 0 and not self._failed_fast
+
     def drive(self) -> RunSummary:
         """Run until nothing is left, or until somebody stops it."""
         began = monotonic()
@@ -134,7 +142,7 @@ class StudyDriver:
             except BaseException as error:
                 self._abandon(error)
                 raise
-        interrupted = self._stops > 0 and not self._failed_fast
+        interrupted = self.is_stopped
         self._tally.conclude()
         self._tell()
         seconds = monotonic() - began

@@ -6,19 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.execute import Executor
-from zenturio.execute.executor import machine_of
+from zenturio.execute.executor import machines_of
 from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
+from zenturio.experiment.machine import Kinds
 from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import Definition, Lease, Repository
 from zenturio.record.driver import Driver
 from zenturio.space.space import SPACES
+from zenturio.study.driver.each_machine import EACH_MACHINE, behind, kinds_apart, together
 from zenturio.study.driver.exactness import is_exact
 from zenturio.study.driver.experiment_source import (
     ExperimentSource,
@@ -98,15 +101,28 @@ class StudySession:
             raise InputError(
                 f"{self.study} says nowhere what to run", hint='write ZEN$ RUN "./program"'
             )
+        if self.settings.each_machine and self.settings.any_machine:
+            raise InputError(
+                "--each-machine with --machine any: results of any kind are to count, and of each"
+                " kind, too",
+                hint="leave one of them out",
+            )
         if self.hunt is None:
             return
+        if self.settings.each_machine:
+            raise InputError(
+                "--each-machine: a search goes by the score of each point, and has one of them",
+                hint="search at a place for each kind of machine: --on PLACE",
+            )
         if self.join:
             raise InputError("a search has one driver", hint="--join without --search")
         self.hunt.loop(self.application.space, self.goals)
 
-    def foresee(self, machine: MachineKind | None = None) -> RunPlan:
-        """What a run would do, on *machine*; nothing is written, and nothing is run."""
+    def foresee(self, kinds: Kinds = None) -> RunPlan:
+        """What a run would do on *kinds* of machine; nothing is written, and nothing is run."""
         self.check()
+        if self.settings.each_machine and kinds is None:
+            return replace(self.plan(0, 0, 0), remarks=(EACH_MACHINE,))
         generator = self._generator(
             with_recorded_versions(self.application, self.repository, self.study)
         )
@@ -114,14 +130,15 @@ class StudySession:
         known = looked_at = 0
         round_, notes = self._next_round()
         programs, changed = self._programs(), Counter[str]()
-        kind, others = self.counting_kind(machine), Counter[MachineKind]()
+        kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
+        others = Counter[MachineKind]()
         while batch := [each.digests for each in islice(experiments, BATCH)]:
             looked_at += len(batch)
             digests = [digest for each in batch for digest in each]
-            outcomes = self._outcomes(digests, kind, round_)
+            outcomes = self._outcomes(digests, kinds, round_)
             cached = [each for each in batch if any(digest in outcomes for digest in each)]
             known += len(cached)
-            if kind is not None and round_ is None:
+            if kinds is not None and round_ is None:
                 rest = [digest for digest in digests if digest not in outcomes]
                 others += machines_with_results(self.repository, rest)
             for outcome in outcomes.values():
@@ -132,14 +149,12 @@ class StudySession:
         remarks = (*notes, *changed_program_notes(changed), *other_machine_notes(others))
         return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
 
-    def _outcomes(
-        self, digests: list[str], kind: MachineKind | None, round_: int | None
-    ) -> dict[str, Outcome]:
+    def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
         """What is cached of a batch; nothing of a round that has not begun."""
         if round_ is None:
-            return self.repository.find(digests, kind=kind)
+            return self.repository.find(digests, kinds=kinds)
         try:
-            return self.repository.find(digests, self.study, kind, round_)
+            return self.repository.find(digests, self.study, kinds, round_)
         except NotFoundError:
             return {}
 
@@ -164,11 +179,16 @@ class StudySession:
             return expected, notes
         return self.repository.begin_round(self.study), notes
 
-    def counting_kind(self, machine: MachineKind | None) -> MachineKind | None:
-        """The kind of machine whose results count as cached at a place of *machine*, if not all."""
+    def _kinds_at(self, place: Executor) -> Kinds:
+        """Return the kinds of machine whose results count as cached at *place* now."""
+        kinds = machines_of(place)
+        return kinds if self.settings.each_machine else self.counting_kinds(kinds)
+
+    def counting_kinds(self, kinds: Kinds) -> Kinds:
+        """Return those whose results count as cached at a place of *kinds* of machine."""
         if self.settings.any_machine or is_exact(self.application, self.goals):
             return None
-        return machine
+        return kinds
 
     def run(
         self,
@@ -182,6 +202,7 @@ class StudySession:
         *begun* is handed the run before: who has it may stop it.
         """
         self.check()
+        places = kinds_apart(executor) if self.settings.each_machine else (executor,)
         application = ask_versions(self.application)
         if application.versions != self.application.versions:
             asked = replace(self, application=application)
@@ -196,26 +217,43 @@ class StudySession:
         with self._lease() as lease:
             round_, round_notes = self._begin_round()
             source = walk or self._source(generator)
-            run = StudyDriver(
-                self.study,
-                lease,
-                self.repository,
-                executor,
-                source,
-                only=self.only,
-                goals=self.goals,
-                settings=self.settings,
-                listener=listener,
-                programs=programs,
-                kind=self.counting_kind(machine_of(executor)),
-                round_=round_,
-            )
-            begun(run)
-            looked_at, known = run.look_ahead()
-            plan = self.plan(looked_at, known, executor.slots, archived)
-            notes = (*round_notes, *other_machine_notes(run.other_machines()))
+            sources = [source, *(self._source(generator) for _ in places[1:])]
+            ended: list[RunSummary] = []
+            total = self.experiments * len(places)
+            runs = [
+                StudyDriver(
+                    self.study,
+                    lease,
+                    self.repository,
+                    place,
+                    experiments,
+                    only=self.only,
+                    goals=self.goals,
+                    settings=self.settings,
+                    listener=behind(ended, total, listener) if len(places) > 1 else listener,
+                    programs=programs,
+                    kinds=partial(self._kinds_at, place),
+                    round_=round_,
+                )
+                for place, experiments in zip(places, sources, strict=True)
+            ]
+            for run in runs:
+                begun(run)
+            looked_at, known = map(sum, zip(*(run.look_ahead() for run in runs), strict=True))
+            plan = self.plan(looked_at, known, executor.slots, archived, len(places))
+            notes = round_notes
+            if not self.settings.each_machine:
+                notes += other_machine_notes(runs[0].other_machines())
             planned(replace(plan, remarks=notes))
-            summary = replace(run.drive(), notes=notes, round=round_)
+            for run in runs:
+                ended.append(run.drive())
+                if not run.has_completed:
+                    break
+            whole = ended[0]
+            if len(places) > 1:
+                is_stopped = any(run.is_stopped for run in runs)
+                whole = replace(together(ended, total), interrupted=is_stopped)
+            summary = replace(whole, notes=notes, round=round_)
             if round_ is not None and run.has_completed:
                 self.repository.end_round(self.study, round_)
             DRIVEN()
@@ -301,17 +339,26 @@ class StudySession:
         LEFT()
 
     def plan(
-        self, looked_at: int, known: int, slots: int, archived: ArchivedStudy | None = None
+        self,
+        looked_at: int,
+        known: int,
+        slots: int,
+        archived: ArchivedStudy | None = None,
+        kinds: int = 1,
     ) -> RunPlan:
-        """What is going to be done, when *known* of the first *looked_at* have an outcome."""
+        """Return what is going to be done, when *known* of the first *looked_at* have an outcome.
+
+        On each of so many *kinds* of machine.
+        """
         return RunPlan(
             self.study,
             self.planned,
             self.application.repeat.count,
-            self.experiments,
+            self.experiments * kinds,
             known,
             looked_at,
             slots,
             archived,
             self.hunt.engine if self.hunt else "",
+            kinds=kinds,
         )

@@ -10,6 +10,7 @@ from typing import Literal
 
 from zenturio.errors import NotFoundError, PlaceError, RecordError
 from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.experiment.machine import Kinds
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
 from zenturio.study.driver.experiment_source import ExperimentSource
@@ -59,8 +60,8 @@ class WorkQueue:
     only: frozenset[OnlyState] = frozenset({"missing"})
     recalled: Callable[[Experiment, Outcome], None] = lambda _e, _o: None
     """Hears of each experiment that has an outcome already; so does the source."""
-    kind: MachineKind | None = None
-    """The kind of machine whose results count as cached; those of any, if none is named."""
+    kinds: Callable[[], Kinds] = lambda: None
+    """The kinds of machine whose results count as cached; a place may get others meanwhile."""
     round: int | None = None
     """The round in which all is measured again; none where what has results is not."""
     skipped: int = 0
@@ -91,7 +92,7 @@ class WorkQueue:
 
     def other_machines(self) -> Counter[MachineKind]:
         """Of those that are to be run: the other kinds of machine that have results."""
-        if self.kind is None or self.round is not None:
+        if self.kinds() is None or self.round is not None:
             return Counter()
         return machines_with_results(self.repository, [e.digest for e in self._unclaimed])
 
@@ -182,7 +183,7 @@ class WorkQueue:
         CLAIMING()
         round_ = self.round or self._reopened
         granted = self.repository.claim(
-            self.study, self.driver, list(asked.values()), self.kind, round_
+            self.study, self.driver, list(asked.values()), self.kinds(), round_
         )
         CLAIMED()
         self._held.update(granted)
@@ -197,7 +198,7 @@ class WorkQueue:
     def _sort(self, batch: list[Experiment], *, again: bool = False) -> None:
         """Tell the known ones; keep what is to be run."""
         digests = [experiment.digest for experiment in batch]
-        scope = self.kind, self.round
+        scope = self.kinds(), self.round
         cached = self.repository.cached(self.study, batch, *scope)
         ADDED()
         outcomes = self.repository.find(sorted(cached), self.study, *scope) if cached else {}
@@ -239,14 +240,14 @@ class WorkQueue:
             # A run that was to repeat the failed ones and was stopped had set them aside.
             missing = {digest for digest in missing if self._has_failed(digest)}
         if failed:
-            self.repository.reopen(self.study, sorted(failed), self.kind)
+            self.repository.reopen(self.study, sorted(failed), self.kinds())
             newest = self.repository.rounds(self.study)[-1].number
             self._reopened = newest if newest > 1 else None
         return missing | failed
 
     def _failed_before(self, digests: set[str]) -> set[str]:
         """Return those whose newest result, of an earlier round, is not ok."""
-        outcomes = self.repository.find(sorted(digests), self.study, self.kind)
+        outcomes = self.repository.find(sorted(digests), self.study, self.kinds())
         return {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
 
     def _has_failed(self, digest: str) -> bool:

@@ -10,7 +10,8 @@ from threading import Lock, Thread
 
 from zenturio.annotate.model import Application
 from zenturio.errors import InputError
-from zenturio.experiment import ExperimentGenerator, MachineKind
+from zenturio.experiment import ExperimentGenerator
+from zenturio.experiment.machine import Kinds
 from zenturio.experiment.used import ask_versions
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import ExperimentSource
@@ -53,6 +54,12 @@ class Pipeline:
                 f"{self.session.study} waits for another stage, and is not searched",
                 hint="run it without --search",
             )
+        if self.session.settings.each_machine:
+            raise InputError(
+                f"--each-machine: {self.session.study} waits for another stage, and a stage runs"
+                " on any kind of machine",
+                hint="run it at a place for each kind of machine: --on PLACE",
+            )
         repository = self.session.repository
         self._prepare(
             lambda application: with_recorded_versions(application, repository, application.name)
@@ -68,12 +75,12 @@ class Pipeline:
         for session in self._sessions:
             session.check()
 
-    def foresee(self, machine: MachineKind | None = None) -> RunPlan:
-        """What a run would do on *machine*, as far as no stage needs to have run for it."""
+    def foresee(self, kinds: Kinds = None) -> RunPlan:
+        """What a run would do on these machines, as far as no stage needs to have run for it."""
         plans = []
         for stage, session in zip(self.stages, self._sessions, strict=True):
             plain = replace(session, source=None)
-            plans.append(plain.plan(0, 0, 0) if stage.links else plain.foresee(machine))
+            plans.append(plain.plan(0, 0, 0) if stage.links else plain.foresee(kinds))
         return replace(plans[-1], before=tuple(plans[:-1]))
 
     @property

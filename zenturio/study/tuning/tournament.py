@@ -9,7 +9,7 @@ from time import perf_counter, thread_time, time
 
 from zenturio.errors import InputError, Interrupted
 from zenturio.execute import Executor
-from zenturio.execute.executor import machine_of
+from zenturio.execute.executor import machines_of
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.used import ask_versions
 from zenturio.record import Repository
@@ -111,8 +111,8 @@ class Tournament:
             raise Interrupted("stopped: the same command goes on")
         made = {point: self._generator.experiments(point) for point in wanted}
         digests = [each.digest for several in made.values() for each in several]
-        kind = session.counting_kind(machine_of(self.place))
-        outcomes = self.repository.find(digests, session.study, kind)
+        kinds = session.counting_kinds(machines_of(self.place))
+        outcomes = self.repository.find(digests, session.study, kinds)
         for point, experiments in made.items():
             self._known[point] = self._scores(experiments, outcomes)
 

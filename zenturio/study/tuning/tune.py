@@ -20,11 +20,11 @@ from zenturio.experiment import (
     Evidence,
     Experiment,
     ExperimentGenerator,
-    MachineKind,
     MetricReader,
     Outcome,
     Recipe,
 )
+from zenturio.experiment.machine import Kinds
 from zenturio.experiment.provenance import cores
 from zenturio.record import Record, Repository
 from zenturio.record.open import FOLDER, begin_project, project_folder
@@ -103,19 +103,20 @@ def tune(
     optimum that is given, else by the best value that is known in the end. Searches that another
     kind of machine made count with *any_machine*, or where the program's metrics are exact.
     """
-    kind = None if any_machine or _is_exact(tuning) else own_machine()
+    machine = own_machine()
+    kinds = None if any_machine or _is_exact(tuning) else frozenset({machine})
     folder = begin_project() / HOME
-    known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
+    known = _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
     told = tuning if known is None else tuning.with_optimum(known)
     application = told.application(folder)
     points = _chosen(tuning, application, sample)
     planned(TuningPlan(tuning, points.count, application.space.size))
     summary, archived = _run(
-        told, application, points, repository, here, listener, kind, any_machine=any_machine
+        told, application, points, repository, here, listener, kinds, any_machine=any_machine
     )
-    told = _settled(tuning, repository, folder, kind)
+    told = _settled(tuning, repository, folder, kinds)
     (path,) = application.paths
-    label = kind.label if kind else ""
+    label = machine.label if kinds else ""
     return CompletedTuning(
         told, path, points.count, application.space.size, summary, archived, label
     )
@@ -161,7 +162,7 @@ def _run(
     repository: Repository,
     here: PlaceOptions,
     listener: TuningListener,
-    kind: MachineKind | None,
+    kinds: Kinds,
     *,
     any_machine: bool,
 ) -> tuple[RunSummary, ArchivedStudy | None]:
@@ -172,7 +173,7 @@ def _run(
     _check(contest, tuning, points)
 
     try:
-        with FunctionDriver(repository, tuning.study, definition, total, listener, kind) as entry:
+        with FunctionDriver(repository, tuning.study, definition, total, listener, kinds) as entry:
             new = _unknown(points, generator, entry)
             outcomes = _outcomes(
                 tuning, new, contest, clerk, repository, here, any_machine=any_machine
@@ -263,16 +264,16 @@ def _is_exact(tuning: Tuning) -> bool:
     return isinstance(target, TunedProgram) and is_exact(target.application, (target.goal,))
 
 
-def _best_known(tuning: Tuning, repository: Repository, kind: MachineKind | None) -> float | None:
+def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float | None:
     """The best value of the objective that is known: of the searches, and of the program.
 
-    As *kind* measured it, if that is named.
+    As *kinds* measured it, if they are named.
     """
     found: list[float] = []
     with suppress(NotFoundError):
         for record in repository.records(tuning.study, states=("ok",)):
             outcome = record.outcome
-            if outcome is None or not counts(outcome.machine, kind):
+            if outcome is None or not counts(outcome.machine, kinds):
                 continue
             value = outcome.metrics.get(BEST)
             if isinstance(value, int | float):
@@ -288,17 +289,15 @@ def _best_known(tuning: Tuning, repository: Repository, kind: MachineKind | None
             present = (
                 each
                 for each in ranking.points
-                if space.contains(each.values) and counts(each.machine, kind)
+                if space.contains(each.values) and counts(each.machine, kinds)
             )
             found += [value for each in islice(present, 1) for value in each.scores.values()]
     return (min if tuning.direction == "minimize" else max)(found, default=None)
 
 
-def _settled(
-    tuning: Tuning, repository: Repository, folder: Path, kind: MachineKind | None
-) -> Tuning:
+def _settled(tuning: Tuning, repository: Repository, folder: Path, kinds: Kinds) -> Tuning:
     """Tells all precisions by one optimum; the searches need not be made again for that."""
-    known = _best_known(tuning, repository, kind) if tuning.optimum is None else tuning.optimum
+    known = _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
     if known is None:
         return tuning
     told = tuning.with_optimum(known)

@@ -96,9 +96,9 @@ class Serve:
         wire.send(self._replies, answer, *parts)
 
     def _hello(self, _request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """Where the folder is, and which jobs there are."""
+        """Return where the folder is, which jobs there are, and what machine this is."""
         jobs = {token: self._store.job(token).state() for token in self._store.tokens()}
-        return {"folder": str(self._folder), "jobs": jobs}, []
+        return {"folder": str(self._folder), "jobs": jobs, "machine": machine_facts()}, []
 
     def _facts(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         told: dict[str, Any] = facts.how_is(str(self._folder))

@@ -1,0 +1,121 @@
+"""Measuring every experiment on each kind of machine of a place: one kind after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+
+from zenturio.errors import InputError
+from zenturio.execute import Executor
+from zenturio.execute.executor import (
+    Lasting,
+    Learning,
+    SelectsMachine,
+    Talking,
+    machines_of,
+)
+from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary
+
+EACH_MACHINE = "each kind of machine that the place has measures all of it"
+"""What is said of a place that was not opened, and whose kinds nobody knows."""
+
+
+class OneKind:
+    """The machines of one kind of a place, as a place of their own; closing it closes nothing."""
+
+    def __init__(self, place: SelectsMachine, machine: MachineKind) -> None:
+        self._place = place
+        self.machine = machine
+        self.slots = max(place.slots_of(machine), 1)
+        if isinstance(place, Talking):
+            self.remarks = place.remarks
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        return self._place.submit_to(self.machine, experiment)
+
+    def forget(self, digest: str) -> None:
+        if isinstance(self._place, Lasting):
+            self._place.forget(digest)
+
+    def learn(self, outcome: Outcome) -> None:
+        if isinstance(self._place, Learning):
+            self._place.learn(outcome)
+
+    def close(self) -> None:
+        pass
+
+
+def kinds_apart(place: Executor) -> tuple[Executor, ...]:
+    """Return the machines of each kind of *place* as a place; *place* itself, if it has one kind.
+
+    InputError where it does not know its kinds, or cannot choose between them.
+    """
+    machines = machines_of(place)
+    if machines is None:
+        raise InputError(
+            "--each-machine: this place does not know its kinds of machine beforehand",
+            hint="run the study at a place for each of them, such as a partition: --on PLACE",
+        )
+    if len(machines) == 1:
+        return (place,)
+    if not isinstance(place, SelectsMachine):
+        raise InputError(
+            "--each-machine: this place does not let anybody choose a kind of machine",
+            hint="run the study at a place for each of them: --on PLACE",
+        )
+    return tuple(OneKind(place, machine) for machine in sorted(machines, key=_order))
+
+
+def _order(machine: MachineKind) -> tuple[str, str]:
+    """The same order at each run: one that was stopped goes on with the kind that it was at."""
+    return machine.label, repr(machine)
+
+
+def behind(
+    earlier: Sequence[RunSummary], total: int, listener: Callable[[RunProgress], None]
+) -> Callable[[RunProgress], None]:
+    """Return a listener to one kind's progress that tells *listener* of all *total* experiments.
+
+    *earlier*: how those kinds ended that were measured before; it may grow meanwhile.
+    """
+
+    def hear(progress: RunProgress) -> None:
+        listener(
+            replace(
+                progress,
+                total=total,
+                known=progress.known + sum(each.known for each in earlier),
+                ok=progress.ok + sum(each.ok for each in earlier),
+                failed=progress.failed + sum(each.failed for each in earlier),
+            )
+        )
+
+    return hear
+
+
+def together(summaries: Sequence[RunSummary], total: int) -> RunSummary:
+    """Return how the run of *total* experiments ended, of how each kind of machine ended."""
+    first = summaries[0]
+    known, ok, failed = (
+        sum(getattr(each, name) for each in summaries) for name in ("known", "ok", "failed")
+    )
+    causes: dict[str, FailureGroup] = {}
+    for failure in (failure for each in summaries for failure in each.failures):
+        seen = causes.get(failure.cause)
+        count = failure.count + (seen.count if seen else 0)
+        causes[failure.cause] = replace(seen or failure, count=count)
+    return replace(
+        first,
+        total=total,
+        known=known,
+        ok=ok,
+        failed=failed,
+        unfinished=total - known - ok - failed,
+        seconds=sum(each.seconds for each in summaries),
+        failures=tuple(sorted(causes.values(), key=lambda each: -each.count)),
+        best=None,  # each kind has its own: zen best has a row for each
+        alone=sum(each.alone for each in summaries),
+        remarks=tuple(dict.fromkeys(remark for each in summaries for remark in each.remarks)),
+    )
