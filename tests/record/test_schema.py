@@ -12,6 +12,7 @@ from zenturio.errors import RecordError
 from zenturio.record import ddl, schema, upkeep
 from zenturio.record.database import Database
 from zenturio.record.open import flavour, open_repository
+from zenturio.record.schema_names import REVISIONS, TABLES
 
 SCRIPTS = Path(__file__).parents[2] / "db"
 
@@ -29,13 +30,17 @@ def test_an_upgrade_leads_to_the_schema_of_a_new_repository(url, other_url):
     upkeep.bring_up_to_date(url)
     open_repository(other_url).close()
     assert _described(url) == _described(other_url)
-    assert len(_described(url)) == len(schema.metadata.tables) + 1
+    assert len(_described(url)) == len(TABLES) + 1
+
+
+def test_the_names_of_tables_are_those_of_the_schema():
+    assert frozenset(schema.metadata.tables) == TABLES
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgresql"])
 def test_the_scripts_for_administrators_are_the_schema(name):
     """ZEN_UPDATE_GOLDENS=1 writes them anew."""
-    path = SCRIPTS / f"schema-{schema.REVISIONS[-1]}-{name}.sql"
+    path = SCRIPTS / f"schema-{REVISIONS[-1]}-{name}.sql"
     if os.environ.get("ZEN_UPDATE_GOLDENS"):
         path.write_text(ddl.script(name))
     assert path.read_text() == ddl.script(name)

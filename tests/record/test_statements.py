@@ -38,8 +38,8 @@ def statements(monkeypatch):
     log = []
     real = database.Transaction
 
-    def transaction(flavour, cursor, compiled, **more):
-        return real(flavour, Counted(cursor, log), compiled, **more)
+    def transaction(flavour, cursor, **more):
+        return real(flavour, Counted(cursor, log), **more)
 
     monkeypatch.setattr(database, "Transaction", transaction)
     return log

@@ -15,7 +15,7 @@ from zenturio.record import Repository
 from zenturio.record.sql_text import with_parts
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from zenturio.record.connection_pool import Connections
 
 _BEGIN: dict[Dialect, str] = {
     "sqlite": "BEGIN",
@@ -92,23 +92,22 @@ class SnapshotReader:
             raise RecordError(f"{self._place}: {_said(error)}") from error
 
 
-def engine_of(repository: Repository) -> Engine:
+def connections_of(repository: Repository) -> Connections:
     """The connections of *repository*; InputError if that keeps its rows in no database."""
-    engine: Engine | None = getattr(repository, "engine", None)
-    if engine is None:
+    connections: Connections | None = getattr(repository, "connections", None)
+    if connections is None:
         raise InputError(
             f"{repository.place} is no database: nothing can be queried there",
             hint="run with a database: ZENTURIO_DB=path/to/file.db",
         )
-    return engine
+    return connections
 
 
 @contextmanager
 def open_snapshot(repository: Repository) -> Iterator[SnapshotReader]:
     """A reader of *repository*; InputError if that keeps its rows in no database."""
-    engine = engine_of(repository)
-    dialect = cast("Dialect", engine.dialect.name)
-    connection = engine.raw_connection()
+    connection = connections_of(repository).raw_connection()
+    dialect: Dialect = cast("Any", repository).dialect
     try:
         cursor = connection.cursor()
         if dialect == "sqlite":

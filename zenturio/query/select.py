@@ -14,7 +14,7 @@ from zenturio.query.fragments import sql
 from zenturio.query.origins import count_origins
 from zenturio.query.parted import select_groups
 from zenturio.query.present import digests_outside, left_out_notes
-from zenturio.query.reading import SnapshotReader, engine_of, open_snapshot
+from zenturio.query.reading import SnapshotReader, connections_of, open_snapshot
 from zenturio.query.result import ResultTable
 from zenturio.query.statement import SelectItem, StudySelect, restore_rows
 from zenturio.query.wide import select_rows, with_limit
@@ -82,7 +82,7 @@ def results(
         raise InputError(f"the limit is {limit} rows", hint="0 or more")
     chosen = parse(where) if isinstance(where, str | Passage) else where
     named: tuple[Any, ...] = tuple(aggregates)
-    engine_of(repository)
+    connections_of(repository)
     without = frozenset() if outside else digests_outside(repository, study)
     query = ResultsQuery(
         study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without

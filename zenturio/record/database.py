@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
-
-from sqlalchemy import Engine, Executable
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.sql.elements import ColumnElement
 
 from zenturio.errors import RecordError, ZenError
 from zenturio.failpoints import Failpoint
+from zenturio.record.connection_pool import Connections
 from zenturio.record.flavour import Cursor, Flavour
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 BEGUN = Failpoint("record.begun")
 WRITTEN = Failpoint("record.written")
@@ -26,72 +26,21 @@ CONFLICTS = 3
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
-_Compiled = tuple[str, Sequence[str], dict[str, Any]]
 
 
 class Transaction:
     """Statements that become true together, at the speed of the driver.
 
-    Statements are SQLAlchemy's, compiled once; rows go to the driver as they are, for nothing in
-    them needs converting and a Python object for each cell would cost more than the database does.
+    Rows go to the driver as they are, for nothing in them needs converting and a Python object for
+    each cell would cost more than the database does.
     """
 
-    def __init__(
-        self, flavour: Flavour, cursor: Cursor, compiled: dict[Any, Any], *, careful: bool = False
-    ) -> None:
+    def __init__(self, flavour: Flavour, cursor: Cursor, *, careful: bool = False) -> None:
         self.flavour = flavour
-        self.dialect = compiled["dialect"]
         self._cursor = cursor
-        self._compiled = compiled
         self._now: float | None = None
         self.careful = careful
         """Whether a unique index refused what was tried before: somebody else was faster."""
-
-    def rows(self, statement: Executable, **parameters: Any) -> list[Row]:
-        """What *statement* answers."""
-        sql, names, constants = self._compile(statement, statement)
-        given = {**constants, **parameters}
-        return self._fetched(sql, [given[name] for name in names])
-
-    def row(self, statement: Executable, **parameters: Any) -> Row | None:
-        """The first row of the answer."""
-        return next(iter(self.rows(statement, **parameters)), None)
-
-    def run(self, statement: Executable, **parameters: Any) -> int:
-        """How many rows *statement* changed."""
-        self.rows(statement, **parameters)
-        return int(self._cursor.rowcount)
-
-    def among(
-        self, statement: Any, column: ColumnElement[Any], keys: Iterable[Any], **parameters: Any
-    ) -> list[Row]:
-        """What *statement* answers where *column* is one of *keys*."""
-        found: list[Row] = []
-        for shape, values in self.flavour.parts(list(keys)):
-            compiled = self._compiled.get((statement, shape))
-            if compiled is None:
-                condition = self.flavour.among(column, shape)
-                compiled = self._compile((statement, shape), statement.where(condition))
-            sql, names, constants = compiled
-            given = {**constants, **parameters, **values}
-            found += self._fetched(sql, [given[name] for name in names])
-        return found
-
-    def many(self, statement: Executable, names: Sequence[str], rows: Sequence[Row]) -> None:
-        """*statement* for each of *rows*, whose cells stand for *names*."""
-        if rows:
-            sql, order, constants = self._compile(statement, statement)
-            if list(order) != list(names):
-                whole = (*names, *constants)
-                places = [whole.index(name) for name in order]
-                ends = tuple(constants.values())
-                rows = [tuple(map((*row, *ends).__getitem__, places)) for row in rows]
-            self._cursor.executemany(sql, rows)
-
-    def literally(self, statement: Any) -> list[Row]:
-        """What *statement*, which is asked once, answers; its constants are part of the SQL."""
-        literal = {"literal_binds": True}
-        return self.sql(str(statement.compile(dialect=self.dialect, compile_kwargs=literal)))
 
     def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """New rows, the fastest way there is."""
@@ -151,15 +100,6 @@ class Transaction:
         self._cursor.execute(sql, *([parameters] if parameters else []))
         return self._cursor.fetchall() if self._cursor.description else []
 
-    def _compile(self, key: Any, statement: Any) -> _Compiled:
-        """The SQL, the names of its parameters in their order, and those that are constants."""
-        if key not in self._compiled:
-            compiled = statement.compile(dialect=self.dialect)
-            constants = {n: v for n, v in compiled.params.items() if v is not None}
-            self._compiled[key] = (str(compiled), compiled.positiontup or (), constants)
-        found: _Compiled = self._compiled[key]
-        return found
-
 
 _opened: WeakSet[Database] = WeakSet()
 
@@ -174,10 +114,14 @@ class Database:
 
     def __init__(self, flavour: Flavour, patience: float) -> None:
         self.flavour = flavour
-        self.engine: Engine = flavour.engine()
+        self.connections: Connections = flavour.connections()
         self._patience = patience
-        self._compiled: dict[Any, Any] = {"dialect": self.engine.dialect}
         _opened.add(self)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The same place for those who use SQLAlchemy; its connections are its own."""
+        return self.flavour.engine()
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, seeing one moment."""
@@ -196,7 +140,9 @@ class Database:
         return self._patiently(self.flavour.begin_brief, work)
 
     def close(self) -> None:
-        self.engine.dispose()
+        self.connections.dispose()
+        if "engine" in vars(self):
+            self.engine.dispose()
 
     def _patiently(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
         deadline = time.monotonic() + self._patience
@@ -210,14 +156,14 @@ class Database:
                     f"{self.flavour.place} is damaged: it holds text that is not UTF-8",
                     hint="see what `zen db check` says; `zen db salvage` saves what can be read",
                 ) from error
-            except (DBAPIError, self._driver_error) as error:
+            except self.flavour.errors as error:
                 cause = getattr(error, "orig", None) or error
                 if self.flavour.conflicts(cause) and conflicts < CONFLICTS:
                     conflicts += 1
                     continue
                 if not self.flavour.lost(cause) or time.monotonic() + pause > deadline:
                     raise self.flavour.explain(cause) from error
-            self.engine.dispose()
+            self.connections.dispose()
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
 
@@ -225,14 +171,14 @@ class Database:
         self, begin: Sequence[str], work: Callable[[Transaction], Result], *, careful: bool
     ) -> Result:
         writing = begin is not self.flavour.begin_read
-        connection = self.engine.raw_connection()
+        connection = self.connections.raw_connection()
         try:
             cursor = connection.cursor()
             for statement in begin:
                 cursor.execute(statement)
             if writing:
                 BEGUN()
-            result = work(Transaction(self.flavour, cursor, self._compiled, careful=careful))
+            result = work(Transaction(self.flavour, cursor, careful=careful))
             if writing:
                 WRITTEN()
             cursor.execute("COMMIT")
@@ -249,11 +195,6 @@ class Database:
         if not isinstance(error, ZenError):
             connection.invalidate()
             return
-        with suppress(self._driver_error):
+        with suppress(*self.flavour.errors):
             connection.cursor().execute("ROLLBACK")
         connection.close()
-
-    @cached_property
-    def _driver_error(self) -> type[Exception]:
-        error: type[Exception] = self.engine.dialect.loaded_dbapi.Error
-        return error

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from zenturio.record.schema import DialectName, tables_of
+from zenturio.record.schema import tables_of
+from zenturio.record.schema_names import DialectName
 
 
-def statements(dialect: Any, name: DialectName) -> Iterator[str]:
+def dialect(name: DialectName) -> Any:
+    """How SQLAlchemy writes for that kind of database."""
+    made: Any = sqlite.dialect if name == "sqlite" else postgresql.dialect
+    return made()
+
+
+def statements(name: DialectName) -> Iterator[str]:
     """Creates every table, each followed by its indexes."""
+    spoken = dialect(name)
     for table in tables_of(name):
-        yield str(CreateTable(table).compile(dialect=dialect)).strip()
+        yield str(CreateTable(table).compile(dialect=spoken)).strip()
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
-            yield str(CreateIndex(index).compile(dialect=dialect)).strip()
+            yield str(CreateIndex(index).compile(dialect=spoken)).strip()
 
 
 def script(name: DialectName) -> str:
     """All of it as a script, as it stands in ``db/``."""
-    from sqlalchemy.dialects import postgresql, sqlite  # noqa: PLC0415 - only scripts need both
-
-    dialects: dict[str, Any] = {"sqlite": sqlite, "postgresql": postgresql}
-    made = statements(dialects[name].dialect(), name)
-    lines = (line.rstrip() for text in made for line in f"{text};\n".split("\n"))
+    lines = (line.rstrip() for text in statements(name) for line in f"{text};\n".split("\n"))
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenturio.record import codec, studies
 from zenturio.record.database import Transaction
-from zenturio.record.facts import Event
+from zenturio.record.facts import REDACTED, Event
 
 COLUMNS = ("version", "digest", "at", "kind", "text")
 
@@ -29,4 +29,18 @@ def of_study(transaction: Transaction, name: str, digest: str | None) -> tuple[E
     return tuple(
         Event(at, codec.unescape(kind), codec.unescape(text), of and bytes(of).hex())
         for at, kind, text, of in rows
+    )
+
+
+def redactions(transaction: Transaction, study: str, digest: str) -> tuple[Event, ...]:
+    """When the record of an experiment was redacted, or that of its study."""
+    version, mark = studies.one(transaction, study).id, transaction.flavour.mark
+    found = transaction.sql(
+        f"SELECT at, kind, text, digest FROM events WHERE version = {mark} AND kind = {mark}"
+        f" AND (digest = {mark} OR digest IS NULL) ORDER BY id",
+        (version, REDACTED, codec.key(digest)),
+    )
+    return tuple(
+        Event(at, kind, codec.unescape(text), of and bytes(of).hex())
+        for at, kind, text, of in found
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol
-
-from sqlalchemy import Engine
-from sqlalchemy.sql.elements import ColumnElement
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from zenturio.errors import Diagnostic, ZenError
 from zenturio.record.codec import Form
+from zenturio.record.connection_pool import Connections
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 Cursor = Any
 """A cursor as PEP 249 has it."""
@@ -49,8 +50,17 @@ class Flavour(Protocol):
     now: str
     """An expression: seconds since 1970 by the database's clock."""
 
-    def engine(self) -> Engine:
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What statements and connecting raise."""
+        ...
+
+    def connections(self) -> Connections:
         """Connections; nothing is opened yet."""
+        ...
+
+    def engine(self) -> Engine:
+        """The same as an engine of SQLAlchemy."""
         ...
 
     def missing(self) -> bool:
@@ -63,6 +73,10 @@ class Flavour(Protocol):
 
     def settle(self) -> None:
         """The database is ours: connections from now on may change how its file is kept."""
+        ...
+
+    def limit_cache(self, kib: int) -> None:
+        """Let new connections keep so much of the database in memory."""
         ...
 
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -92,12 +106,8 @@ class Flavour(Protocol):
         """
         ...
 
-    def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:
-        """The condition itself."""
-        ...
-
     def among_sql(self, column: str, shape: int) -> str:
-        """The same in words."""
+        """The condition itself."""
         ...
 
     def position(self, index: int) -> Position:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from zenturio.record import codec, naming
 from zenturio.record.codec import SLOTTED, Form
 from zenturio.record.facts import Field
-from zenturio.record.schema import SLOTS, DialectName
+from zenturio.record.schema_names import SLOT_NAMES, DialectName
 
 if TYPE_CHECKING:
     from zenturio.expression import Type
@@ -282,7 +282,7 @@ class Draft:
         if self._pools is None:
             used = {slot for stored in self._fields.values() for slot in stored.place.slots}
             self._pools = {}
-            for name, _ in SLOTS[self._layout.dialect]:
+            for name in SLOT_NAMES[self._layout.dialect]:
                 pool = self._pools.setdefault(name[0], [])
                 if name not in used:
                     pool.append(name)

@@ -120,13 +120,13 @@ def waiting() -> float:
 
 def flavour(place: str | Path) -> Flavour:
     """The kind of database that *place* names; InputError if it names none."""
-    from sqlalchemy.engine import make_url  # noqa: PLC0415
-    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
-
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 
     if isinstance(place, Path) or "://" not in place:
         return SQLite(Path(place), waiting())
+    from sqlalchemy.engine import make_url  # noqa: PLC0415
+    from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+
     kind = place.partition("://")[0].partition("+")[0]
     try:
         url = make_url(place)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ARRAY, URL, Engine, any_, bindparam, create_engine
-from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy import URL, Engine, create_engine
+from sqlalchemy.exc import DBAPIError
 
 from zenturio.errors import Diagnostic, PlaceError, RecordError, ZenError
 from zenturio.record.codec import Form
@@ -55,6 +55,13 @@ class PostgreSQL:
         self.place = self._url.set(
             drivername="postgresql", password="***" if self._secrets else None
         ).render_as_string(hide_password=True)
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        return (DBAPIError, _psycopg().Error)
+
+    def connections(self) -> Engine:
+        return self.engine()
 
     def engine(self) -> Engine:
         try:
@@ -105,6 +112,9 @@ class PostgreSQL:
     def settle(self) -> None:
         """A server keeps its files itself."""
 
+    def limit_cache(self, kib: int) -> None:
+        """A server has its own memory."""
+
     def warnings(self) -> tuple[Diagnostic, ...]:
         return ()
 
@@ -138,9 +148,6 @@ class PostgreSQL:
     def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         if keys:
             yield 1, {"keys": list(keys)}
-
-    def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:  # noqa: ARG002
-        return column == any_(bindparam("keys", type_=ARRAY(column.type)))
 
     def among_sql(self, column: str, shape: int) -> str:  # noqa: ARG002
         return f"{column} = ANY(%s)"

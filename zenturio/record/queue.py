@@ -6,42 +6,25 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
-
 from zenturio.record import codec, messages
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Submission, Turn
 from zenturio.record.line import moved
-from zenturio.record.schema import submissions
 
 _NAMES = (
     "id", "token", "person", "study", "request", "submitted", "turn", "begun", "ended", "cause",
     "progress",
 )  # fmt: skip
-_ALL = select(*(submissions.c[name] for name in _NAMES)).order_by(submissions.c.id)
-_BY_TOKEN = _ALL.where(submissions.c.token == bindparam("of_token"))
-_BY_NUMBER = _ALL.where(submissions.c.id == bindparam("number"))
-_SETTLE = (
-    update(submissions)
-    .where(submissions.c.id == bindparam("number"))
-    .values(
-        turn=bindparam("to_turn"), cause=bindparam("to_cause"), begun=bindparam("to_begun"),
-        ended=bindparam("to_ended"),
-    )
-)  # fmt: skip
-_REPORT = (
-    update(submissions)
-    .where(submissions.c.id == bindparam("number"))
-    .values(progress=bindparam("to_progress"))
-)
+_ALL = f"SELECT {', '.join(_NAMES)} FROM submissions"
 
 
 def submit(
     transaction: Transaction, token: str, user: str, study: str, request: Mapping[str, Any]
 ) -> Submission:
     """Puts a study into the queue, unless it is there under that *token*."""
-    known = transaction.row(_BY_TOKEN, of_token=token)
-    if known is None:
+    by_token = f"{_ALL} WHERE token = {transaction.flavour.mark}"
+    known = transaction.sql(by_token, (token,))
+    if not known:
         words = (codec.escape(user), codec.escape(study), json.dumps(request))
         row = (token, *words, transaction.now, "waiting", "", "{}", 0)
         names = (
@@ -49,31 +32,40 @@ def submit(
             "verified",
         )  # fmt: skip
         transaction.insert_new("submissions", names, [row])
-        (known,) = transaction.rows(_BY_TOKEN, of_token=token)
-    return _submission(known)
+        known = transaction.sql(by_token, (token,))
+    return _submission(known[0])
 
 
 def all_of(transaction: Transaction, turns: Sequence[Turn] | None) -> tuple[Submission, ...]:
+    """All submissions, or those with one of *turns*, in the order of their numbers."""
     if turns is None:
-        return tuple(map(_submission, transaction.rows(_ALL)))
-    return tuple(map(_submission, transaction.among(_ALL, submissions.c.turn, turns)))
+        rows = transaction.sql(_ALL)
+    else:
+        rows = transaction.among_sql(f"{_ALL} WHERE {{among}}", "turn", turns)
+    return tuple(map(_submission, sorted(rows)))
 
 
 def settle(transaction: Transaction, number: int, turn: Turn, cause: str) -> Submission:
     """Moves a submission on; one that is over stays as it is."""
-    row = transaction.row(_BY_NUMBER, number=number)
-    if row is None:
+    mark = transaction.flavour.mark
+    rows = transaction.sql(f"{_ALL} WHERE id = {mark}", (number,))
+    if not rows:
         raise messages.no_submission(number)
-    found = moved(_submission(row), turn, cause, transaction.now)
-    transaction.run(
-        _SETTLE, number=number, to_turn=found.turn, to_cause=codec.escape(found.cause),
-        to_begun=found.begun, to_ended=found.ended,
-    )  # fmt: skip
+    found = moved(_submission(rows[0]), turn, cause, transaction.now)
+    transaction.sql(
+        f"UPDATE submissions SET turn = {mark}, cause = {mark}, begun = {mark}, ended = {mark}"
+        f" WHERE id = {mark}",
+        (found.turn, codec.escape(found.cause), found.begun, found.ended, number),
+    )
     return found
 
 
 def report(transaction: Transaction, number: int, progress: Mapping[str, Any]) -> None:
-    transaction.run(_REPORT, number=number, to_progress=json.dumps(progress))
+    mark = transaction.flavour.mark
+    transaction.sql(
+        f"UPDATE submissions SET progress = {mark} WHERE id = {mark}",
+        (json.dumps(progress), number),
+    )
 
 
 @codec.decoding()

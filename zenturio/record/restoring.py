@@ -13,7 +13,7 @@ from zenturio.record.codec import SLOTTED, Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Field
 from zenturio.record.layout import Layout, Member, Place, Role, StoredField
-from zenturio.record.schema import SLOTS
+from zenturio.record.schema_names import SLOT_NAMES
 from zenturio.record.studies import PROJECT
 
 _ROLES: tuple[tuple[Role, str], ...] = (("parameter", "parameters"), ("metric", "metrics"))
@@ -133,7 +133,7 @@ def _read_fields(transaction: Transaction, study: int) -> tuple[StoredField, ...
 
 def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
     """The slots that any result of *versions* has a value in."""
-    slots = [name for name, _ in SLOTS["sqlite"]]
+    slots = SLOT_NAMES["sqlite"]
     counts = [0] * len(slots)
     for version in versions:
         ((*found,),) = transaction.sql(

@@ -20,9 +20,11 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from zenturio.record import codec, events, leases, rows, studies
 from zenturio.record.database import Transaction
+from zenturio.record.ddl import dialect
 from zenturio.record.desk import Desk, Memory
-from zenturio.record.facts import REDACTED, Event
-from zenturio.record.schema import SLOTS, tables_of
+from zenturio.record.facts import REDACTED
+from zenturio.record.schema import tables_of
+from zenturio.record.schema_names import SLOT_NAMES
 from zenturio.record.secret import Secret
 
 _OWN = {
@@ -94,20 +96,6 @@ class Places:
         return self.tables.total()
 
 
-def redactions(transaction: Transaction, study: str, digest: str) -> tuple[Event, ...]:
-    """When the record of an experiment was redacted, or that of its study."""
-    version, mark = studies.one(transaction, study).id, transaction.flavour.mark
-    found = transaction.sql(
-        f"SELECT at, kind, text, digest FROM events WHERE version = {mark} AND kind = {mark}"
-        f" AND (digest = {mark} OR digest IS NULL) ORDER BY id",
-        (version, REDACTED, codec.key(digest)),
-    )
-    return tuple(
-        Event(at, kind, codec.unescape(text), of and bytes(of).hex())
-        for at, kind, text, of in found
-    )
-
-
 def redact_rows(
     transaction: Transaction,
     secret: Secret,
@@ -144,8 +132,8 @@ class _Search:
     def table(self, table: Table) -> None:
         """All texts of a table, in the order of its keys."""
         own = _OWN.get(table.name, set())
-        dialect = self.transaction.dialect
-        kinds = {c.name: _kind(c.type.dialect_impl(dialect)) for c in table.columns}
+        spoken = dialect(self.transaction.flavour.name)
+        kinds = {c.name: _kind(c.type.dialect_impl(spoken)) for c in table.columns}
         columns = {name: kind for name, kind in kinds.items() if kind and name not in own}
         if not columns:
             return
@@ -323,7 +311,7 @@ class _Search:
             is_whole = isinstance(number, int) and -(2**63) <= number < 2**63
             slots = [
                 name
-                for name, _ in SLOTS[flavour.name]
+                for name in SLOT_NAMES[flavour.name]
                 if name[0] == "v" or name[0] == "r" or (name[0] == "i" and is_whole)
             ]
             given = number if is_whole else float(number)

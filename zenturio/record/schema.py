@@ -11,7 +11,7 @@ they cost on every commit, and ``zen db check`` looks at all references at once.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -31,10 +31,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
-"""Every revision of the schema, oldest first; the last one is what stands here."""
-
-DialectName = Literal["sqlite", "postgresql"]
+from zenturio.record.schema_names import SLOT_NAMES, DialectName
 
 metadata = MetaData()
 """All tables, ``results`` without its slots: ``tables_of`` adds these."""
@@ -452,15 +449,10 @@ upgrade_steps = Table(
 )
 """How far an upgrade into this database came."""
 
-SLOTS: dict[DialectName, tuple[tuple[str, TypeEngine[Any]], ...]] = {
-    "sqlite": tuple((f"v{i}", _Untyped()) for i in range(32)),
-    "postgresql": (
-        *((f"i{i}", BigInteger()) for i in range(16)),
-        *((f"r{i}", Double()) for i in range(24)),
-        *((f"t{i}", Text()) for i in range(12)),
-    ),
-}
-"""The columns of ``results`` that all studies share, and their types."""
+_SLOT_TYPES: dict[str, TypeEngine[Any]] = {
+    "v": _Untyped(), "i": BigInteger(), "r": Double(), "t": Text(),
+}  # fmt: skip
+"""The types of slots by the letter that their names begin with."""
 
 KEY = "key"
 """The last column of ``results``: with ``recipe`` it names an experiment as the digest does. Both
@@ -472,7 +464,7 @@ def tables_of(dialect: DialectName) -> list[Table]:
     copy = MetaData()
     for table in metadata.sorted_tables:
         table.to_metadata(copy)
-    for name, kind in SLOTS[dialect]:
-        copy.tables["results"].append_column(Column(name, kind))
+    for name in SLOT_NAMES[dialect]:
+        copy.tables["results"].append_column(Column(name, _SLOT_TYPES[name[0]]))
     copy.tables["results"].append_column(Column(KEY, LargeBinary))
     return list(copy.sorted_tables)

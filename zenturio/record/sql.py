@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar
-
-from sqlalchemy import Engine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
@@ -27,13 +25,12 @@ from zenturio.record import (
     recording,
     removal,
     rounds,
-    row_redaction,
-    sql_reader,
     stored_views,
     studies,
     views,
 )
 from zenturio.record.artifact_store import ArtifactStore
+from zenturio.record.connection_pool import Connections
 from zenturio.record.database import Database, Transaction
 from zenturio.record.desk import Desk, Memory
 from zenturio.record.driver import Driver
@@ -59,8 +56,12 @@ from zenturio.record.layout import Layout
 from zenturio.record.leases import Row as LeaseRow
 from zenturio.record.portable import local, portable
 from zenturio.record.row_filter import RowFilter
+from zenturio.record.schema_names import DialectName
 from zenturio.record.stored_views import StoredView
 from zenturio.record.studies import Version
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 Result = TypeVar("Result")
 _BATCH = 500
@@ -84,12 +85,28 @@ class Sql:
         return self._database.flavour.warnings()
 
     @property
-    def engine(self) -> Engine:
+    def connections(self) -> Connections:
         """Connections for those who read; begin transactions yourself."""
+        return self._database.connections
+
+    @property
+    def engine(self) -> Engine:
+        """The same for those who use SQLAlchemy."""
         return self._database.engine
+
+    def limit_cache(self, kib: int) -> None:
+        """Let each connection keep so much of the database in memory, where that is ours."""
+        self._database.flavour.limit_cache(kib)
+        self._database.connections.dispose()  # open ones have the cache of before
+
+    @property
+    def dialect(self) -> DialectName:
+        return self._database.flavour.name
 
     def connect_reader(self) -> Any:
         """A connection to PostgreSQL for SQL that somebody writes: see ``sql_reader``."""
+        from zenturio.record import sql_reader  # noqa: PLC0415 - it loads SQLAlchemy
+
         return sql_reader.connect(sql_reader.reader(self._database))
 
     def keyed(
@@ -451,7 +468,7 @@ class Sql:
         return self._database.read(lambda t: events.of_study(t, study, digest))
 
     def redactions(self, study: str, digest: str) -> tuple[Event, ...]:
-        return self._database.read(lambda t: row_redaction.redactions(t, study, digest))
+        return self._database.read(lambda t: events.redactions(t, study, digest))
 
     def logs(self, digest: str, attempt: int | None = None) -> Logs:
         return self._database.read(lambda t: answers.logs_of(t, digest, attempt))

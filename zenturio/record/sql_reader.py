@@ -227,7 +227,7 @@ def _parsed(url: str) -> Any:
 
 def _login(database: Database, role: str, password: str, *, exists: bool) -> list[str]:
     """What makes *role*, or sets its password; the password itself is in no statement."""
-    connection = database.engine.raw_connection()
+    connection = database.connections.raw_connection()
     try:
         server: Any = connection.driver_connection
         verifier = server.pgconn.encrypt_password(

@@ -9,16 +9,16 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
-
-from sqlalchemy import Engine, bindparam, create_engine
-from sqlalchemy.pool import QueuePool
-from sqlalchemy.sql.elements import ColumnElement
+from typing import TYPE_CHECKING, Any, Literal
 
 from zenturio.errors import Diagnostic, RecordError, ZenError
 from zenturio.record.codec import Form
+from zenturio.record.connection_pool import ConnectionPool
 from zenturio.record.filesystem import lock_holders, network_file_system
 from zenturio.record.flavour import Cursor
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 FIXED = (3, 51, 3)
 """Versions before this one may damage a database in WAL mode when two connections write."""
@@ -90,6 +90,7 @@ class SQLite:
         self._fixed = self._driver.sqlite_version_info >= FIXED
         self._wal = self._fixed and self._network is None
         self._settled = False
+        self._cache_kib = CACHE_KIB
         begin = ("BEGIN IMMEDIATE",)
         # A commit that was told of is on the disk. Claims need not be: a machine that loses its
         # power loses the drivers that hold them. Without WAL the order of writes needs it.
@@ -98,7 +99,17 @@ class SQLite:
             ("PRAGMA synchronous = NORMAL", *begin) if self._wal else self.begin_write
         )
 
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        return (self._driver.Error,)
+
+    def connections(self) -> ConnectionPool:
+        return ConnectionPool(self.connect)
+
     def engine(self) -> Engine:
+        from sqlalchemy import create_engine  # noqa: PLC0415 - most commands do without
+        from sqlalchemy.pool import QueuePool  # noqa: PLC0415
+
         return create_engine(
             "sqlite://",
             module=self._driver,
@@ -178,7 +189,7 @@ class SQLite:
                 f" {self._why_no_wal()}",
                 hint="let the other process end, or install pysqlite3 for both",
             )
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute(f"PRAGMA cache_size = -{self._cache_kib}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
 
     def copy(self, target: Path) -> None:
@@ -207,6 +218,9 @@ class SQLite:
         finally:
             connection.close()
         return True
+
+    def limit_cache(self, kib: int) -> None:
+        self._cache_kib = kib
 
     def warnings(self) -> tuple[Diagnostic, ...]:
         if self._network is None:
@@ -258,9 +272,6 @@ class SQLite:
             shape = 1 << (len(part) - 1).bit_length()
             full = [*part, *[part[-1]] * (shape - len(part))]
             yield shape, dict(zip(_KEYS, full, strict=False))
-
-    def among(self, column: ColumnElement[Any], shape: int) -> ColumnElement[bool]:
-        return column.in_([bindparam(name, type_=column.type) for name in _KEYS[:shape]])
 
     def among_sql(self, column: str, shape: int) -> str:
         return f"{column} IN ({', '.join('?' * shape)})"

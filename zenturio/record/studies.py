@@ -9,15 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import select
-
 from zenturio.failpoints import Failpoint
 from zenturio.record import codec, messages, naming
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.facts import Definition, Field, Study
 from zenturio.record.layout import Layout, Member, Place, StoredField
-from zenturio.record.schema import contents
 
 WIDENED = Failpoint("record.widened")
 
@@ -31,8 +28,6 @@ VERSION_COLUMNS = (
     " (SELECT coalesce(max(number), 1) FROM rounds WHERE version = v.id)"
 )
 _ENTRY = f"SELECT {VERSION_COLUMNS} FROM studies s JOIN versions v ON v.study = s.id"
-_CONTENT = select(contents.c.digest)
-_BODIES = select(contents.c.digest, contents.c.body)
 FIELD_COLUMNS = (
     "study", "number", "role", "name", "sql_name", "place", "forms", "type", "unit", "kind",
     "exact",
@@ -383,7 +378,9 @@ def _keep(
     new = {hashes[path]: content for path, content in sources.items()}
     with_body = {
         digest
-        for digest, body in transaction.among(_BODIES, contents.c.digest, sorted(new))
+        for digest, body in transaction.among_sql(
+            "SELECT digest, body FROM contents WHERE {among}", "digest", sorted(new)
+        )
         if body is not None
     }
     mark = transaction.flavour.mark

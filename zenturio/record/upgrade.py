@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Column, MetaData, Table, Text, select
-
 from zenturio.errors import RecordError, ZenError
 from zenturio.failpoints import Failpoint
-from zenturio.record import ddl, older, schema
+from zenturio.record import older
 from zenturio.record.database import Database, Transaction
 from zenturio.record.flavour import Flavour
 from zenturio.record.schema_check import check_schema
+from zenturio.record.schema_names import REVISIONS, TABLES
 
 CREATED = Failpoint("record.created")
 
-_versions = Table("alembic_version", MetaData(), Column("version_num", Text))
-_OWN_TABLES = frozenset({*schema.metadata.tables, *older.TABLES, _versions.name})
-_VERSION = select(_versions.c.version_num)
+_VERSION_TABLE = "alembic_version"
+_OWN_TABLES = TABLES | frozenset(older.TABLES) | {_VERSION_TABLE}
 
 
 def connect(flavour: Flavour, patience: float) -> Database:
@@ -29,7 +27,7 @@ def connect(flavour: Flavour, patience: float) -> Database:
     if flavour.missing():
         flavour.prepare()
     with _looked_at(flavour, patience) as (database, found):
-        if found not in {None, schema.REVISIONS[-1]}:
+        if found not in {None, REVISIONS[-1]}:
             raise _unfit(flavour.place, str(found))
         _settle(database)
         if found is None:
@@ -51,7 +49,7 @@ def _looked_at(flavour: Flavour, patience: float) -> Iterator[tuple[Database, st
 def _settle(database: Database) -> None:
     """From now on connections may change how the file is kept."""
     database.flavour.settle()
-    database.engine.dispose()
+    database.connections.dispose()
     database.read(_tables)
 
 
@@ -64,24 +62,29 @@ def _version(transaction: Transaction, database: Database) -> str | None:
     names = _tables(transaction)
     if not names:
         return None
-    row = transaction.row(_VERSION) if _versions.name in names else None
+    rows = (
+        transaction.sql(f"SELECT version_num FROM {_VERSION_TABLE}")
+        if _VERSION_TABLE in names
+        else []
+    )
+    row = rows[0] if rows else None
     if transaction.flavour.name == "sqlite":
-        is_newest = row is not None and row[0] == schema.REVISIONS[-1]
+        is_newest = row is not None and row[0] == REVISIONS[-1]
         check_schema(transaction, _OWN_TABLES, database.flavour.place, is_newest=is_newest)
-    if row is None and names - {_versions.name}:
+    if row is None and names - {_VERSION_TABLE}:
         raise RecordError(
             f"{database.flavour.place} is a database, but not one of zenturio's",
             hint="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
             " postgresql://…?options=-csearch_path%3DNAME",
         )
-    if row is not None and row[0] == schema.REVISIONS[-1]:
+    if row is not None and row[0] == REVISIONS[-1]:
         _check_tables(names, database.flavour.place)
     return None if row is None else str(row[0])
 
 
 def _check_tables(names: set[str], place: str) -> None:
     """RecordError if a table of the schema is none: a view of that name may never end."""
-    missing = sorted(schema.metadata.tables.keys() - names)
+    missing = sorted(TABLES - names)
     if missing:
         raise RecordError(
             f"{place} is damaged: it has no table {', '.join(missing)}",
@@ -97,9 +100,11 @@ def _create(transaction: Transaction) -> None:
     """The whole schema at once, unless somebody else was faster."""
     if transaction.flavour.creation_lock:
         transaction.sql(transaction.flavour.creation_lock)
-    if _tables(transaction) - {_versions.name}:
+    if _tables(transaction) - {_VERSION_TABLE}:
         return
-    for statement in ddl.statements(transaction.dialect, transaction.flavour.name):
+    from zenturio.record import ddl  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone
+
+    for statement in ddl.statements(transaction.flavour.name):
         transaction.sql(statement)
     CREATED()
     transaction.sql(
@@ -107,12 +112,12 @@ def _create(transaction: Transaction) -> None:
         " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
     )
     transaction.sql("DELETE FROM alembic_version")
-    transaction.insert("alembic_version", ("version_num",), [(schema.REVISIONS[-1],)])
+    transaction.insert("alembic_version", ("version_num",), [(REVISIONS[-1],)])
 
 
 def _unfit(place: str, found: str) -> ZenError:
-    wanted = schema.REVISIONS[-1]
-    if older.original(found) in schema.REVISIONS[:-1]:
+    wanted = REVISIONS[-1]
+    if older.original(found) in REVISIONS[:-1]:
         begun = " (an upgrade was cut off)" if found.endswith(older.MOVING) else ""
         revision = f"{older.original(found)}{begun}"
         return RecordError(
@@ -129,7 +134,7 @@ def _unfit(place: str, found: str) -> ZenError:
 def look(flavour: Flavour, patience: float) -> str | None:
     """The revision of a database that may be upgraded; an error of any other."""
     with _looked_at(flavour, patience) as (database, found):
-        if found is not None and older.original(found) not in schema.REVISIONS:
+        if found is not None and older.original(found) not in REVISIONS:
             raise _unfit(flavour.place, found)
     database.close()
     return found

@@ -27,6 +27,7 @@ from zenturio.record.moving import Moving
 from zenturio.record.older import MOVING, RECORDED, TABLES, Older, original
 from zenturio.record.older import REVISIONS as FILLED_ANEW
 from zenturio.record.postgresql import PostgreSQL
+from zenturio.record.schema_names import REVISIONS
 from zenturio.record.sqlite import SQLite
 
 COPIED = Failpoint("upgrade.copied")
@@ -60,7 +61,7 @@ def _upgrade_in_place(kind: Flavour, patience: float) -> str | None:
 
     def work(transaction: Transaction) -> str | None:
         found = _revision(transaction)
-        if found == schema.REVISIONS[-1]:  # another process was faster
+        if found == REVISIONS[-1]:  # another process was faster
             return None
         _refuse_drivers(transaction, "JOIN versions v ON v.id = l.version", "v.study")
         copy = None
@@ -73,7 +74,7 @@ def _upgrade_in_place(kind: Flavour, patience: float) -> str | None:
             transaction.sql(f"UPDATE results SET {schema.KEY} = NULL")
         former_digests.mark_upgraded(transaction)
         mark = transaction.flavour.mark
-        newest = (schema.REVISIONS[-1],)
+        newest = (REVISIONS[-1],)
         transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", newest)
         return copy
 
@@ -400,7 +401,7 @@ def _contents(transaction: Transaction, *, older: bool) -> dict[int | str, tuple
 
 def is_older(revision: str | None) -> bool:
     """Whether a repository of that revision is brought up to date by ``upgrade_older``."""
-    return revision is not None and original(revision) in schema.REVISIONS[:-1]
+    return revision is not None and original(revision) in REVISIONS[:-1]
 
 
 def room_for(path: Path) -> None:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, ZenError
-from zenturio.record import schema, sql_reader, upgrade
+from zenturio.record import sql_reader, upgrade
 from zenturio.record.artifact_check import check_artifacts
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.database import Database
@@ -31,6 +31,7 @@ from zenturio.record.open import (
 from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.repository import Repository
 from zenturio.record.salvage import Salvage, salvage_file
+from zenturio.record.schema_names import REVISIONS
 from zenturio.record.sql import Sql
 from zenturio.record.sql_reader import Grant
 from zenturio.record.sqlite import SQLite
@@ -82,7 +83,7 @@ def describe(url: str | Path | None = None) -> dict[str, str]:
 def bring_up_to_date(url: str | Path | None = None) -> Upgrade:
     """Upgrades a repository of an earlier revision; it is kept as it was."""
     kind = _existing(url)
-    newest = schema.REVISIONS[-1]
+    newest = REVISIONS[-1]
     before = upgrade.look(kind, waiting())
     if before is None:
         upgrade.connect(kind, waiting()).close()

@@ -18,7 +18,7 @@ from zenturio.record.desk import Desk, Memory
 from zenturio.record.flavour import Flavour
 from zenturio.record.layout import CHUNK, Layout, StoredField
 from zenturio.record.row_filter import RowFilter
-from zenturio.record.schema import DialectName
+from zenturio.record.schema_names import DialectName
 from zenturio.record.sql_text import TOKEN, literal, plain_name, quoted, with_names, with_parts
 from zenturio.record.studies import Version
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from sqlalchemy import event
 from starlette.responses import HTMLResponse
 
 from zenturio.errors import NotFoundError
@@ -19,6 +18,7 @@ from zenturio.query.listing import query_listing
 from zenturio.query.wanted import TableQuery
 from zenturio.record import Definition, Repository
 from zenturio.record.open import open_repository, project_folder
+from zenturio.record.sql import Sql
 from zenturio.show.portal import page_templates
 from zenturio.show.portal.page_templates import Assets
 from zenturio.show.portal.runs import PortalRuns
@@ -275,8 +275,7 @@ def _order_key(table: TableQuery) -> Hashable:
 
 def _file_id(repository: Repository) -> tuple[int, int] | None:
     """Return the device and inode of the database; None if it is not a file, or has gone."""
-    engine = getattr(repository, "engine", None)
-    if engine is None or engine.dialect.name != "sqlite":
+    if getattr(repository, "dialect", None) != "sqlite":
         return None
     try:
         status = Path(repository.place).stat()
@@ -287,12 +286,5 @@ def _file_id(repository: Repository) -> tuple[int, int] | None:
 
 def _shrink_cache(repository: Repository) -> None:
     """Give SQLite less memory than a run does: a portal only reads."""
-    engine = getattr(repository, "engine", None)
-    if engine is None or engine.dialect.name != "sqlite":
-        return
-
-    def shrink(connection: Any, _record: object) -> None:
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-
-    event.listen(engine, "connect", shrink)
-    engine.dispose()  # connections that are open already have the large cache
+    if isinstance(repository, Sql):
+        repository.limit_cache(CACHE_KIB)
