@@ -6,12 +6,14 @@ import shutil
 import sys
 from collections.abc import Mapping
 from time import monotonic
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from zenturio import log_setup
 from zenturio.cli import output, terminal
 from zenturio.show import quantities
-from zenturio.study.driver.progress import RunProgress
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.progress import RunProgress
 
 BAR = 24
 OFTEN = 0.1

@@ -4,6 +4,7 @@ from zenturio.record.driver import Driver
 from zenturio.record.facts import (
     OVER,
     SEED,
+    SPACES,
     STATES,
     Attempt,
     AttemptState,
@@ -29,6 +30,7 @@ from zenturio.record.repository import Repository
 __all__ = [
     "OVER",
     "SEED",
+    "SPACES",
     "STATES",
     "Attempt",
     "AttemptState",

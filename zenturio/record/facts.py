@@ -24,6 +24,8 @@ AttemptState = Literal["running", "ok", "failed", "timeout", "cancelled", "stale
 """Of an attempt: stale is one whose driver was lost, superseded one whose outcome came late."""
 
 
+SPACES = "spaces"
+"""The note of a definition with the fingerprints of all spaces that the study was run with."""
 SEED = "seed"
 """The kind of what differs run by run of a point: recorded as a parameter, and no dimension."""
 

@@ -94,6 +94,14 @@ def project_folder(start: Path | None = None) -> Path:
     return here
 
 
+def path_in_project(path: object) -> Path | None:
+    """Return a recorded path if it leads into this project: others are not looked at."""
+    if not isinstance(path, str):
+        return None
+    found, project = Path(path).resolve(), project_folder().resolve()
+    return found if found.is_relative_to(project) and found.exists() else None
+
+
 def begin_project() -> Path:
     """Return the project's ``.zenturio``; one that is not there becomes the user's own.
 

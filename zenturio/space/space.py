@@ -269,9 +269,6 @@ def _countable_or_sampler(factor: Component) -> Component | RejectionSampler:
     return factor
 
 
-SPACES = "spaces"
-"""The study note with the fingerprints of all spaces that it was run with."""
-
 LISTED = 100_000
 """Larger sets enter by their size, first and last element."""
 

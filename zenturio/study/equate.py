@@ -17,9 +17,8 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
-from zenturio.record import Definition, Record, Repository
+from zenturio.record import SPACES, Definition, Record, Repository
 from zenturio.record.facts import RECORDED
-from zenturio.space.space import SPACES
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory
 from zenturio.study.last_options import RUN
 from zenturio.study.pinned_versions import base_of, pinned_name

@@ -12,9 +12,9 @@ from zenturio.experiment.identity import FORMAT
 from zenturio.experiment.provenance import provenance
 from zenturio.experiment.used import recall_versions
 from zenturio.expression import Type
-from zenturio.record import SEED, Definition, Field, Repository, Study
+from zenturio.record import SEED, SPACES, Definition, Field, Repository, Study
 from zenturio.space import Parameter, Space
-from zenturio.space.space import SPACES, fingerprint
+from zenturio.space.space import fingerprint
 
 PROGRAM = "program"
 """The note that says which program a study is of: a digest of each of its parts."""

@@ -18,9 +18,8 @@ from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
 from zenturio.experiment.machine import Kinds
 from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
-from zenturio.record import Definition, Lease, Repository
+from zenturio.record import SPACES, Definition, Lease, Repository
 from zenturio.record.driver import Driver
-from zenturio.space.space import SPACES
 from zenturio.study.driver.each_machine import EACH_MACHINE, behind, kinds_apart, together
 from zenturio.study.driver.exactness import is_exact
 from zenturio.study.driver.experiment_source import (

@@ -1,0 +1,74 @@
+"""The present space of a study, read from its files, and the experiments that lie outside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from zenturio.annotate.model import Application
+from zenturio.annotate.scan import scan, scan_kept
+from zenturio.errors import InputError
+from zenturio.expression import Value
+from zenturio.query.catalog import read_catalog
+from zenturio.query.reading import open_snapshot
+from zenturio.query.statement import SelectItem, StudySelect, restore_rows
+from zenturio.query.wide import WIDTH, select_rows
+from zenturio.record import SEED, Definition, Repository
+from zenturio.record.open import path_in_project
+from zenturio.space import Space
+
+
+def present_spaces(definition: Definition, *, archived: bool) -> list[Space]:
+    """The present space, and that of the last run where it had a ``--set``; none if unknown."""
+    overrides = tuple(definition.notes.get("overrides", ()))
+    found = [] if archived else _scanned(definition, overrides)
+    names = {field.name for field in definition.parameters if field.kind != SEED}
+    if found and names <= {parameter.name for parameter in found[-1].parameters}:
+        return found
+    return _read(lambda given: scan_kept(definition.sources, given), overrides)
+
+
+def _read(read: Callable[[Sequence[str]], Application], overrides: Sequence[str]) -> list[Space]:
+    try:
+        return [read(given).space for given in ((), *([overrides] if overrides else []))]
+    except InputError:
+        return []
+
+
+def _scanned(definition: Definition, overrides: Sequence[str]) -> list[Space]:
+    """Of the files in the project."""
+    paths = [path_in_project(path) for path in definition.notes.get("paths", ())]
+    there = [path for path in paths if path is not None]
+    if not there or len(there) < len(paths):
+        return []
+    return _read(lambda given: scan(there, overrides=given), overrides)
+
+
+def outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Iterator[str]:
+    """Yield the digests of experiments whose points none of *spaces* holds."""
+    with open_snapshot(repository) as reader:
+        known = read_catalog(reader, study)
+        statement = StudySelect(reader.dialect, known, None, every_status=True)
+        columns = known.parameters
+        digest_fact, remarks = known.facts["digest"], known.facts["remarks"]
+        heads = [SelectItem.of(column) for column in (digest_fact, *columns, remarks)]
+        held: dict[tuple[object, ...], bool] = {}
+        wide = len(heads) > WIDTH
+        rows = (
+            select_rows(reader, statement, heads) if wide else reader.each(statement.select(heads))
+        )
+        for row in rows:
+            ((digest, *cells),) = restore_rows((digest_fact, *columns), [row])
+            point = tuple(cells)
+            key = (*point, *map(type, point))  # 1 and true are equal, and no one value
+            if key not in held:
+                values = {c.name: v for c, v in zip(columns, point, strict=True) if v is not None}
+                held[key] = any(_holds(space, values) for space in spaces)
+            if not held[key]:
+                yield digest
+
+
+def _holds(space: Space, values: Mapping[str, Value]) -> bool:
+    try:
+        return space.contains(values)
+    except InputError:  # a constraint has no answer for such a value
+        return False
