@@ -9,11 +9,11 @@ from zenturio.annotate.scan import scan
 from zenturio.query import results, study_frame
 from zenturio.query.groups import group_frame
 from zenturio.query.present import digests_outside
-from zenturio.record import Definition, Field
+from zenturio.record import SPACES, Definition, Field
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.study_charts import draw_chart
 from zenturio.space import Space
-from zenturio.space.space import SPACES, fingerprint
+from zenturio.space.space import fingerprint
 from zenturio.study.best_points import best
 
 SOURCE = """\
