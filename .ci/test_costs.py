@@ -3,12 +3,12 @@
     PYTHONPATH=.ci .venv/bin/pytest -p test_costs --costs FILE ...
 
 Each worker counts in a control group of its own (cpuacct; root can make one), so that daemons
-count, too. FILE gets a line for each phase of a test: seconds, phase, test. A fixture that tests
-share is paid by the first that uses it, in its phase "setup".
+count, too. FILE gets a line for each phase of a test: processor seconds, seconds by the clock,
+phase, test. A fixture that tests share is paid by the first that uses it, in its phase "setup".
 """
 
 import os
-import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,27 +32,27 @@ class Costs:
         (group / "cgroup.procs").write_text(str(os.getpid()))
         self._usage = group / "cpuacct.usage"
         self._before = self._now()
-        self._write("start", " ".join(sys.argv[:1]), 0.0)
+        self._clock = time.monotonic()
 
     def _now(self) -> float:
         return int(self._usage.read_text()) / 1e9
 
-    def _write(self, phase: str, name: str, seconds: float) -> None:
-        with self._file.open("a") as file:
-            file.write(f"{seconds:.3f}\t{phase}\t{name}\n")
-
-    def _since(self) -> float:
+    def _write(self, phase: str, name: str) -> None:
+        """A line of what was used since the last one."""
         before, self._before = self._before, self._now()
-        return self._before - before
+        start, self._clock = self._clock, time.monotonic()
+        with self._file.open("a") as file:
+            used, passed = self._before - before, self._clock - start
+            file.write(f"{used:.3f}\t{passed:.3f}\t{phase}\t{name}\n")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
         """What lies between two tests is of no test: collection, above all."""
-        self._write("between", item.nodeid, self._since())
+        self._write("between", item.nodeid)
         try:
             return (yield)
         finally:
-            self._write("setup", item.nodeid, self._since())
+            self._write("setup", item.nodeid)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
@@ -60,7 +60,7 @@ class Costs:
         try:
             return (yield)
         finally:
-            self._write("call", item.nodeid, self._since())
+            self._write("call", item.nodeid)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
@@ -68,7 +68,7 @@ class Costs:
         try:
             return (yield)
         finally:
-            self._write("teardown", item.nodeid, self._since())
+            self._write("teardown", item.nodeid)
 
 
 def pytest_configure(config: pytest.Config) -> None:
