@@ -72,7 +72,7 @@ def describe(url: str | Path | None = None) -> dict[str, str]:
     kind = _existing(url)
     revision = upgrade.look(kind, waiting())
     facts = {"place": str(kind.place), "revision": revision or "none"}
-    if revision != schema.REVISIONS[-1]:
+    if revision != REVISIONS[-1]:
         return facts  # what connects to it might upgrade it
     function = "sqlite_version()" if isinstance(kind, SQLite) else "version()"
     with _connected(kind) as database:
