@@ -132,7 +132,7 @@ def asked(python: Path, case: Case) -> dict[str, float]:
 def million() -> dict[str, float]:
     """A trace, scaled: seconds for the plan, and the most memory that the process had."""
     from zenturio.schedule.formats.files import read_workflow
-    from zenturio.schedule.generators.recipe import scale
+    from zenturio.schedule.generators.generator import scale
     from zenturio.schedule.model.plan import check
     from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
     from zenturio.schedule.model.problem import Problem

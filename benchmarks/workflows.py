@@ -63,7 +63,7 @@ def graph(flow: Any) -> Any:
 
 def measure(tasks: int, rounds: int) -> dict[str, Any]:
     from zenturio.schedule.formats.files import read_workflow, write_workflow
-    from zenturio.schedule.generators.recipe import scale
+    from zenturio.schedule.generators.generator import scale
 
     trace = read_workflow(TRACE)
     flow = scale(trace, tasks)

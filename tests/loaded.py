@@ -32,7 +32,7 @@ ROOMS = (
     "zenturio.record.sql",
     "zenturio.record.sqlite",
     "zenturio.schedule.simulate.simulator",
-    "zenturio.search.engines",
+    "zenturio.search.engine",
     "zenturio.search.api",
     "zenturio.show.renderers.terminal",
     "zenturio.study.overview",

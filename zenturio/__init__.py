@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from zenturio.search.api import search
     from zenturio.show.chart_files import save
     from zenturio.show.charts.column_charts import chart
-    from zenturio.show.study import Study, run
-    from zenturio.show.tuning import tune
+    from zenturio.show.study import Study, run, tune
     from zenturio.space import (
         Parameter,
         Point,
@@ -71,7 +70,7 @@ _ELSEWHERE = {
     "save": "show.chart_files",
     "scan": "annotate.scan",
     "search": "search",
-    "tune": "show.tuning",
+    "tune": "show.study",
 }
 _HOOKS = {"load_ipython_extension": "show.notebook_magic"}
 """What others look for here: ``%load_ext zenturio``."""

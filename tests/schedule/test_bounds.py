@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedule import naive, naive_listing, naive_placing
-from zenturio.schedule.kernels.bounding import equal_task_times, interval_excess
+from zenturio.schedule.kernels.dispatching import equal_task_times, interval_excess
 from zenturio.schedule.model.metrics import LowerBounds, gap, lower_bound, lower_bounds
 from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem

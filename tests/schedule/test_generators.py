@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 from tests.schedule.test_formats import DATA, SHARED
 from zenturio.errors import InputError, NotFoundError
 from zenturio.schedule.formats.files import read_workflow
-from zenturio.schedule.generators.generator import count_of, describe, generate, instance_of, names
+from zenturio.schedule.generators.generator import (
+    count_of,
+    describe,
+    generate,
+    instance_of,
+    names,
+    scale,
+)
 from zenturio.schedule.generators.papers import simulation_curve
-from zenturio.schedule.generators.recipe import scale
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.shape import shape_of
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask

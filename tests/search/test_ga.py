@@ -12,10 +12,8 @@ import zenturio as zen
 from search import naive_ga
 from zenturio.search import Directions, SearchLoop, SearchProblem, drive
 from zenturio.search.ga import Ga, GaSettings
-from zenturio.search.kernels.generation import Rules
-from zenturio.search.kernels.genetic_search import Limits, evolve
+from zenturio.search.kernels.genetic_search import Limits, Rules, evolve, fitness_of
 from zenturio.search.kernels.rng import below, draw, stream, unit
-from zenturio.search.kernels.selection import fitness_of
 
 chosen = st.fixed_dictionaries(
     {

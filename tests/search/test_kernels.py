@@ -13,14 +13,7 @@ from numba.core.registry import CPUDispatcher
 
 from search import naive_ga
 from zenturio.search import kernels
-from zenturio.search.kernels import (
-    generation,
-    genetic_search,
-    rng,
-    scoring,
-    selection,
-    variation,
-)
+from zenturio.search.kernels import genetic_search, rng
 
 seeds = st.integers(0, 2**64 - 1)
 lists_of_losses = st.lists(
@@ -61,7 +54,7 @@ def ends(state, twin):
 def test_fitness(losses, factor, beyond):
     worst = max([loss for loss in losses if loss < math.inf], default=-math.inf) + beyond
     assume(worst > -math.inf)
-    found = selection.fitness_of(np.array(losses), worst, factor)
+    found = genetic_search.fitness_of(np.array(losses), worst, factor)
     assert found.tolist() == naive_ga.fitness_of(losses, worst, factor)
 
 
@@ -69,7 +62,7 @@ def test_fitness(losses, factor, beyond):
 def test_wheel(shares, start, more, seed):
     state, twin = pair(seed)
     chosen = np.full(start + more, -1, dtype=np.int64)
-    selection.wheel(np.array(shares), state, chosen, start)
+    genetic_search.wheel(np.array(shares), state, chosen, start)
     assert chosen.tolist() == [-1] * start + [twin.spin(shares) for _ in range(more)]
     assert ends(state, twin)
 
@@ -78,7 +71,7 @@ def test_wheel(shares, start, more, seed):
 def test_remainder(fitness, count, seed):
     state, twin = pair(seed)
     chosen = np.empty(count, dtype=np.int64)
-    selection.remainder(np.array(fitness), state, chosen)
+    genetic_search.remainder(np.array(fitness), state, chosen)
     total = sum(fitness)
     shares = [each / total * count if total else 0.0 for each in fitness]
     certain = [i for i, share in enumerate(shares) for _ in range(int(share))][:count]
@@ -91,7 +84,7 @@ def test_remainder(fitness, count, seed):
 def test_tournaments(losses, rounds, count, seed):
     state, twin = pair(seed)
     chosen = np.empty(count, dtype=np.int64)
-    selection.tournaments(np.array(losses), rounds, state, chosen)
+    genetic_search.tournaments(np.array(losses), rounds, state, chosen)
     wanted = []
     for _ in range(count):
         rivals = [twin.below(len(losses)) for _ in range(rounds)]
@@ -109,7 +102,7 @@ def test_parents(kind, losses, rounds, share, couples, seed):
     worst = max([loss for loss in losses if loss < math.inf], default=0.0)
     fitness = naive_ga.fitness_of(losses, worst, 2.0)
     chosen = np.empty(2 * couples, dtype=np.int64)
-    selection.parents_of(
+    genetic_search.parents_of(
         SELECTIONS.index(kind), np.array(fitness), np.array(losses), rounds, share, state, chosen
     )
     assert chosen.tolist() == naive_ga.parents_of(
@@ -124,7 +117,7 @@ def test_exchange(one, data):
     start = data.draw(st.integers(0, len(one)))
     stop = data.draw(st.integers(start, len(one)))
     left, right = np.array(one, dtype=np.int64), np.array(other, dtype=np.int64)
-    variation.exchange(left, right, start, stop)
+    genetic_search.exchange(left, right, start, stop)
     assert left.tolist() == one[:start] + other[start:stop] + one[stop:]
     assert right.tolist() == other[:start] + one[start:stop] + other[stop:]
 
@@ -135,7 +128,7 @@ def test_cross(kind, length, seed):
     state, twin = pair(seed)
     one, other = list(range(length)), list(range(length, 2 * length))
     left, right = np.array(one, dtype=np.int64), np.array(other, dtype=np.int64)
-    variation.cross(CROSSOVERS.index(kind), left, right, state)
+    genetic_search.cross(CROSSOVERS.index(kind), left, right, state)
     naive_ga.cross(kind, one, other, twin)
     assert (left.tolist(), right.tolist()) == (one, other)
     assert ends(state, twin)
@@ -146,7 +139,7 @@ def test_cross(kind, length, seed):
 def test_mutated(kind, size, data, ordered, reach, seed):
     state, twin = pair(seed)
     gene = data.draw(st.integers(0, size - 1))
-    found = variation.mutated(int(kind == "step"), gene, size, ordered, reach, state)
+    found = genetic_search.mutated(int(kind == "step"), gene, size, ordered, reach, state)
     assert found == naive_ga.mutated(kind, gene, size, ordered, reach, twin)
     assert ends(state, twin)
     assert 0 <= found < size
@@ -161,7 +154,7 @@ def test_mutation_hits_each_gene_as_often_as_its_rate_says():
     where = np.zeros(20)
     for _ in range(rounds):
         before = np.zeros((cells // 20, 20), dtype=np.int64)
-        variation.mutate(0, rate, 0.1, before, sizes, ordered, state)
+        genetic_search.mutate(0, rate, 0.1, before, sizes, ordered, state)
         counts.append(int((before != 0).sum()))
         where += (before != 0).sum(axis=0)
     spread = math.sqrt(rate * (1 - rate) * cells)
@@ -187,12 +180,12 @@ def test_breed(selection, crossover, mutation, losses, width, elite, rate, seed)
         "tournament": 2, "parents": 0.5, "crossover_rate": 0.7, "mutation_rate": rate,
         "reach": 0.3, "scaling": 2.0,
     }  # fmt: skip
-    rules = generation.Rules(
+    rules = genetic_search.Rules(
         SELECTIONS.index(selection), CROSSOVERS.index(crossover), int(mutation == "step"),
         2, elite, 0.5, 0.7, rate, 0.3, 2.0,
     )  # fmt: skip
     children, parents = np.empty_like(genes), np.full((len(losses), 2), -1)
-    generation.breed(
+    genetic_search.breed(
         genes, np.array(losses), worst, sizes, ordered, rules, state, children, parents
     )
     wanted = naive_ga.generation(
@@ -241,6 +234,6 @@ def odd(genes):
 )
 def test_score_all(genes, sign):
     """What is no number, or infinitely good, is worth nothing, whichever way the objective looks."""
-    found = scoring.score_all(odd, sign, np.array(genes, dtype=np.int64).reshape(-1, 2))
+    found = genetic_search.score_all(odd, sign, np.array(genes, dtype=np.int64).reshape(-1, 2))
     wanted = [sign * sum(row) if row[0] % 5 > 2 else math.inf for row in genes]
     assert found.tolist() == wanted

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 import zenturio as zen
 from zenturio.search import SearchProblem
-from zenturio.search.gaussian_process import KINDS, NOISES, Features, GaussianProcess
 from zenturio.search.kriging_search import (
+    KINDS,
+    NOISES,
+    Features,
+    GaussianProcess,
     KrigingSearch,
     KrigingSettings,
     log_levels,

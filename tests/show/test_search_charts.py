@@ -16,7 +16,7 @@ from zenturio.errors import InputError
 from zenturio.show.chart import bar_labels, is_geometric, strand_ticks
 from zenturio.show.chart_files import image
 from zenturio.show.charts.column_charts import chart
-from zenturio.show.charts.objectives import ChartObjective, pareto_front
+from zenturio.show.charts.search_charts import ChartObjective, pareto_front
 from zenturio.show.renderers import palette
 from zenturio.show.renderers.plotly import plotly_figure
 

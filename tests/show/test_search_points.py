@@ -10,7 +10,7 @@ from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import Definition, Driver, Field
 from zenturio.record.open import open_repository
 from zenturio.show.charts.column_charts import chart
-from zenturio.show.charts.search_points import search_points
+from zenturio.show.charts.search_charts import search_points
 from zenturio.show.study import Study
 
 PARAMETERS = (Field("n", "int", "cells"), Field("block-size", "int"), Field("status", "str"))

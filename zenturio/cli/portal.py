@@ -74,7 +74,7 @@ def portal(
         service = PortalServer(settings, host, port, password, _used)
         where = ""
     else:
-        from zenturio.show.portal.unix_socket import allowed_users, listen_at
+        from zenturio.show.portal.connections import allowed_users, listen_at
 
         system_users = allowed_users(proxy_user)
         listening = listen_at(socket, others=bool(proxy_user))

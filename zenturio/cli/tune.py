@@ -10,7 +10,7 @@ from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.query.recommending import RankedSetting
-    from zenturio.show.tuning import TuningResult
+    from zenturio.show.study import TuningResult
     from zenturio.study.tuning.tune import TuningPlan
     from zenturio.study.tuning.tuning_file import Tuning
 
@@ -70,8 +70,7 @@ def tune(
     from zenturio.cli.live import Live
     from zenturio.record.open import open_repository
     from zenturio.search import describe
-    from zenturio.show.study import Study
-    from zenturio.show.tuning import TuningResult
+    from zenturio.show.study import Study, TuningResult
     from zenturio.study.local_run import PlaceOptions, choose_any_machine
     from zenturio.study.tuning.setting_ranges import read_ranges
     from zenturio.study.tuning.tune import tune as run_tuning

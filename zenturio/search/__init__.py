@@ -11,14 +11,30 @@ from types import ModuleType
 from typing import Any
 
 from zenturio.search.api import search
-from zenturio.search.engine import Engine, Search, SearchProblem
-from zenturio.search.engines import EngineDescription, describe, make, names
-from zenturio.search.loop import CachedScores, PendingTrial, Scores, SearchLoop
+from zenturio.search.engine import (
+    Engine,
+    EngineDescription,
+    Search,
+    SearchProblem,
+    describe,
+    make,
+    names,
+)
+from zenturio.search.loop import (
+    Budget,
+    CachedScores,
+    PendingTrial,
+    Scores,
+    SearchLoop,
+    StopRules,
+    drive,
+    parse_budget,
+    parse_stop_rules,
+    run_concurrent,
+)
 from zenturio.search.objective import Direction, Directions, Objective, Trial
 from zenturio.search.result import SearchResult
-from zenturio.search.run_loop import drive, run_concurrent
 from zenturio.search.settings import NoSettings, Setting, setting, settings_of
-from zenturio.search.stop_rules import Budget, StopRules, parse_budget, parse_stop_rules
 
 __all__ = [
     "Budget",

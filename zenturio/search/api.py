@@ -11,13 +11,21 @@ import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.search.compiled import is_kernel, search_compiled
-from zenturio.search.engine import SearchProblem
-from zenturio.search.engines import make
-from zenturio.search.loop import CachedScores, Scores, SearchLoop
+from zenturio.search.engine import SearchProblem, make
+from zenturio.search.loop import (
+    BATCH_LIMIT,
+    Budget,
+    CachedScores,
+    Scores,
+    SearchLoop,
+    StopRules,
+    drive,
+    parse_budget,
+    parse_stop_rules,
+    run_concurrent,
+)
 from zenturio.search.objective import Directions
 from zenturio.search.result import SearchResult
-from zenturio.search.run_loop import BATCH_LIMIT, drive, run_concurrent
-from zenturio.search.stop_rules import Budget, StopRules, parse_budget, parse_stop_rules
 from zenturio.space import Point, Space
 
 Takes = Literal["point", "columns", "kernel"]

@@ -13,9 +13,9 @@ from zenturio.search.engine import Search
 from zenturio.search.ga import Ga
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine
+from zenturio.search.loop import Budget, StopRules
 from zenturio.search.objective import Directions, Trial
 from zenturio.search.result import LazyTrials, SearchResult
-from zenturio.search.stop_rules import Budget, StopRules
 
 UNLIMITED = 1 << 62
 
@@ -103,7 +103,7 @@ def _run_batches(
     search: GeneratorEngine, kernel: Any, sign: float, budget: int, target: float
 ) -> tuple[Ints, Any, int, str]:
     """Run any generator engine; each of its batches is evaluated in one call."""
-    from zenturio.search.kernels.scoring import score_all  # noqa: PLC0415 - compiled when needed
+    from zenturio.search.kernels.genetic_search import score_all  # noqa: PLC0415 - compiled when needed
 
     walk, count, best, reason = search.walk(), 0, math.inf, "exhausted"
     improvements: list[Ints] = []

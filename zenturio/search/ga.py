@@ -14,7 +14,7 @@ from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
 from zenturio.search.settings import setting
 
 if TYPE_CHECKING:
-    from zenturio.search.kernels.generation import Rules
+    from zenturio.search.kernels.genetic_search import Rules
 
 Selection = Literal["remainder", "roulette", "tournament", "rank", "steady"]
 Crossover = Literal["single", "two", "uniform"]
@@ -96,7 +96,7 @@ class Ga(GeneratorEngine):
 
     def rules(self) -> Rules:
         """Return the settings in the form that the kernels take."""
-        from zenturio.search.kernels.generation import Rules  # noqa: PLC0415 - needs Numba
+        from zenturio.search.kernels.genetic_search import Rules  # noqa: PLC0415 - needs Numba
 
         settings = self._settings
         rate = settings.mutation_rate
@@ -116,7 +116,7 @@ class Ga(GeneratorEngine):
         )
 
     def walk(self) -> SearchGenerator:
-        from zenturio.search.kernels.generation import breed  # noqa: PLC0415 - needs Numba
+        from zenturio.search.kernels.genetic_search import breed  # noqa: PLC0415 - needs Numba
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         state, rules = stream(self.problem.seed), self.rules()

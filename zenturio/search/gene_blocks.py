@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.search.region_genes import RegionGenes, is_box
-from zenturio.search.trie import Trie
+from zenturio.search.region_genes import RegionGenes, Trie, is_box
 from zenturio.space import Continuous, Parameter
 from zenturio.space.component import Component, FreeComponent
 from zenturio.space.definition import Part

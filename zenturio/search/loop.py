@@ -1,17 +1,113 @@
-"""The state of a search: pending points, trials, the best one, and when the search ends."""
+"""The loop that drives an engine: proposals, evaluations, and when to stop."""
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import NamedTuple
 
+from zenturio.errors import InputError, did_you_mean
 from zenturio.search.batched import order_independent
 from zenturio.search.engine import Search
 from zenturio.search.objective import Directions, Losses, Trial, covers
-from zenturio.search.stop_rules import Budget, StopRules
 from zenturio.space import Point
+
+_UNITS = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)")
+_RULES = ("target", "stall")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a search may spend: trials and seconds; None for no limit."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StopRules:
+    """Rules that end a search before its budget does."""
+
+    target: float | None = None
+    """Stop when the first objective is at least as good as this."""
+    stall: int | None = None
+    """Stop after this many trials without improvement."""
+    share: float | None = None
+    """The same as a percentage of the budget's trials."""
+
+    def patience(self, budget: Budget) -> int | None:
+        """Return after how many trials without improvement the search stops; None for never."""
+        if self.share is None:
+            return self.stall
+        if budget.trials is None:
+            raise InputError(
+                "stall in % needs a budget of trials",
+                hint="--budget 500, or a number: stall=100",
+            )
+        share = max(1, round(budget.trials * self.share / 100))
+        return share if self.stall is None else min(share, self.stall)
+
+
+def parse_budget(text: str | int | Budget | None) -> Budget:
+    """Parse ``500``, ``10min`` or ``500,10min``."""
+    if isinstance(text, Budget):
+        return text
+    budget = Budget()
+    for part in () if text is None else str(text).split(","):
+        word = part.strip().lower()
+        if word.isdecimal() and int(word) > 0:
+            budget = replace(budget, trials=int(word))
+        elif (match := _TIME.fullmatch(word)) and match[2] in _UNITS and float(match[1]) > 0:
+            budget = replace(budget, seconds=float(match[1]) * _UNITS[match[2]])
+        else:
+            raise InputError(
+                f"{part.strip()!r} is not a budget",
+                hint="write a number of trials, a time, or both: 500, 10min, or 500,10min",
+            )
+    return budget
+
+
+def parse_stop_rules(texts: Iterable[str] | str | StopRules) -> StopRules:
+    """Parse rules such as ``target=12.5``, ``stall=100`` and ``stall=20%``."""
+    if isinstance(texts, StopRules):
+        return texts
+    stops = StopRules()
+    parts = [part for text in ([texts] if isinstance(texts, str) else texts) for part in _cut(text)]
+    for name, value in parts:
+        if name not in _RULES:
+            raise InputError(
+                f"--stop {name}: there is no such rule", hint=did_you_mean(name, _RULES)
+            )
+        number = _number(value.removesuffix("%"))
+        if name == "target" and number is not None and not value.endswith("%"):
+            stops = replace(stops, target=number)
+        elif name == "stall" and number is not None and number > 0 and value.endswith("%"):
+            stops = replace(stops, share=number)
+        elif name == "stall" and number is not None and number >= 1 and number == int(number):
+            stops = replace(stops, stall=int(number))
+        else:
+            hint = "stall=100, or stall=20%" if name == "stall" else "target=12.5"
+            raise InputError(f"--stop {name}={value} is not a rule", hint=f"write {hint}")
+    return stops
+
+
+def _cut(text: str) -> list[tuple[str, str]]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    return [(name.strip().lower(), value.strip()) for name, _, value in pairs]
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if abs(number) < float("inf") else None
+
 
 Scores = tuple[float | None, ...]
 
@@ -44,8 +140,8 @@ class SearchLoop:
         self,
         search: Search,
         directions: Directions,
-        budget: Budget = Budget(),  # noqa: B008 - frozen
-        stops: StopRules = StopRules(),  # noqa: B008 - frozen
+        budget: Budget = Budget(),
+        stops: StopRules = StopRules(),
         cached: CachedScores | None = None,
         *,
         allow_repeats: bool = False,
@@ -224,3 +320,50 @@ class SearchLoop:
         self._queue.clear()
         self._pending = 0
         self._out_of_order.clear()
+
+
+BATCH_LIMIT = 1024
+"""Points that are asked for at a time where an evaluation is a function call."""
+
+
+def drive(
+    loop: SearchLoop, objective: Callable[[Point], Scores], limit: int = BATCH_LIMIT
+) -> Iterator[Trial]:
+    """Yield the trials of *loop*, whose points *objective* evaluates one after the other.
+
+    Points that were asked for and not evaluated when the search ends are dropped.
+    """
+    yielded = 0
+    while not loop.is_over:
+        for number, point in loop.ask(limit):
+            if loop.is_late():
+                break
+            loop.tell(number, objective(point))
+            yield from loop.trials[yielded:]
+            yielded = len(loop.trials)
+    yield from loop.trials[yielded:]
+
+
+def run_concurrent(
+    loop: SearchLoop, submit: Callable[[Point], Future[Scores]], slots: int
+) -> Iterator[Trial]:
+    """Yield the trials of *loop* with *slots* evaluations at a time.
+
+    A free slot gets the next point at once. If a future fails, its error is raised and the pending
+    ones are cancelled.
+    """
+    in_flight: dict[Future[Scores], PendingTrial] = {}
+    yielded = 0
+    try:
+        while not loop.is_over:
+            for pending in loop.ask(slots - len(in_flight)):
+                in_flight[submit(pending.point)] = pending
+            if in_flight:
+                completed, _ = wait(in_flight, return_when=FIRST_COMPLETED)
+                for future in completed:
+                    loop.tell(in_flight.pop(future).number, future.result())
+            yield from loop.trials[yielded:]
+            yielded = len(loop.trials)
+    finally:
+        for future in in_flight:
+            future.cancel()

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from zenturio.errors import InputError
 from zenturio.search.batched import order_independent
-from zenturio.search.engine import Search, SearchProblem
-from zenturio.search.engines import make
+from zenturio.search.engine import Search, SearchProblem, make
 from zenturio.search.loop import MAX_REPEATS
 from zenturio.search.objective import Losses, Trial
 from zenturio.search.settings import setting

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from zenturio.errors import InputError, PlaceError
+from zenturio.show.portal.connections import allowed_users, listen_at
 from zenturio.show.portal.server import PortalServer
 from zenturio.show.portal.state import PortalSettings
-from zenturio.show.portal.unix_socket import allowed_users, listen_at
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 OTHER, PROXY = 65534, 33

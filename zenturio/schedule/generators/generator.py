@@ -1,4 +1,4 @@
-"""Workflow generators by name, and a cache of generated and read workflows."""
+"""Generators of workflows: random, layered and by recipe, with their settings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.schedule.formats.document import file_exists
 from zenturio.schedule.formats.files import read_instance, read_platform
-from zenturio.schedule.generators.layered import Layered, Topcuoglu
 from zenturio.schedule.generators.papers import (
     Ctg,
     Ditg,
@@ -31,10 +33,300 @@ from zenturio.schedule.generators.papers import (
     RandomSweep,
     Wien2k,
 )
-from zenturio.schedule.generators.recipe import TraceRecipe
-from zenturio.schedule.model.platform import Platform
+from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine
 from zenturio.schedule.model.problem import Instance, Problem
-from zenturio.search.settings import Setting, described, pairs, settings_of
+from zenturio.schedule.model.workflow import (
+    Floats,
+    Indices,
+    Workflow,
+    WorkflowTask,
+    merge_transfers,
+)
+from zenturio.search.settings import Setting, described, pairs, setting, settings_of
+
+MAX_RECIPE_TASKS = 10_000_000
+
+
+@dataclass(frozen=True)
+class TraceRecipe:
+    """A trace, or any workflow in a file, scaled to any number of tasks.
+
+    Tasks are of one kind if they have the same program and the same position in the graph. A kind
+    with one task keeps one; the others are copied together, and each copy is joined like the
+    original. The work of a task is drawn from the times of its program. Cores and memory are
+    dropped.
+    """
+
+    trace: str = setting("", "the file of the workflow that is scaled")
+    tasks: int = setting(1000, "tasks", low=1, high=MAX_RECIPE_TASKS)
+    noise: float = setting(0.05, "by which part work and data vary", low=0, high=0.9)
+
+    def count(self) -> int:
+        return self.tasks
+
+    def instance(self, seed: int) -> Instance:
+        if not self.trace:
+            raise InputError("recipe needs a workflow to scale", hint="write trace=FILE")
+        source = read_instance(self.trace)
+        return Instance(scale(source.workflow, self.tasks, seed, self.noise), source.platform)
+
+
+def scale(flow: Workflow, tasks: int, seed: int = 0, noise: float = 0.05) -> Workflow:
+    """Return *flow* scaled to *tasks* tasks of the same shape, without cores and memory.
+
+    Raise InputError if there are fewer tasks than kinds of tasks, or too many.
+    """
+    flow = merge_transfers(flow)
+    kinds = _task_kinds(flow)
+    if not kinds.count <= tasks <= MAX_RECIPE_TASKS:
+        raise InputError(
+            f"{flow.name} cannot be scaled to {tasks:,} tasks",
+            hint=f"it has {kinds.count} kinds of tasks: from {kinds.count} to {MAX_RECIPE_TASKS:,}",
+        )
+    rng = np.random.default_rng(seed)
+    copies = _copies(rng, kinds, len(flow), tasks)
+    original, copy = np.nonzero(copies.T)[::-1]
+    number = np.full(copies.shape, -1, np.int64)
+    number[original, copy] = np.arange(tasks)
+    sources, targets, edge = _copied_edges(flow, kinds, copies, number)
+    program = flow.program if flow.program is not None else np.zeros(len(flow), np.int32)
+    data = flow.data[edge] * rng.uniform(1 - noise, 1 + noise, len(edge))
+    return Workflow(
+        f"{flow.name}-{tasks}",
+        tuple(_copy_names(flow, original, copy)),
+        _drawn_work(rng, flow, program, original) * rng.uniform(1 - noise, 1 + noise, tasks),
+        sources.astype(np.int32),
+        targets.astype(np.int32),
+        np.round(data),
+        {},
+        program[original],
+        tuple(flow.programs) or ("",),
+    )
+
+
+@dataclass(frozen=True)
+class _Kinds:
+    of: Indices
+    """The kind of each task."""
+    count: int
+    first: Indices
+    """A task of each kind, which represents it."""
+    many: NDArray[np.bool_]
+    """Whether the kind is copied."""
+
+
+def _task_kinds(flow: Workflow) -> _Kinds:
+    """Return the kinds of tasks: same program, and same kinds of ancestors and descendants.
+
+    If no two tasks match, the workflow is copied as a whole.
+    """
+    above, below = _signatures(flow, up=True), _signatures(flow, up=False)
+    number: dict[tuple[int, int], int] = {}
+    of = [number.setdefault(pair, len(number)) for pair in zip(above, below, strict=True)]
+    kinds = np.array(of, np.int32)
+    first = np.unique(kinds, return_index=True)[1].astype(np.int32)
+    many = np.bincount(kinds, minlength=len(number)) > 1
+    if not many.any():
+        many[:] = True
+    return _Kinds(kinds, len(number), first, many)
+
+
+def _signatures(flow: Workflow, *, up: bool) -> list[int]:
+    """Return a number for each task, equal where program and neighbours' numbers are equal."""
+    links = flow.before if up else flow.after
+    number: dict[tuple[int, frozenset[int]], int] = {}
+    signatures = [0] * len(flow)
+    programs = [0] * len(flow) if flow.program is None else flow.program.tolist()
+    for task in flow.order.tolist() if up else flow.order[::-1].tolist():
+        neighbours = frozenset(signatures[neighbour] for neighbour in links.of(task).tolist())
+        signatures[task] = number.setdefault((programs[task], neighbours), len(number))
+    return signatures
+
+
+def _copies(rng: np.random.Generator, kinds: _Kinds, count: int, tasks: int) -> NDArray[np.bool_]:
+    """Return which tasks each copy has: the first all kinds, the last perhaps only some tasks."""
+    copied = np.flatnonzero(kinds.many[kinds.of])
+    optional = np.setdiff1d(copied, kinds.first)
+    missing = tasks - kinds.count
+    full_copies, remaining = (
+        (0, missing) if missing <= len(optional) else divmod(missing - len(optional), len(copied))
+    )
+    mask = np.zeros((count, 2 + full_copies), bool)
+    mask[kinds.first, 0] = True
+    if missing <= len(optional):
+        mask[rng.choice(optional, remaining, replace=False), 0] = True
+        return mask
+    mask[optional, 0] = True
+    mask[copied, 1 : 1 + full_copies] = True
+    mask[rng.choice(copied, remaining, replace=False), 1 + full_copies] = True
+    return mask
+
+
+def _copied_edges(
+    flow: Workflow,
+    kinds: _Kinds,
+    copies: NDArray[np.bool_],
+    task_numbers: NDArray[np.int64],
+) -> tuple[Indices, Indices, Indices]:
+    """Copy each edge; an end that is missing in a copy is replaced by one of the first copy."""
+    numbers = np.where(copies, task_numbers, -1)
+    stand_in = np.where(copies[:, 0], task_numbers[:, 0], task_numbers[kinds.first[kinds.of], 0])
+    numbers = np.where(numbers < 0, stand_in[:, None], numbers)
+    sources, targets = numbers[flow.sources], numbers[flow.targets]
+    present = copies[flow.sources] | copies[flow.targets]
+    edge = np.broadcast_to(np.arange(len(flow.data))[:, None], present.shape)[present]
+    # An edge is packed into one integer, so that duplicates are found by sorting.
+    pairs = sources[present] * np.int64(MAX_RECIPE_TASKS + 1) + targets[present]
+    pairs, first = np.unique(pairs, return_index=True)
+    return (
+        (pairs // (MAX_RECIPE_TASKS + 1)).astype(np.int32),
+        (pairs % (MAX_RECIPE_TASKS + 1)).astype(np.int32),
+        edge[first].astype(np.int32),
+    )
+
+
+def _drawn_work(
+    rng: np.random.Generator, flow: Workflow, program: Indices, original: NDArray[Any]
+) -> Floats:
+    """Draw the work of each task from the quantiles of its program's times."""
+    work = np.empty(len(original))
+    programs = program[original]
+    for number in np.unique(program).tolist():
+        times = np.sort(flow.work[program == number])
+        members = programs == number
+        quantiles = rng.uniform(0, 1, int(members.sum()))
+        work[members] = np.quantile(times, quantiles) if len(times) > 1 else times[0]
+    return work
+
+
+def _copy_names(flow: Workflow, original: NDArray[Any], copy: NDArray[Any]) -> list[str]:
+    names = flow.names
+    mark = "~"
+    while any(mark in name for name in names):
+        mark += "~"
+    pairs = zip(original.tolist(), copy.tolist(), strict=True)
+    return [f"{names[i]}{mark}{c}" if c else names[i] for i, c in pairs]
+
+
+_MAX_TIMES = 50_000_000
+"""Limit of tasks times machines for unrelated machines, which need a time for each pair."""
+
+
+@dataclass(frozen=True)
+class Layered:
+    """Random layers, as scheduling papers use them: each task follows some of the layer above.
+
+    Layers have about equally many tasks. Work is uniform around its mean within the spread. A
+    transfer takes, on average over a link, *ccr* times the mean work.
+    """
+
+    tasks: int = setting(100, "tasks", low=1, high=10_000_000)
+    layers: int | None = setting(None, "layers; auto: the square root of tasks", low=1)
+    degree: float = setting(2.5, "tasks that one follows, on average", low=1, high=1000)
+    work: float = setting(20.0, "mean work, in seconds", low=0, high=1e9)
+    spread: float = setting(0.75, "by which part work differs", low=0, high=1)
+    ccr: float = setting(0.5, "time of a transfer by time of a task", low=0, high=1e6)
+    machines: int = setting(8, "machines", low=1, high=100_000)
+    heterogeneity: float = setting(0.5, "by which part speeds differ", low=0, high=0.99)
+    unrelated: bool = setting(False, "a task's times on the machines have nothing in common")
+
+    def count(self) -> int:
+        return self.tasks
+
+    def instance(self, seed: int) -> Instance:
+        rng = np.random.default_rng(seed)
+        layer = self._layers(rng)
+        sources, targets = self._edges(rng, layer)
+        work = self._about(rng, self.work, self.spread, self.tasks)
+        bandwidth = 1e8
+        data = self._about(rng, self.ccr * self.work * bandwidth, self.spread, len(sources))
+        speeds = self._about(rng, 1.0, self.heterogeneity, self.machines)
+        name = f"layered-{self.tasks}"
+        names = [f"t{i}" for i in range(1, self.tasks + 1)]
+        more = self._times(rng, names, work) if self.unrelated else {}
+        flow = Workflow(
+            name, tuple(names), work, sources, targets, np.round(data), more,
+            np.zeros(self.tasks, np.int32), ("",),
+        )  # fmt: skip
+        machines = tuple(
+            PlatformMachine(f"m{i}", 1.0 if self.unrelated else float(speed))
+            for i, speed in enumerate(speeds, 1)
+        )
+        return Instance(flow, Platform(name, machines, (), NetworkLink("", "", bandwidth)))
+
+    def _layers(self, rng: np.random.Generator) -> Indices:
+        """Return the layer of each task, ascending; no layer is empty."""
+        count = min(self.layers or max(round(self.tasks**0.5), 1), self.tasks)
+        extra = np.sort(rng.integers(0, count, self.tasks - count))
+        layers = np.concatenate([np.arange(count), extra])
+        return np.sort(layers).astype(np.int32)
+
+    def _edges(self, rng: np.random.Generator, layer: Indices) -> tuple[Indices, Indices]:
+        """Join each task to one task of the layer above, and to some more."""
+        start = np.searchsorted(layer, np.arange(layer[-1] + 2))
+        below = np.arange(start[1], self.tasks)
+        degrees = 1 + rng.poisson(self.degree - 1, len(below))
+        available = (start[1:] - start[:-1])[layer[below] - 1]
+        targets = np.repeat(below, np.minimum(degrees, available))
+        above = layer[targets] - 1
+        low, high = start[above], start[above + 1]
+        sources = rng.integers(low, high)
+        # Packed into one integer: duplicates of an edge are removed by sorting.
+        pairs = np.sort(targets.astype(np.int64) * self.tasks + sources)
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]
+        return (pairs % self.tasks).astype(np.int32), (pairs // self.tasks).astype(np.int32)
+
+    def _times(
+        self, rng: np.random.Generator, names: list[str], work: Floats
+    ) -> dict[int, WorkflowTask]:
+        if self.tasks * self.machines > _MAX_TIMES:
+            raise InputError(
+                f"{self.tasks:,} tasks on {self.machines:,} unrelated machines are too many times",
+                hint=f"tasks times machines up to {_MAX_TIMES:,}, or unrelated=false",
+            )
+        factors = self._about(rng, 1.0, self.heterogeneity, self.tasks * self.machines)
+        times = (work[:, None] * factors.reshape(self.tasks, self.machines)).tolist()
+        return {
+            i: WorkflowTask(name, float(work[i]), times=tuple(times[i]))
+            for i, name in enumerate(names)
+        }
+
+    @staticmethod
+    def _about(rng: np.random.Generator, mean: float, spread: float, count: int) -> Floats:
+        values: Floats = rng.uniform(mean * (1 - spread), mean * (1 + spread), count)
+        return values
+
+
+@dataclass(frozen=True)
+class Topcuoglu:
+    """The worked example of HEFT: 10 tasks on 3 unrelated machines; HEFT 80, CPOP 86.
+
+    Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
+    heterogeneous computing" (2002), figure 2.
+    """
+
+    def count(self) -> int:
+        return len(_TIMES)
+
+    def instance(self, seed: int) -> Instance:  # noqa: ARG002 - not random
+        tasks = [
+            WorkflowTask(f"n{i}", sum(times) / 3, times=tuple(map(float, times)))
+            for i, times in enumerate(_TIMES, 1)
+        ]
+        edges = [(f"n{a}", f"n{b}", float(data)) for a, b, data in _EDGES]
+        machines = tuple(PlatformMachine(f"p{i}") for i in (1, 2, 3))
+        platform = Platform("topcuoglu", machines, (), NetworkLink("", "", 1.0))
+        return Instance(Workflow.of("topcuoglu", tasks, edges), platform)
+
+
+_TIMES = (
+    (14, 16, 9), (13, 19, 18), (11, 13, 19), (13, 8, 17), (12, 13, 10),
+    (13, 16, 9), (7, 15, 11), (5, 11, 14), (18, 12, 20), (21, 7, 16),
+)  # fmt: skip
+_EDGES = (
+    (1, 2, 18), (1, 3, 12), (1, 4, 9), (1, 5, 11), (1, 6, 14), (2, 8, 19), (2, 9, 16), (3, 7, 23),
+    (4, 8, 27), (4, 9, 23), (5, 9, 13), (6, 8, 15), (7, 10, 17), (8, 10, 11), (9, 10, 13),
+)  # fmt: skip
 
 
 class WorkflowGenerator(Protocol):

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from zenturio.search.kernels.generation import breed
-from zenturio.search.kernels.genetic_search import inherited
+from zenturio.search.kernels.genetic_search import breed, inherited
 from zenturio.search.kernels.rng import below, unit
 
 FREE = -1

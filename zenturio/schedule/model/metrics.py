@@ -365,7 +365,7 @@ def gap(makespan: float, bound: float) -> float:
 
 def _heads_and_tails(problem: Problem, fastest: Floats, unit: Floats) -> tuple[Floats, Floats]:
     """Return the least time from the start to each task, and from its end to the end of all."""
-    from zenturio.schedule.kernels.bounding import earliest_starts  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.dispatching import earliest_starts  # noqa: PLC0415 - loads Numba
 
     count = len(_fastest(problem))
     order = problem.order.astype(np.uint32)
@@ -414,7 +414,7 @@ def _load_bound(problem: Problem, fastest: Floats) -> float:
 def _interval_bound(
     problem: Problem, fastest: Floats, head: Floats, tail: Floats, critical: float
 ) -> float:
-    from zenturio.schedule.kernels.bounding import interval_excess  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.dispatching import interval_excess  # noqa: PLC0415 - loads Numba
 
     nonzero = fastest > 0
     first, length = head[nonzero], fastest[nonzero]
@@ -427,7 +427,7 @@ def _interval_bound(
 
 def _equal_task_times(problem: Problem) -> Floats:
     """Return the shortest times for 1, 2, ... equal tasks, up to the largest level or fan-out."""
-    from zenturio.schedule.kernels.bounding import equal_task_times  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.dispatching import equal_task_times  # noqa: PLC0415 - loads Numba
 
     links = problem.before.start, problem.after.start
     max_tasks = max(
@@ -445,7 +445,7 @@ def _level_bound(
     For some tasks of a level: the earliest start of any, plus their joint time, plus the shortest
     path behind any.
     """
-    from zenturio.schedule.kernels.bounding import joint_time  # noqa: PLC0415 - loads Numba
+    from zenturio.schedule.kernels.dispatching import joint_time  # noqa: PLC0415 - loads Numba
 
     level, count = problem.workflow.level, len(_fastest(problem))
     order = np.lexsort((-tail, level))

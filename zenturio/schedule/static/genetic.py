@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from zenturio.schedule.kernels.genetic import DecodingProblem, GeneCoding
-    from zenturio.search.kernels.generation import Rules
+    from zenturio.search.kernels.genetic_search import Rules
 
 
 FREE = -1
@@ -392,9 +392,12 @@ class Ga2005:
         return max(1, round(chosen.generations * chosen.steady / 100))
 
     def _rules(self) -> Rules:
-        from zenturio.search.kernels.generation import Rules  # noqa: PLC0415 - loads Numba
-        from zenturio.search.kernels.selection import REMAINDER  # noqa: PLC0415
-        from zenturio.search.kernels.variation import RANDOM, SINGLE  # noqa: PLC0415
+        from zenturio.search.kernels.genetic_search import (  # noqa: PLC0415
+            RANDOM,
+            REMAINDER,
+            SINGLE,
+            Rules,
+        )
 
         chosen = self._settings
         return Rules(
@@ -422,7 +425,7 @@ class Ga2005:
     def _search(self, coding: GeneCoding, genes: Ints, losses: Losses) -> _SearchResult:
         """Search for the best plan by any other objective."""
         from zenturio.schedule.kernels.genetic import zero_fitness_loss  # noqa: PLC0415
-        from zenturio.search.kernels.generation import breed  # noqa: PLC0415
+        from zenturio.search.kernels.genetic_search import breed  # noqa: PLC0415
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         settings, rules, state = self._settings, self._rules(), stream(self._seed)

@@ -1,17 +1,25 @@
-"""Charts of a search: convergence, importance, slice, Pareto front, parallel axes."""
+"""Charts of searches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
 
-from zenturio.errors import InputError
-from zenturio.query import importances
+from zenturio.annotate.grammar import read
+from zenturio.annotate.model import ObjectiveStatement
+from zenturio.errors import ExpressionError, InputError, Passage, did_you_mean
+from zenturio.expression import Expression, Value, parse
+from zenturio.query import importances, study_frame
 from zenturio.query.importance import UNKNOWN
+from zenturio.query.origins import Origins
+from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
+from zenturio.search.objective import Direction
 from zenturio.show.chart import (
     Bars,
     Chart,
@@ -32,14 +40,321 @@ from zenturio.show.charts.chart_table import (
     label_of,
     levels,
 )
-from zenturio.show.charts.objectives import (
-    ChartObjective,
-    as_floats,
-    distinct_numbers,
-    objectives_of,
-    pareto_front,
-    visit_numbers,
-)
+
+Superlative = Literal["least", "greatest"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChartObjective:
+    """A column to minimize or maximize; without a direction it is only shown."""
+
+    name: str
+    direction: Direction | None = None
+
+    @staticmethod
+    def of(text: str) -> ChartObjective:
+        """Parse ``minimize wtime``, or a name alone."""
+        word, _, name = text.strip().partition(" ")
+        if name and word.lower() in get_args(Direction):
+            return ChartObjective(name.strip(), cast("Direction", word.lower()))
+        return ChartObjective(text.strip())
+
+    def with_direction(self) -> ChartObjective:
+        """Return the objective itself; raise InputError if it has no direction."""
+        if self.direction is None:
+            raise InputError(
+                f"the objective {self.name!r} has no direction",
+                hint=f"name it with one: 'MINIMIZE {self.name}' or 'MAXIMIZE {self.name}'",
+            )
+        return self
+
+    @property
+    def sign(self) -> float:
+        """The factor that turns values into losses, which are better when lower."""
+        return -1.0 if self.direction == "maximize" else 1.0
+
+    @property
+    def superlative(self) -> Superlative:
+        return "greatest" if self.direction == "maximize" else "least"
+
+    def mark_better(self, axis: ChartAxis) -> ChartAxis:
+        """Return *axis* with the direction in which it is better."""
+        return replace(axis, better="higher" if self.direction == "maximize" else "lower")
+
+
+def objectives_of(query: ChartQuery, frame: pd.DataFrame) -> tuple[ChartObjective, ...]:
+    """Return the objectives of the query, or its y, or those that the frame names.
+
+    Raise InputError if there is none, or a column of them is missing or holds text.
+    """
+    own = tuple(map(ChartObjective.of, _as_tuple(frame.attrs.get("goals", ()))))
+    objectives = own
+    if query.goals:
+        objectives = tuple(map(ChartObjective.of, query.goals))
+    elif query.y:
+        name = query.y_column
+        objectives = (next((o for o in own if o.name == name), ChartObjective(name)),)
+    if not objectives:
+        raise InputError(
+            f"a {query.kind} chart needs an objective, and the study has none",
+            hint="name one, such as 'MINIMIZE wtime'",
+        )
+    for objective in objectives:
+        if objective.name not in frame.columns:
+            hint = did_you_mean(objective.name, map(str, frame.columns))
+            raise InputError(f"there is no column {objective.name!r}", hint=hint)
+        if not is_number(frame[objective.name]):
+            raise InputError(
+                f"{objective.name!r} holds text; an objective needs numbers",
+                hint="choose another column",
+            )
+    return objectives
+
+
+def _as_tuple(texts: str | Iterable[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def visit_numbers(frame: pd.DataFrame) -> np.ndarray:
+    """Return the number of each row in the order of the search, from 1."""
+    name = frame.attrs.get("visit")
+    if name is None:
+        return np.arange(1, len(frame) + 1)
+    visits: np.ndarray = frame[name].to_numpy(dtype=np.int64)
+    return visits
+
+
+def as_floats(column: pd.Series[Any]) -> np.ndarray:
+    """Return *column* as floats, with NaN for NULL."""
+    values: np.ndarray = column.to_numpy(dtype=float, na_value=np.nan)
+    return values
+
+
+def distinct_numbers(column: pd.Series[Any]) -> list[float]:
+    """Return the finite numbers in *column*, ascending, each once."""
+    return [float(value) for value in np.unique(as_floats(column)) if np.isfinite(value)]
+
+
+def pareto_front(losses: np.ndarray) -> np.ndarray:
+    """Return the rows of *losses* that no other row dominates, ordered by the first loss.
+
+    Of equal rows the first is kept.
+    """
+    # In lexicographic order nothing dominates the first row: keep it, drop what it dominates,
+    # and go on with the rest.
+    candidates = np.lexsort(losses.T[::-1])
+    if losses.shape[1] == 2:
+        second = losses[candidates, 1]
+        return candidates[np.diff(np.minimum.accumulate(second), prepend=np.inf) < 0]
+    front = []
+    while len(candidates):
+        best = losses[candidates[0]]
+        front.append(candidates[0])
+        candidates = candidates[(losses[candidates] < best).any(axis=1)]
+    return np.array(front, dtype=np.int64)
+
+
+def search_points(
+    repository: Repository,
+    studies: Sequence[str],
+    *,
+    where: str | Passage | None = None,
+    objective: str = "",
+    y: str = "",
+    apart: bool = False,
+    most: int | None = None,
+    outside: bool = True,
+    rows: RowChoice = NEWEST,
+) -> pd.DataFrame:
+    """Return the points of *studies* that started and meet *where*, with their scores.
+
+    After parameters and metrics come ``visit``, a number for each point in the order in which they
+    started, ``study`` if there are several, and a column for each objective. The objectives are
+    those of the study, or of the *objective* (``MINIMIZE expr, MAXIMIZE expr``), or the formula
+    *y*. The score of a point is the mean of its repeats; *apart*, each repeat has its own row. The
+    score of a failed point is NaN. Of more experiments than *most* there is a sample. Without
+    *outside*, points that the present space does not contain are left out. *rows* chooses the kind
+    of machine and the round.
+    """
+    query = _PointQuery(where, objective, y, apart, most, outside, rows)
+    tables = [_points_of_study(repository, study, query) for study in studies]
+    if len(tables) == 1:
+        return tables[0]
+    study_column = _unused_name("study", {name for table in tables for name in table.columns})
+    named = zip(tables, studies, strict=True)
+    joined = pd.concat(
+        [table.assign(**{study_column: study}) for table, study in named], ignore_index=True
+    )
+    attrs = [table.attrs for table in tables]
+    if any(attr["goals"] != attrs[0]["goals"] for attr in attrs):
+        raise InputError(
+            f"{', '.join(studies)} have different objectives",
+            hint="name one for all: --objective 'MINIMIZE wtime'",
+        )
+    parameters = dict.fromkeys(name for attr in attrs for name in attr["parameters"])
+    joined.attrs = attrs[0] | {
+        "study": ", ".join(studies),
+        "parameters": [*parameters, study_column],
+        "of": sum(attr["of"] for attr in attrs),
+        "left_out": sum(attr["left_out"] for attr in attrs),
+        **Origins.together(attrs).attrs(),
+        "sql": "\n\n".join(attr["sql"] for attr in attrs),
+        "runs": [study_column, *attrs[0]["runs"]],
+    }
+    return joined
+
+
+def points_for_chart(
+    repository: Repository, query: ChartQuery, *, most: int | None = None
+) -> pd.DataFrame:
+    """Return the points that the chart of *query* is made from.
+
+    Repeats have rows of their own where the chart shows their noise, or where each is a search.
+    Convergence shows the history of a search, with points that the space does not contain any more.
+    """
+    if query.objective and query.y:
+        raise InputError("a y and an objective contradict each other", hint="name one of them")
+    y = query.y_column
+    if query.kind == "parallel" and not query.objective:
+        goals = repository.definition(query.studies[0]).goals
+        y = y or (goals[0]["expression"] if goals else "wtime")
+    is_convergence = query.kind == "convergence"
+    has_several_searches = query.aggregate == "median" or query.colour == "repeat"
+    return search_points(
+        repository,
+        query.studies,
+        where=query.where or None,
+        objective=query.objective,
+        y=y,
+        apart=query.kind == "importance" or (is_convergence and has_several_searches),
+        most=most,
+        outside=query.outside or is_convergence,
+        rows=query.row_choice,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PointQuery:
+    where: str | Passage | None
+    objective: str
+    y: str
+    apart: bool
+    most: int | None
+    outside: bool
+    rows: RowChoice
+
+
+def _points_of_study(repository: Repository, study: str, query: _PointQuery) -> pd.DataFrame:
+    table = study_frame(
+        repository, study, where=query.where, everything=True, most=query.most,
+        outside=query.outside, rows=query.rows,
+    )  # fmt: skip
+    facts, parameters = table.attrs["facts"], table.attrs["parameters"]
+    objectives = _objectives(repository.definition(study).goals, query, table)
+    order = [facts["started"], facts["index"], facts["repeat"]]
+    started = table[table[facts["started"]].notna()]
+    started = started.sort_values(order, kind="stable", ignore_index=True)
+    is_ok = (started[facts["status"]] == "ok").to_numpy(dtype=bool, na_value=False)
+    scores = {o.column: np.where(is_ok, _scores(o, started), np.nan) for o in objectives}
+    visit = _unused_name("visit", started.columns)
+    hidden = [column for fact, column in facts.items() if fact != "repeat"]
+    points: pd.DataFrame = started.drop(columns=hidden, errors="ignore")
+    points = points.assign(**scores, **{visit: _point_numbers(started, parameters)})
+    total = len(points)
+    if not query.apart:
+        total = int(points[visit].max()) if len(points) else 0
+        points = _mean_of_repeats(points, visit, parameters, [*table.attrs["metrics"], *scores])
+    points.attrs = dict(table.attrs) | {
+        "visit": visit,
+        "goals": [f"{o.direction} {o.column}".strip() for o in objectives],
+        "noun": "experiments" if query.apart else "points",
+        "visited": "points",
+        "runs": [facts["repeat"]] if query.apart else [],
+        "of": total,
+    }
+    return points
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreFormula:
+    """An objective as a formula of the columns."""
+
+    direction: str
+    """Empty if the objective has none."""
+    formula: Expression
+
+    @property
+    def column(self) -> str:
+        """The name of its column: the formula, or the name that the formula consists of."""
+        text = self.formula.text
+        return next((name for name in self.formula.names if text in (name, f"`{name}`")), text)
+
+
+def _objectives(
+    own: Iterable[Mapping[str, str]], query: _PointQuery, table: pd.DataFrame
+) -> list[_ScoreFormula]:
+    """Return the objectives of the query, or the study's *own*."""
+    columns = dict.fromkeys([*table.attrs["parameters"], *table.attrs["metrics"]])
+    objectives = [_ScoreFormula(goal["direction"], parse(goal["expression"])) for goal in own]
+    if query.objective:
+        statement = read(Passage.of(f"OBJECTIVE {query.objective}", "--objective"))
+        assert isinstance(statement, ObjectiveStatement), "an OBJECTIVE states objectives"
+        objectives = [_ScoreFormula(goal.direction, goal.expression) for goal in statement.goals]
+    elif query.y:
+        text = f"`{query.y}`" if query.y in columns else query.y
+        chosen = _ScoreFormula("", parse(Passage.of(text, "--y")))
+        objectives = [o for o in objectives if o.column == chosen.column] or [chosen]
+    for objective in objectives:
+        objective.formula.check(columns)
+    return objectives
+
+
+def _scores(objective: _ScoreFormula, table: pd.DataFrame) -> np.ndarray:
+    """Return the objective's value in each row; NaN where it has none, or a text."""
+    if objective.column in table.columns and is_number(table[objective.column]):
+        return as_floats(table[objective.column])
+    formula = objective.formula
+    names = sorted(formula.names & set(table.columns))
+    columns = [table[name].astype(object).tolist() for name in names]
+    rows = zip(*columns, strict=True) if columns else ((),) * len(table)
+    return np.array([_score(formula, dict(zip(names, row, strict=True))) for row in rows])
+
+
+def _score(formula: Expression, row: Mapping[str, Any]) -> float:
+    values: dict[str, Value] = {n: None if is_missing(v) else v for n, v in row.items()}
+    try:
+        score = formula.value(values)
+    except ExpressionError:  # it has no value at this point, such as 1 / 0
+        return math.nan
+    return math.nan if score is None or isinstance(score, str) else float(score)
+
+
+def _point_numbers(started: pd.DataFrame, parameters: Sequence[str]) -> np.ndarray:
+    """Return the number of each row's point, in the order in which points started."""
+    if not parameters or started.empty:
+        return np.ones(len(started), dtype=np.int64)
+    groups = started.groupby(list(parameters), sort=False, dropna=False, observed=True)
+    numbers: np.ndarray = groups.ngroup().to_numpy() + 1
+    return numbers
+
+
+def _mean_of_repeats(
+    rows: pd.DataFrame, visit: str, parameters: Sequence[str], metrics: Iterable[str]
+) -> pd.DataFrame:
+    """Return a row for each point: its parameters, and the means of its metrics."""
+    first = rows.drop_duplicates(visit).set_index(visit)[list(parameters)]
+    numeric = [name for name in dict.fromkeys(metrics) if is_number(rows[name])]
+    values = rows[[name for name in numeric if name not in parameters]].astype(float)
+    points: pd.DataFrame = first.join(values.groupby(rows[visit]).mean())
+    return points.reset_index()
+
+
+def _unused_name(name: str, names: Iterable[str]) -> str:
+    """Return *name*, with underscores added until no column has it."""
+    while name in names:
+        name += "_"
+    return name
+
 
 MOST_LINES = 20
 QUARTILES = (0.5, 0.25, 0.75)

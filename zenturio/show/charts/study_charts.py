@@ -102,7 +102,7 @@ def _draw_gantt(repository: Repository, query: ChartQuery) -> ChartResult:
 
 def _search_table(repository: Repository, query: ChartQuery) -> tuple[pd.DataFrame, ChartQuery]:
     """Return the points of the searches; several studies are several lines, or one median."""
-    from zenturio.show.charts.search_points import points_for_chart  # noqa: PLC0415 - loads pandas
+    from zenturio.show.charts.search_charts import points_for_chart  # noqa: PLC0415 - loads pandas
 
     is_comparison = query.kind == "convergence" and len(query.studies) > 1
     if is_comparison and query.aggregate != "median" and not query.colour:

@@ -22,7 +22,7 @@ from zenturio.query.listing import Listing, query_listing
 from zenturio.query.wanted import ColumnRange, ExperimentRow, FailureCause
 from zenturio.record import STATES, Definition
 from zenturio.record.open import flavour
-from zenturio.show.portal.origins import origins_offered
+from zenturio.show.portal.connections import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery, study_name
 from zenturio.show.portal.watch import StudySnapshot
