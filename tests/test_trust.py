@@ -17,9 +17,8 @@ import loaded
 from zenturio import trust
 from zenturio.cli.main import app
 from zenturio.errors import InputError, SafetyError
-from zenturio.execute.configuration import read_places
 from zenturio.execute.hosts.configuration import read_configuration
-from zenturio.execute.places import configured
+from zenturio.execute.places import configured, read_places
 from zenturio.record.open import project_folder
 from zenturio.show import notebook_magic
 from zenturio.study.driver.cancel_requests import CancelRequests

@@ -9,7 +9,7 @@ from zenturio import plugins
 from zenturio.errors import InputError
 from zenturio.execute import Local, Simulate
 from zenturio.execute.places import find_place, open_place
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 from zenturio.testing.executor import experiment, outcome
 
 
@@ -89,10 +89,10 @@ WRONG = {
     "\n  [ places . mine ]\nworkers = 1": (2, 5, "does not say of which kind", 'kind = "dask"'),
     "[places.mine]\nkind = 'far'\njobs = 0": (3, 1, "jobs = 0", "from 1"),
     "[places.mine]\nkind = 'far'\njobs = true": (3, 1, "jobs = True", "from 1"),
-    "a = 1\n[place.mine]\nkind = 'far'": (2, 2, "[place] means nothing", "[places.NAME]"),
-    "places = 3": (1, 1, "places are tables", "[places.NAME]"),
-    "[places.mine]\nkind = far": (2, 8, "this is no TOML", 'key = "text"'),
-    "[places.mine]\nkind = 'far'\nkind = 'far'": (3, 1, "this is no TOML", ""),
+    "a = 1\n[place.mine]\nkind = 'far'": (2, 2, "[place] is not a table", "[places.NAME]"),
+    "places = 3": (1, 1, "places have to be tables", "[places.NAME]"),
+    "[places.mine]\nkind = far": (2, 8, "not TOML", 'key = "text"'),
+    "[places.mine]\nkind = 'far'\nkind = 'far'": (3, 13, "not TOML", ""),
 }  # fmt: skip
 
 

@@ -181,7 +181,7 @@ TOML = {
         "[[machine]]\nname = 'a'\n[[machine]]\nname = 'b'\nsped = 3\n",
         "f.toml:5:1: unknown key 'sped'",
     ),
-    "no name": ("[[machine]]\nspeed = 1\n", "f.toml:1:1: a machine without a name"),
+    "no name": ("[[machine]]\nspeed = 1\n", "f.toml:1:3: a machine without a name"),
     "a speed of 0": ("[[machine]]\nname = 'a'\nspeed = 0\n", "f.toml:3:1: speed is 0"),
     "a speed that is a date": (
         "[[machine]]\nname = 'a'\nspeed = 2020-01-01\n",
@@ -216,10 +216,10 @@ TOML = {
         "[[machine]]\nname='a'\n[[link]]\nbetween=['a','b','c']\n",
         "f.toml:4:1: between names two sites",
     ),
-    "a load above 1": ("[[machine]]\nname='a'\nload=[[0, 2]]\n", "f.toml:3:1: share is 2"),
+    "a load above 1": ("[[machine]]\nname='a'\nload=[[0, 2]]\n", "f.toml:3:11: share is 2"),
     "a load that turns back": (
         "[[machine]]\nname='a'\nload=[[5, 1], [3, 1]]\n",
-        "f.toml:3:1: time 3 is not after",
+        "f.toml:3:16: time 3 is not after",
     ),
 }
 
@@ -306,14 +306,14 @@ def test_depth_and_length_are_refused(tmp_path, text):
 
 
 def test_too_many_lists_are_refused_before_they_are_made(tmp_path, monkeypatch):
-    monkeypatch.setattr("zenturio.schedule.formats.document.MAX_PARTS", 1000)
+    monkeypatch.setattr("zenturio.settings.document.MAX_PARTS", 1000)
     assert "more than 1,000 lists and objects" in told(
         read_workflow, tmp_path / "f.json", '{"tasks": [' + "{}," * 2000 + "{}]}"
     )
 
 
 def test_too_large_a_file_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("zenturio.schedule.formats.document.MAX_BYTES", 100)
+    monkeypatch.setattr("zenturio.settings.document.MAX_BYTES", 100)
     assert "more than 100 are not read" in told(read_workflow, tmp_path / "f.json", "x" * 200)
 
 

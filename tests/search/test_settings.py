@@ -8,7 +8,7 @@ import pytest
 import zenturio as zen
 from zenturio.errors import InputError, NotFoundError
 from zenturio.search import Directions, SearchProblem, describe, make, names, setting, settings_of
-from zenturio.search.settings import described
+from zenturio.settings.schema import described
 
 
 @dataclass(frozen=True)

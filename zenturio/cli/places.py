@@ -46,7 +46,7 @@ def places(context: typer.Context, json: Json = False) -> None:
 
 
 def _facts(named: "Named") -> dict[str, Any]:
-    from zenturio.execute.configuration import FILE
+    from zenturio.settings.project_file import FILE
 
     place = named.table.place
     return {

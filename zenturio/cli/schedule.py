@@ -69,7 +69,7 @@ def schedule(
     from zenturio.errors import InputError
     from zenturio.schedule.commands import PlanRequest, plan_report
     from zenturio.schedule.formats.plan_json import plan_facts, write_plan
-    from zenturio.search.settings import pairs
+    from zenturio.settings.schema import pairs
 
     if str(out) == "-":
         raise InputError("-o - would mix the plan with the report", hint="--json prints the plan")

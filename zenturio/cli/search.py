@@ -50,7 +50,7 @@ def engines(
 
 
 def _default(setting: "Setting") -> str:
-    from zenturio.search.settings import AUTO
+    from zenturio.settings.schema import AUTO
 
     return AUTO if setting.optional and setting.default is None else output.number(setting.default)
 

@@ -104,7 +104,7 @@ def simulate(
     from zenturio.errors import InputError
     from zenturio.schedule.commands import SimulationRequest, simulation_report
     from zenturio.schedule.formats.plan_json import trace_facts
-    from zenturio.search.settings import pairs
+    from zenturio.settings.schema import pairs
 
     if stream.wanted(workflow, algorithm):
         if plan is not None or runs > 1 or iterations:

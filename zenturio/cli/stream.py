@@ -33,7 +33,7 @@ def play(
     """Return the results of the stream under *algorithm*, or under all online algorithms."""
     from zenturio.cli.compiling import compiling_told
     from zenturio.schedule import commands as streaming
-    from zenturio.search.settings import pairs
+    from zenturio.settings.schema import pairs
 
     streaming.check_online(algorithm)
     online = streaming.online_simulation(words, on, seed)

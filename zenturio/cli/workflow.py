@@ -70,7 +70,7 @@ def show(
     -o wien2k.svg
     """
     from zenturio.schedule.generators.generator import instance_of
-    from zenturio.search.settings import pairs
+    from zenturio.settings.schema import pairs
 
     with output.waiting(f"reading {source}"):
         instance = instance_of(source, pairs(settings or []), seed)
@@ -126,7 +126,7 @@ def generate(
     generate recipe trace=montage.json tasks=1000000 -o large.json
     """
     from zenturio.schedule.generators.generator import instance_of
-    from zenturio.search.settings import pairs
+    from zenturio.settings.schema import pairs
 
     with output.waiting(f"making {generator}"):
         instance = instance_of(_known(generator), pairs(settings or []), seed)

@@ -20,12 +20,14 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from zenturio import plugins, trust
-from zenturio.errors import Diagnostic, InputError, did_you_mean
-from zenturio.execute.configuration import FILE, Entry, Table, read_places
+from zenturio.errors import InputError, did_you_mean
 from zenturio.execute.executor import Executor
 from zenturio.execute.workspace import Keep
-from zenturio.search.settings import NoSettings, Setting, described, read_value
+from zenturio.settings.document import Entry, Table
+from zenturio.settings.project_file import FILE, read_project_file
+from zenturio.settings.schema import NoSettings, Setting, described, settings_of
 
+_PLACES = "places"
 CALLED = "inline"
 """A place that calls functions of this process, and runs no commands."""
 _OWN = {"kind": str, "jobs": int}
@@ -52,7 +54,7 @@ class Named:
 
     name: str
     kind: str
-    table: Table = field(default_factory=lambda: Table({}))
+    table: Table = field(default_factory=Table)
 
     @property
     def jobs(self) -> int | None:
@@ -87,27 +89,24 @@ class Named:
 
     def options(self, given: Mapping[str, str] = {}) -> Any:
         """The settings of the file, then those that are *given*; none if the place has none."""
-        known = {each.name: each for each in self.settings()}
-        diagnostics: list[Diagnostic] = []
-        values: dict[str, Any] = {}
-        told = {n: e for n, e in self.table.entries.items() if n not in _OWN}
-        told |= {name: Entry(value) for name, value in given.items()}
-        for name, entry in told.items():
-            if name not in known:
-                hint = did_you_mean(name, (*known, *_OWN))
-                message = f"the place {self.kind} has no setting {name!r}"
-                diagnostics.append(Diagnostic(message, entry.place, hint))
-                continue
-            try:
-                values[name] = read_value(known[name], entry.value)
-            except InputError as error:
-                diagnostics += [
-                    Diagnostic(c.message, entry.place, c.hint) for c in error.diagnostics
-                ]
-        if diagnostics:
-            raise InputError.all(diagnostics)
+        entries = {n: e for n, e in self.table.entries.items() if n not in _OWN}
         kind = getattr(self.load(), "Options", None)
-        return kind(**values) if kind is not None else None
+        options = settings_of(
+            kind or NoSettings, {**entries, **given}, f"the place {self.kind}", _OWN
+        )
+        return options if kind is not None else None
+
+
+def read_places(path: Path) -> dict[str, Table]:
+    """Return the tables ``[places.NAME]`` of the file at *path*, in its order."""
+    document = read_project_file(path)
+    for name in document.value:
+        if name != _PLACES and did_you_mean(name, [_PLACES]).startswith("did you mean"):
+            document.wrong((name,), f"[{name}] is not a table of {FILE}", "write [places.NAME]")
+    places = document.value.get(_PLACES, {})
+    if not isinstance(places, dict) or not all(isinstance(t, dict) for t in places.values()):
+        document.wrong((_PLACES,), "places have to be tables", "write [places.NAME]")
+    return {name: document.table((_PLACES, name), table) for name, table in places.items()}
 
 
 def configured(project: Path) -> dict[str, Named]:

@@ -11,7 +11,7 @@ from zenturio import plugins
 from zenturio.errors import PluginError
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
-from zenturio.search.settings import NoSettings, Setting, described, pairs, settings_of
+from zenturio.settings.schema import NoSettings, Setting, described, pairs, settings_of
 
 Kind = Literal["static", "just-in-time", "moldable", "online", "dynamic", "exact"]
 

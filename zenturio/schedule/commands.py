@@ -34,7 +34,7 @@ from zenturio.schedule.simulate.simulator import (
 )
 from zenturio.schedule.simulate.trace import ExecutionTrace
 from zenturio.schedule.static.list_scheduling import plan_as_assigned
-from zenturio.search.settings import pairs
+from zenturio.settings.schema import pairs
 
 
 @dataclass(frozen=True)

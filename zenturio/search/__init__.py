@@ -34,7 +34,7 @@ from zenturio.search.loop import (
 )
 from zenturio.search.objective import Direction, Directions, Objective, Trial
 from zenturio.search.result import SearchResult
-from zenturio.search.settings import NoSettings, Setting, setting, settings_of
+from zenturio.settings.schema import NoSettings, Setting, setting, settings_of
 
 __all__ = [
     "Budget",

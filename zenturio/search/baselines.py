@@ -14,7 +14,7 @@ from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
 from zenturio.search.genome import Genome
 from zenturio.search.objective import Trial
-from zenturio.search.settings import NoSettings
+from zenturio.settings.schema import NoSettings
 from zenturio.space import Point
 
 SHUFFLE_LIMIT = 1 << 20

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from zenturio import plugins
 from zenturio.errors import InputError, PluginError
 from zenturio.search.objective import Directions, Trial
-from zenturio.search.settings import NoSettings, Setting, described, settings_of
+from zenturio.settings.schema import NoSettings, Setting, described, settings_of
 from zenturio.space import Point, Space
 
 

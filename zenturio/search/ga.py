@@ -11,7 +11,7 @@ from zenturio.errors import InputError
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 if TYPE_CHECKING:
     from zenturio.search.kernels.genetic_search import Rules

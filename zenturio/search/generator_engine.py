@@ -14,7 +14,7 @@ from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.genome import Genome
 from zenturio.search.objective import Losses, Trial
-from zenturio.search.settings import NoSettings
+from zenturio.settings.schema import NoSettings
 from zenturio.space import Point
 
 Reals = np.ndarray[Any, np.dtype[np.float64]]

@@ -11,7 +11,7 @@ from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
 from zenturio.search.neighbours import interleave
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 
 @dataclass(frozen=True)

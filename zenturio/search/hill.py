@@ -11,7 +11,7 @@ from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
 from zenturio.search.neighbours import interleave, neighbours_of
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 FINEST = 2.0**-30
 """The smallest step in a continuous set, as a share of its range."""

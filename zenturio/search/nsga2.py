@@ -10,7 +10,7 @@ import numpy as np
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 FEWEST, MOST = 20, 100
 

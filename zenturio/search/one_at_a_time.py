@@ -12,7 +12,7 @@ from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
 from zenturio.search.neighbours import move_gene
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 MAX_VALUES = 64
 """Of larger sets, this many evenly spaced values are taken."""

@@ -12,7 +12,7 @@ from zenturio.errors import InputError, PlaceError, did_you_mean
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import FINE, Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 MAX_REPEATS = 10
 """After this many batches without a new point, a random one is evaluated."""

@@ -12,7 +12,7 @@ from zenturio.search.batched import order_independent
 from zenturio.search.engine import Search, SearchProblem, make
 from zenturio.search.loop import MAX_REPEATS
 from zenturio.search.objective import Losses, Trial
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 from zenturio.space import Point
 
 DISCOUNT = 0.9

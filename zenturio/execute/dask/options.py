@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from zenturio.errors import InputError
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 AUTO = "auto"
 MOST = 500

@@ -22,14 +22,9 @@ from zenturio import trust
 from zenturio.errors import InputError, Passage, Place, PlaceError, did_you_mean
 from zenturio.execute.hosts.machine import FOLDER, KNOWN, MODULES, Machine, Ways
 from zenturio.expression import Expression, Value, parse
-from zenturio.schedule.formats.document import (
-    FormatDocument,
-    KeyPath,
-    in_toml,
-    place_at,
-    read_text,
-    read_toml,
-)
+from zenturio.schedule.formats.document import FormatDocument
+from zenturio.settings.document import place_at, read_text
+from zenturio.settings.positions import KeyPath
 
 _REACHED = ("address", "port", "user", "via", "slots", "folder", "python", "ssh", "probe")
 _DECLARED = ("cores", "memory", "arch", "speed", "mhz", "load", "cost", "tags", "facts")
@@ -76,7 +71,7 @@ class Configuration:
 def read_configuration(path: Path) -> Configuration:
     """The file at *path*, or InputError with the place of what is wrong."""
     trust.check_owner(path, "file of hosts")
-    document = read_toml(path, read_text(path))
+    document = FormatDocument.from_toml(path, read_text(path))
     value = document.value
     document.keys(value, ("hosts", "options"), ())
     ways = _ways(document, value.get("options", {}))
@@ -181,7 +176,7 @@ def _option(document: FormatDocument, name: str, annotation: Any, value: Any) ->
 
 def _stands(document: FormatDocument, text: str, way: KeyPath) -> Place:
     """Where *text* begins, behind its key."""
-    key = in_toml(document.text, way)
+    key, _ = document.span(way)
     at = document.text.find(text, key)
     return place_at(document.file, document.text, key if at < 0 else at)
 

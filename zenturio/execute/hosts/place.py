@@ -39,7 +39,7 @@ from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.experiment.machine import Kinds, MachineKind
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 _REMARKS = 100
 _CLOSING = 20.0

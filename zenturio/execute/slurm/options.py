@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 
 @dataclass(frozen=True)

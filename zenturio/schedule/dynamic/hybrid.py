@@ -27,7 +27,7 @@ from zenturio.schedule.model.loops import successors
 from zenturio.schedule.simulate.machine_state import MachineState
 from zenturio.schedule.simulate.simulator import task_sequence
 from zenturio.schedule.simulate.trace import TraceEvent
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 
 def contract_violation(work: float, done: float, estimate: float, elapsed: float) -> float:

@@ -14,7 +14,7 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.simulate.machine_state import MachineState
 from zenturio.schedule.simulate.trace import TraceEvent
 from zenturio.schedule.static.list_scheduling import check_finite
-from zenturio.search.settings import NoSettings, setting
+from zenturio.settings.schema import NoSettings, setting
 
 SOONEST, QUICKEST, MASTERS, PRIORITIES = range(4)
 """The rules of the kernel."""

@@ -10,17 +10,11 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats import graphs as dot
 from zenturio.schedule.formats import platforms, stg, wfformat
 from zenturio.schedule.formats import zenturio_json as ours
-from zenturio.schedule.formats.document import (
-    file_exists,
-    place_at,
-    read_json,
-    read_text,
-    read_toml,
-    write_text,
-)
+from zenturio.schedule.formats.document import FormatDocument, file_exists, write_text
 from zenturio.schedule.model.platform import TESTBEDS, Platform, identical
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Workflow
+from zenturio.settings.document import place_at, read_text
 
 _FORMAT_NAMES = {
     "json": "zenturio's own: everything about a workflow and its platform",
@@ -74,7 +68,7 @@ def _guess_format(text: str) -> str:
 
 
 def _read_json_workflow(path: Path, text: str) -> Instance:
-    document = read_json(path, text)
+    document = FormatDocument.from_json(path, text)
     if not isinstance(document.value, dict):
         document.wrong((), "a workflow is an object")
     if "workflow" in document.value or "schemaVersion" in document.value:
@@ -103,12 +97,12 @@ def read_platform(text: str) -> Platform:
         )
     if path.suffix.lower() == ".json" or content.lstrip().startswith("{"):
         return _platform_of_json(path, content)
-    document = read_toml(path, content)
+    document = FormatDocument.from_toml(path, content)
     return platforms.read_platform_values(document, document.value, (), path.stem)
 
 
 def _platform_of_json(path: Path, text: str) -> Platform:
-    document = read_json(path, text)
+    document = FormatDocument.from_json(path, text)
     value = document.value
     if isinstance(value, dict) and "machines" in value:
         return platforms.read_platform_values(document, value, (), path.stem)

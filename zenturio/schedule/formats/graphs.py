@@ -10,9 +10,10 @@ from typing import Any, NoReturn
 
 from zenturio.errors import InputError
 from zenturio.expression import parse
-from zenturio.schedule.formats.document import MAX_EDGES, MAX_TASKS, place_at
+from zenturio.schedule.formats.document import MAX_EDGES, MAX_TASKS
 from zenturio.schedule.formats.wfformat import lost_of_tasks
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.settings.document import place_at
 
 _WORK = ("work", "weight", "runtime", "size", "cost")
 _DATA = ("bytes", "data", "size", "weight")

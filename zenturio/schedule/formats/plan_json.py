@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import did_you_mean
-from zenturio.schedule.formats.document import FormatDocument, read_json, read_text, write_text
+from zenturio.schedule.formats.document import FormatDocument, write_text
 from zenturio.schedule.model.metrics import MoldablePlan, metrics
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.simulate.simulator import task_sequence
 from zenturio.schedule.simulate.trace import ExecutionTrace
+from zenturio.settings.document import read_text
 
 _PLAN_KEYS = ("id", "machine", "core", "start", "end")
 
@@ -82,7 +83,7 @@ def read_plan(path: str | Path, problem: Problem) -> Plan:
     Start and end times are not checked; `check` does that.
     """
     path = Path(path)
-    document = read_json(path, read_text(path))
+    document = FormatDocument.from_json(path, read_text(path))
     content = document.value
     if not isinstance(content, dict) or "tasks" not in content:
         document.wrong((), "a plan is an object with a list of tasks")

@@ -10,9 +10,10 @@ from typing import NoReturn
 import numpy as np
 
 from zenturio.errors import InputError
-from zenturio.schedule.formats.document import MAX_TASKS, place_at
+from zenturio.schedule.formats.document import MAX_TASKS
 from zenturio.schedule.formats.wfformat import lost_of_tasks
 from zenturio.schedule.model.workflow import Workflow, merge_parallel_edges
+from zenturio.settings.document import place_at
 
 
 class _StgLines:

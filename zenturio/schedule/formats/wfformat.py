@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.formats.document import MAX_TASKS, FormatDocument, KeyPath
+from zenturio.schedule.formats.document import MAX_TASKS, FormatDocument
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.settings.positions import KeyPath
 
 VERSION = "1.5"
 _NOTE_KEYS = ("description", "createdAt", "author", "runtimeSystem")

@@ -16,7 +16,7 @@ import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats import platforms
-from zenturio.schedule.formats.document import MAX_EDGES, MAX_TASKS, FormatDocument, KeyPath
+from zenturio.schedule.formats.document import MAX_EDGES, MAX_TASKS, FormatDocument
 from zenturio.schedule.model.platform import Platform, ScalingCurve
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import (
@@ -26,6 +26,7 @@ from zenturio.schedule.model.workflow import (
     WorkflowTask,
     merge_parallel_edges,
 )
+from zenturio.settings.positions import KeyPath
 
 _EDGE_KEYS = ("from", "to", "bytes", "join")
 

@@ -42,7 +42,7 @@ from zenturio.schedule.model.workflow import (
     WorkflowTask,
     merge_transfers,
 )
-from zenturio.search.settings import Setting, described, pairs, setting, settings_of
+from zenturio.settings.schema import Setting, described, pairs, setting, settings_of
 
 MAX_RECIPE_TASKS = 10_000_000
 

@@ -24,7 +24,7 @@ from zenturio.schedule.model.platform import (
 )
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Indices, Workflow, WorkflowTask
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 FLOPS = 1e9
 """Operations per second of a machine of speed 1: speeds are in GHz."""

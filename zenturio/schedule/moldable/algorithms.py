@@ -36,7 +36,7 @@ from zenturio.schedule.moldable.cluster_queue import (
     QueueOutcomes,
 )
 from zenturio.search.nsga2 import Nsga2Settings
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from zenturio.search.ga import Crossover, Ga, GaSettings, Selection
 from zenturio.search.generator_engine import SearchGenerator
 from zenturio.search.nsga2 import Nsga2, Nsga2Settings
 from zenturio.search.objective import Directions
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 from zenturio.space import Space
 
 

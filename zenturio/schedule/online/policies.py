@@ -38,7 +38,7 @@ from zenturio.schedule.static.list_scheduling import (
     mean_times,
     upward_ranks,
 )
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 Granularity = Literal["task", "dag"]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zenturio.errors import InputError
-from zenturio.schedule.formats.document import FormatDocument, file_exists, read_text, read_toml
+from zenturio.schedule.formats.document import FormatDocument, file_exists
 from zenturio.schedule.formats.plan_json import plan_facts
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.generators.papers import Gee, MaxDo, PipeAlign
@@ -34,7 +34,8 @@ from zenturio.schedule.model.workflow import (
     WorkflowTask,
     merge_transfers,
 )
-from zenturio.search.settings import pairs, setting, settings_of
+from zenturio.settings.document import read_text
+from zenturio.settings.schema import pairs, setting, settings_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +280,7 @@ def _split_times(word: str) -> tuple[str, list[float]]:
 
 def _read_stream_file(path: Path, seed: int) -> tuple[WorkflowStream, Platform | None]:
     """Read a file in which each ``[[submit]]`` has a workflow and ``at`` its times."""
-    document = read_toml(path, read_text(path))
+    document = FormatDocument.from_toml(path, read_text(path))
     document.keys(document.value, ("name", "submit"), ())
     name = document.words(document.value.get("name", path.stem), ("name",))
     arrivals: list[tuple[Instance, WorkflowSubmission]] = []

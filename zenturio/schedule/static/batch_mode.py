@@ -13,7 +13,7 @@ from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Indices
 from zenturio.schedule.static.list_scheduling import check_finite
-from zenturio.search.settings import NoSettings
+from zenturio.settings.schema import NoSettings
 
 
 class MinMin:

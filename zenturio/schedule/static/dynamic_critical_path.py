@@ -13,7 +13,7 @@ from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.static.batch_mode import shuffle_placement
 from zenturio.schedule.static.list_scheduling import mean_delays, mean_times
-from zenturio.search.settings import NoSettings, setting
+from zenturio.settings.schema import NoSettings, setting
 
 if TYPE_CHECKING:
     from zenturio.schedule.kernels.critical_path import FinishTimes, PathProblem, ProcessorQueues

@@ -20,7 +20,7 @@ from zenturio.schedule.static.genetic import (
     decoding_problem_of,
     start_order,
 )
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 _STEPS_OF_FIRST_PLAN = 10_000_000
 """Time steps in the first plan, if times are not whole numbers; the rest is rounded down."""

@@ -25,7 +25,7 @@ from zenturio.schedule.static.list_scheduling import (
     mean_times,
     upward_ranks,
 )
-from zenturio.search.settings import setting
+from zenturio.settings.schema import setting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

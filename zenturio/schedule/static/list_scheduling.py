@@ -17,7 +17,7 @@ from zenturio.schedule.model.evaluation import evaluate, problem_arrays, topolog
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Adjacency, Floats, Indices
-from zenturio.search.settings import NoSettings
+from zenturio.settings.schema import NoSettings
 
 NONE = -1
 """In place of a processor: the one where the task finishes first."""

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from zenturio.errors import Diagnostic, InputError, did_you_mean
-from zenturio.execute.configuration import FILE, Entry, Table, read_table
+from zenturio.settings.document import Entry, Table
+from zenturio.settings.project_file import FILE, read_table
 from zenturio.study.service.slot_policy import POLICIES
 
 SERVE = "serve"

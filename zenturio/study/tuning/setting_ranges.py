@@ -10,7 +10,7 @@ from typing import Any
 from zenturio.annotate.set_reader import read_set
 from zenturio.errors import Diagnostic, InputError, Passage, did_you_mean
 from zenturio.search import EngineDescription, Setting
-from zenturio.search.settings import AUTO, read_value
+from zenturio.settings.schema import AUTO, read_value
 from zenturio.space import Domain
 
 MOST = 10_000

@@ -1,14 +1,19 @@
-"""Settings of engines: fields of a frozen dataclass with type, limits and help."""
+"""What can be set: fields of a frozen dataclass with type, limits and help.
+
+Engines, algorithms, generators and places describe their settings so; values come from a command
+line (``--set NAME=VALUE``), from a file of settings, or from Python.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from zenturio.errors import Diagnostic, InputError, did_you_mean
+from zenturio.settings.document import Entry
 
 S = TypeVar("S")
 
@@ -104,20 +109,33 @@ def pairs(texts: list[str]) -> dict[str, str]:
     return values
 
 
-def settings_of(kind: type[S], values_by_name: Mapping[str, Any], engine: str = "") -> S:
-    """Make settings of *values_by_name*, texts or values; InputError lists all errors."""
+def settings_of(
+    kind: type[S],
+    values_by_name: Mapping[str, Any],
+    owner: str = "",
+    other_names: Iterable[str] = (),
+) -> S:
+    """Make settings of *values_by_name*: texts, values, or entries of a file with their places.
+
+    InputError lists all that is wrong; *owner* is what is set, and *other_names* are what a
+    misspelled name could also mean.
+    """
     specs = {spec.name: spec for spec in described(kind)}
     diagnostics: list[Diagnostic] = []
     values: dict[str, Any] = {}
-    for name, value in values_by_name.items():
+    for name, value_or_entry in values_by_name.items():
+        entry = value_or_entry if isinstance(value_or_entry, Entry) else Entry(value_or_entry)
+        value, place = entry.value, entry.place
         if name not in specs:
-            where = f"{engine} has no setting {name!r}" if engine else f"no setting {name!r}"
-            diagnostics.append(Diagnostic(where, hint=did_you_mean(name, specs)))
+            message = f"{owner} has no setting {name!r}" if owner else f"no setting {name!r}"
+            diagnostics.append(
+                Diagnostic(message, place, did_you_mean(name, (*specs, *other_names)))
+            )
             continue
         try:
             values[name] = read_value(specs[name], value)
         except InputError as error:
-            diagnostics += error.diagnostics
+            diagnostics += [Diagnostic(d.message, place, d.hint) for d in error.diagnostics]
     if diagnostics:
         raise InputError.all(diagnostics)
     return kind(**values)

@@ -1,0 +1,1 @@
+"""Settings: what can be set, and documents whose errors name file, line and column."""
