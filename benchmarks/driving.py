@@ -42,8 +42,6 @@ def tiny(folder: Path) -> Path:
 
 def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
     """A study of *count* experiments, from its text to its last commit, in this process."""
-    import zenturio.record.sql
-    import zenturio.record.upgrade  # noqa: F401 - what opening a repository would load
     from zenturio.annotate.scan import scan
     from zenturio.study.local_run import PlaceOptions, run_locally
     from zenturio.study.point_selection import select_points

@@ -33,9 +33,9 @@ from typing import Any
 from sqlalchemy.engine import make_url
 
 from zenturio.experiment import Experiment, Log, Outcome, Recipe
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.record.sqlite import driver as newest_sqlite
+from zenturio.record.sqlite import sqlite_module as newest_sqlite
 
 PARAMETERS = {"n": "int", "threads": "int", "tolerance": "real", "flag": "str", "block": "int"}
 METRICS = ("time", "gflops", "iterations")
@@ -233,14 +233,14 @@ def api(url: str, size: int, batch: int) -> list[dict[str, Any]]:
     """
     repository = open_repository(url)
     fields = tuple(Field(name, kind) for name, kind in PARAMETERS.items())
-    repository.open("s", Definition(fields, tuple(map(Field, METRICS))))
-    lease = repository.lease("s", Driver.here()).number
+    repository.open("s", StudyDefinition(fields, tuple(map(Field, METRICS))))
+    lease = repository.acquire_lease("s", DriverProcess.current()).number
     meters = {name: Meter() for name in ("enter", "cached", "claim", "record", "counts")}
     for start in range(0, size, batch):
         given = [experiment(i) for i in range(start, min(start + batch, size))]
         pairs = [(each, outcome(each, Log())) for each in given]
         with meters["enter"].of(len(given)):
-            repository.enter("s", lease, pairs)
+            repository.add_results("s", lease, pairs)
     said = Log(os.urandom(1000), b"", 1000)
     for start in range(size, size + max(size // 50, 50), 50):
         given = [experiment(i) for i in range(start, start + 50)]
@@ -253,7 +253,7 @@ def api(url: str, size: int, batch: int) -> list[dict[str, Any]]:
             repository.record("s", lease, outcomes)
     for _ in range(9):
         with meters["counts"].of(1):
-            repository.counts("s")
+            repository.count_states("s")
     repository.close()
     labels = {
         f"enter, batches of {batch}": ("enter",),

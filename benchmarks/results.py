@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from sweeps import tiny
 
 from zenturio.query import results
-from zenturio.record import Definition, Field
+from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 
 PARAMETERS = {"n": "int", "threads": "int", "block": "int", "solver": "str", "omega": "real"}
@@ -63,7 +63,7 @@ def fill(path: Path, size: int) -> Any:
     """A repository with the study ``big``; rows are put in as they would lie there."""
     fields = [[Field(n, kind) for n, kind in part.items()] for part in (PARAMETERS, METRICS)]
     repository = open_repository(path)
-    repository.open("big", Definition(*map(tuple, fields)))
+    repository.open("big", StudyDefinition(*map(tuple, fields)))
     connection = repository.engine.raw_connection()
     cursor = connection.cursor()
     slots = [f"v{i}" for i in range(len(PARAMETERS) + len(METRICS))]
@@ -153,7 +153,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         repository = fill(options.keep or Path(folder) / "big.db", options.size)
-        facts = commands(Path(repository.place), options.size, Path(folder))
+        facts = commands(Path(repository.location), options.size, Path(folder))
         facts = measure(Ways(repository, Path(folder)), options.size) + facts
         repository.close()
     if options.json:

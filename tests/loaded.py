@@ -29,7 +29,7 @@ ROOMS = (
     "zenturio.cli.main",
     "zenturio.execute.local",
     "zenturio.query",
-    "zenturio.record.sql",
+    "zenturio.record.sql_repository",
     "zenturio.record.sqlite",
     "zenturio.schedule.simulate.simulator",
     "zenturio.search.engine",

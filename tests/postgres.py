@@ -119,7 +119,7 @@ def postgres_url(postgres):
 
 def grant_reading(repository) -> None:
     """Let SQL that somebody writes run on *repository*, as ``zen db grant`` does; not on a file."""
-    from zenturio.record import upkeep
+    from zenturio.record import maintenance
 
-    if "postgresql" in repository.place:
-        upkeep.grant(repository.place)
+    if "postgresql" in repository.location:
+        maintenance.grant(repository.location)

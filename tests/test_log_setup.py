@@ -67,7 +67,7 @@ def test_each_level_shows_its_own_lines(capsys):
     log_setup.configure("info,zenturio.record=debug")
     LOGGER.debug("hidden")
     LOGGER.info("shown")
-    logging.getLogger("zenturio.record.sql").debug("a statement")
+    logging.getLogger("zenturio.record.sql_repository").debug("a statement")
     err = capsys.readouterr().err
     assert "hidden" not in err
     assert "INFO zenturio.test" in err

@@ -23,7 +23,7 @@ from zenturio.execute.slurm.session import Session
 from zenturio.execute.slurm_queue import Queue
 from zenturio.experiment import Experiment, ExperimentGenerator, Log, Outcome
 from zenturio.query import results
-from zenturio.record import Definition, Driver, Field, Repository
+from zenturio.record import DriverProcess, Field, Repository, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
@@ -78,8 +78,8 @@ def opened(url: str, study: str = "s") -> tuple[Repository, Any]:
     """A repository with a study, and a lease on it."""
     repository = open_repository(url)
     fields = tuple(Field(name, "int") for name in ("n", "threads", "block"))
-    repository.open(study, Definition(fields, tuple(map(Field, METRICS))))
-    return repository, repository.lease(study, Driver.here())
+    repository.open(study, StudyDefinition(fields, tuple(map(Field, METRICS))))
+    return repository, repository.acquire_lease(study, DriverProcess.current())
 
 
 def making(folder: Path, count: int) -> dict[str, float]:
@@ -151,7 +151,7 @@ def recording(url: str, rows: int, count: int) -> dict[str, float]:
     found["in groups of 2048"] = group(2048)
     for start in range(first, first + rows, 5000):
         given = [experiment(i) for i in range(start, start + 5000)]
-        repository.enter("s", lease.number, [(each, outcome(each, Log())) for each in given])
+        repository.add_results("s", lease.number, [(each, outcome(each, Log())) for each in given])
     first += -(-rows // 5000) * 5000
     found[BEHIND] = group(256)
     repository.close()
@@ -165,7 +165,7 @@ def sized(folder: Path, rows: int, log: int) -> float:
     for start in range(0, rows, 5000):
         given = [experiment(i) for i in range(start, start + 5000)]
         said = Log(b"x" * log, b"", log)
-        repository.enter("s", lease.number, [(each, outcome(each, said)) for each in given])
+        repository.add_results("s", lease.number, [(each, outcome(each, said)) for each in given])
     repository.close()
     return path.stat().st_size / rows
 
@@ -178,7 +178,7 @@ def asking(folder: Path, rows: int) -> dict[str, float]:
         found[f"mean at {size:,} rows"] = timed(
             lambda: results(repository, "big", by=AXES, metrics=["wtime"])  # noqa: B023
         )
-        found["counters"] = timed(lambda: repository.counts("big"))  # noqa: B023
+        found["counters"] = timed(lambda: repository.count_states("big"))  # noqa: B023
         repository.close()
     return found
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cli.conftest import zen
-from zenturio.record.driver import Driver
+from zenturio.record.driver_process import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.testing.executor import until
 
@@ -121,7 +121,7 @@ def test_one_experiment_is_cancelled_and_the_others_go_on(slow, driven):
 def test_a_driver_on_another_host_hears_of_it_at_its_next_heartbeat(slow):
     zen("run", "slow.sh", "--limit", "0", cwd=slow.parent)
     repository = open_repository(str(slow.parent / ".zenturio" / "zenturio.db"))
-    repository.lease("slow", Driver("far-away", 7, "x/y/1"), seconds=60.0)
+    repository.acquire_lease("slow", DriverProcess("far-away", 7, "x/y/1"), seconds=60.0)
     repository.close()
     told = zen("cancel", "slow", cwd=slow.parent)
     assert told.out == "slow: process 7 on far-away ends at its next heartbeat, within 20 s\n"

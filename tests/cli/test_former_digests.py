@@ -11,9 +11,9 @@ from tests.cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.used import ask_versions
-from zenturio.record import upkeep
+from zenturio.record import maintenance
 from zenturio.record.database import Database
-from zenturio.record.open import flavour, open_repository
+from zenturio.record.open import dialect_at, open_repository
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -24,7 +24,7 @@ RUNS = {"plain": "plain", "linked": "linked", "solve.sh": "solve", "built.c": "b
 
 
 def sql(url, statement, *given):
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
     try:
         return database.write(lambda transaction: transaction.sql(statement, given))
     finally:
@@ -61,7 +61,7 @@ def project(tmp_path):
         path.write_bytes(bytes.fromhex(content))
     url = str(tmp_path / ".zenturio" / "zenturio.db")
     to_0004(url)
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
 
     def fill(transaction):
         for name, table in recorded["tables"].items():
@@ -158,11 +158,11 @@ def test_an_experiment_is_found_by_the_digest_that_it_had(project):
 
 def test_nothing_is_run_again_on_a_server(server_project, postgres_url):
     zen("db", "upgrade", cwd=server_project)
-    assert upkeep.check(postgres_url) == ()
+    assert maintenance.check_repository(postgres_url) == ()
     for path in ("plain", "built.c"):
         runs_nothing(server_project, path)
     assert studies(server_project).keys() == {"plain", "built"}
-    assert upkeep.check(postgres_url) == ()
+    assert maintenance.check_repository(postgres_url) == ()
     ((named, keys),) = sql(postgres_url, "SELECT count(recipe), count(DISTINCT key) FROM results")
     assert (named, keys) == (14, 14)
     assert sql(postgres_url, "SELECT count(*) FROM aliases") == [(14,)]
@@ -179,7 +179,7 @@ def test_what_failed_keeps_its_attempts(project):
     only = ("--only", "failed", "--machine", "any")
     found = zen("run", "plain", *only, "--json", cwd=project).facts
     assert found["ok"] == 1
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()
     assert sql(url, "SELECT max(attempt), count(*) FROM results") == [(2, 22)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from postgres import postgres, postgres_url
 from tests.cli.conftest import zen
 from zenturio.record.database import Database
-from zenturio.record.open import flavour
+from zenturio.record.open import dialect_at
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -47,7 +47,7 @@ def project(request, tmp_path, monkeypatch):
 
 
 def sql(url, statement):
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
     try:
         return database.write(lambda transaction: transaction.sql(statement))
     finally:

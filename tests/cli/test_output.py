@@ -6,7 +6,7 @@ from collections import Counter
 from zenturio.cli import output
 from zenturio.cli.experiment import print_difference
 from zenturio.cli.look import _standing_line
-from zenturio.record.facts import Lease
+from zenturio.record.entities import Lease
 from zenturio.study.overview import ExperimentDifference, StudyStatus
 
 

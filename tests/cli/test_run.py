@@ -410,7 +410,7 @@ def test_the_database_is_copied_checked_and_pruned(ran):
 
 def test_a_driver_that_was_killed_does_not_keep_a_study_from_being_pruned(ran):
     with contextlib.closing(open_repository(ran.parent / ".zenturio" / "zenturio.db")) as found:
-        found.lease("small", dead_driver())
+        found.acquire_lease("small", dead_driver())
     zen("prune", "small", "--yes", cwd=ran.parent)
     assert zen("list", "--json", cwd=ran.parent).facts == []
 

@@ -228,7 +228,7 @@ def test_idle_connections_leave_pages_and_studies_working(lab, serving, descript
         service.until("many", "done")
         assert requests.get(service.link.partition("?")[0] + "login").ok is False
     repository = open_repository(str(lab / ".zenturio" / "zenturio.db"))
-    assert repository.counts("many")["ok"] == 40
+    assert repository.count_states("many")["ok"] == 40
     repository.close()
     out, err = service.stop()
     assert service.process.returncode == 0, err

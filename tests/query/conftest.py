@@ -6,7 +6,7 @@ import pytest
 
 from postgres import grant_reading, postgres, postgres_url
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 
 __all__ = ["postgres", "postgres_url"]
@@ -36,9 +36,9 @@ def fill(repository, study, parameters, metrics, rows):
 
     Parameters and metrics are mappings of a name to ``type``, ``type unit`` or a field.
     """
-    definition = Definition(_fields(parameters), _fields(metrics))
+    definition = StudyDefinition(_fields(parameters), _fields(metrics))
     repository.open(study, definition)
-    lease = repository.lease(study, Driver.here(), seconds=600)
+    lease = repository.acquire_lease(study, DriverProcess.current(), seconds=600)
     results = []
     for number, row in enumerate(rows):
         repeat = row.get("repeat", 1)
@@ -50,8 +50,8 @@ def fill(repository, study, parameters, metrics, rows):
         measured = {name: row[name] for name in metrics if row.get(name) is not None}
         cause = "" if status == "ok" else "exit 3"
         results.append((experiment, Outcome(digest, status, cause, measured, 1, "kofel", 1.0, 2.0)))
-    repository.enter(study, lease.number, results)
-    repository.leave(lease)
+    repository.add_results(study, lease.number, results)
+    repository.release_lease(lease)
 
 
 def _fields(described):

@@ -9,7 +9,7 @@ from zenturio.annotate.scan import scan
 from zenturio.query import results, study_frame
 from zenturio.query.groups import group_frame
 from zenturio.query.present import digests_outside
-from zenturio.record import SPACES, Definition, Field
+from zenturio.record import SPACES, Field, StudyDefinition
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.study_charts import draw_chart
 from zenturio.space import Space
@@ -42,7 +42,7 @@ def ran(repository, values, *, overrides=(), spaces=None, parameters=None):
     rows = [{"y": float(row["n"]), **row} for row in rows]
     fill(repository, "p", fields, {"y": "real"}, rows)
     application = scan(["p.py"], overrides=overrides)
-    definition = Definition(
+    definition = StudyDefinition(
         tuple(Field(name, kind) for name, kind in fields.items()),
         (Field("y", "real"),),
         goals=({"direction": "maximize", "expression": "y"},),

@@ -10,7 +10,7 @@ from zenturio.errors import InputError, SafetyError
 from zenturio.query.asking import raw
 from zenturio.query.raw_limits import QueryLimits
 from zenturio.query.select import results
-from zenturio.record import Memory
+from zenturio.record import MemoryRepository
 from zenturio.record.open import open_repository
 
 
@@ -198,7 +198,7 @@ def test_a_path_with_odd_letters_is_a_path(tmp_path):
 
 def test_a_repository_in_memory_says_that_it_is_no_database():
     with pytest.raises(InputError, match="no database"):
-        raw(Memory(), "SELECT 1")
+        raw(MemoryRepository(), "SELECT 1")
 
 
 def test_a_nul_byte_in_a_query_is_found(repository):

@@ -9,7 +9,7 @@ from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import ExpressionError, InputError, NotFoundError
 from zenturio.query import study_frame
 from zenturio.query.select import results
-from zenturio.record import SEED, Field, Memory
+from zenturio.record import SEED_KIND, Field, MemoryRepository
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_study_that_is_not_there_is_named_with_its_like(study):
 
 def test_a_repository_in_memory_says_that_it_is_no_database():
     with pytest.raises(InputError, match="no database"):
-        results(Memory(), "matmul")
+        results(MemoryRepository(), "matmul")
 
 
 def test_an_empty_study_has_no_rows(repository):
@@ -212,7 +212,7 @@ def test_a_notebook_shows_a_table_with_inert_names(study):
 
 
 def test_a_seed_makes_no_point(repository):
-    fields = {"n": "int", "seed": Field("seed", "int", kind=SEED)}
+    fields = {"n": "int", "seed": Field("seed", "int", kind=SEED_KIND)}
     rows = [
         {"n": n, "seed": run, "repeat": run, "index": n, "wtime": n + run}
         for n in (1, 2)

@@ -9,7 +9,7 @@ from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio import trust
 from zenturio.errors import InputError, PlaceError, SafetyError
 from zenturio.query.asking import raw
-from zenturio.record import sql_reader, upkeep
+from zenturio.record import maintenance, reader_role
 from zenturio.record.open import open_repository
 
 COUNT = "SELECT count(*) FROM results"
@@ -60,7 +60,7 @@ def test_without_a_role_sql_is_refused_and_the_message_says_how_to_make_one(stud
 
 
 def test_with_a_role_sql_reads_and_the_role_is_no_owner(study, postgres_url):
-    done = upkeep.grant(postgres_url)
+    done = maintenance.grant(postgres_url)
     assert done.done
     assert raw(study, "SELECT session_user::text, current_user::text").rows == (
         (done.role, done.role),
@@ -70,7 +70,7 @@ def test_with_a_role_sql_reads_and_the_role_is_no_owner(study, postgres_url):
 
 def test_tables_and_views_made_afterwards_can_be_read_too(postgres_url):
     repository = open_repository(postgres_url)
-    upkeep.grant(postgres_url)
+    maintenance.grant(postgres_url)
     fill(repository, "later", PARAMETERS, METRICS, matmul())
     assert repository.refresh_views("later")
     schema = f"{schema_of(postgres_url)}_studies"
@@ -79,11 +79,11 @@ def test_tables_and_views_made_afterwards_can_be_read_too(postgres_url):
 
 
 def test_the_password_is_the_users_alone_and_in_no_statement(study, postgres_url, config):
-    done = upkeep.grant(postgres_url)
+    done = maintenance.grant(postgres_url)
     (path,) = config.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
     assert config.stat().st_mode & 0o777 == 0o700
-    password = sql_reader._stored_password(path)
+    password = reader_role._stored_password(path)
     assert len(password) > 30
     assert password not in "".join(done.statements)
     path.chmod(0o640)
@@ -92,15 +92,15 @@ def test_the_password_is_the_users_alone_and_in_no_statement(study, postgres_url
 
 
 def test_granting_again_keeps_what_others_have_open(study, postgres_url, config):
-    first = upkeep.grant(postgres_url)
+    first = maintenance.grant(postgres_url)
     password = next(config.iterdir()).read_text()
     with study.connect_reader() as connection:
-        assert upkeep.grant(postgres_url).role == first.role
+        assert maintenance.grant(postgres_url).role == first.role
         connection.cursor().execute(COUNT)
     assert next(config.iterdir()).read_text() == password
     # Another folder of settings, as on another machine: the password is set anew.
     next(config.iterdir()).unlink()
-    upkeep.grant(postgres_url)
+    maintenance.grant(postgres_url)
     assert raw(study, COUNT).rows == ((36,),)
 
 
@@ -131,7 +131,7 @@ WRITES = [
 
 
 def test_the_role_itself_can_write_nothing_whatever_it_sets_before(study, postgres_url, subtests):
-    upkeep.grant(postgres_url)
+    maintenance.grant(postgres_url)
     connection = as_reader(study)
     for text in WRITES:
         connection.execute("SET default_transaction_read_only = off; SET statement_timeout = 0")
@@ -147,7 +147,7 @@ def raw_count(study):
 
 
 def test_its_transactions_read_only_and_end_unless_it_says_otherwise(study, postgres_url):
-    upkeep.grant(postgres_url)
+    maintenance.grant(postgres_url)
     connection = as_reader(study)
     shown = [
         connection.execute(f"SHOW {name}").fetchone()[0]
@@ -179,7 +179,7 @@ def test_nothing_of_this_passes_the_door_of_sql(study, postgres, postgres_url, s
             f"CREATE FUNCTION {schema}.writes() RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS"
             f" $$ BEGIN DELETE FROM {schema}.results; RETURN 1; END $$"
         )
-    upkeep.grant(postgres_url)
+    maintenance.grant(postgres_url)
     for text in SEVERAL:
         with subtests.test(text), pytest.raises((SafetyError, InputError)):
             raw(study, text)
@@ -195,7 +195,7 @@ def test_a_login_that_can_do_more_than_read_is_refused(
         raw(study, COUNT)
     monkeypatch.setenv("ZENTURIO_SQL_URL", url)
     schema = schema_of(postgres_url)
-    upkeep.grant(postgres_url, name)
+    maintenance.grant(postgres_url, name)
     assert raw(study, COUNT).rows == ((36,),)
     for power, taken, reason in (
         (f"GRANT DELETE ON {schema}.results TO", f"REVOKE DELETE ON {schema}.results FROM", "write"),
@@ -214,7 +214,7 @@ def test_a_login_that_can_do_more_than_read_is_refused(
 
 def test_who_opened_the_database_and_can_only_read_needs_no_other_login(study, postgres_url, alice):
     url, name = alice
-    assert upkeep.grant(postgres_url, name).done
+    assert maintenance.grant(postgres_url, name).done
     repository = open_repository(url)
     assert raw(repository, "SELECT session_user::text").rows == ((name,),)
     repository.close()
@@ -224,18 +224,18 @@ def test_a_grant_by_somebody_who_does_not_own_the_tables_is_not_called_done(
     study, postgres, postgres_url, alice
 ):
     url, name = alice
-    assert upkeep.grant(postgres_url, name).done
+    assert maintenance.grant(postgres_url, name).done
     other = f"other_{schema_of(postgres_url)}"
     with postgres.connect() as connection:
         connection.execute(f"CREATE ROLE {other}")
-    done = upkeep.grant(url, other)
+    done = maintenance.grant(url, other)
     assert not done.done
     assert "may not read" in done.why or "denied" in done.why
 
 
 def test_a_role_that_is_not_there_cannot_be_given_anything(study, postgres_url):
     with pytest.raises(InputError, match="there is no role 'nobody'"):
-        upkeep.grant(postgres_url, "nobody")
+        maintenance.grant(postgres_url, "nobody")
 
 
 def test_who_may_not_make_roles_gets_statements_that_work_for_the_administrator(
@@ -267,19 +267,19 @@ def test_statements_can_be_asked_for_without_being_executed(study, postgres_url,
 
 
 def test_a_password_that_is_wrong_by_now_is_said_without_it(study, postgres, postgres_url, config):
-    done = upkeep.grant(postgres_url)
+    done = maintenance.grant(postgres_url)
     with postgres.connect() as connection:
         connection.execute(f"ALTER ROLE {done.role} PASSWORD 'another'")
     with pytest.raises(PlaceError, match="login for SQL does not work") as caught:
         raw(study, COUNT)
     assert "zen db grant" in str(caught.value)
-    assert sql_reader._stored_password(next(config.iterdir())) not in str(caught.value)
+    assert reader_role._stored_password(next(config.iterdir())) not in str(caught.value)
 
 
 def test_a_file_needs_no_role(tmp_path):
     open_repository(tmp_path / "zenturio.db").close()
     with pytest.raises(InputError, match="is a file"):
-        upkeep.grant(tmp_path / "zenturio.db")
+        maintenance.grant(tmp_path / "zenturio.db")
 
 
 def test_an_address_for_sql_that_is_none_is_named(study, monkeypatch):
@@ -290,11 +290,11 @@ def test_an_address_for_sql_that_is_none_is_named(study, monkeypatch):
 
 def test_names_of_readers_differ_by_database_schema_and_user():
     identities = [
-        sql_reader._Identity(*parts, 7)
+        reader_role._Identity(*parts, 7)
         for parts in [("a", "s", "u"), ("b", "s", "u"), ("a", "t", "u"), ("a", "s", "v")]
     ]
     assert len({identity.role for identity in identities}) == 4
-    long = sql_reader._Identity("a", "Größe " * 20, "u", 7)
+    long = reader_role._Identity("a", "Größe " * 20, "u", 7)
     assert len(long.role.encode()) <= 63
     assert long.password_file.is_relative_to(trust.config_folder())
     assert make_url("postgresql://x/y").get_backend_name() == "postgresql"

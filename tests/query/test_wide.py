@@ -12,7 +12,7 @@ from zenturio.query.comparison import compare
 from zenturio.query.groups import group_frame
 from zenturio.query.listing import query_listing
 from zenturio.query.wanted import TableQuery
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 
 ROWS = 4
 
@@ -25,16 +25,16 @@ def metrics_of(row, count):
 def study(repository, count):
     """Four points, two groups of *x*, and *count* metrics that were reported."""
     rows = [{"x": row % 2, "n": row} | metrics_of(row, count) for row in range(ROWS)]
-    repository.open("wide", Definition((Field("x", "int"), Field("n", "int")), ()))
-    lease = repository.lease("wide", Driver.here(), seconds=600)
+    repository.open("wide", StudyDefinition((Field("x", "int"), Field("n", "int")), ()))
+    lease = repository.acquire_lease("wide", DriverProcess.current(), seconds=600)
     pairs = []
     for row, values in enumerate(rows):
         point = {name: values.pop(name) for name in ("x", "n")}
         digest = f"{row:032x}"
         e = Experiment(digest, row, 1, point, (), (), {}, None, Recipe())
         pairs.append((e, Outcome(digest, "ok", "", values, 1, "kofel", 1.0, 2.0)))
-    repository.enter("wide", lease.number, pairs)
-    repository.leave(lease)
+    repository.add_results("wide", lease.number, pairs)
+    repository.release_lease(lease)
 
 
 @pytest.fixture(params=[1500, 2500])
@@ -118,12 +118,12 @@ def test_a_study_of_two_thousand_parameters(repository):
 
 def test_kinds_of_machine_and_missing_values_stay_with_their_rows(repository):
     study(repository, 1500)
-    lease = repository.lease("wide", Driver.here())
+    lease = repository.acquire_lease("wide", DriverProcess.current())
     e = Experiment("f" * 32, 9, 1, {"x": 1, "n": 9}, (), (), {}, None, Recipe())
     values = {"m0": math.nan, "m1499": 2**70, "m700": math.inf}
     done = Outcome(e.digest, "ok", "", values, 1, "kofel", 1.0, 2.0)
-    repository.enter("wide", lease.number, [(e, done)])
-    repository.leave(lease)
+    repository.add_results("wide", lease.number, [(e, done)])
+    repository.release_lease(lease)
     row = results(repository, "wide", where="n == 9").dicts()[0]
     assert math.isnan(row["m0"])
     assert (row["m1"], row["m700"], row["m1499"]) == (None, math.inf, 2**70)

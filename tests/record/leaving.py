@@ -13,12 +13,12 @@ from pathlib import Path
 
 from zenturio.execute.outputs import collect
 from zenturio.experiment import INCOMING
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome
 
 STUDY = "leaving"
-DEFINITION = Definition((Field("n", "int"),), (Field("time", how="stdout"),))
+DEFINITION = StudyDefinition((Field("n", "int"),), (Field("time", how="stdout"),))
 
 
 def contents(index: int) -> dict[str, bytes]:
@@ -41,7 +41,7 @@ def drive(home: Path, count: int, batch: int) -> None:
     repository = open_repository(home / "zenturio.db")
     experiments = {e.digest: e for e in map(experiment, range(count))}
     repository.open(STUDY, DEFINITION)
-    lease = repository.lease(STUDY, Driver.here())
+    lease = repository.acquire_lease(STUDY, DriverProcess.current())
     known = repository.cached(STUDY, list(experiments.values()))
     waiting = [e for digest, e in experiments.items() if digest not in known]
     for start in range(0, len(waiting), batch):
@@ -49,7 +49,7 @@ def drive(home: Path, count: int, batch: int) -> None:
         outcomes = [left(home, experiments[digest], n) for digest, n in claims.items()]
         for digest in sorted(repository.record(STUDY, lease.number, outcomes)):
             print("accepted", digest, flush=True)
-    repository.leave(lease)
+    repository.release_lease(lease)
     repository.close()
 
 
@@ -57,7 +57,7 @@ def stop_before_recording(home: Path) -> None:
     """Leaves late files for the first experiment."""
     repository, of = open_repository(home / "zenturio.db"), experiment(0)
     repository.open(STUDY, DEFINITION)
-    lease = repository.lease(STUDY, Driver.here(), seconds=0.5)
+    lease = repository.acquire_lease(STUDY, DriverProcess.current(), seconds=0.5)
     claims = repository.claim(STUDY, lease.number, [of])
     done = left(home, of, claims[of.digest], {"own": b"late", "same": b"late"})
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from zenturio.experiment.experiment import Missing, Series
 from zenturio.record.database import Database
-from zenturio.record.older import REVISIONS
-from zenturio.record.open import flavour
+from zenturio.record.old_revisions import REVISIONS
+from zenturio.record.open import dialect_at
 
 _FIXTURE = Path(__file__).with_name("of_0003.json")
 """Written by a program of that revision: its tables, and what it said of them."""
@@ -19,7 +19,7 @@ def fixture() -> dict:
 
 def make_old(url: str, revision: str = REVISIONS[0], *, empty: bool = True) -> None:
     """A repository of that revision, empty or with all kinds of rows."""
-    said, kind = fixture(), flavour(url)
+    said, kind = fixture(), dialect_at(url)
     kind.settle()
     database = Database(kind, 5)
 
@@ -89,7 +89,7 @@ def same(one, other) -> bool:
 
 def stamp(url: str, revision: str) -> None:
     """Lets the repository say that it has that revision."""
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
     database.write(
         lambda transaction: transaction.sql(
             f"UPDATE alembic_version SET version_num = '{revision}'"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from record.worker import STUDY, drive, result
-from zenturio.record import upkeep
+from zenturio.record import maintenance
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, same
 
@@ -39,6 +39,6 @@ def holds(url: str, count: int) -> None:
         assert states.count("ok") == 1
         assert set(states) <= {"ok", "stale", "superseded"}
         assert repository.logs(record.digest).stdout == wanted.stdout
-    assert repository.counts(STUDY)["ok"] == count
+    assert repository.count_states(STUDY)["ok"] == count
     repository.close()
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()

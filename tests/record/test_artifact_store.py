@@ -20,7 +20,7 @@ from zenturio.errors import ConflictError, PlaceError
 from zenturio.execute import outputs
 from zenturio.experiment import INCOMING
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import Driver, artifact_store, filesystem, upkeep
+from zenturio.record import DriverProcess, artifact_store, filesystem, maintenance
 from zenturio.record.artifact_store import ArtifactStore, object_path
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import dead_driver, experiment, outcome
@@ -51,7 +51,7 @@ def holds(home, count=COUNT):
             kept = repository.artifacts(experiment(index).digest)
             assert {a.path: a.kept.read_bytes() for a in kept} == contents(index)
             assert all(a.kept.is_relative_to(home / "store" / "objects") for a in kept)
-    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+    assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
 
 
 def test_equal_contents_are_kept_once_and_nothing_waits_after_the_commit(home):
@@ -83,14 +83,14 @@ def test_a_driver_that_is_killed_loses_no_file_and_leaves_no_row_without_one(hom
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+    assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
     with opened(home) as repository:
         for line in done.stdout.splitlines():
             assert len(repository.artifacts(line.split()[1])) == 2
     drive(home, COUNT, 2)
     holds(home)
     with opened(home) as repository:
-        upkeep.collect_garbage(repository, really=True, young=-1)
+        maintenance.collect_garbage(repository, really=True, young=-1)
     holds(home)
     assert len(files(home)) == COUNT + (COUNT + 1) // 2
     assert list((home / INCOMING).iterdir()) == []
@@ -101,10 +101,10 @@ def test_a_late_attempt_replaces_no_file_of_the_accepted_one(home):
     of = experiment(1)
     with opened(home) as repository:
         repository.open(STUDY, DEFINITION)
-        late = repository.lease(STUDY, dead_driver())
+        late = repository.acquire_lease(STUDY, dead_driver())
         first = repository.claim(STUDY, late.number, [of])[of.digest]
         outcome_of_late = left(home, of, first, {"f": b"late", "only-late": b"x"})
-        heir = repository.lease(STUDY, Driver.here())
+        heir = repository.acquire_lease(STUDY, DriverProcess.current())
         second = repository.claim(STUDY, heir.number, [of])[of.digest]
         assert repository.record(STUDY, heir.number, [left(home, of, second, {"f": b"accepted"})])
         assert not repository.record(STUDY, late.number, [outcome_of_late])
@@ -112,7 +112,7 @@ def test_a_late_attempt_replaces_no_file_of_the_accepted_one(home):
         assert (kept.path, kept.kept.read_bytes()) == ("f", b"accepted")
         was = {a.path: a.kept.read_bytes() for a in repository.artifacts(of.digest, first)}
         assert was == {"f": b"late", "only-late": b"x"}
-    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+    assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
 
 
 def test_a_driver_that_was_stopped_past_its_lease_replaces_no_file(home):
@@ -128,7 +128,7 @@ def test_a_driver_that_was_stopped_past_its_lease_replaces_no_file(home):
     with opened(home) as repository:
         while True:
             with contextlib.suppress(ConflictError):
-                lease = repository.lease(STUDY, Driver.here())
+                lease = repository.acquire_lease(STUDY, DriverProcess.current())
                 break
             time.sleep(0.1)
         claims = repository.claim(STUDY, lease.number, [of])
@@ -143,7 +143,7 @@ def test_a_driver_that_was_stopped_past_its_lease_replaces_no_file(home):
         )
         states = [attempt.state for attempt in repository.attempts(of.digest)]
         assert sorted(states) == ["ok", "superseded"]
-    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+    assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
 
 
 def test_a_commit_that_failed_is_tried_again_with_the_same_files(home, monkeypatch):
@@ -151,7 +151,7 @@ def test_a_commit_that_failed_is_tried_again_with_the_same_files(home, monkeypat
     of = experiment(1)
     with opened(home) as repository:
         repository.open(STUDY, DEFINITION)
-        lease = repository.lease(STUDY, Driver.here())
+        lease = repository.acquire_lease(STUDY, DriverProcess.current())
         repository.claim(STUDY, lease.number, [of])
         done = left(home, of)
         with monkeypatch.context() as away:
@@ -177,8 +177,10 @@ def test_the_permissions_of_a_file_are_told_though_its_content_is_kept_once(home
     )
     with opened(home) as repository:
         repository.open(STUDY, DEFINITION)
-        lease = repository.lease(STUDY, Driver.here())
-        repository.enter(STUDY, lease.number, [(of, replace(outcome(of), artifacts=artifacts))])
+        lease = repository.acquire_lease(STUDY, DriverProcess.current())
+        repository.add_results(
+            STUDY, lease.number, [(of, replace(outcome(of), artifacts=artifacts))]
+        )
         one, two = repository.artifacts(of.digest)
         assert (one.mode, two.mode, one.kept) == (0o755, 0o640, two.kept)
         assert one.kept.stat().st_mode & 0o222 == 0
@@ -202,10 +204,10 @@ def test_an_object_that_is_not_whole_is_replaced(home):
         kept = {a.path: a for a in repository.artifacts(experiment(0).digest)}["same"]
     kept.kept.chmod(0o600)
     kept.kept.write_bytes(b"\0" * kept.size)
-    (wrong,) = upkeep.check(home / "zenturio.db", contents=True)
+    (wrong,) = maintenance.check_repository(home / "zenturio.db", contents=True)
     assert "left same, which has other bytes than it had" in wrong.message
     drive(home, 2, 1)
-    assert upkeep.check(home / "zenturio.db", contents=True) == ()
+    assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
 
 
 def test_what_is_missing_or_of_another_size_is_told(home):
@@ -214,7 +216,7 @@ def test_what_is_missing_or_of_another_size_is_told(home):
     objects = [path for path in (home / "store" / "objects").rglob("*") if path.is_file()]
     for path in objects:
         path.unlink()
-    found = [each.message for each in upkeep.check(home / "zenturio.db")]
+    found = [each.message for each in maintenance.check_repository(home / "zenturio.db")]
     assert len(found) == 21
     assert "left a/own, which is not there (No such file or directory): " in found[0]
     assert "40 more artifacts are missing" in found[-1]
@@ -222,7 +224,7 @@ def test_what_is_missing_or_of_another_size_is_told(home):
     assert (
         any(
             "which has 5 bytes, and had" in each.message
-            for each in upkeep.check(home / "zenturio.db")
+            for each in maintenance.check_repository(home / "zenturio.db")
         )
         or len(objects) > 20
     )
@@ -243,7 +245,7 @@ def test_a_copy_that_is_pruned_leaves_the_original_as_it_was(home, tmp_path):
     copy = tmp_path / "copy" / ".zenturio"
     shutil.copytree(home.parent, copy.parent)
     with opened(copy) as repository:
-        removal = upkeep.prune(repository, STUDY)
+        removal = maintenance.prune_study(repository, STUDY)
     assert (len(removal.artifacts), removal.foreign) == (len(before), ())
     assert files(copy) == []
     assert files(home) == before
@@ -259,9 +261,9 @@ def _old_style(home, root):
     kept = Artifact("sub/f", 9, "0" * 64, path)
     with opened(home) as repository:
         repository.open(STUDY, DEFINITION)
-        lease = repository.lease(STUDY, Driver.here())
-        repository.enter(STUDY, lease.number, [(of, replace(outcome(of), artifacts=(kept,)))])
-        repository.leave(lease)
+        lease = repository.acquire_lease(STUDY, DriverProcess.current())
+        repository.add_results(STUDY, lease.number, [(of, replace(outcome(of), artifacts=(kept,)))])
+        repository.release_lease(lease)
     return of.digest
 
 
@@ -273,7 +275,7 @@ def test_files_of_before_are_found_in_a_copy(home, tmp_path):
     with opened(copy) as repository:
         (kept,) = repository.artifacts(digest)
         assert kept.kept == copy / "outputs" / digest / "sub" / "f"
-        upkeep.prune(repository, STUDY)
+        maintenance.prune_study(repository, STUDY)
     assert (home / "outputs" / digest / "sub" / "f").read_bytes() == b"of before"
 
 
@@ -286,7 +288,7 @@ def test_a_copy_without_the_files_of_before_reads_the_original_and_removes_nothi
     with opened(copy) as repository:
         (kept,) = repository.artifacts(digest)
         assert kept.kept.read_bytes() == b"of before"
-        removal = upkeep.prune(repository, STUDY)
+        removal = maintenance.prune_study(repository, STUDY)
     assert (removal.artifacts, removal.foreign) == ((), (str(kept.kept),))
     assert kept.kept.read_bytes() == b"of before"
 
@@ -314,10 +316,10 @@ def test_a_hostile_database_makes_nobody_remove_a_file_outside_the_project(home,
                 lambda t, kept=kept: t.sql("UPDATE contents SET foreign_path = ?", (kept,))
             )
             repository.artifacts(digest)
-            assert upkeep.burden(repository, STUDY).artifacts == ()
+            assert maintenance.preview_pruning(repository, STUDY).artifacts == ()
     with opened(home) as repository:
-        assert upkeep.prune(repository, STUDY).artifacts == ()
-        upkeep.collect_garbage(repository, really=True, young=-1)
+        assert maintenance.prune_study(repository, STUDY).artifacts == ()
+        maintenance.collect_garbage(repository, really=True, young=-1)
     assert (victim / "f").read_bytes() == (victim / "00" / ("0" * 62)).read_bytes() == b"mine"
 
 
@@ -331,12 +333,12 @@ def test_a_database_elsewhere_keeps_its_files_when_the_projects_own_are_removed(
     of = experiment(1)
     with contextlib.closing(open_repository(elsewhere)) as other:
         other.open(STUDY, DEFINITION)
-        lease = other.lease(STUDY, Driver.here())
-        other.enter(STUDY, lease.number, [(of, left(home, of))])
-        other.leave(lease)
+        lease = other.acquire_lease(STUDY, DriverProcess.current())
+        other.add_results(STUDY, lease.number, [(of, left(home, of))])
+        other.release_lease(lease)
         with opened(home) as repository:
-            upkeep.prune(repository, STUDY)
-            upkeep.collect_garbage(repository, really=True, young=-1)
+            maintenance.prune_study(repository, STUDY)
+            maintenance.collect_garbage(repository, really=True, young=-1)
         kept = other.artifacts(of.digest)
         assert {a.path: a.kept.read_bytes() for a in kept} == contents(1)
         monkeypatch.chdir(tmp_path)
@@ -344,7 +346,7 @@ def test_a_database_elsewhere_keeps_its_files_when_the_projects_own_are_removed(
     monkeypatch.chdir(home.parent)
     elsewhere.unlink()
     with opened(home) as repository:
-        upkeep.collect_garbage(repository, really=True, young=-1)
+        maintenance.collect_garbage(repository, really=True, young=-1)
     assert [name for name in files(home) if name.startswith("objects")] == []
 
 
@@ -354,11 +356,11 @@ def test_what_others_have_too_stays_when_a_study_goes(home):
         for name, index in (("s", 1), ("t", 2)):
             of = experiment(index)
             repository.open(name, DEFINITION)
-            lease = repository.lease(name, Driver.here())
+            lease = repository.acquire_lease(name, DriverProcess.current())
             done = left(home, of, files={"own": name.encode(), "same": b"same"})
-            repository.enter(name, lease.number, [(of, done)])
-            repository.leave(lease)
-        assert len(upkeep.prune(repository, "s").artifacts) == 1
+            repository.add_results(name, lease.number, [(of, done)])
+            repository.release_lease(lease)
+        assert len(maintenance.prune_study(repository, "s").artifacts) == 1
         kept = repository.artifacts(experiment(2).digest)
         assert {a.path: a.kept.read_bytes() for a in kept} == {"own": b"t", "same": b"same"}
 
@@ -387,9 +389,11 @@ def test_what_is_young_is_not_garbage(home):
         done = left(home, experiment(1))
         with contextlib.suppress(ZeroDivisionError), repository.store.publishing([done]):
             raise ZeroDivisionError
-        assert upkeep.collect_garbage(repository, really=True) == upkeep.Garbage((), (), 0)
+        assert maintenance.collect_garbage(repository, really=True) == maintenance.Garbage(
+            (), (), 0
+        )
         assert len(files(home)) == 4
-        garbage = upkeep.collect_garbage(repository, really=True, young=-1)
+        garbage = maintenance.collect_garbage(repository, really=True, young=-1)
     assert (len(garbage.objects), len(garbage.folders)) == (2, 1)
     assert files(home) == []
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from zenturio.errors import ZenError
 from zenturio.experiment.experiment import Log, Missing, Series
 from zenturio.experiment.machine import MachineKind
-from zenturio.record import Definition, Driver, Field, Memory, upkeep
+from zenturio.record import DriverProcess, Field, MemoryRepository, StudyDefinition, maintenance
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome, same
 
@@ -45,8 +45,8 @@ class Together(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.file = self.folder / "a.db"
-        self.both = (Memory(), open_repository(self.file))
-        self.people = [Driver("elsewhere", i, str(i), str(i)) for i in range(4)]
+        self.both = (MemoryRepository(), open_repository(self.file))
+        self.people = [DriverProcess("elsewhere", i, str(i), str(i)) for i in range(4)]
         self.leases = {}
 
     def said(self, ask):
@@ -72,7 +72,7 @@ class Together(RuleBasedStateMachine):
     @rule(study=studies)
     def open(self, study):
         fields = (Field("m", how=HOWS[study]), Field("k", how="file"))
-        definition = Definition((Field("n"),), fields)
+        definition = StudyDefinition((Field("n"),), fields)
         self.alike(lambda repository: replace(repository.open(study, definition), created=0))
 
     @rule(study=names, driver=drivers, join=st.booleans(), seconds=st.sampled_from([0, 1000]))
@@ -80,7 +80,7 @@ class Together(RuleBasedStateMachine):
         person = self.people[driver]
         found = self.alike(
             lambda r: (
-                (lease := r.lease(study, person, join=join, seconds=seconds)).number,
+                (lease := r.acquire_lease(study, person, join=join, seconds=seconds)).number,
                 lease.study,
             )
         )
@@ -92,9 +92,9 @@ class Together(RuleBasedStateMachine):
         study = self.leases.get(number)
         if study:
             for repository in self.both:
-                for lease in repository.drivers(study) if self.exists(study) else ():
+                for lease in repository.leases(study) if self.exists(study) else ():
                     if lease.number == number:
-                        repository.leave(lease)
+                        repository.release_lease(lease)
 
     def begun(self, study, round_):
         """The round, if the study has it."""
@@ -149,7 +149,7 @@ class Together(RuleBasedStateMachine):
     def enter(self, study, number, given, status, measured, round_):
         pairs = list(zip(given, self.outcomes(given, status, measured, 1), strict=True))
         self.alike(
-            lambda repository: repository.enter(
+            lambda repository: repository.add_results(
                 study, number, pairs, None, self.begun(study, round_)
             )
         )
@@ -176,21 +176,21 @@ class Together(RuleBasedStateMachine):
 
     @rule(study=names)
     def delete(self, study):
-        self.alike(lambda repository: repository.burden(study))
+        self.alike(lambda repository: repository.preview_deletion(study))
         self.alike(lambda repository: repository.delete(study))
 
     @invariant()
     def they_agree(self):
-        self.alike(lambda r: {d: _image(o) for d, o in sorted(r.find(DIGESTS).items())})
+        self.alike(lambda r: {d: _image(o) for d, o in sorted(r.find_outcomes(DIGESTS).items())})
         for study in NAMES:
-            self.alike(lambda r: r.counts(study))  # noqa: B023
+            self.alike(lambda r: r.count_states(study))  # noqa: B023
             self.alike(lambda r: set(r.result_counts(study)))  # noqa: B023
             self.alike(lambda r: [(e.number, e.is_open) for e in r.rounds(study)])  # noqa: B023
             self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
             self.alike(lambda r: [_row(e) for e in r.records(study, states=["missing"])])  # noqa: B023
             self.alike(lambda r: [(e.kind, e.digest) for e in r.events(study)])  # noqa: B023
             for digest in DIGESTS:
-                self.alike(lambda r: _accepted(r.equality(study, digest)))  # noqa: B023
+                self.alike(lambda r: _accepted(r.equated_result(study, digest)))  # noqa: B023
         for digest in DIGESTS:
             self.alike(lambda r: [_try(each) for each in r.attempts(digest)])  # noqa: B023
             self.alike(lambda r: r.logs(digest))  # noqa: B023
@@ -199,7 +199,7 @@ class Together(RuleBasedStateMachine):
         for repository in self.both:
             repository.close()
         try:
-            assert upkeep.check(self.file) == ()
+            assert maintenance.check_repository(self.file) == ()
         finally:
             shutil.rmtree(self.folder)
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Missing, Series
 from zenturio.record import codec
-from zenturio.record import layout as layout_module
+from zenturio.record import field_layout as layout_module
 from zenturio.record.codec import SLOTTED, Form
-from zenturio.record.facts import Field
-from zenturio.record.layout import Layout, Place, spread
+from zenturio.record.entities import Field
+from zenturio.record.field_layout import FieldLayout, FieldLocation, arrange_in_slots
 from zenturio.testing.experiments import same
 
 text = st.text(st.characters(exclude_categories=())) | st.text("\0\udcff\ud800aä", max_size=4)
@@ -31,8 +31,8 @@ measures = scalars | st.lists(scalars).map(lambda v: Series(tuple(v))) | text.ma
 
 @given(st.dictionaries(text, measures))
 def test_json_gives_back_what_it_was_given(values):
-    written = codec.dump(values)
-    assert same(codec.load(written), values)
+    written = codec.dump_values(values)
+    assert same(codec.load_values(written), values)
     if written is not None:
         written.encode()
         assert "\0" not in written
@@ -50,7 +50,7 @@ def test_json_gives_back_what_it_was_given(values):
 )  # fmt: skip
 def test_what_nobody_can_have_written_is_damage(damaged):
     with pytest.raises(RecordError, match="a value of the repository is damaged"):
-        codec.load(damaged)
+        codec.load_values(damaged)
     with pytest.raises(RecordError):
         codec.remarks_on(damaged)
 
@@ -65,7 +65,7 @@ def test_escaped_text_is_held_by_every_database(word):
 
 @given(st.lists(measures), st.booleans())
 def test_a_uniform_column_is_what_each_of_its_values_is(values, holds_nan):
-    form = codec.uniform(values, holds_nan=holds_nan)
+    form = codec.uniform_form(values, holds_nan=holds_nan)
     each = {codec.form_of(v, holds_nan=holds_nan) for v in values if v is not None}
     if form is not None:
         assert each == ({form} if form else set())
@@ -92,7 +92,7 @@ def layouts(dialect, room):
     """A study with some fields, in a database with room for few or many more."""
     many = [Field(f"other {i}", kind) for i in range(room) for kind in ("int", "real", "str")]
     many = [Field(f"{field.name} {field.type}", field.type) for field in many]
-    layout = Layout(dialect, 1, 1).declared("parameter", [Field("a", "bool"), Field("p")])
+    layout = FieldLayout(dialect, 1, 1).declared("parameter", [Field("a", "bool"), Field("p")])
     return layout.declared("metric", many).declared("metric", [Field("a", "int"), Field("b")])
 
 
@@ -106,7 +106,7 @@ def read_back(found, row, role):
 @given(rows_of_metrics | partly_the_same(), dialects, st.sampled_from([0, 15, 40]))
 def test_what_is_spread_over_slots_and_chunks_is_read_back(rows, dialect, room):
     points = [{k: v for k, v in row.items() if not isinstance(v, Series | Missing)} for row in rows]
-    found = spread(layouts(dialect, room), points, rows)
+    found = arrange_in_slots(layouts(dialect, room), points, rows)
     assert not found.dropped
     for row, metrics in enumerate(rows):
         read, slots = read_back(found, row, "metrics")
@@ -121,8 +121,8 @@ def test_what_is_spread_over_slots_and_chunks_is_read_back(rows, dialect, room):
 
 @given(rows_of_metrics | partly_the_same(), dialects, st.sampled_from([0, 15, 40]))
 def test_spreading_the_same_again_needs_no_new_places(rows, dialect, room):
-    first = spread(layouts(dialect, room), [], rows)
-    again = spread(first.layout, [], rows)
+    first = arrange_in_slots(layouts(dialect, room), [], rows)
+    again = arrange_in_slots(first.layout, [], rows)
     assert again.layout is first.layout
     assert [read_back(again, i, "metrics") for i in range(len(rows))] or not rows
 
@@ -130,12 +130,14 @@ def test_spreading_the_same_again_needs_no_new_places(rows, dialect, room):
 @pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
 def test_a_place_is_read_as_it_was_written(dialect):
     for stored in layouts(dialect, 40).fields:
-        assert Place.parse(str(stored.place)) == stored.place
+        assert FieldLocation.parse(str(stored.place)) == stored.place
 
 
 def test_names_beyond_the_limit_are_counted_and_not_kept(monkeypatch):
     monkeypatch.setattr(layout_module, "MOST_FIELDS", 50)
-    found = spread(Layout("sqlite", 1, 1), [{"p": 1}], [{f"m{i}": i for i in range(100)}])
+    found = arrange_in_slots(
+        FieldLayout("sqlite", 1, 1), [{"p": 1}], [{f"m{i}": i for i in range(100)}]
+    )
     assert len(found.layout.fields) == 50
     assert found.dropped == {0: 51}
     assert "51 more were not kept" in found.remarks[0]

@@ -8,8 +8,8 @@ import pytest
 
 from record import oracle
 from record.worker import DEFINITION, STUDY
-from zenturio.record import Driver
-from zenturio.record.driver import born
+from zenturio.record import DriverProcess
+from zenturio.record.driver_process import process_birth
 from zenturio.record.open import open_repository
 
 
@@ -31,33 +31,33 @@ def test_drivers_that_joined_never_get_the_same_claim(url, drivers, count):
 
 
 def test_the_start_of_a_process_tells_it_from_a_later_one_of_its_number():
-    here = Driver.here()
-    assert not here.gone()
-    assert Driver(here.host, here.pid, here.born + "0").gone()
-    assert born(here.pid) == here.born
+    here = DriverProcess.current()
+    assert not here.has_exited()
+    assert DriverProcess(here.host, here.pid, here.born + "0").has_exited()
+    assert process_birth(here.pid) == here.born
 
 
 def test_a_driver_elsewhere_is_never_said_to_be_gone():
-    here = Driver.here()
-    assert not Driver("elsewhere", 4_000_000, here.born + "0").gone()
-    assert not Driver(here.host, 4_000_000, "another boot/another namespace/1").gone()
+    here = DriverProcess.current()
+    assert not DriverProcess("elsewhere", 4_000_000, here.born + "0").has_exited()
+    assert not DriverProcess(here.host, 4_000_000, "another boot/another namespace/1").has_exited()
 
 
 def test_a_driver_that_waits_to_be_buried_is_gone():
     """A zombie has a number and a start, and will never do anything again."""
     child = subprocess.Popen(["sleep", "100"])
-    driver = Driver(Driver.here().host, child.pid, born(child.pid))
-    assert not driver.gone()
+    driver = DriverProcess(DriverProcess.current().host, child.pid, process_birth(child.pid))
+    assert not driver.has_exited()
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert driver.gone()
+    assert driver.has_exited()
     child.wait()
 
 
 def test_drivers_of_one_process_see_each_other(url):
     one, two = open_repository(url), open_repository(url)
     one.open(STUDY, DEFINITION)
-    lease = one.lease(STUDY, Driver.here())
-    assert two.drivers(STUDY) == (lease,)
+    lease = one.acquire_lease(STUDY, DriverProcess.current())
+    assert two.leases(STUDY) == (lease,)
     one.close()
     two.close()

@@ -5,17 +5,17 @@ import sqlite3
 import pytest
 
 from zenturio.errors import RecordError
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome
 
-DEFINITION = Definition((Field("n", "int"),), (Field("time", how="stdout"),))
+DEFINITION = StudyDefinition((Field("n", "int"),), (Field("time", how="stdout"),))
 EXPERIMENTS = [experiment(n) for n in range(3)]
 
 
 def record(repository, study):
     repository.open(study, DEFINITION)
-    lease = repository.lease(study, Driver.here())
+    lease = repository.acquire_lease(study, DriverProcess.current())
     repository.claim(study, lease.number, EXPERIMENTS)
     repository.record(study, lease.number, [outcome(e, time=1.5) for e in EXPERIMENTS])
     return lease
@@ -42,7 +42,7 @@ def test_results_of_versions_that_are_not_there_are_refused(tmp_path, statement)
     path = tmp_path / "zenturio.db"
     repository = open_repository(path)
     repository.open("older", DEFINITION)
-    repository.leave(record(repository, "newer"))
+    repository.release_lease(record(repository, "newer"))
     repository.close()
     change(path, statement)
     repository = open_repository(path)
@@ -58,12 +58,12 @@ def test_what_drivers_without_a_lease_have_claimed_is_granted(tmp_path, lease):
     path = tmp_path / "zenturio.db"
     repository = open_repository(path)
     repository.open("s", DEFINITION)
-    repository.leave(repository.lease("s", Driver.here()))
-    other = repository.lease("s", Driver.here())
+    repository.release_lease(repository.acquire_lease("s", DriverProcess.current()))
+    other = repository.acquire_lease("s", DriverProcess.current())
     assert len(repository.claim("s", other.number, EXPERIMENTS)) == 3
     change(path, f"UPDATE claims SET lease = {lease}")
-    repository.leave(other)
-    own = repository.lease("s", Driver.here())
+    repository.release_lease(other)
+    own = repository.acquire_lease("s", DriverProcess.current())
     assert repository.claim("s", own.number, EXPERIMENTS) == {e.digest: 2 for e in EXPERIMENTS}
     assert [a.state for a in repository.attempts(EXPERIMENTS[0].digest)] == ["stale", "running"]
     repository.close()

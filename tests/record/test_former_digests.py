@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from zenturio.errors import ConflictError
-from zenturio.record import upkeep
+from zenturio.record import maintenance
 from zenturio.record.database import Database
-from zenturio.record.driver import Driver
-from zenturio.record.open import flavour, open_repository
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.open import dialect_at, open_repository
 from zenturio.testing.experiments import DEFINITION, experiment, outcome
 
 OLD = [experiment(i) for i in range(3)]
@@ -17,7 +17,7 @@ NEW = [replace(experiment(i, salt="format 2"), former=OLD[i].digest) for i in ra
 
 
 def sql(url, statement):
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
     try:
         return database.write(lambda transaction: transaction.sql(statement))
     finally:
@@ -26,11 +26,11 @@ def sql(url, statement):
 
 def run(repository, study, experiments, status="ok"):
     repository.open(study, DEFINITION)
-    lease = repository.lease(study, Driver.here())
+    lease = repository.acquire_lease(study, DriverProcess.current())
     repository.claim(study, lease.number, experiments)
     outcomes = [outcome(each, status, time=1.5) for each in experiments]
     repository.record(study, lease.number, outcomes)
-    repository.leave(lease)
+    repository.release_lease(lease)
 
 
 @pytest.fixture
@@ -41,19 +41,19 @@ def repository(url):
         repository.open("t", DEFINITION)
         assert repository.cached("t", OLD[:1]) == {OLD[0].digest}
         yield repository
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()
 
 
 def test_a_result_is_found_by_its_former_digest_and_takes_the_present_one(repository):
-    repository.note("s", "warning", "about the first", OLD[0].digest)
-    before = repository.find([OLD[0].digest])[OLD[0].digest]
+    repository.add_event("s", "warning", "about the first", OLD[0].digest)
+    before = repository.find_outcomes([OLD[0].digest])[OLD[0].digest]
     assert repository.cached("s", NEW) == {NEW[0].digest, NEW[1].digest}
-    found = repository.find([each.digest for each in NEW], "s")
+    found = repository.find_outcomes([each.digest for each in NEW], "s")
     assert found[NEW[0].digest] == replace(before, digest=NEW[0].digest)
-    assert repository.find([each.digest for each in OLD]) == {}
+    assert repository.find_outcomes([each.digest for each in OLD]) == {}
     assert repository.attempts(NEW[0].digest)[0].state == "ok"
     assert [event.text for event in repository.events("s", NEW[0].digest)] == ["about the first"]
-    assert repository.counts("s")["ok"] == 2
+    assert repository.count_states("s")["ok"] == 2
 
 
 def test_every_study_that_has_it_sees_the_present_digest(repository):
@@ -64,55 +64,55 @@ def test_every_study_that_has_it_sees_the_present_digest(repository):
 
 def test_the_former_digest_leads_to_the_experiment(repository):
     repository.cached("s", NEW)
-    assert repository.matching(OLD[0].digest[:12], 5) == ((NEW[0].digest, ("s", "t")),)
+    assert repository.find_digests(OLD[0].digest[:12], 5) == ((NEW[0].digest, ("s", "t")),)
 
 
 def test_without_former_digests_nothing_changes(repository):
     plain = [replace(each, former="") for each in NEW]
     assert repository.cached("s", plain) == frozenset()
-    assert repository.find([OLD[0].digest])
+    assert repository.find_outcomes([OLD[0].digest])
 
 
 def test_what_has_a_result_in_both_ways_keeps_both(repository):
     run(repository, "s", [replace(NEW[0], former="")])
     assert repository.cached("s", NEW[:1]) == {NEW[0].digest}
-    assert repository.find([OLD[0].digest])
-    assert repository.counts("s")["ok"] == 3
+    assert repository.find_outcomes([OLD[0].digest])
+    assert repository.count_states("s")["ok"] == 3
 
 
 def test_attempts_without_a_result_count_on(repository, url):
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     repository.claim("s", lease.number, OLD[2:])
     repository.record("s", lease.number, [outcome(OLD[2], "failed")], final=False)
     assert repository.cached("s", NEW[2:]) == frozenset()
     assert repository.claim("s", lease.number, NEW[2:]) == {NEW[2].digest: 2}
-    repository.leave(lease)
+    repository.release_lease(lease)
     assert [a.number for a in repository.attempts(NEW[2].digest)] == [1, 2]
 
 
 def test_a_repository_of_revision_0004_gets_its_column_where_it_is(url):
     with contextlib.closing(open_repository(url)) as repository:
         run(repository, "s", OLD)
-        lease = repository.lease("s", Driver.here())
+        lease = repository.acquire_lease("s", DriverProcess.current())
     sql(url, "ALTER TABLE results DROP COLUMN key")
     sql(url, "UPDATE alembic_version SET version_num = '0004'")
     with pytest.raises(ConflictError, match="study 's' is being run by process"):
-        upkeep.bring_up_to_date(url)
+        maintenance.upgrade_repository(url)
     sql(url, f"UPDATE leases SET ended = until WHERE id = {lease.number}")
-    done = upkeep.bring_up_to_date(url)
+    done = maintenance.upgrade_repository(url)
     assert (done.before, done.after, done.copy is None) == ("0004", "0005", "://" in url)
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()
     with contextlib.closing(open_repository(url)) as repository:
         assert repository.has_former_digests()
         repository.open("s", DEFINITION)
         assert repository.cached("s", NEW) == {each.digest for each in NEW}
-    assert upkeep.bring_up_to_date(url).before == "0005"
+    assert maintenance.upgrade_repository(url).before == "0005"
 
 
 def test_a_repository_that_is_saved_keeps_its_former_digests(tmp_path):
     source, target = tmp_path / "a.db", tmp_path / "b.db"
     with contextlib.closing(open_repository(source)) as repository:
         run(repository, "s", OLD)
-    upkeep.salvage(source, target)
+    maintenance.salvage(source, target)
     with contextlib.closing(open_repository(target)) as repository:
         assert repository.has_former_digests()

@@ -12,9 +12,6 @@ from zenturio.record.open import open_repository
 
 
 def test_the_room_has_the_failpoints_that_are_tried_here():
-    import zenturio.record.sql
-    import zenturio.record.upgrade  # noqa: F401
-
     assert {name for name in failpoints.names() if name.startswith("record.")} == {
         "record.begun", "record.committed", "record.created", "record.widened", "record.written",
     }  # fmt: skip
@@ -48,7 +45,7 @@ def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
     told = [line.split()[1] for line in out.splitlines() if line.startswith("accepted")]
     if told:
         repository = open_repository(url)
-        assert set(told) <= repository.find(told).keys()
+        assert set(told) <= repository.find_outcomes(told).keys()
         repository.close()
     oracle.holds(url, 12)
 
@@ -65,7 +62,7 @@ def test_a_driver_that_is_killed_at_any_moment_is_resumed(url, seed):
         driver.kill()
         driver.communicate()
     repository = open_repository(url)
-    assert repository.find(told).keys() == set(told)
+    assert repository.find_outcomes(told).keys() == set(told)
     repository.close()
     oracle.holds(url, 150)
 
@@ -76,6 +73,6 @@ def test_a_claim_that_was_committed_but_not_heard_of_strands_no_point(url):
     assert "claim" not in out
     repository = open_repository(url)
     repository.open(STUDY, DEFINITION)
-    assert repository.counts(STUDY)["running"] == 5, err
+    assert repository.count_states(STUDY)["running"] == 5, err
     repository.close()
     oracle.holds(url, 5)

@@ -4,7 +4,7 @@ import pytest
 
 from record import oracle
 from record.worker import DEFINITION, STUDY, result
-from zenturio.record import Driver, database
+from zenturio.record import DriverProcess, database
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment
 
@@ -29,10 +29,10 @@ class _Deaf:
 def test_what_was_not_heard_of_is_said_again(url, monkeypatch, every):
     repository = open_repository(url)
     deaf = _Deaf(repository, every)
-    monkeypatch.setattr(type(repository._database.flavour), "lost", lambda self, error: True)
+    monkeypatch.setattr(type(repository._database.dialect), "lost", lambda self, error: True)
     monkeypatch.setattr(database, "COMMITTED", deaf)
     repository.open(STUDY, DEFINITION)
-    lease = repository.lease(STUDY, Driver.here())
+    lease = repository.acquire_lease(STUDY, DriverProcess.current())
     experiments = [experiment(i) for i in range(12)]
     for start in range(0, 12, 3):
         batch = experiments[start : start + 3]
@@ -41,12 +41,12 @@ def test_what_was_not_heard_of_is_said_again(url, monkeypatch, every):
         assert claims == dict.fromkeys((e.digest for e in batch), 1)
         first = [result(e) for e in batch[:1]]
         assert repository.record(STUDY, lease.number, first) == {batch[0].digest}
-    assert repository.counts(STUDY)["running"] == 8
+    assert repository.count_states(STUDY)["running"] == 8
     known = [e for e in experiments if repository.attempts(e.digest)[0].state == "running"]
     assert repository.record(STUDY, lease.number, [result(e) for e in known])
     late = [(experiment(i), result(experiment(i))) for i in range(12, 15)]
-    assert repository.enter(STUDY, lease.number, late) == {e.digest for e, _ in late}
-    repository.leave(lease)
+    assert repository.add_results(STUDY, lease.number, late) == {e.digest for e, _ in late}
+    repository.release_lease(lease)
     repository.close()
     assert deaf.lost > 5
     monkeypatch.undo()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from zenturio.record.memory import Memory
+from zenturio.record.memory_repository import MemoryRepository
 from zenturio.testing.repository import RepositoryContract
 
 
 class TestMemory(RepositoryContract):
     @pytest.fixture
-    def repository(self) -> Memory:
-        return Memory()
+    def repository(self) -> MemoryRepository:
+        return MemoryRepository()

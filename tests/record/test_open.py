@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import InputError, RecordError
-from zenturio.record import Memory
-from zenturio.record.open import flavour, located, open_repository, project_folder, waiting
+from zenturio.record import MemoryRepository
+from zenturio.record.open import dialect_at, locate, open_repository, project_folder, wait_seconds
 
 
 @pytest.mark.parametrize(
@@ -23,16 +23,16 @@ from zenturio.record.open import flavour, located, open_repository, project_fold
 )
 def test_a_path_and_a_url_name_a_file(url, place, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert flavour(url).place == str(tmp_path / place)
+    assert dialect_at(url).location == str(tmp_path / place)
 
 
 def test_a_url_names_a_server():
-    kind = flavour("postgresql://me:secret@host:5433/studies?password=other")
+    kind = dialect_at("postgresql://me:secret@host:5433/studies?password=other")
     assert kind.name == "postgresql"
-    assert kind.place == "postgresql://me:***@host:5433/studies"
-    assert "secret" not in kind.place
-    assert "other" not in kind.place
-    assert flavour("postgres://host/studies").name == "postgresql"
+    assert kind.location == "postgresql://me:***@host:5433/studies"
+    assert "secret" not in kind.location
+    assert "other" not in kind.location
+    assert dialect_at("postgres://host/studies").name == "postgresql"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_url_names_a_server():
 )
 def test_a_url_that_names_no_repository_is_refused(url):
     with pytest.raises(InputError, match=r"sqlite|postgresql|mysql") as raised:
-        flavour(url)
+        dialect_at(url)
     assert "postgresql://user@host/database" in str(raised.value)
     assert "secret" not in str(raised.value)
 
@@ -54,10 +54,10 @@ def test_a_url_that_names_no_repository_is_refused(url):
 def test_the_environment_names_the_repository(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ZENTURIO_DB", raising=False)
-    assert located() == tmp_path / ".zenturio" / "zenturio.db"
+    assert locate() == tmp_path / ".zenturio" / "zenturio.db"
     monkeypatch.setenv("ZENTURIO_DB", "else.db")
-    assert located() == "else.db"
-    assert located("given.db") == "given.db"
+    assert locate() == "else.db"
+    assert locate("given.db") == "given.db"
 
 
 def test_the_project_folder_is_the_nearest_one_with_a_repository(tmp_path):
@@ -75,14 +75,14 @@ def test_the_folder_of_a_new_repository_is_made(tmp_path, monkeypatch):
 
 def test_a_repository_may_be_in_memory(monkeypatch):
     monkeypatch.setenv("ZENTURIO_DB", "memory:")
-    assert isinstance(open_repository(), Memory)
+    assert isinstance(open_repository(), MemoryRepository)
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
 def test_a_wait_that_is_no_number_of_seconds_is_refused(monkeypatch, text):
     monkeypatch.setenv("ZENTURIO_DB_WAIT", text)
     with pytest.raises(InputError, match="ZENTURIO_DB_WAIT is"):
-        waiting()
+        wait_seconds()
 
 
 @pytest.mark.parametrize("change", ["DROP TABLE results", "ALTER TABLE results RENAME TO other"])

@@ -19,7 +19,7 @@ import pytest
 
 from loaded import zen
 from study.oracle import alive, processes_of
-from zenturio.record.inspection import inspect
+from zenturio.record.consistency_check import check_consistency
 from zenturio.record.open import open_repository
 
 pytestmark = pytest.mark.slow  # each driver and each command is a Python that starts
@@ -239,6 +239,6 @@ def test_the_oracle_holds_after_kills_cancel_prune_and_backup(
         for at, (backup, before) in enumerate(study.backups.items()):
             place = opened(postgres, url, backup, at)
             with contextlib.closing(open_repository(place, create=False)) as repository:
-                assert inspect(repository._database) == []
+                assert check_consistency(repository._database) == []
                 if before:
-                    assert repository.find(sorted(before), "study").keys() == before
+                    assert repository.find_outcomes(sorted(before), "study").keys() == before

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.record.portable import local, portable
+from zenturio.record.portable_paths import to_local, to_portable
 
 TEXT = st.text() | st.sampled_from(
     ["/p", "/p/", "/p/a/b", "/pp", "/p/../q", "zen-project:", "zen-project:=", "zen-project:./a"]
@@ -19,10 +19,10 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_is_recorded_comes_back_as_it_was(value):
-    assert local(portable(value, Path("/p")), Path("/p")) == value
+    assert to_local(to_portable(value, Path("/p")), Path("/p")) == value
 
 
 def test_a_path_in_the_project_moves_and_others_stay():
     notes = {"root": "/p", "run": {"paths": ["/p/a.py", "/pp/b.py", "p"]}, "n": 1}
     moved = {"root": "/q/r", "run": {"paths": ["/q/r/a.py", "/pp/b.py", "p"]}, "n": 1}
-    assert local(portable(notes, Path("/p")), Path("/q/r")) == moved
+    assert to_local(to_portable(notes, Path("/p")), Path("/q/r")) == moved

@@ -8,7 +8,7 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
-from zenturio.record import Driver
+from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import experiment, outcome
@@ -68,7 +68,7 @@ def test_the_password_is_neither_shown_nor_kept(postgres, postgres_url, form, tm
     url = postgres_url.replace("zen@/postgres?", form)
     drive(url, 3, 3)
     repository = open_repository(url)
-    assert "s3cr3t" not in repository.place
+    assert "s3cr3t" not in repository.location
     assert "s3cr3t" not in repr(repository.engine.url)
     repository.close()
     postgres._run("pg_dumpall", "-h", postgres.folder, "-U", "zen", "-f", postgres.folder / "dump")
@@ -92,16 +92,16 @@ def test_a_writer_that_does_not_end_is_told(postgres_url, monkeypatch):
 def test_threads_share_a_repository(postgres_url):
     repository = open_repository(postgres_url)
     repository.open(STUDY, DEFINITION)
-    lease = repository.lease(STUDY, Driver.here()).number
+    lease = repository.acquire_lease(STUDY, DriverProcess.current()).number
 
     def enter(first):
         pairs = [(e, outcome(e, time=1)) for e in map(experiment, range(first, first + 50))]
-        repository.enter(STUDY, lease, pairs)
+        repository.add_results(STUDY, lease, pairs)
 
     threads = [threading.Thread(target=enter, args=(first,)) for first in range(0, 200, 50)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert repository.counts(STUDY)["ok"] == 200
+    assert repository.count_states(STUDY)["ok"] == 200
     repository.close()

@@ -14,9 +14,16 @@ from record.leaving import left
 from zenturio import failpoints
 from zenturio.errors import ConflictError, InputError
 from zenturio.experiment.experiment import Log, Missing
-from zenturio.record import Definition, Driver, Field, backups, row_redaction, upkeep
+from zenturio.record import (
+    DriverProcess,
+    Field,
+    StudyDefinition,
+    backups,
+    maintenance,
+    row_redaction,
+)
 from zenturio.record.database import Database
-from zenturio.record.open import FILE, flavour, open_repository
+from zenturio.record.open import FILE, dialect_at, open_repository
 from zenturio.record.redaction import redact
 from zenturio.record.schema import tables_of
 from zenturio.record.secret import MASK, Secret
@@ -29,7 +36,7 @@ POINTS = ("written", "recorded", "removed", "compacted")
 
 
 def definition(secret=SECRET):
-    return Definition(
+    return StudyDefinition(
         (Field("n", "int"), Field("token", "str")),
         (Field("time", how=f"stdout of login {secret}"),),
         provenance={"argv": ["prog", secret]},
@@ -43,7 +50,7 @@ def leak(url, home, secret=SECRET):
     home.mkdir(parents=True, exist_ok=True)
     repository = open_repository(url)
     repository.open(STUDY, definition(secret))
-    lease = repository.lease(STUDY, Driver.here())
+    lease = repository.acquire_lease(STUDY, DriverProcess.current())
     of = [
         replace(e, values={"n": e.index, "token": f"{secret}{e.index}" if e.index else "none"})
         for e in map(experiment, range(COUNT))
@@ -71,21 +78,21 @@ def leak(url, home, secret=SECRET):
         }
         given.append(replace(done, metrics=metrics, **logs))
     repository.record(STUDY, lease.number, given)
-    repository.note(STUDY, "remark", f"somebody wrote {secret}")
-    repository.leave(lease)
+    repository.add_event(STUDY, "remark", f"somebody wrote {secret}")
+    repository.release_lease(lease)
     repository.close()
 
 
 def dumped(url):
     """All rows of all tables, as text."""
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
     try:
-        names = [t.name for t in tables_of(database.flavour.name)]
+        names = [t.name for t in tables_of(database.dialect.name)]
         rows = {
             name: database.read(lambda t, name=name: t.sql(f"SELECT * FROM {name}"))
             for name in names
         }
-        views = database.read(lambda t: t.sql(database.flavour.view_texts))
+        views = database.read(lambda t: t.sql(database.dialect.view_texts))
         return {
             **{
                 name: [[bytes(c) if isinstance(c, memoryview) else c for c in row] for row in found]
@@ -129,7 +136,7 @@ def test_nothing_is_left_of_a_secret_and_the_record_says_so(place, home):
     assert done.tables == before.tables
     assert "hunter2" not in str(dumped(place))
     assert holders(home) == []
-    assert upkeep.check(place, contents=True) == ()
+    assert maintenance.check_repository(place, contents=True) == ()
     assert redact(place, Secret(SECRET), "ann").tables == {}
     with contextlib.closing(open_repository(place)) as repository:
         records = list(repository.records(STUDY))
@@ -186,10 +193,10 @@ def test_a_running_study_is_not_redacted(place, home):
     leak(place, home)
     before = dumped(place)
     with contextlib.closing(open_repository(place)) as repository:
-        lease = repository.lease(STUDY, Driver.here())
+        lease = repository.acquire_lease(STUDY, DriverProcess.current())
         with pytest.raises(ConflictError):
             redact(place, Secret(SECRET), "ann")
-        repository.leave(lease)
+        repository.release_lease(lease)
     assert dumped(place)["results"] == before["results"]
     assert redact(place, Secret(SECRET), "ann").tables
 
@@ -215,18 +222,18 @@ def test_a_redaction_that_is_killed_goes_on(home, point, tmp_path):
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL
-    assert upkeep.check(place, contents=True) == ()
+    assert maintenance.check_repository(place, contents=True) == ()
     redact(place, Secret(SECRET), "ann")
     assert holders(home) == []
     assert "hunter2" not in str(dumped(place))
-    assert upkeep.check(place, contents=True) == ()
+    assert maintenance.check_repository(place, contents=True) == ()
 
 
 def test_bytes_in_free_pages_go_too(home):
     home.mkdir(parents=True)
     leak(str(home / FILE), home)
     with contextlib.closing(open_repository(home / FILE)) as repository:
-        upkeep.prune(repository, STUDY)
+        maintenance.prune_study(repository, STUDY)
     assert holders(home) != []
     redact(home / FILE, Secret(SECRET), "ann")
     assert holders(home) == []
@@ -240,18 +247,18 @@ def test_a_file_that_another_database_needs_stays_until_that_is_redacted(home, m
         leak(str(place), home)
     (kept,) = redact(places[0], Secret(SECRET), "ann").foreign
     assert holders(home) == [kept]
-    assert upkeep.check(str(places[1]), contents=True) == ()
+    assert maintenance.check_repository(str(places[1]), contents=True) == ()
     assert redact(places[1], Secret(SECRET), "ann").foreign == ()
     assert holders(home.parent) == []
     for place in places:
-        assert upkeep.check(str(place), contents=True) == ()
+        assert maintenance.check_repository(str(place), contents=True) == ()
 
 
 def test_a_file_that_is_being_read_is_told(home, monkeypatch):
     monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.1")
     home.mkdir(parents=True)
     leak(str(home / FILE), home)
-    with contextlib.closing(flavour(home / FILE).connect()) as reader:
+    with contextlib.closing(dialect_at(home / FILE).connect()) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM results").fetchall()
         with pytest.raises(ConflictError, match="is being read"):
@@ -279,14 +286,14 @@ def test_every_column_of_text_is_searched_or_is_our_own(dialect):
 def test_a_secret_that_is_a_number_stays_where_it_is_a_number(place, home):
     leak(place, home, "734512")
     with contextlib.closing(open_repository(place)) as repository:
-        lease = repository.lease(STUDY, Driver.here())
+        lease = repository.acquire_lease(STUDY, DriverProcess.current())
         given = [experiment(i, salt="x") for i in range(3)]
         pairs = [(e, outcome(e, time=734512, big=10**30 + 734512)) for e in given]
-        repository.enter(STUDY, lease.number, pairs)
-        repository.leave(lease)
+        repository.add_results(STUDY, lease.number, pairs)
+        repository.release_lease(lease)
     assert redact(place, Secret("734512"), "ann").numbers == 3
     with contextlib.closing(open_repository(place)) as repository:
-        (outcome_of,) = repository.find([given[0].digest]).values()
+        (outcome_of,) = repository.find_outcomes([given[0].digest]).values()
         assert outcome_of.metrics == {"time": 734512, "big": 10**30 + 734512}
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from record.worker import DEFINITION
 from zenturio.experiment.experiment import Artifact, Log
-from zenturio.record import Driver, sqlite, upkeep
+from zenturio.record import DriverProcess, maintenance, sqlite
 from zenturio.record.open import open_repository
-from zenturio.record.pages import Pages
-from zenturio.record.recognition import Recognised, shapes
+from zenturio.record.sqlite_pages import SQLitePages
+from zenturio.record.table_recognition import RecognisedTables, shapes
 from zenturio.testing.experiments import experiment, outcome
 
 TABLES = shapes()
@@ -20,7 +20,7 @@ STUDIES = {"one": range(60), "two": range(50, 110)}
 """They share ten experiments."""
 
 
-class Tracing(Pages):
+class Tracing(SQLitePages):
     """Remembers which pages were looked at."""
 
     def __init__(self, path):
@@ -40,7 +40,7 @@ def sound(tmp_path_factory):
     path.with_name("out").write_bytes(b"x")
     for name, indices in STUDIES.items():
         repository.open(name, replace(DEFINITION, sources={"a.py": b"a" * 5000, "b.py": b"b"}))
-        lease = repository.lease(name, Driver.here())
+        lease = repository.acquire_lease(name, DriverProcess.current())
         known = repository.cached(name, [experiment(i) for i in indices])
         results = []
         for i in indices:
@@ -52,9 +52,9 @@ def sound(tmp_path_factory):
                 results.append(
                     (each, replace(outcome(each, metrics=measured), stdout=log, artifacts=(kept,)))
                 )
-        repository.enter(name, lease.number, results)
-        repository.note(name, "kind", "text", experiment(indices[0]).digest)
-        repository.leave(lease)
+        repository.add_results(name, lease.number, results)
+        repository.add_event(name, "kind", "text", experiment(indices[0]).digest)
+        repository.release_lease(lease)
     repository.submit("token", "me", "one", {})
     repository.close()
     return path
@@ -63,7 +63,7 @@ def sound(tmp_path_factory):
 def _rows(path):
     """Each row by the table, and the pages that it lies on."""
     pages = Tracing(path)
-    file = Recognised(pages, TABLES)
+    file = RecognisedTables(pages, TABLES)
     found = {}
     for name, tops in file.trees.items():
         for top in tops:
@@ -79,7 +79,7 @@ def _rows(path):
 
 def test_the_pages_hold_what_sqlite_reads(sound):
     rows = _rows(sound)
-    with contextlib.closing(sqlite.driver().connect(sound)) as connection:
+    with contextlib.closing(sqlite.sqlite_module().connect(sound)) as connection:
         for shape in TABLES:
             names = ", ".join(shape.columns)
             read = connection.execute(f"SELECT rowid, {names} FROM {shape.table} ORDER BY rowid")
@@ -98,7 +98,7 @@ def test_the_rows_on_all_other_pages_are_read(sound, tmp_path, rubbish):
     path = tmp_path / "a.db"
     for page in range(len(content) // 4096):
         path.write_bytes(content[: page * 4096] + rubbish * 4096 + content[(page + 1) * 4096 :])
-        file = Recognised(Pages(path), TABLES)
+        file = RecognisedTables(SQLitePages(path), TABLES)
         left = {
             (shape.table, row.number, row.values)
             for shape in TABLES
@@ -129,9 +129,9 @@ def test_the_experiments_on_all_other_pages_are_known_again(sound, tmp_path, eve
     for page in pages if every else {tables[p]: p for p in pages}.values():
         damaged.write_bytes(content[: page * 4096] + b"\xa5" * 4096 + content[(page + 1) * 4096 :])
         target = tmp_path / f"new{page}.db"
-        saved = upkeep.salvage(damaged, target)
+        saved = maintenance.salvage(damaged, target)
         # The files themselves lie beside the original, and are not saved here.
-        complaints = [d.message for d in upkeep.check(target)]
+        complaints = [d.message for d in maintenance.check_repository(target)]
         assert [m for m in complaints if not re.search("/store/objects/|more artifacts", m)] == []
         hurt = tables[page]
         lost = {key[1] for key, on in rows.items() if page + 1 in on and key[0] == "results"}
@@ -158,7 +158,9 @@ def test_the_experiments_on_all_other_pages_are_known_again(sound, tmp_path, eve
 
 def test_the_log_of_a_file_counts_up_to_its_last_commit(tmp_path):
     path = tmp_path / "a.db"
-    with contextlib.closing(sqlite.driver().connect(path, isolation_level=None)) as connection:
+    with contextlib.closing(
+        sqlite.sqlite_module().connect(path, isolation_level=None)
+    ) as connection:
         connection.execute("PRAGMA journal_mode = wal")
         connection.execute("PRAGMA synchronous = off")
         connection.execute(
@@ -169,13 +171,15 @@ def test_the_log_of_a_file_counts_up_to_its_last_commit(tmp_path):
         connection.execute("BEGIN")
         connection.execute("PRAGMA cache_size = 2")
         connection.execute("UPDATE hosts SET name = 'never committed, so never said'")
-        rows = Recognised(Pages(path), TABLES).rows("hosts")
+        rows = RecognisedTables(SQLitePages(path), TABLES).rows("hosts")
         assert [row.values[1] for row in rows] == [f"host{i}" for i in range(300)]
 
 
 def test_rows_that_were_deleted_do_not_come_back(tmp_path):
     path = tmp_path / "a.db"
-    with contextlib.closing(sqlite.driver().connect(path, isolation_level=None)) as connection:
+    with contextlib.closing(
+        sqlite.sqlite_module().connect(path, isolation_level=None)
+    ) as connection:
         connection.execute(
             "CREATE TABLE hosts (id INTEGER PRIMARY KEY, name TEXT, machine, kernel, memory)"
         )
@@ -188,5 +192,5 @@ def test_rows_that_were_deleted_do_not_come_back(tmp_path):
     content = path.read_bytes()
     for head in (content[:4096], b"\xa5" * 4096):
         path.write_bytes(head + content[4096:])
-        numbers = [row.number for row in Recognised(Pages(path), TABLES).rows("hosts")]
+        numbers = [row.number for row in RecognisedTables(SQLitePages(path), TABLES).rows("hosts")]
         assert numbers == list(range(11))

@@ -9,9 +9,9 @@ import pytest
 
 from record.old import make_old, stamp
 from zenturio.errors import RecordError
-from zenturio.record import ddl, schema, upkeep
+from zenturio.record import maintenance, schema, schema_sql
 from zenturio.record.database import Database
-from zenturio.record.open import flavour, open_repository
+from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.schema_names import REVISIONS, TABLES
 
 SCRIPTS = Path(__file__).parents[2] / "db"
@@ -27,7 +27,7 @@ def other_url(request, url, tmp_path) -> str:
 
 def test_an_upgrade_leads_to_the_schema_of_a_new_repository(url, other_url):
     make_old(url, "0003", empty=False)
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     open_repository(other_url).close()
     assert _described(url) == _described(other_url)
     assert len(_described(url)) == len(TABLES) + 1
@@ -42,15 +42,15 @@ def test_the_scripts_for_administrators_are_the_schema(name):
     """ZEN_UPDATE_GOLDENS=1 writes them anew."""
     path = SCRIPTS / f"schema-{REVISIONS[-1]}-{name}.sql"
     if os.environ.get("ZEN_UPDATE_GOLDENS"):
-        path.write_text(ddl.script(name))
-    assert path.read_text() == ddl.script(name)
+        path.write_text(schema_sql.schema_script(name))
+    assert path.read_text() == schema_sql.schema_script(name)
 
 
 def _described(url):
     """Every table with its columns, keys and indexes."""
     from sqlalchemy import inspect
 
-    engine = Database(flavour(url), 5).engine
+    engine = Database(dialect_at(url), 5).engine
     seen = inspect(engine)
     described = {
         table: (
@@ -103,7 +103,7 @@ def _content(url):
 
 
 def test_the_database_of_another_program_is_left_alone(url):
-    kind = flavour(url)
+    kind = dialect_at(url)
     database = Database(kind, 5)
     database.write(lambda transaction: transaction.sql("CREATE TABLE bread (butter TEXT)"))
     database.close()
@@ -117,7 +117,7 @@ def test_opening_a_current_repository_does_not_load_what_upgrades_one(tmp_path):
     code = (
         "import sys; from zenturio.record.open import open_repository as o;"
         "o(sys.argv[1]).close(); o(sys.argv[1]).close();"
-        "assert 'sqlalchemy' in sys.modules and 'zenturio.record.moving' not in sys.modules"
+        "assert 'sqlalchemy' in sys.modules and 'zenturio.record.migration' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.db")], check=True)
 

@@ -12,7 +12,14 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
-from zenturio.record import Driver, claims, copying, recording, sqlite, upkeep
+from zenturio.record import (
+    DriverProcess,
+    claims,
+    maintenance,
+    outcome_recording,
+    result_copies,
+    sqlite,
+)
 from zenturio.record.filesystem import lock_holders, network_file_system
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
@@ -35,14 +42,14 @@ class TestSQLiteWithPythonsOwnLibrary(RepositoryContract):
     def repository(self, tmp_path, monkeypatch) -> Repository:
         import sqlite3
 
-        monkeypatch.setattr(sqlite, "driver", lambda: sqlite3)
+        monkeypatch.setattr(sqlite, "sqlite_module", lambda: sqlite3)
         repository = open_repository(tmp_path / "zenturio.db")
         yield repository
         repository.close()
 
 
 def _mode(path: Path) -> str:
-    connection = sqlite.driver().connect(path)
+    connection = sqlite.sqlite_module().connect(path)
     ((mode,),) = connection.execute("PRAGMA journal_mode")
     connection.close()
     return mode
@@ -53,8 +60,8 @@ def _mode(path: Path) -> str:
     [((3, 40, 1), "delete"), ((3, 51, 2), "delete"), ((3, 51, 3), "wal"), ((3, 60, 0), "wal")],
 )
 def test_wal_is_for_a_library_without_the_fault(tmp_path, monkeypatch, version, mode):
-    newest = sqlite.driver()
-    monkeypatch.setattr(sqlite, "driver", lambda: _Pretending(newest, version))
+    newest = sqlite.sqlite_module()
+    monkeypatch.setattr(sqlite, "sqlite_module", lambda: _Pretending(newest, version))
     open_repository(tmp_path / "a.db").close()
     # What is not WAL is not written into the file: a plain connection says its own default.
     assert _mode(tmp_path / "a.db") == mode
@@ -76,9 +83,9 @@ def test_a_file_in_wal_mode_that_is_in_use_is_not_opened_with_the_fault(tmp_path
     path = tmp_path / "a.db"
     safe = open_repository(path)
     safe.studies()
-    newest = sqlite.driver()
+    newest = sqlite.sqlite_module()
     monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.1")
-    monkeypatch.setattr(sqlite, "driver", lambda: _Pretending(newest, (3, 40, 1)))
+    monkeypatch.setattr(sqlite, "sqlite_module", lambda: _Pretending(newest, (3, 40, 1)))
     with pytest.raises(RecordError):
         open_repository(path)
     safe.close()
@@ -118,7 +125,7 @@ def test_the_last_and_deepest_mount_tells_the_file_system(tmp_path):
 HOLDER = """
 import sys
 from zenturio.record import sqlite
-c = sqlite.driver().connect(sys.argv[1], isolation_level=None)
+c = sqlite.sqlite_module().connect(sys.argv[1], isolation_level=None)
 c.execute("BEGIN IMMEDIATE")
 print("locked", flush=True)
 sys.stdin.readline()
@@ -190,26 +197,26 @@ def test_a_full_disk_keeps_what_was_acknowledged(small_disk):
     url = str(small_disk / "a.db")
     drive(url, 20, 10)
     repository = open_repository(url)
-    lease = repository.lease(STUDY, Driver.here())
+    lease = repository.acquire_lease(STUDY, DriverProcess.current())
     kept = []
 
     def fill():
         for start in range(100, 100_000, 200):
             pairs = [(e, outcome(e)) for e in map(experiment, range(start, start + 200))]
-            kept.extend(repository.enter(STUDY, lease.number, pairs))
+            kept.extend(repository.add_results(STUDY, lease.number, pairs))
 
     with pytest.raises(RecordError, match=r"disk is full|disk I/O error") as raised:
         fill()
     assert raised.value.exit_code == 4
     assert "make room on the disk" in str(raised.value)
     assert kept
-    assert repository.find(kept).keys() == set(kept)
+    assert repository.find_outcomes(kept).keys() == set(kept)
     repository.close()
     subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()
     repository = open_repository(url)
-    assert repository.find(kept).keys() == set(kept)
-    assert repository.counts(STUDY)["ok"] == 20 + len(kept)
+    assert repository.find_outcomes(kept).keys() == set(kept)
+    assert repository.count_states(STUDY)["ok"] == 20 + len(kept)
     repository.close()
 
 
@@ -231,7 +238,7 @@ def test_a_damaged_file_is_named_and_left_alone(tmp_path, damage):
     assert "zen db salvage" in str(raised.value)
     assert raised.value.exit_code == 4
     assert path.read_bytes() == content
-    assert len(upkeep.check(path)) == 1
+    assert len(maintenance.check_repository(path)) == 1
 
 
 def test_a_place_that_is_not_ours_to_write_is_named(tmp_path):
@@ -258,23 +265,27 @@ def test_a_database_that_was_copied_with_its_journal_is_whole(tmp_path):
     for part in tmp_path.glob("a.db*"):
         shutil.copy(part, copy)
     repository = open_repository(copy / "a.db")
-    assert repository.find(told).keys() == set(told)
+    assert repository.find_outcomes(told).keys() == set(told)
     repository.close()
     oracle.holds(str(copy / "a.db"), 40)
 
 
 def test_an_outcome_waits_for_the_disk_and_a_claim_does_not(tmp_path, monkeypatch):
     levels = {}
-    for module, name in ((copying, "cached"), (claims, "claim"), (recording, "record")):
+    for module, name in (
+        (result_copies, "cached_digests"),
+        (claims, "claim"),
+        (outcome_recording, "record"),
+    ):
         real = getattr(module, name)
 
-        def spied(desk, *rest, name=name, real=real, **more):
-            ((levels[name],),) = desk.transaction.sql("PRAGMA synchronous")
-            return real(desk, *rest, **more)
+        def spied(context, *rest, name=name, real=real, **more):
+            ((levels[name],),) = context.transaction.sql("PRAGMA synchronous")
+            return real(context, *rest, **more)
 
         monkeypatch.setattr(module, name, spied)
     drive(str(tmp_path / "a.db"), 2, 2)
-    assert levels == {"cached": 2, "claim": 1, "record": 2}
+    assert levels == {"cached_digests": 2, "claim": 1, "record": 2}
 
 
 @pytest.fixture
@@ -303,6 +314,6 @@ def test_what_may_only_be_read_can_be_read_and_says_so_where_it_is_written(archi
     with pytest.raises(RecordError, match=r"cannot open .* for writing"):
         repository.open("another", DEFINITION)
     repository.close()
-    assert upkeep.check(archived) == ()
+    assert maintenance.check_repository(archived) == ()
     assert archived.stat().st_mtime_ns == before.st_mtime_ns
     assert [each.name for each in archived.parent.iterdir()] == ["a.db"]

@@ -6,11 +6,11 @@ import pytest
 
 from zenturio.experiment.experiment import Artifact, Log
 from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
-from zenturio.record import Definition, Driver, Field, database
+from zenturio.record import DriverProcess, Field, StudyDefinition, database
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome
 
-DEFINITION = Definition((Field("n", "int"),), (Field("time", "real"),))
+DEFINITION = StudyDefinition((Field("n", "int"),), (Field("time", "real"),))
 
 
 class Counted:
@@ -38,8 +38,8 @@ def statements(monkeypatch):
     log = []
     real = database.Transaction
 
-    def transaction(flavour, cursor, **more):
-        return real(flavour, Counted(cursor, log), **more)
+    def transaction(dialect, cursor, **more):
+        return real(dialect, Counted(cursor, log), **more)
 
     monkeypatch.setattr(database, "Transaction", transaction)
     return log
@@ -67,7 +67,7 @@ def _whole(of, folder):
 @pytest.mark.parametrize("size", [1, 60])
 def test_a_group_costs_as_many_statements_as_one(repository, statements, tmp_path, size):
     repository.open("s", DEFINITION)
-    driver = repository.lease("s", Driver.here()).number
+    driver = repository.acquire_lease("s", DriverProcess.current()).number
     for start in (0, 100):  # the second one knows the fields, the host and the machine
         given = [experiment(start + i) for i in range(size)]
         statements.clear()
@@ -94,5 +94,5 @@ def test_opening_costs_the_same_however_many_studies_there_are(repository, state
     assert len(statements) <= 5, statements
     statements.clear()
     repository.study("s")
-    repository.counts("s")
+    repository.count_states("s")
     assert len(statements) <= 4

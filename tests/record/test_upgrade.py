@@ -14,17 +14,17 @@ import pytest
 from record.old import fixture, make_old, same, stamp, value
 from zenturio import failpoints
 from zenturio.errors import ConflictError, RecordError
-from zenturio.record import moving, upkeep
+from zenturio.record import maintenance, migration
 from zenturio.record.database import Database
-from zenturio.record.driver import Driver
-from zenturio.record.open import flavour, open_repository
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.open import dialect_at, open_repository
 
 EXPECTED = fixture()["expected"]
 POINTS = ("copied", "marked", "base", "batch", "filled", "fenced", "replaced")
 
 
 def _sql(url, statement):
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
     try:
         return database.write(lambda transaction: transaction.sql(statement))
     finally:
@@ -33,7 +33,7 @@ def _sql(url, statement):
 
 def holds(url):
     """The repository says what it said before."""
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()
     with contextlib.closing(open_repository(url)) as repository:
         assert {study.name for study in repository.studies()} == EXPECTED.keys()
         for name, said in EXPECTED.items():
@@ -75,17 +75,17 @@ def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     make_old(url, revision, empty=False)
     with pytest.raises(RecordError, match=f"has the schema {revision}, and this program needs"):
         open_repository(url)
-    done = upkeep.bring_up_to_date(url)
+    done = maintenance.upgrade_repository(url)
     assert (done.before, done.after) == (revision, "0005")
     holds(url)
-    assert upkeep.bring_up_to_date(url).copy is None
+    assert maintenance.upgrade_repository(url).copy is None
     with contextlib.closing(open_repository(url)) as repository:
         assert len(repository.submissions()) == (revision == "0003")
 
 
 def test_archived_studies_are_versions_of_one(url):
     make_old(url, "0003", empty=False)
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     with contextlib.closing(open_repository(url)) as repository:
         archived = repository.archive(repository.study("train"))
         assert archived.name == "train@2"
@@ -94,39 +94,39 @@ def test_archived_studies_are_versions_of_one(url):
 
 def test_a_study_goes_on_after_the_upgrade(url):
     make_old(url, "0003", empty=False)
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     from zenturio.testing.experiments import experiment, outcome
 
     with contextlib.closing(open_repository(url)) as repository:
-        lease = repository.lease("other", Driver.here())
+        lease = repository.acquire_lease("other", DriverProcess.current())
         new = experiment(7000)
-        assert repository.enter("other", lease.number, [(new, outcome(new, time=1.0))])
+        assert repository.add_results("other", lease.number, [(new, outcome(new, time=1.0))])
         stale = next(
             row for row in EXPECTED["other"]["rows"] if row[3] == "running" or row[5] is None
         )
         assert repository.attempts(new.digest)[0].state == "ok"
         assert stale is not None
-        repository.leave(lease)
-    assert upkeep.check(url) == ()
+        repository.release_lease(lease)
+    assert maintenance.check_repository(url) == ()
 
 
 def test_the_copy_is_the_repository_as_it_was(tmp_path):
     url = str(tmp_path / "a.db")
     make_old(url, "0003", empty=False)
-    copy = upkeep.bring_up_to_date(url).copy
+    copy = maintenance.upgrade_repository(url).copy
     assert copy == str(tmp_path / "a.db.0003")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "a.db.0003"]
     shutil.copy(copy, url)
     with pytest.raises(RecordError, match="has the schema 0003, and this"):
         open_repository(url)
-    assert upkeep.bring_up_to_date(url).copy == str(tmp_path / "a.db.0003-2")
+    assert maintenance.upgrade_repository(url).copy == str(tmp_path / "a.db.0003-2")
     holds(url)
 
 
 def test_the_old_tables_stay_on_the_server(postgres_url):
     make_old(postgres_url, "0003", empty=False)
     _sql(postgres_url, "CREATE VIEW mine AS SELECT count(*) AS n FROM experiments")
-    kept = upkeep.bring_up_to_date(postgres_url).copy.removeprefix("schema ")
+    kept = maintenance.upgrade_repository(postgres_url).copy.removeprefix("schema ")
     assert _sql(postgres_url, f'SELECT version_num FROM "{kept}".alembic_version') == [("0003",)]
     count = len(fixture()["tables"]["experiments"]["rows"])
     assert _sql(postgres_url, f'SELECT count(*) FROM "{kept}".experiments') == [(count,)]
@@ -159,8 +159,8 @@ def test_an_upgrade_that_is_killed_is_gone_on_with(url, point):
         point = point.replace("copied", "marked")
     make_old(url, "0003", empty=False)
     code = (
-        "import sys; from zenturio.record import moving, upkeep; moving.STEP = 11;"
-        "upkeep.bring_up_to_date(sys.argv[1])"
+        "import sys; from zenturio.record import maintenance, migration; migration.STEP = 11;"
+        "maintenance.upgrade_repository(sys.argv[1])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, url],
@@ -168,7 +168,7 @@ def test_an_upgrade_that_is_killed_is_gone_on_with(url, point):
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     holds(url)
     if "://" not in url:
         copies = [
@@ -202,7 +202,7 @@ def test_files_in_the_project_come_into_the_store_and_others_stay(tmp_path):
             "INSERT INTO artifacts (experiment, attempt, driver, path, size, sha256, kept) VALUES"
             f" ({number}, {attempt}, {driver}, '{name}', {len(content)}, '{sha}', '{kept}')",
         )
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     with contextlib.closing(open_repository(url)) as repository:
         kept = {a.path: a for a in repository.artifacts(digest)}
         for name in ("run.sh", "sub/f"):
@@ -213,7 +213,7 @@ def test_files_in_the_project_come_into_the_store_and_others_stay(tmp_path):
         assert kept["changed"].kept == files["changed"]
         study = next(s.name for s in repository.studies() if digest in
                      {r.digest for r in repository.records(s.name)})  # fmt: skip
-        upkeep.prune(repository, study)
+        maintenance.prune_study(repository, study)
         assert foreign.exists()
     copy = home / "zenturio.db.0003"
     shutil.move(copy, url)
@@ -228,7 +228,7 @@ def test_paths_of_the_project_are_seen_from_there_after_the_upgrade(tmp_path):
     # Only the last programs of that revision wrote them so.
     there = f"replace(document, 'zen-project:.', '{project}')"
     _sql(url, f"UPDATE definitions SET document = {there} WHERE id % 2 = 0")
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     shutil.move(project, tmp_path / "other")
     with contextlib.closing(open_repository(tmp_path / "other/.zenturio/zenturio.db")) as moved:
         for name in ("train@1", "train"):
@@ -244,54 +244,54 @@ def test_a_repository_whose_upgrade_was_cut_off_is_refused_by_every_program(url,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as cut:
-        cut.setattr(moving.Moving, "run", killed)
+        cut.setattr(migration.Migration, "run", killed)
         with pytest.raises(KeyboardInterrupt):
-            upkeep.bring_up_to_date(url)
+            maintenance.upgrade_repository(url)
     with pytest.raises(RecordError, match=r"schema 0003 \(an upgrade was cut off\), and this"):
         open_repository(url)
     assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003-moving",)]
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     holds(url)
 
 
 def test_nothing_is_upgraded_beside_a_driver(url):
     make_old(url, "0003", empty=False)
-    here = Driver.here()
+    here = DriverProcess.current()
     _sql(
         url,
         f"UPDATE leases SET ended = NULL, until = 1e11, host = '{here.host}', pid = {here.pid},"
         f" born = '{here.born}' WHERE id = 1",
     )
     with pytest.raises(ConflictError, match=f"is being run by process {here.pid}"):
-        upkeep.bring_up_to_date(url)
+        maintenance.upgrade_repository(url)
     assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003",)]
 
 
 def test_what_was_written_meanwhile_is_not_lost(url, monkeypatch):
     make_old(url, "0003", empty=False)
-    run = moving.Moving.run
+    run = migration.Migration.run
 
     def with_another_writer(self):
         run(self)
         _sql(url, "UPDATE experiments SET attempt = attempt + 1 WHERE id = 1")
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(moving.Moving, "run", with_another_writer)
+        meanwhile.setattr(migration.Migration, "run", with_another_writer)
         with pytest.raises(RecordError, match="was changed while it was upgraded"):
-            upkeep.bring_up_to_date(url)
+            maintenance.upgrade_repository(url)
     assert _sql(url, "SELECT version_num FROM alembic_version") == [("0003",)]
     _sql(url, "UPDATE experiments SET attempt = attempt - 1 WHERE id = 1")
-    upkeep.bring_up_to_date(url)
+    maintenance.upgrade_repository(url)
     holds(url)
 
 
 def test_an_old_program_that_has_the_file_open_cannot_write_to_nowhere(tmp_path):
     url = str(tmp_path / "a.db")
     make_old(url, "0003", empty=False)
-    old = flavour(url).connect()
+    old = dialect_at(url).connect()
     with contextlib.closing(old):
         old.execute("SELECT count(*) FROM leases").fetchall()
-        upkeep.bring_up_to_date(url)
+        maintenance.upgrade_repository(url)
         with pytest.raises(old.Error, match="no such table"):
             old.execute("UPDATE leases SET until = 0")
     holds(url)
@@ -300,7 +300,7 @@ def test_an_old_program_that_has_the_file_open_cannot_write_to_nowhere(tmp_path)
 def test_a_newer_repository_is_refused_with_what_to_do(url):
     open_repository(url).close()
     stamp(url, "9999")
-    for look in (open_repository, upkeep.bring_up_to_date):
+    for look in (open_repository, maintenance.upgrade_repository):
         with pytest.raises(RecordError, match="has the schema 9999") as raised:
             look(url)
         assert "restore the copy" in str(raised.value)

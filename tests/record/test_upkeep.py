@@ -13,14 +13,14 @@ from record.old import make_old, stamp
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import Driver, backups, sqlite, upkeep
+from zenturio.record import DriverProcess, backups, maintenance, sqlite
 from zenturio.record.database import Database
-from zenturio.record.open import flavour, open_repository
+from zenturio.record.open import dialect_at, open_repository
 from zenturio.testing.experiments import experiment, outcome
 
 
 def _sql(url, *statements):
-    database = Database(flavour(url), 5)
+    database = Database(dialect_at(url), 5)
     for statement in statements:
         database.write(lambda transaction, sql=statement: transaction.sql(sql))
     database.close()
@@ -28,7 +28,7 @@ def _sql(url, *statements):
 
 def test_a_sound_repository_has_no_diagnostics(url):
     drive(url, 10, 5)
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_a_sound_repository_has_no_diagnostics(url):
 def test_a_broken_law_is_found(url, sabotage, diagnostic):
     drive(url, 10, 5)
     _sql(url, sabotage)
-    assert any(diagnostic in str(each) for each in upkeep.check(url))
+    assert any(diagnostic in str(each) for each in maintenance.check_repository(url))
 
 
 def test_a_repository_that_is_not_there_is_not_created(tmp_path):
-    for look in (upkeep.check, upkeep.bring_up_to_date):
+    for look in (maintenance.check_repository, maintenance.upgrade_repository):
         with pytest.raises(NotFoundError, match="there is no repository at"):
             look(tmp_path / "a.db")
     assert list(tmp_path.iterdir()) == []
@@ -73,12 +73,12 @@ def test_a_repository_that_is_not_there_is_not_created(tmp_path):
 def test_an_upgrade_keeps_a_copy_of_the_file(tmp_path):
     url = str(tmp_path / "a.db")
     make_old(url)
-    done = upkeep.bring_up_to_date(url)
+    done = maintenance.upgrade_repository(url)
     assert (done.before, done.after, done.copy) == ("0001", "0005", str(tmp_path / "a.db.0001"))
     with pytest.raises(RecordError, match="has the schema 0001"):
         open_repository(done.copy)
     oracle.holds(url, 3)
-    again = upkeep.bring_up_to_date(url)
+    again = maintenance.upgrade_repository(url)
     assert (again.before, again.after, again.copy) == ("0005", "0005", None)
 
 
@@ -86,7 +86,7 @@ def test_a_newer_repository_is_not_upgraded(url):
     open_repository(url).close()
     stamp(url, "9999")
     with pytest.raises(RecordError, match="has the schema 9999"):
-        upkeep.bring_up_to_date(url)
+        maintenance.upgrade_repository(url)
 
 
 def test_a_copy_is_whole_while_a_driver_is_at_work(tmp_path):
@@ -96,13 +96,13 @@ def test_a_copy_is_whole_while_a_driver_is_at_work(tmp_path):
     while len(told) < 20:
         line = driver.stdout.readline()
         told += [line.split()[1]] if line.startswith("accepted") else []
-    copy = upkeep.backup(url, tmp_path / "copy.db")
+    copy = maintenance.backup(url, tmp_path / "copy.db")
     driver.communicate()
     repository = open_repository(copy)
-    assert repository.find(told).keys() == set(told)
+    assert repository.find_outcomes(told).keys() == set(told)
     repository.close()
     with pytest.raises(InputError, match="is there already"):
-        upkeep.backup(url, copy)
+        maintenance.backup(url, copy)
     assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
     oracle.holds(url, 150)
 
@@ -125,13 +125,13 @@ def test_the_copy_of_an_interrupted_upgrade_does_not_stop_the_next_one(tmp_path)
     url = str(tmp_path / "a.db")
     make_old(url)
     (tmp_path / "a.db.0001").write_text("of before")
-    assert upkeep.bring_up_to_date(url).copy == str(tmp_path / "a.db.0001-2")
+    assert maintenance.upgrade_repository(url).copy == str(tmp_path / "a.db.0001-2")
     assert (tmp_path / "a.db.0001").read_text() == "of before"
 
 
 def test_a_copy_of_a_server_is_made_by_its_own_program(postgres_url, tmp_path):
     drive(postgres_url, 5, 5)
-    copy = upkeep.backup(postgres_url.replace("zen@", "zen:s3cr3t@"), tmp_path / "copy")
+    copy = maintenance.backup(postgres_url.replace("zen@", "zen:s3cr3t@"), tmp_path / "copy")
     assert copy.read_bytes().startswith(b"PGDMP")
     assert b"s3cr3t" not in copy.read_bytes()
 
@@ -141,10 +141,10 @@ def _damaged(tmp_path, pages, count=3000):
     path = tmp_path / "a.db"
     repository = open_repository(path)
     repository.open(STUDY, DEFINITION)
-    lease = repository.lease(STUDY, Driver.here())
+    lease = repository.acquire_lease(STUDY, DriverProcess.current())
     given = [experiment(i) for i in range(count)]
-    repository.enter(STUDY, lease.number, [(e, outcome(e, time=e.index / 7)) for e in given])
-    repository.leave(lease)
+    repository.add_results(STUDY, lease.number, [(e, outcome(e, time=e.index / 7)) for e in given])
+    repository.release_lease(lease)
     repository.close()
     content = bytearray(path.read_bytes())
     for page in range(pages, len(content) // 4096, pages):
@@ -155,11 +155,11 @@ def _damaged(tmp_path, pages, count=3000):
 
 def test_what_can_be_read_of_a_damaged_file_is_saved(tmp_path):
     path, content = _damaged(tmp_path, 60)
-    assert upkeep.check(path)
-    saved = upkeep.salvage(path, tmp_path / "new.db")
+    assert maintenance.check_repository(path)
+    saved = maintenance.salvage(path, tmp_path / "new.db")
     assert path.read_bytes() == content
     assert saved.pages > 0
-    assert upkeep.check(saved.target) == ()
+    assert maintenance.check_repository(saved.target) == ()
     repository = open_repository(saved.target)
     records = list(repository.records(STUDY))
     assert 1000 < len(records) < 3000
@@ -171,7 +171,7 @@ def test_what_can_be_read_of_a_damaged_file_is_saved(tmp_path):
 
 def test_a_sound_file_is_saved_whole(tmp_path):
     drive(str(tmp_path / "a.db"), 30, 7)
-    saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+    saved = maintenance.salvage(tmp_path / "a.db", tmp_path / "new.db")
     assert (saved.rows["results"], saved.pages, saved.unreadable, saved.waiting) == (
         30,
         0,
@@ -183,16 +183,16 @@ def test_a_sound_file_is_saved_whole(tmp_path):
 
 def test_a_page_of_rubbish_that_claims_a_giant_row_number_costs_nothing(tmp_path):
     drive(str(tmp_path / "a.db"), 30, 7)
-    with contextlib.closing(sqlite.driver().connect(tmp_path / "a.db")) as connection:
+    with contextlib.closing(sqlite.sqlite_module().connect(tmp_path / "a.db")) as connection:
         connection.execute("UPDATE events SET id = 9e18 WHERE id = (SELECT max(id) FROM events)")
         connection.commit()
-    saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+    saved = maintenance.salvage(tmp_path / "a.db", tmp_path / "new.db")
     assert (saved.rows["results"], saved.unreadable) == (30, 0)
 
 
 def test_all_rows_are_saved(tmp_path):
     drive(str(tmp_path / "a.db"), 35, 7)
-    saved = upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+    saved = maintenance.salvage(tmp_path / "a.db", tmp_path / "new.db")
     assert saved.rows["results"] == 35
     oracle.holds(str(tmp_path / "new.db"), 35)
 
@@ -200,7 +200,7 @@ def test_all_rows_are_saved(tmp_path):
 def test_a_file_of_which_nothing_can_be_read_is_named(tmp_path):
     (tmp_path / "a.db").write_bytes(b"\xa5" * 40960)
     with pytest.raises(RecordError, match="nothing can be read of"):
-        upkeep.salvage(tmp_path / "a.db", tmp_path / "new.db")
+        maintenance.salvage(tmp_path / "a.db", tmp_path / "new.db")
 
 
 def test_pruning_leaves_files_that_are_not_in_the_project(url, tmp_path):
@@ -210,22 +210,22 @@ def test_pruning_leaves_files_that_are_not_in_the_project(url, tmp_path):
     files["shared"].touch()
     for study, names in (("s", files), ("t", ["shared"])):
         repository.open(study, DEFINITION)
-        lease = repository.lease(study, Driver.here())
+        lease = repository.acquire_lease(study, DriverProcess.current())
         given = experiment(1, salt=study)
         kept = tuple(Artifact(n, 0, sha256(n.encode()).hexdigest(), files[n]) for n in names)
         done = replace(outcome(given), artifacts=kept)
-        repository.enter(study, lease.number, [(given, done)])
+        repository.add_results(study, lease.number, [(given, done)])
         if study == "s":
             with pytest.raises(ConflictError):
-                upkeep.prune(repository, "s")
-        repository.leave(lease)
-    burden = upkeep.burden(repository, "s")
+                maintenance.prune_study(repository, "s")
+        repository.release_lease(lease)
+    burden = maintenance.preview_pruning(repository, "s")
     assert burden.artifacts == ()
     assert sorted(Path(path).name for path in burden.foreign) == ["gone", "own"]
-    assert upkeep.prune(repository, "s") == burden
+    assert maintenance.prune_study(repository, "s") == burden
     assert [name for name, path in files.items() if path.exists()] == ["own", "shared"]
     repository.close()
-    assert upkeep.check(url) == ()
+    assert maintenance.check_repository(url) == ()
 
 
 def test_pruning_takes_the_files_along_that_nobody_else_needs(url, tmp_path, monkeypatch):
@@ -236,19 +236,19 @@ def test_pruning_takes_the_files_along_that_nobody_else_needs(url, tmp_path, mon
     for study, index in (("s", 1), ("t", 2)):
         given = experiment(index)
         repository.open(study, DEFINITION)
-        lease = repository.lease(study, Driver.here())
+        lease = repository.acquire_lease(study, DriverProcess.current())
         done = left(home, given, files={"own": study.encode(), "same": b"same"})
-        repository.enter(study, lease.number, [(given, done)])
-        repository.leave(lease)
-    burden = upkeep.burden(repository, "s")
+        repository.add_results(study, lease.number, [(given, done)])
+        repository.release_lease(lease)
+    burden = maintenance.preview_pruning(repository, "s")
     assert [Path(path).read_bytes() for path in burden.artifacts] == [b"s"]
-    assert upkeep.prune(repository, "s") == burden
+    assert maintenance.prune_study(repository, "s") == burden
     kept = repository.artifacts(experiment(2).digest)
     assert {a.path: a.kept.read_bytes() for a in kept} == {"own": b"t", "same": b"same"}
     repository.close()
-    assert upkeep.check(url, contents=True) == ()
+    assert maintenance.check_repository(url, contents=True) == ()
 
 
 def test_the_library_that_copies_is_the_one_that_writes(tmp_path):
     """A process that opened a file through two libraries would lose its locks."""
-    assert flavour(tmp_path / "a.db")._driver is sqlite.driver()
+    assert dialect_at(tmp_path / "a.db")._driver is sqlite.sqlite_module()

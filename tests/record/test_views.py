@@ -8,7 +8,14 @@ import pytest
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment.experiment import Missing, Series
 from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
-from zenturio.record import Definition, Driver, Field, stored_views, studies, upkeep
+from zenturio.record import (
+    DriverProcess,
+    Field,
+    StudyDefinition,
+    maintenance,
+    stored_views,
+    studies,
+)
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
@@ -21,24 +28,24 @@ def repository(url):
 
 
 def _entered(repository, study, values, metrics, status="ok", index=1):
-    driver = Driver("here", 1, "x")
-    repository.open(study, Definition(tuple(map(Field, values)), tuple(map(Field, metrics))))
-    lease = repository.lease(study, driver, join=True)
+    driver = DriverProcess("here", 1, "x")
+    repository.open(study, StudyDefinition(tuple(map(Field, values)), tuple(map(Field, metrics))))
+    lease = repository.acquire_lease(study, driver, join=True)
     given = experiment(index, values, salt=study)
-    repository.enter(study, lease.number, [(given, outcome(given, status, metrics))])
+    repository.add_results(study, lease.number, [(given, outcome(given, status, metrics))])
     return given
 
 
 def _asked(repository, sql):
     """What somebody's own query answers."""
     with repository.engine.connect() as connection:
-        found = connection.exec_driver_sql(repository.expanded(sql).replace("%", "%%"))
+        found = connection.exec_driver_sql(repository.expand_views(sql).replace("%", "%%"))
         return [dict(row._mapping) for row in found]
 
 
 def _archived(repository):
-    for lease in repository.drivers("s"):
-        repository.leave(lease)
+    for lease in repository.leases("s"):
+        repository.release_lease(lease)
     assert repository.archive(repository.study("s")) is not None
 
 
@@ -78,8 +85,8 @@ def test_the_whole_view_tells_how_it_went(repository):
 
 
 def test_a_view_tells_where_it_was_measured(repository):
-    repository.open("s", Definition((Field("n"),)))
-    driver = repository.lease("s", Driver.here()).number
+    repository.open("s", StudyDefinition((Field("n"),)))
+    driver = repository.acquire_lease("s", DriverProcess.current()).number
     machine = MachineKind("Epyc 7763", 64, ("A100", "A100"), "module load gcc/13")
     for index, memory in enumerate((2**39, 2**38)):
         of = experiment(index, {"n": index})
@@ -87,9 +94,11 @@ def test_a_view_tells_where_it_was_measured(repository):
             outcome(of), machine=machine, host_details=HostDetails("karwendel", "Linux 6.1", memory),
             conditions=HostConditions(load_start=0.5, cpus=4, other={"numa": 1}),
         )  # fmt: skip
-        assert repository.enter("s", driver, [(of, told)]) == {of.digest}
+        assert repository.add_results("s", driver, [(of, told)]) == {of.digest}
         (attempt,) = repository.attempts(of.digest)
-        assert attempt.machine == repository.find([of.digest])[of.digest].machine == machine
+        assert (
+            attempt.machine == repository.find_outcomes([of.digest])[of.digest].machine == machine
+        )
         assert attempt.host_details == told.host_details
         assert attempt.conditions == told.conditions
     rows = _asked(repository, "SELECT * FROM study_s_all ORDER BY n")
@@ -101,7 +110,7 @@ def test_a_view_tells_where_it_was_measured(repository):
 
 def test_a_copy_tells_where_its_source_was_measured(repository):
     for study in ("s", "t"):
-        repository.open(study, Definition((Field("n"),)))
+        repository.open(study, StudyDefinition((Field("n"),)))
     of = experiment(1, {"n": 1})
     told = replace(
         outcome(of),
@@ -109,7 +118,9 @@ def test_a_copy_tells_where_its_source_was_measured(repository):
         host_details=HostDetails("karwendel", "Linux 6.1", 2**39),
         conditions=HostConditions(load_start=0.5),
     )
-    repository.enter("s", repository.lease("s", Driver.here()).number, [(of, told)])
+    repository.add_results(
+        "s", repository.acquire_lease("s", DriverProcess.current()).number, [(of, told)]
+    )
     assert repository.cached("t", [of]) == {of.digest}
     one, other = (_asked(repository, f"SELECT * FROM study_{s}_all")[0] for s in "st")
     assert other == one
@@ -165,7 +176,7 @@ def test_somebodys_own_tables_stand_beside_the_views(repository):
     _entered(repository, "s", {"n": 1}, {})
     both = "WITH mine (n, why) AS (VALUES (1, 'study_s')) SELECT why FROM mine JOIN study_s"
     assert _asked(repository, f"{both} ON mine.n = study_s.n") == [{"why": "study_s"}]
-    assert repository.expanded("SELECT 'study_s' -- study_s") == "SELECT 'study_s' -- study_s"
+    assert repository.expand_views("SELECT 'study_s' -- study_s") == "SELECT 'study_s' -- study_s"
     assert _asked(repository, "select count(*) AS c from STUDY_S_ALL") == [{"c": 1}]
 
 
@@ -180,16 +191,16 @@ def test_a_version_that_was_archived_has_its_view(repository):
 
 
 def test_an_edit_leaves_units_and_types_of_earlier_versions_alone(repository):
-    before = Definition(
+    before = StudyDefinition(
         parameters=(Field("n", type="int", unit="m"),), metrics=(Field("t", unit="s"),)
     )
-    after = Definition(parameters=(Field("n", type="str"),), metrics=(Field("t", unit="ms"),))
+    after = StudyDefinition(parameters=(Field("n", type="str"),), metrics=(Field("t", unit="ms"),))
     repository.open("s", before)
     _archived(repository)
     repository.open("s", after)
 
     def units(name):
-        _, layout = repository.described(name)
+        _, layout = repository.version_and_layout(name)
         return {f.field.name: (f.field.type, f.field.unit) for f in layout.own}
 
     assert units("s@1") == {"n": ("int", "m"), "t": (None, "s")}
@@ -262,7 +273,7 @@ def test_any_number_of_columns_can_be_asked_for_by_name(repository):
 
 def test_the_views_go_with_their_study(repository):
     _entered(repository, "s", {"n": 1}, {"m": 1.5})
-    repository.leave(repository.drivers("s")[0])
+    repository.release_lease(repository.leases("s")[0])
     repository.delete("s")
     with pytest.raises(Exception, match="study_s"):
         _asked(repository, "SELECT * FROM study_s")
@@ -337,7 +348,7 @@ def test_a_file_keeps_the_views_of_the_studies_that_were_opened_last(tmp_path, m
     monkeypatch.setattr(studies, "OPENED_SECONDS", -1)
     repository = open_repository(tmp_path / "a.db")
     for name in ("a", "b", "c", "d", "a", "e"):
-        repository.open(name, Definition((Field("n", "int"),)))
+        repository.open(name, StudyDefinition((Field("n", "int"),)))
     with repository.engine.connect() as connection:
         kept = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'view'")
         assert {name for (name,) in kept if not name.endswith("_all")} == {
@@ -352,23 +363,23 @@ def test_a_pinned_study_keeps_its_views(tmp_path, monkeypatch):
     url = tmp_path / "a.db"
     repository = open_repository(url)
     for name in "abc":
-        repository.open(name, Definition((Field("n", "int"),)))
+        repository.open(name, StudyDefinition((Field("n", "int"),)))
     stored = {view.study for view in repository.stored_views() if view.is_stored}
     assert stored == {"b", "c"}
-    pinned = upkeep.stored_views(url, pin=["a"])
+    pinned = maintenance.stored_views(url, pin=["a"])
     assert [(v.study, v.is_stored) for v in pinned if v.is_pinned] == [("a", True)]
     for name in "defg":
-        repository.open(name, Definition((Field("n", "int"),)))
+        repository.open(name, StudyDefinition((Field("n", "int"),)))
     assert {v.study for v in repository.stored_views() if v.is_stored} == {"a", "f", "g"}
     assert [v.study for v in repository.stored_views()] == list("gfedcba")
-    upkeep.stored_views(url, unpin=["a"])
-    repository.open("h", Definition((Field("n", "int"),)))
+    maintenance.stored_views(url, unpin=["a"])
+    repository.open("h", StudyDefinition((Field("n", "int"),)))
     assert {v.study for v in repository.stored_views() if v.is_stored} == {"g", "h"}
     with pytest.raises(NotFoundError):
-        upkeep.stored_views(url, pin=["nothing"])
+        maintenance.stored_views(url, pin=["nothing"])
     repository.archive(repository.study("h"))
     with pytest.raises(InputError, match="archived"):
-        upkeep.stored_views(url, pin=["h@1"])
+        maintenance.stored_views(url, pin=["h@1"])
     repository.close()
 
 

@@ -7,12 +7,12 @@ import sys
 from dataclasses import replace
 
 from zenturio.experiment.experiment import Log
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome
 
 STUDY = "oracle"
-DEFINITION = Definition((Field("n", "int"),), (Field("time", how="stdout"),))
+DEFINITION = StudyDefinition((Field("n", "int"),), (Field("time", how="stdout"),))
 
 
 def result(of, attempt=1):
@@ -27,7 +27,7 @@ def drive(url: str, count: int, batch: int) -> None:
     experiments = [experiment(i) for i in range(count)]
     by_digest = {e.digest: e for e in experiments}
     repository.open(STUDY, DEFINITION)
-    lease = repository.lease(STUDY, Driver.here(), join=True)
+    lease = repository.acquire_lease(STUDY, DriverProcess.current(), join=True)
     done = set(repository.cached(STUDY, experiments))
     while len(done) < count:
         waiting = [e for e in experiments if e.digest not in done]
@@ -42,8 +42,8 @@ def drive(url: str, count: int, batch: int) -> None:
         accepted = repository.record(STUDY, lease.number, outcomes)
         for digest in accepted:
             print("accepted", digest, flush=True)
-        done |= repository.find(list(by_digest)).keys()
-    repository.leave(lease)
+        done |= repository.find_outcomes(list(by_digest)).keys()
+    repository.release_lease(lease)
     repository.close()
 
 

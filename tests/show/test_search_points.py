@@ -7,7 +7,7 @@ import pytest
 
 from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.search_charts import search_points
@@ -26,9 +26,9 @@ def repository(tmp_path):
 
 def fill(repository, name, rows, goals=GOALS):
     """A study of *rows*: n, repeat, when it was begun, and its time; none if it failed."""
-    definition = Definition(PARAMETERS, (Field("time", None, "s"),), goals)
+    definition = StudyDefinition(PARAMETERS, (Field("time", None, "s"),), goals)
     repository.open(name, definition)
-    lease = repository.lease(name, Driver.here(), seconds=600)
+    lease = repository.acquire_lease(name, DriverProcess.current(), seconds=600)
     results = []
     for n, repeat, begun, time in rows:
         digest = blake2b(repr((name, n, repeat)).encode(), digest_size=16).hexdigest()
@@ -38,8 +38,8 @@ def fill(repository, name, rows, goals=GOALS):
         measured = {} if time is None else {"time": time}
         outcome = Outcome(digest, status, "", measured, 1, "kofel", begun, begun + 1)
         results.append((experiment, outcome))
-    repository.enter(name, lease.number, results)
-    repository.leave(lease)
+    repository.add_results(name, lease.number, results)
+    repository.release_lease(lease)
 
 
 ROWS = [(5, 1, 10.0, 4.0), (5, 2, 11.0, 6.0), (2, 1, 12.0, None), (2, 2, 13.0, None),

@@ -10,7 +10,7 @@ from postgres import postgres, postgres_url
 from show.portal.example_project import enter
 from zenturio.errors import InputError
 from zenturio.query import study_frame
-from zenturio.record import Definition, Field
+from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.chart import AGGREGATES
 from zenturio.show.charts import study_charts
@@ -47,7 +47,7 @@ def repository(request, tmp_path):
     url = place if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     found = open_repository(url)
     for seed, name in enumerate(("one", "two")):
-        enter(found, name, Definition(PARAMETERS, METRICS), list(rows(seed)))
+        enter(found, name, StudyDefinition(PARAMETERS, METRICS), list(rows(seed)))
     yield found
     found.close()
 

@@ -19,7 +19,7 @@ from unittest import mock
 
 from zenturio.annotate.model import MEASURED
 from zenturio.annotate.scan import scan
-from zenturio.record import upkeep
+from zenturio.record import maintenance
 from zenturio.record.open import open_repository
 from zenturio.study.driver.progress import RunSummary
 from zenturio.study.driver.study_driver import DriverSettings
@@ -123,7 +123,7 @@ class Study:
         """How many experiments are in which state; none before the study is there."""
         repository = open_repository(self.url)
         try:
-            return repository.counts("study") if repository.studies() else {}
+            return repository.count_states("study") if repository.studies() else {}
         finally:
             repository.close()
 
@@ -161,7 +161,7 @@ def settled(study: Study) -> None:
     found = study.results()
     assert found == unharmed(study.count, study.repeats, study.work)
     assert study.states()["ok"] == study.experiments
-    assert upkeep.check(study.url) == ()
+    assert maintenance.check_repository(study.url) == ()
     assert alive(study.folder) == []
 
 

@@ -112,7 +112,7 @@ def test_a_point_runs_once_on_any_of_the_kinds_of_machine(repository, tmp_path, 
 
 def test_results_of_a_kind_that_the_place_does_not_have_do_not_count(repository, tmp_path, at):
     session(repository, tmp_path).run(at(CRAY, ZEN5), planned=lambda _plan: None)
-    measured = {each.machine: each.count for each in repository.result_counts("counted")}
+    measured = {each.machine: each.count for each in repository.count_results("counted")}
     summary = session(repository, tmp_path).run(at(ZEN5, RISCV))
     assert (summary.known, summary.ok) == (measured[ZEN5], measured[CRAY])
     exact = PROGRAM.replace('\\d+)"', '\\d+)" EXACT')
@@ -127,8 +127,8 @@ def test_with_each_machine_every_kind_measures_every_point_once(repository, tmp_
     assert (plans[0].points, plans[0].kinds, plans[0].experiments) == (3, 2, 6)
     assert (plans[0].known, plans[0].remarks) == (0, ())
     assert (heard[-1].total, heard[-1].ok) == (6, 6)
-    assert set(repository.result_counts("counted")) == {ok(ZEN5), ok(RISCV)}
-    assert repository.counts("counted")["ok"] == 3
+    assert set(repository.count_results("counted")) == {ok(ZEN5), ok(RISCV)}
+    assert repository.count_states("counted")["ok"] == 3
     again = at(ZEN5, RISCV)
     summary = each.run(again)
     assert (summary.total, summary.known, summary.ok, again.ran) == (6, 6, 0, [])
@@ -151,7 +151,7 @@ def test_each_machine_that_was_stopped_goes_on_where_it_was(repository, tmp_path
     assert (first.ok, first.unfinished) == (3, 3)
     second = each.run(at(ZEN5, RISCV))
     assert (second.known, second.ok, second.unfinished) == (3, 3, 0)
-    assert set(repository.result_counts("counted")) == {ok(ZEN5), ok(RISCV)}
+    assert set(repository.count_results("counted")) == {ok(ZEN5), ok(RISCV)}
 
 
 def test_exact_metrics_are_measured_on_each_machine_where_that_is_asked_for(
@@ -173,7 +173,7 @@ def test_each_kind_of_machine_measures_again_in_one_round(repository, tmp_path, 
     session(repository, tmp_path, each_machine=True).run(at(ZEN5, RISCV))
     again = session(repository, tmp_path, each_machine=True, again=True)
     assert again.run(at(ZEN5, RISCV)).ok == 6
-    assert set(repository.result_counts("counted")) == {
+    assert set(repository.count_results("counted")) == {
         ok(machine, round_=number) for machine in (ZEN5, RISCV) for number in (1, 2)
     }
     assert not repository.rounds("counted")[-1].is_open
@@ -228,7 +228,7 @@ def test_a_function_is_measured_on_each_kind_of_machine(repository, at):
     assert measured() == (6, 6, 0)
     assert measured(again=True) == (6, 0, 6)
     assert len(repository.rounds("square")) == 2
-    assert len(repository.result_counts("square")) == 4
+    assert len(repository.count_results("square")) == 4
 
 
 def test_a_submitted_study_is_measured_on_each_kind_of_machine(repository, tmp_path, at):
@@ -244,5 +244,5 @@ def test_a_submitted_study_is_measured_on_each_kind_of_machine(repository, tmp_p
     over.set()
     thread.join()
     assert repository.submissions()[-1].cause == ""
-    assert set(repository.result_counts("counted")) == {ok(ZEN5), ok(RISCV)}
+    assert set(repository.count_results("counted")) == {ok(ZEN5), ok(RISCV)}
     assert repository.submissions()[-1].progress["total"] == 6

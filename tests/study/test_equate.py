@@ -7,8 +7,8 @@ import pytest
 from zenturio.annotate.scan import scan
 from zenturio.errors import ConflictError, InputError, NotFoundError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.record import Driver
-from zenturio.record.inspection import inspect
+from zenturio.record import DriverProcess
+from zenturio.record.consistency_check import check_consistency
 from zenturio.record.open import open_repository
 from zenturio.show.study import Study
 from zenturio.study.equate import equate, undo_equate
@@ -50,9 +50,9 @@ def program(tmp_path):
 
 def measure(repository, definition, experiments, **metrics):
     open_version(repository, "a", definition)
-    lease = repository.lease("a", Driver.here())
-    repository.enter("a", lease.number, [(e, outcome(e, **metrics)) for e in experiments])
-    repository.leave(lease)
+    lease = repository.acquire_lease("a", DriverProcess.current())
+    repository.add_results("a", lease.number, [(e, outcome(e, **metrics)) for e in experiments])
+    repository.release_lease(lease)
 
 
 def test_results_before_an_edit_are_cached_after_it(repository, program):
@@ -66,8 +66,8 @@ def test_results_before_an_edit_are_cached_after_it(repository, program):
     assert repository.cached("a", experiments) == digests
     assert {each.digest for each in repository.records("a")} == digests
     for record in repository.records("a"):
-        assert repository.equality("a", record.digest).person == equated.person
-    assert inspect(repository._database) == []
+        assert repository.equated_result("a", record.digest).person == equated.person
+    assert check_consistency(repository._database) == []
 
 
 def test_a_version_that_a_run_has_begun_is_filled_and_what_it_measured_stays(repository, program):
@@ -81,7 +81,7 @@ def test_a_version_that_a_run_has_begun_is_filled_and_what_it_measured_stays(rep
     assert undo_equate(repository, "a@1") == 4
     assert len(list(repository.records("a"))) == 2
     assert [event.kind for event in repository.events("a")].count("equated") == 2
-    assert inspect(repository._database) == []
+    assert check_consistency(repository._database) == []
 
 
 def test_only_values_that_the_program_still_has_are_taken_over(repository, program):
@@ -138,7 +138,7 @@ def test_a_version_that_is_not_there_or_is_none_is_refused(repository, program):
 def test_while_a_driver_runs_nothing_changes(repository, program):
     measure(repository, *program(PROGRAM))
     program(EDITED)
-    repository.lease("a", Driver.here())
+    repository.acquire_lease("a", DriverProcess.current())
     with pytest.raises(ConflictError):
         equate(repository, "a@1")
     assert repository.study("a").version == 1
@@ -154,16 +154,16 @@ def test_a_program_that_was_moved_is_named(repository, program, tmp_path):
 def test_a_set_aside_original_keeps_what_it_said_when_its_equal_is_deleted(repository, program):
     definition, experiments = program(PROGRAM)
     open_version(repository, "a", definition)
-    lease = repository.lease("a", Driver.here())
-    repository.enter("a", lease.number, [(experiments[0], outcome(experiments[0], "failed"))])
-    repository.leave(lease)
+    lease = repository.acquire_lease("a", DriverProcess.current())
+    repository.add_results("a", lease.number, [(experiments[0], outcome(experiments[0], "failed"))])
+    repository.release_lease(lease)
     program(EDITED)
     equate(repository, "a@1")
     repository.reopen("a@1", [experiments[0].digest])
     removed = repository.delete("a")
     assert removed.experiments == 1
     assert [a.state for a in repository.attempts(experiments[0].digest)] == ["failed"]
-    assert inspect(repository._database) == []
+    assert check_consistency(repository._database) == []
 
 
 def test_the_files_that_are_shown_are_those_that_ran(repository, program):

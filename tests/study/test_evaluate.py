@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from zenturio.errors import InputError
 from zenturio.experiment import ExperimentFunction, Missing
-from zenturio.record.memory import Memory
+from zenturio.record.memory_repository import MemoryRepository
 from zenturio.record.open import open_repository
 from zenturio.space import Space
 from zenturio.study.driver import function_study as evaluating
@@ -18,7 +18,11 @@ from zenturio.study.point_selection import select_points
 
 @pytest.fixture(params=["memory", "sqlite"])
 def repository(request, tmp_path):
-    found = Memory() if request.param == "memory" else open_repository(tmp_path / "zenturio.db")
+    found = (
+        MemoryRepository()
+        if request.param == "memory"
+        else open_repository(tmp_path / "zenturio.db")
+    )
     yield found
     found.close()
 
@@ -111,8 +115,8 @@ def test_an_interrupted_study_goes_on_where_it_stopped(repository):
     function = ExperimentFunction(halved)
     with suppress(KeyboardInterrupt):
         evaluate(function, select_points(SPACE), repository)
-    assert repository.counts("halved")["ok"] == 16
-    assert repository.drivers("halved") == ()
+    assert repository.count_states("halved")["ok"] == 16
+    assert repository.leases("halved") == ()
     summary = evaluate(function, select_points(SPACE), repository)
     assert (summary.known, summary.ok) == (16, 24)
     assert len(answers(repository)) == 40

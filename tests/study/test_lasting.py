@@ -7,8 +7,8 @@ import pytest
 
 from study.places import Drivers, Held, Scrambled, good
 from zenturio.experiment import Step
-from zenturio.record import Definition, Driver, Field
-from zenturio.record.memory import Memory
+from zenturio.record import DriverProcess, Field, StudyDefinition
+from zenturio.record.memory_repository import MemoryRepository
 from zenturio.study.driver import study_driver
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import PointsInOrder
@@ -32,13 +32,13 @@ class Lasting(Scrambled):
 
 @pytest.fixture
 def repository():
-    found = Memory()
-    found.open("s", Definition((Field("n", "int"),), (Field("value"),)))
+    found = MemoryRepository()
+    found.open("s", StudyDefinition((Field("n", "int"),), (Field("value"),)))
     return found
 
 
 def ready(repository, place, given, **options):
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     return StudyDriver(
         "s", lease, repository, place, PointsInOrder(iter(given), len(given)), **options
     )
@@ -94,5 +94,5 @@ def test_one_that_is_not_wanted_is_recorded_as_cancelled_and_not_tried_again(
         place.end(given[1].digest)
         summary = done.result()
     assert (summary.ok, summary.failed) == (1, 2)
-    assert repository.counts("s")["cancelled"] == 2
+    assert repository.count_states("s")["cancelled"] == 2
     assert [a.state for a in repository.attempts(waiting)] == ["cancelled"]

@@ -7,7 +7,7 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
-from zenturio.record import Driver
+from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.study.restore import UnfilledError, files_of
 from zenturio.study.study_definition import define_study
@@ -35,8 +35,8 @@ def rows(folder, text):
     definition = define_study(application, len(made), generator.program)
     with closing(open_repository(str(folder / "zenturio.db"))) as repository:
         repository.open("a", definition)
-        driver = repository.lease("a", Driver.here()).number
-        repository.enter("a", driver, [(each, outcome(each)) for each in made])
+        driver = repository.acquire_lease("a", DriverProcess.current()).number
+        repository.add_results("a", driver, [(each, outcome(each)) for each in made])
         by_digest = {e.digest: e for e in made}
         return repository.definition("a"), by_digest, list(repository.records("a"))
 

@@ -127,7 +127,7 @@ def test_a_round_that_was_stopped_goes_on(study, opened):
         study.run(again=True, listener=stop)
     repository = opened()
     assert repository.rounds("counted")[-1].is_open
-    measured = sum(each.count for each in repository.result_counts("counted") if each.round == 2)
+    measured = sum(each.count for each in repository.count_results("counted") if each.round == 2)
     known, remarks = study.foresee(again=True)
     assert (known, remarks[0][:15]) == (measured, "round 2 goes on")
     known, ran, _, notes = study.run(again=True)
@@ -158,7 +158,7 @@ def test_only_what_failed_is_measured_again(project, opened):
     assert study.run(again=True, only=("failed",))[1:3] == (1, 1)
     repository = opened()
     assert totals(repository) == {1: 101, 2: 102, 3: 203}
-    assert repository.counts("counted")["failed"] == 1
+    assert repository.count_states("counted")["failed"] == 1
     assert study.run(only=("failed",))[1:3] == (1, 0)
     assert totals(repository) == {1: 101, 2: 102, 3: 203, 4: 304}
     rounds = {record.digest: record.round for record in repository.records("counted")}

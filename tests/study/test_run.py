@@ -13,8 +13,8 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import Step
 from zenturio.expression import parse
-from zenturio.record import Definition, Driver, Field
-from zenturio.record.memory import Memory
+from zenturio.record import DriverProcess, Field, StudyDefinition
+from zenturio.record.memory_repository import MemoryRepository
 from zenturio.study.driver import study_driver, work_queue
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.stop_signals import stop_on_signals
@@ -22,12 +22,12 @@ from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
 from zenturio.testing.executor import until
 from zenturio.testing.repository import experiment, outcome
 
-DEFINITION = Definition((Field("n", "int"),), (Field("value"),))
+DEFINITION = StudyDefinition((Field("n", "int"),), (Field("value"),))
 
 
 @pytest.fixture
 def repository():
-    found = Memory()
+    found = MemoryRepository()
     found.open("s", DEFINITION)
     return found
 
@@ -44,7 +44,7 @@ def experiments(count, **more):
 
 
 def ready(repository, place, given, *, join=False, **options):
-    lease = repository.lease("s", Driver.here(), join=join)
+    lease = repository.acquire_lease("s", DriverProcess.current(), join=join)
     options = {"total": len(given), **options}
     return StudyDriver(
         "s", lease, repository, place, PointsInOrder(iter(given), options.pop("total")), **options
@@ -54,7 +54,9 @@ def ready(repository, place, given, *, join=False, **options):
 def drive(repository, place, given, **options):
     """Drives to the end, and gives the lease back."""
     study = options.pop("study", "s")
-    lease = repository.lease(study, Driver.here(), join=options.pop("join", False))
+    lease = repository.acquire_lease(
+        study, DriverProcess.current(), join=options.pop("join", False)
+    )
     try:
         options = {"total": len(given), **options}
         return StudyDriver(
@@ -66,7 +68,7 @@ def drive(repository, place, given, **options):
             **options,
         ).drive()
     finally:
-        repository.leave(lease)
+        repository.release_lease(lease)
 
 
 def states(repository, digest):
@@ -95,9 +97,9 @@ def test_each_experiment_is_run_once_whatever_ends_first(repository, seed):
     assert (summary.ok, summary.failed, summary.known, summary.unfinished) == (300, 0, 0, 0)
     assert sorted(place.ran) == sorted(e.digest for e in given)
     assert place.ran != [e.digest for e in given]
-    assert repository.counts("s")["ok"] == 300
+    assert repository.count_states("s")["ok"] == 300
     assert all(states(repository, e.digest) == ["ok"] for e in given)
-    assert repository.find([given[7].digest])[given[7].digest].metrics == {"value": 7}
+    assert repository.find_outcomes([given[7].digest])[given[7].digest].metrics == {"value": 7}
 
 
 def test_what_is_known_is_recalled_and_not_run(repository):
@@ -152,9 +154,9 @@ def test_attempts_that_drivers_lost_are_no_failures(repository):
     """RETRY 1 after two lost drivers: the third attempt fails, and there is a fourth."""
     given = experiments(1, steps=(Step("false", retry=1),))
     for _ in range(2):
-        lost = repository.lease("s", Driver.here())
+        lost = repository.acquire_lease("s", DriverProcess.current())
         repository.claim("s", lost.number, [given[0]])
-        repository.leave(lost)
+        repository.release_lease(lost)
     with Scrambled(failing(1)) as place:
         assert drive(repository, place, given).ok == 1
     assert states(repository, given[0].digest) == ["stale", "stale", "failed", "ok"]
@@ -176,7 +178,7 @@ def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
     given = experiments(10)
     place = Held(slots=2)
     with Drivers() as pool:
-        lease = repository.lease("s", Driver.here())
+        lease = repository.acquire_lease("s", DriverProcess.current())
         driver = StudyDriver(
             "s",
             lease,
@@ -189,12 +191,12 @@ def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
         until(lambda: len(place.begun) == 2)
         first, _ = place.begun
         place.begun.pop(first).set_result(outcome(given[0], "failed"))
-        until(lambda: repository.counts("s")["failed"] == 1)
+        until(lambda: repository.count_states("s")["failed"] == 1)
         place.end_all()
         summary = done.result()
     assert (summary.failed, summary.ok, summary.unfinished) == (1, 1, 8)
     assert not summary.interrupted
-    assert repository.counts("s")["ok"] == 1
+    assert repository.count_states("s")["ok"] == 1
 
 
 # Which ones
@@ -231,13 +233,13 @@ def test_failed_ones_that_wait_again_since_a_run_was_stopped_are_still_failed_on
         stopped.stop()
         place.end_all()
         assert done.result().ok == 1
-    for lease in repository.drivers("s"):
-        repository.leave(lease)
-    assert repository.counts("s")["failed"] == 0
+    for lease in repository.leases("s"):
+        repository.release_lease(lease)
+    assert repository.count_states("s")["failed"] == 0
     with Scrambled() as again:
         drive(repository, again, given, only=frozenset({"failed"}))
     assert len(again.ran) == 2
-    assert sum(repository.counts("s").values()) == len(given) - 2
+    assert sum(repository.count_states("s").values()) == len(given) - 2
 
 
 def test_what_one_study_runs_again_stays_failed_in_another_until_that_one_asks(repository):
@@ -249,11 +251,11 @@ def test_what_one_study_runs_again_stays_failed_in_another_until_that_one_asks(r
     with Scrambled() as place:
         drive(repository, place, given, only=only)
     assert len(place.ran) == 3
-    assert [repository.counts(study)["failed"] for study in ("s", "t", "u")] == [0, 3, 3]
+    assert [repository.count_states(study)["failed"] for study in ("s", "t", "u")] == [0, 3, 3]
     with Scrambled() as place:
         drive(repository, place, given, only=only, study="t")
     assert place.ran == []
-    assert [repository.counts(study)["failed"] for study in ("s", "t", "u")] == [0, 0, 3]
+    assert [repository.count_states(study)["failed"] for study in ("s", "t", "u")] == [0, 0, 3]
 
 
 # Stopping
@@ -265,7 +267,7 @@ def test_a_stop_takes_back_what_waits_and_records_what_runs(repository):
     stopped = ready(repository, place, given)
     with Drivers() as pool:
         done = pool.submit(stopped)
-        until(lambda: repository.counts("s")["running"] == 4)
+        until(lambda: repository.count_states("s")["running"] == 4)
         running = list(place.begun)
         stopped.stop()
         until(lambda: all(future.cancelled() for future in place._waiting))
@@ -273,13 +275,13 @@ def test_a_stop_takes_back_what_waits_and_records_what_runs(repository):
         place.end_all()
         summary = done.result()
     assert (summary.ok, summary.unfinished, summary.interrupted) == (2, 8, True)
-    assert repository.find([e.digest for e in given]).keys() == set(running)
+    assert repository.find_outcomes([e.digest for e in given]).keys() == set(running)
 
 
 def test_a_second_stop_kills_what_runs(repository):
     given = experiments(10)
     place = Held(slots=2)
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     stopped = StudyDriver("s", lease, repository, place, PointsInOrder(iter(given), 10))
     with Drivers() as pool:
         done = pool.submit(stopped)
@@ -290,9 +292,9 @@ def test_a_second_stop_kills_what_runs(repository):
         with pytest.raises(Interrupted, match="killed"):
             done.result()
     assert all(future.result().status == "cancelled" for future in killed)
-    assert repository.find([e.digest for e in given]) == {}
-    repository.leave(lease)
-    assert repository.counts("s")["running"] == 0
+    assert repository.find_outcomes([e.digest for e in given]) == {}
+    repository.release_lease(lease)
+    assert repository.count_states("s")["running"] == 0
 
 
 def test_what_fails_while_a_run_is_stopped_has_its_retries_left(repository):
@@ -305,7 +307,7 @@ def test_what_fails_while_a_run_is_stopped_has_its_retries_left(repository):
         stopped.stop()
         place.end(given[0].digest, outcome(given[0], "failed"))
         assert done.result().unfinished == 1
-    assert sum(repository.counts("s").values()) == 0
+    assert sum(repository.count_states("s").values()) == 0
     assert states(repository, given[0].digest) == ["failed"]
 
 
@@ -341,7 +343,7 @@ class Clock:
 def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch):
     monkeypatch.setattr(work_queue, "BATCH", batch)
     given = experiments(4)
-    other = repository.lease("s", Driver.here())
+    other = repository.acquire_lease("s", DriverProcess.current())
     held = repository.claim("s", other.number, given[:2])
     with Drivers() as pool, Scrambled() as place:
         joined = ready(repository, place, given, join=True)
@@ -358,13 +360,13 @@ def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch)
 
 def test_what_a_lost_driver_held_is_taken_over():
     clock = Clock()
-    repository = Memory(clock)
+    repository = MemoryRepository(clock)
     repository.open("s", DEFINITION)
     given = experiments(4)
-    other = repository.lease("s", Driver.here(), seconds=60)
+    other = repository.acquire_lease("s", DriverProcess.current(), seconds=60)
     repository.claim("s", other.number, given[:2])
     with Drivers() as pool, Scrambled() as place:
-        lease = repository.lease("s", Driver.here(), join=True, seconds=1e6)
+        lease = repository.acquire_lease("s", DriverProcess.current(), join=True, seconds=1e6)
         done = pool.submit(
             StudyDriver("s", lease, repository, place, PointsInOrder(iter(given), 4))
         )
@@ -378,10 +380,10 @@ def test_what_a_lost_driver_held_is_taken_over():
 def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository):
     """Between setting an attempt aside and claiming it again there is a moment for others."""
     given = experiments(1, steps=(Step("false", retry=1),))
-    other = repository.lease("s", Driver.here())
+    other = repository.acquire_lease("s", DriverProcess.current())
     taken = {}
 
-    class Quick(Memory):
+    class Quick(MemoryRepository):
         def record(self, study, driver, outcomes, *, final=True):
             found = repository.record(study, driver, outcomes, final=final)
             if not final:
@@ -393,7 +395,7 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
             return object.__getattribute__(self, name) if own else getattr(repository, name)
 
     with Drivers() as pool, Scrambled(failing(1)) as place:
-        lease = repository.lease("s", Driver.here(), join=True)
+        lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
         done = pool.submit(StudyDriver("s", lease, Quick(), place, PointsInOrder(iter(given), 1)))
         until(lambda: taken)
         time.sleep(0.05)
@@ -405,19 +407,19 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
 
 def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count():
     clock = Clock()
-    repository = Memory(clock)
+    repository = MemoryRepository(clock)
     repository.open("s", DEFINITION)
     given = experiments(4)
     place = Held(slots=2)
     with Drivers() as pool:
-        lease = repository.lease("s", Driver.here(), seconds=0.3)
+        lease = repository.acquire_lease("s", DriverProcess.current(), seconds=0.3)
         done = pool.submit(
             StudyDriver("s", lease, repository, place, PointsInOrder(iter(given), 4))
         )
         until(lambda: len(place.begun) == 2)
         late = list(place.begun)
         clock.now += 10
-        other = repository.lease("s", Driver.here())
+        other = repository.acquire_lease("s", DriverProcess.current())
         won = repository.claim("s", other.number, [e for e in given if e.digest in late])
         repository.record(
             "s", other.number, [replace(good(e), attempt=won[e.digest]) for e in given[:2]]
@@ -432,20 +434,20 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
 def test_a_result_that_came_too_late_is_not_counted():
     """Before the heart has noticed: the lease is over, and another driver has the experiment."""
     clock = Clock()
-    repository = Memory(clock)
+    repository = MemoryRepository(clock)
     repository.open("s", DEFINITION)
     given = experiments(1)
     place = Held(slots=1)
     told = []
     with Drivers() as pool:
-        lease = repository.lease("s", Driver.here(), seconds=60)
+        lease = repository.acquire_lease("s", DriverProcess.current(), seconds=60)
         late = StudyDriver(
             "s", lease, repository, place, PointsInOrder(iter(given), 1), listener=told.append
         )
         done = pool.submit(late)
         until(lambda: place.begun)
         clock.now += 61
-        other = repository.lease("s", Driver.here())
+        other = repository.acquire_lease("s", DriverProcess.current())
         repository.claim("s", other.number, given)
         place.end(given[0].digest)
         with pytest.raises(ConflictError):
@@ -468,12 +470,12 @@ def test_the_heart_beats_while_an_experiment_keeps_the_driver_busy(repository):
             future.set_result(good(given))
             return future
 
-    lease = repository.lease("s", Driver.here(), seconds=0.3)
+    lease = repository.acquire_lease("s", DriverProcess.current(), seconds=0.3)
     asked = []
 
     def ask():
         with pytest.raises(ConflictError):
-            repository.lease("s", Driver.here())
+            repository.acquire_lease("s", DriverProcess.current())
         asked.append(1)
 
     timer = threading.Timer(0.45, ask)
@@ -508,7 +510,7 @@ def test_a_place_that_loses_an_experiment_again_and_again_ends_the_run(repositor
     with Scrambled(lambda e: outcome(e, "cancelled")) as place, lost:
         drive(repository, place, experiments(3))
     assert len(place.ran) < 10
-    assert sum(repository.counts("s").values()) == 0
+    assert sum(repository.count_states("s").values()) == 0
 
 
 @pytest.mark.parametrize(
@@ -526,7 +528,7 @@ def test_what_ended_before_a_place_failed_is_recorded(repository, error, said):
 
     with Scrambled(result, slots=4) as place, pytest.raises(PlaceError, match=said):
         drive(repository, place, experiments(1000))
-    counts = repository.counts("s")
+    counts = repository.count_states("s")
     assert counts["ok"] == len(place.ran) - 1
     assert counts["running"] == 0
 
@@ -563,17 +565,17 @@ def test_progress_adds_up_and_ends_with_all(repository):
 def test_what_waits_for_a_slot_is_not_told_to_run(repository):
     given, told = experiments(10), []
     place = Held(slots=2)
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     run = StudyDriver(
         "s", lease, repository, place, PointsInOrder(iter(given), 10), listener=told.append
     )
     with Drivers() as pool:
         done = pool.submit(run)
-        until(lambda: repository.counts("s")["running"] == 4 and told)
+        until(lambda: repository.count_states("s")["running"] == 4 and told)
         run.stop()
         place.end_all()
         done.result()
-    repository.leave(lease)
+    repository.release_lease(lease)
     assert max(progress.running for progress in told) == 2
 
 
@@ -618,10 +620,10 @@ def test_making_experiments_does_not_keep_what_ended_from_being_recorded(reposit
     def slowly():
         for number, each in enumerate(experiments(6)):
             yield each
-            until(lambda at=number: repository.counts("s")["ok"] >= at - 2)
+            until(lambda at=number: repository.count_states("s")["ok"] >= at - 2)
 
     with Scrambled() as place:
-        lease = repository.lease("s", Driver.here())
+        lease = repository.acquire_lease("s", DriverProcess.current())
         assert (
             StudyDriver("s", lease, repository, place, PointsInOrder(slowly(), 6)).drive().ok == 6
         )
@@ -661,7 +663,7 @@ class Generations:
 
 
 def searched(repository, place, source, **options):
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     return StudyDriver("s", lease, repository, place, source, **options).drive()
 
 

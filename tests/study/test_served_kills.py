@@ -14,7 +14,7 @@ import pytest
 from study.oracle import alive, wait_for
 from study.test_kills import DECLARED
 from study.test_serving import STUDY
-from zenturio.record import upkeep
+from zenturio.record import maintenance
 from zenturio.record.open import open_repository
 from zenturio.study.service.submission_queue import submit_study
 from zenturio.study.study_request import StudyRequest
@@ -84,10 +84,10 @@ class House:
             for record in records:
                 states = [a.state for a in repository.attempts(record.digest)]
                 assert states.count("ok") == 1, states
-            assert repository.drivers(name) == ()
+            assert repository.leases(name) == ()
         assert len(repository.submissions()) == 3
         repository.close()
-        assert upkeep.check(self.url) == ()
+        assert maintenance.check_repository(self.url) == ()
         assert alive(self.folder) == []
 
 

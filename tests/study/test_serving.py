@@ -12,7 +12,7 @@ from study.test_queueing import ends_in_the_scheduling_room
 from zenturio.errors import AnnotationError, ConflictError, InputError
 from zenturio.execute import Local
 from zenturio.experiment import ExperimentGenerator
-from zenturio.record import Driver, Memory, upkeep
+from zenturio.record import DriverProcess, MemoryRepository, maintenance
 from zenturio.record.open import open_repository
 from zenturio.study.service.slot_policy import POLICIES
 from zenturio.study.service.study_service import StudyService
@@ -105,7 +105,7 @@ def test_what_is_submitted_is_run_and_told_of(lab):
         lab.submit(lab.write("two", 2), "bob")
         until(lambda: lab.turns().get("two") == "done")
     one, two = lab.repository.submissions()
-    assert lab.repository.counts("one")["ok"] == 3
+    assert lab.repository.count_states("one")["ok"] == 3
     assert (one.user, two.user) == ("alice", "bob")
     assert one.progress["done"] == one.progress["total"] == 3
     assert one.progress["slowdown"] > 0
@@ -166,14 +166,14 @@ def test_a_service_that_is_stopped_leaves_what_it_had_to_the_next(lab):
         lab.submit(lab.write("two", 2), "bob")
         until(lambda: lab.turns()["two"] == "running")
     assert lab.turns() == {"one": "running", "two": "running"}
-    assert lab.repository.drivers("one") == ()
-    kept = lab.repository.counts("one")["ok"]
+    assert lab.repository.leases("one") == ()
+    kept = lab.repository.count_states("one")["ok"]
     assert 2 <= kept < 8
     with lab.serving():
         lab.until_over()
     assert lab.turns() == {"one": "done", "two": "done"}
-    assert lab.repository.counts("one")["ok"] == 8
-    assert upkeep.check(lab.url) == ()
+    assert lab.repository.count_states("one")["ok"] == 8
+    assert maintenance.check_repository(lab.url) == ()
 
 
 def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
@@ -183,8 +183,8 @@ def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
         lab.submit(lab.write("short", 2), "bob")
         found = cancel_submission(lab.repository, number, "bob")
         assert (found.turn, found.cause) == ("cancelled", "by bob")
-        assert lab.repository.drivers("long") == ()
-        assert lab.repository.counts("long")["running"] == 0
+        assert lab.repository.leases("long") == ()
+        assert lab.repository.count_states("long")["running"] == 0
         lab.until_over()
     assert lab.turns() == {"long": "cancelled", "short": "done"}
 
@@ -218,14 +218,14 @@ def test_what_somebody_drives_by_hand_waits_until_they_have_ended(lab, monkeypat
     lab.repository.open(
         "one", define_study(application, 2, ExperimentGenerator(application).program)
     )
-    lease = lab.repository.lease("one", Driver.here())
+    lease = lab.repository.acquire_lease("one", DriverProcess.current())
     with lab.serving() as told:
         until(lambda: any("waits: study 'one' is driven by process" in each for each in told))
         assert lab.turns() == {"one": "running"}
-        lab.repository.leave(lease)
+        lab.repository.release_lease(lease)
         lab.until_over()
     assert lab.turns() == {"one": "done"}
-    assert lab.repository.counts("one")["ok"] == 2
+    assert lab.repository.count_states("one")["ok"] == 2
 
 
 def test_a_place_that_was_asked_for_and_is_not_there_is_told(lab):
@@ -263,7 +263,9 @@ def test_stages_of_a_submitted_study_run_with_it(lab):
     assert found.turn == "done"
     assert found.progress["studies"] == ["mesh", "solve"]
     assert (found.progress["done"], found.progress["total"]) == (6, 6)
-    assert lab.repository.counts("mesh")["ok"] == lab.repository.counts("solve")["ok"] == 3
+    assert (
+        lab.repository.count_states("mesh")["ok"] == lab.repository.count_states("solve")["ok"] == 3
+    )
 
 
 # What is handed in.
@@ -333,5 +335,5 @@ def test_a_database_has_one_service_though_it_is_used_by_two_projects(lab):
         locked_repository(lab.repository),
     ):
         pass
-    with locked_repository(Memory()), locked_repository(Memory()):
+    with locked_repository(MemoryRepository()), locked_repository(MemoryRepository()):
         pass

@@ -19,7 +19,7 @@ from study.places import Held
 from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.record import Memory, upkeep
+from zenturio.record import MemoryRepository, maintenance
 from zenturio.record.open import open_repository
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.model.plan import check
@@ -123,7 +123,8 @@ def test_what_is_known_is_not_run_again_and_what_changed_before_it_is(three):
     assert [each.ok for each in (*third.before, third)] == [8, 8, 2]
     repository = open_repository(create=False)
     names = {
-        study.name: sum(repository.counts(study.name).values()) for study in repository.studies()
+        study.name: sum(repository.count_states(study.name).values())
+        for study in repository.studies()
     }
     repository.close()
     assert names == {
@@ -223,7 +224,7 @@ def driven(three):
 
     def start(path, slots):
         application = scan(path)
-        session = StudySession(application, select_points(application.space), Memory())
+        session = StudySession(application, select_points(application.space), MemoryRepository())
         place = Held(slots)
         found.append(Driven(Pipeline(session), place, SlotPool(place)))
         return found[-1]
@@ -307,7 +308,7 @@ def whole(folder):
             states = [attempt.state for attempt in repository.attempts(record.digest)]
             assert states.count("ok") == 1, states
     repository.close()
-    assert upkeep.check(None) == ()
+    assert maintenance.check_repository(None) == ()
     assert alive(folder) == []
 
 
@@ -399,7 +400,7 @@ def as_workflow(one, two, three):
     return [*a, *b, *c], edges
 
 
-class Bare(Memory):
+class Bare(MemoryRepository):
     """Where no experiment left a file."""
 
     def artifacts(self, _digest, _attempt=None):
@@ -498,7 +499,9 @@ def test_a_search_does_not_wait_for_stages(three):
 def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     application = stage_files(tmp_path, (60, 60), (), ())
     course = StageGraph(stages_of(application), select_points(application.space))
-    source = StageSource(course, 0, ExperimentGenerator(course.stages[0].application), Memory(), 0)
+    source = StageSource(
+        course, 0, ExperimentGenerator(course.stages[0].application), MemoryRepository(), 0
+    )
     for experiment in source:
         source.land(experiment, outcome(experiment))
     ((_, points),) = course.fresh(1)

@@ -15,8 +15,8 @@ from study.places import Drivers, Held, Scrambled, good
 from study.test_run import DEFINITION, experiments, often, repository, until
 from zenturio.errors import RecordError
 from zenturio.experiment import Log, Step
-from zenturio.record import Driver
-from zenturio.record.memory import Memory
+from zenturio.record import DriverProcess
+from zenturio.record.memory_repository import MemoryRepository
 from zenturio.study.driver import outcome_buffer, study_driver, work_queue
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
@@ -54,13 +54,13 @@ class Troubled:
 
 
 def drive(repository, place, planned):
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     try:
         return StudyDriver(
             "s", lease, repository, place, PointsInOrder(iter(planned), len(planned))
         ).drive()
     finally:
-        repository.leave(lease)
+        repository.release_lease(lease)
 
 
 @settings(deadline=None, max_examples=40)
@@ -70,7 +70,7 @@ def drive(repository, place, planned):
     st.integers(0, 99),
 )
 def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
-    repository = Memory()
+    repository = MemoryRepository()
     repository.open("s", DEFINITION)
     planned = experiments(12, steps=(Step("x", retry=1),))
     troubled = Troubled(repository, lambda _name, n: troubles.get(n))
@@ -90,12 +90,12 @@ def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
                 assert drive(troubled, place, planned).unfinished == 0
                 break
             except RecordError:
-                found = repository.find([e.digest for e in planned]).keys()
+                found = repository.find_outcomes([e.digest for e in planned]).keys()
                 assert acknowledged <= found
                 acknowledged |= found
         else:
             pytest.fail("it never ended")
-    assert repository.counts("s")["ok"] == 12
+    assert repository.count_states("s")["ok"] == 12
     for each in planned:
         assert [a.state for a in repository.attempts(each.digest)].count("ok") == 1
 
@@ -106,7 +106,7 @@ def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository)
     troubled = Troubled(repository, lambda _n, _c: "before" if away[0] else None)
     planned = experiments(6)
     place = Held(slots=3)
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     with Drivers() as pool:
         done = pool.submit(
             StudyDriver("s", lease, troubled, place, PointsInOrder(iter(planned), 6))
@@ -118,7 +118,7 @@ def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository)
         calls = troubled.calls
         until(lambda: troubled.calls > calls + 2)
         assert not done.done()
-        assert repository.counts("s")["ok"] == 0
+        assert repository.count_states("s")["ok"] == 0
         away[0] = False
         while not done.done():
             for digest in list(place.begun):
@@ -133,16 +133,16 @@ def test_a_repository_that_stays_away_ends_the_run_when_nothing_runs_any_more(re
     enough = [False]
 
     def trouble(name, _calls):
-        enough[0] |= repository.counts("s")["ok"] >= 100
+        enough[0] |= repository.count_states("s")["ok"] >= 100
         return "before" if enough[0] and name == "record" else None
 
     troubled = Troubled(repository, trouble)
     with Scrambled(slots=2) as place:
         with pytest.raises(RecordError, match="record failed"):
             drive(troubled, place, planned)
-        kept = repository.counts("s")["ok"]
+        kept = repository.count_states("s")["ok"]
         assert 100 <= kept < 400
-        assert repository.counts("s")["running"] == 0
+        assert repository.count_states("s")["running"] == 0
         ran = len(place.ran)
         drive(repository, place, planned)
         assert len(place.ran) - ran == 400 - kept
@@ -240,14 +240,14 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
     """Two drivers go through one long study side by side: what the other has run is let go."""
     monkeypatch.setattr(study_driver, "BATCH", 50)
     planned = experiments(1500)
-    other = repository.lease("s", Driver.here())
+    other = repository.acquire_lease("s", DriverProcess.current())
     most = [0]
     claim = repository.claim
 
     def contested(study, driver, wanted, _kind=None, _round=None):
         """The other driver is quicker with every second one."""
         if driver != other.number:
-            theirs = repository.find([e.digest for e in wanted], "s")
+            theirs = repository.find_outcomes([e.digest for e in wanted], "s")
             mine = [e for e in wanted if e.digest not in theirs]
             won = claim(study, other.number, mine[::2])
             repository.record(
@@ -257,7 +257,7 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
         return claim(study, driver, wanted)
 
     repository.claim = contested
-    lease = repository.lease("s", Driver.here(), join=True)
+    lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
 
     def watch(_progress):
         most[0] = max(most[0], driver._supply.elsewhere)
@@ -276,10 +276,10 @@ def test_an_outcome_that_is_never_given_ends_the_run(repository):
     planned = experiments(3)
     with Scrambled(good) as place:
         drive(repository, place, planned)
-        find, repository.find = repository.find, lambda *_: {}
+        find, repository.find_outcomes = repository.find_outcomes, lambda *_: {}
         try:
             with pytest.raises(RecordError, match="does not give it"):
                 drive(repository, place, planned)
         finally:
-            repository.find = find
+            repository.find_outcomes = find
     assert len(place.ran) == 3

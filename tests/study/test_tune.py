@@ -150,11 +150,11 @@ def test_a_tuning_that_was_stopped_goes_on(repository):
 
     with pytest.raises(Interrupted, match="goes on"):
         go()
-    kept = repository.counts("stopping_ga")["ok"]
+    kept = repository.count_states("stopping_ga")["ok"]
     assert 0 < kept < 30
-    assert repository.drivers("stopping_ga") == ()
+    assert repository.leases("stopping_ga") == ()
     assert go().tuned.summary.known == kept
-    assert repository.counts("stopping_ga")["ok"] == 30
+    assert repository.count_states("stopping_ga")["ok"] == 30
 
 
 def test_another_objective_of_the_name_keeps_the_old_results_apart(repository):
@@ -253,7 +253,7 @@ def test_a_program_runs_each_point_once_for_all_searches(repository, project):
     tuned = tune(tuning, repository)
     assert (tuned.settings, tuned.summary.ok) == (2, 6)
     runs = (project / "runs").read_text().split()
-    assert len(runs) == len(set(runs)) == repository.counts("hill")["ok"]
+    assert len(runs) == len(set(runs)) == repository.count_states("hill")["ok"]
     tune(tuning, repository)
     assert (project / "runs").read_text().split() == runs
     bests = [r.outcome.metrics["best"] for r in repository.records("hill_ga")]
@@ -280,7 +280,9 @@ def test_what_a_tuning_does_not_visit_is_nothing_that_is_to_be_begun(repository,
     target = read_target("hill.py", "", repository)
     tune(Tuning(target, "ga", read_ranges(describe("ga"), ["population=4"]), 1, "8"), repository)
     assert target.space.size > 8
-    assert repository.definition("hill").notes["experiments"] <= repository.counts("hill")["ok"]
+    assert (
+        repository.definition("hill").notes["experiments"] <= repository.count_states("hill")["ok"]
+    )
 
 
 def test_a_program_is_searched_as_zen_run_searches_it(repository, project):

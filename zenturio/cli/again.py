@@ -31,6 +31,6 @@ def _shown(db: str) -> str:
     """A URL without its password; a path as it is."""
     if "://" not in db:
         return db
-    from zenturio.record.open import flavour
+    from zenturio.record.open import dialect_at
 
-    return flavour(db).place
+    return dialect_at(db).location

@@ -158,10 +158,10 @@ def _places(project: Path) -> dict[str, Any]:
 
 
 def _database(db: str | None) -> dict[str, Any]:
-    from zenturio.record import upkeep
+    from zenturio.record import maintenance
 
-    described = upkeep.describe(db)
-    wrong = [str(diagnostic) for diagnostic in upkeep.check(db)]
+    described = maintenance.describe(db)
+    wrong = [str(diagnostic) for diagnostic in maintenance.check_repository(db)]
     return {**described, "check": wrong or "nothing is wrong"}
 
 

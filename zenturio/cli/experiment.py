@@ -11,7 +11,7 @@ from zenturio.record.timestamps import iso_time, utc_day, utc_time
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.record import Equality
+    from zenturio.record import EquatedResult
     from zenturio.study.overview import ExperimentDetails, ExperimentDifference
 
 
@@ -100,13 +100,13 @@ def print_found(found: "ExperimentDetails", db: str | None) -> None:
     typer.echo(f"what it said: {again.command('logs', record.digest[:12], db=db)}")
 
 
-def _accepted(equality: "Equality") -> str:
+def _accepted(equality: "EquatedResult") -> str:
     """``accepted as equal to matmul@1 by ann, 2026-11-19``; the experiment that was run."""
     said = f"accepted as equal to {equality.study} by {equality.person}, {utc_day(equality.at)}"
     return f"{said} (it ran as {equality.digest[:12]})" if equality.digest else said
 
 
-def _equality_facts(equality: "Equality | None") -> dict[str, Any] | None:
+def _equality_facts(equality: "EquatedResult | None") -> dict[str, Any] | None:
     if equality is None:
         return None
     return {

@@ -102,8 +102,8 @@ def _names(events: "list[Event]") -> dict[str, str]:
     values: dict[str, Mapping[str, object]] = {}
     with suppress(ZenError), opened_repository(None) as repository:
         for digest in list(dict.fromkeys(e.digest for e in events if e.digest))[:NAMED]:
-            for _, studies in repository.matching(digest, 1):
-                values[digest] = repository.row(studies[0], digest).values
+            for _, studies in repository.find_digests(digest, 1):
+                values[digest] = repository.experiment_record(studies[0], digest).values
     all_of_them = [set(each.items()) for each in values.values()]
     same = dict(set.intersection(*all_of_them)) if len(all_of_them) > 1 else {}
     differs = {d: {n: v for n, v in each.items() if n not in same} for d, each in values.items()}

@@ -10,7 +10,7 @@ from zenturio.errors import InputError
 from zenturio.record.timestamps import iso_time, utc_time
 
 if TYPE_CHECKING:
-    from zenturio.record import Submission
+    from zenturio.record import StudySubmission
 
 LATELY = 10
 """Studies that are over and still told of."""
@@ -136,12 +136,12 @@ def queue(
 
     Example: zen queue
     """
-    from zenturio.record import OVER
+    from zenturio.record import FINISHED_SUBMISSION_STATES
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:
         found = repository.submissions()
-    over = [each for each in found if each.turn in OVER]
+    over = [each for each in found if each.turn in FINISHED_SUBMISSION_STATES]
     left = set() if whole else {each.number for each in over[:-LATELY]}
     shown = [each for each in found if each.number not in left]
     if json:
@@ -179,11 +179,11 @@ def _make_secret() -> None:
     typer.echo(f'zenturio.toml:  proxy_secret = "{hash_secret(secret)}"')
 
 
-def _turns(found: "Submission") -> str:
+def _turns(found: "StudySubmission") -> str:
     return {"waiting": "waits", "running": "runs"}.get(found.turn, f"is {found.turn}")
 
 
-def _row(each: "Submission") -> tuple[Any, ...]:
+def _row(each: "StudySubmission") -> tuple[Any, ...]:
     told = each.progress
     done = f"{told['done']:,}/{told['total']:,}" if told.get("total") else ""
     lent = told.get("lent", 0) if each.turn == "running" else ""
@@ -195,7 +195,7 @@ def _row(each: "Submission") -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _facts(each: "Submission") -> dict[str, Any]:
+def _facts(each: "StudySubmission") -> dict[str, Any]:
     return {
         "number": each.number,
         "user": each.user,

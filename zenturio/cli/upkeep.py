@@ -46,11 +46,11 @@ def check(
 
     Examples: zen db check; zen db check --artifacts; zen db check --identity
     """
-    from zenturio.record import upkeep
+    from zenturio.record import maintenance
     from zenturio.study.identity_check import check_identity
     from zenturio.study.overview import opened_repository
 
-    damage = upkeep.check(db, contents=artifacts)
+    damage = maintenance.check_repository(db, contents=artifacts)
     found = [diagnostic.message for diagnostic in damage]
     facts: dict[str, object] = {}
     if identity and not found:
@@ -83,9 +83,9 @@ def upgrade(db: Database = None, json: Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from zenturio.record import upkeep
+    from zenturio.record import maintenance
 
-    done = upkeep.bring_up_to_date(db)
+    done = maintenance.upgrade_repository(db)
     if json:
         output.facts(asdict(done))
     elif done.before == done.after:
@@ -113,13 +113,13 @@ def backup(
     """
     from zenturio.errors import InputError
     from zenturio.output_files import note_database
-    from zenturio.record import backups, upkeep
+    from zenturio.record import backups, maintenance
 
     if target is not None and keep is not None:
         raise InputError("--keep is for the copies in .zenturio/backups", hint="leave out one")
     removed: tuple[Path, ...] = ()
     if target is not None:
-        path = upkeep.backup(db, target)
+        path = maintenance.backup(db, target)
         note_database(path)
     else:
         done = backups.rotate(db, keep)
@@ -144,9 +144,9 @@ def salvage(
     """
     from dataclasses import asdict
 
-    from zenturio.record import upkeep
+    from zenturio.record import maintenance
 
-    saved = upkeep.salvage(source, target)
+    saved = maintenance.salvage(source, target)
     if json:
         output.facts({**asdict(saved), "target": str(target)})
         return
@@ -180,9 +180,9 @@ def grant(
     Examples: zen db grant; zen db grant --role alice; zen db grant --sql > grant.sql
     """
     from zenturio.errors import PlaceError
-    from zenturio.record import upkeep
+    from zenturio.record import maintenance
 
-    done = upkeep.grant(db, role, execute=not sql)
+    done = maintenance.grant(db, role, execute=not sql)
     if json:
         output.facts({"role": done.role, "done": done.done, "statements": done.statements})
     elif done.done:
@@ -217,9 +217,9 @@ def views(
     """
     from dataclasses import asdict
 
-    from zenturio.record import upkeep
+    from zenturio.record import maintenance
 
-    found = upkeep.stored_views(db, pin=pin or (), unpin=unpin or ())
+    found = maintenance.stored_views(db, pin=pin or (), unpin=unpin or ())
     if json:
         output.facts([{**asdict(view), "opened": iso_time(view.opened)} for view in found])
         return

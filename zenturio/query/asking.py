@@ -24,19 +24,21 @@ def raw(repository: Repository, text: str, limits: QueryLimits = DEFAULT_LIMITS)
     """
     engine = getattr(repository, "engine", None)
     if engine is None:
-        raise InputError(f"{repository.place} is no database: there is nothing to be asked")
+        raise InputError(f"{repository.location} is no database: there is nothing to be asked")
     statement = text.strip().rstrip(";").rstrip()
     if not statement:
         raise InputError("the query is empty", hint='such as: zen sql "SELECT * FROM study_matmul"')
     if "\0" in statement:
         place = Passage.of(statement, "<sql>").place(statement.index("\0"))
         raise InputError("a query holds no NUL byte", place=place)
-    expanded: str = repository.expanded(statement)  # type: ignore[attr-defined] # a database has it
+    expanded: str = repository.expand_views(statement)  # type: ignore[attr-defined] # a database has it
     try:
         if engine.dialect.name == "sqlite":
             from zenturio.query.raw_sqlite import run_in_sqlite  # noqa: PLC0415
 
-            names, rows = run_in_sqlite(repository.place, with_names_in_backticks(expanded), limits)
+            names, rows = run_in_sqlite(
+                repository.location, with_names_in_backticks(expanded), limits
+            )
             names = [written_head(head, statement) for head in names]
         else:
             from zenturio.query.raw_postgresql import run_in_postgresql as ask_server  # noqa: PLC0415

@@ -16,12 +16,12 @@ from zenturio.query.dialects import DIALECTS
 from zenturio.query.fragments import Dialect, Fragment, literal, quote_name, sql, verbatim
 from zenturio.query.reading import SnapshotReader
 from zenturio.query.row_counts import count_results
-from zenturio.record import SEED, codec
+from zenturio.record import SEED_KIND, codec
 from zenturio.record.codec import Form
 from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter
 
 if TYPE_CHECKING:
-    from zenturio.record.layout import StoredField
+    from zenturio.record.field_layout import StoredField
 
 MANY_COLUMNS = 1500
 """Of a study with more fields, a statement asks for those that it names."""
@@ -205,7 +205,7 @@ def read_catalog(
     It sees the results of *choice*; of every round, where the newest are meant and *names*, the
     columns that are asked for, have the round.
     """
-    version, layout = reader.repository.described(study)
+    version, layout = reader.repository.version_and_layout(study)
     facts_of = version.study_facts
     columns, facts = _columns(layout.own)
     whole = columns | {fact.name: fact for fact in facts.values() if fact.name not in columns}
@@ -261,7 +261,7 @@ def _columns(
     columns: dict[str, StudyColumn] = {}
     for stored in sorted(fields, key=lambda each: each.number):
         field, forms = stored.field, stored.forms
-        role = cast("Role", SEED if field.kind == SEED else stored.role)
+        role = cast("Role", SEED_KIND if field.kind == SEED_KIND else stored.role)
         if field.name not in columns:  # a metric that is reported may be called like a parameter
             columns[field.name] = StudyColumn(
                 field.name, stored.sql_name, role, _type(field.type, forms), forms, field.unit

@@ -17,7 +17,7 @@ from zenturio.query.fragments import Dialect
 from zenturio.query.reading import SnapshotReader
 from zenturio.query.statement import SelectItem, StudySelect
 from zenturio.query.wide import group_key
-from zenturio.record.sqlite import driver
+from zenturio.record.sqlite import sqlite_module
 
 HUGE = 1e290
 """From here on a database's sum may overflow."""
@@ -103,7 +103,7 @@ def doubt_rule(kind: str, dialect: Dialect) -> DoubtRule | None:
 
 @cache
 def _compensated() -> bool:
-    found: tuple[int, ...] = driver().sqlite_version_info
+    found: tuple[int, ...] = sqlite_module().sqlite_version_info
     return found >= COMPENSATED
 
 

@@ -21,11 +21,11 @@ from zenturio.query.reading import SnapshotReader, open_snapshot
 from zenturio.query.statement import EMPTY_FRAGMENT, RowRemarks, SelectItem, StudySelect
 from zenturio.query.wanted import ColumnRange, ExperimentRow, FailureCause, RowNumbers, TableQuery
 from zenturio.query.wide import column_chunks
-from zenturio.record import Repository, State
+from zenturio.record import ExperimentState, Repository
 from zenturio.record.codec import unescape
 
 Answer = TypeVar("Answer")
-FAILED: tuple[State, ...] = ("failed", "timeout", "cancelled")
+FAILED: tuple[ExperimentState, ...] = ("failed", "timeout", "cancelled")
 
 
 def query_listing(
@@ -37,7 +37,7 @@ def query_listing(
         keys = key_names(known)
 
         def source(*, facts: bool, columns: Sequence[StudyColumn] = ()) -> str:
-            found: str = reader.repository.keyed(
+            found: str = reader.repository.ordered_rows_sql(
                 wanted.study,
                 keys,
                 facts=facts,
@@ -305,7 +305,7 @@ class Listing:
         return self._reader.rows(statement)
 
     def _row(
-        self, number: int, digest: str, status: State, remarks: str | None, *cells: object
+        self, number: int, digest: str, status: ExperimentState, remarks: str | None, *cells: object
     ) -> ExperimentRow:
         noted = RowRemarks(remarks)
         pairs = zip(self.columns, cells, strict=True)

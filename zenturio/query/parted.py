@@ -98,8 +98,9 @@ def _in_parts(
     everything = join_fragments(" ", [statement.condition, *(head.fragment for head in heads)])
     fields = used_columns(known, everything.plain(reader.dialect))
     seen = known.rows
+    ordered_rows_sql = reader.repository.ordered_rows_sql
     plain, source = (
-        f"({reader.repository.keyed(known.study, names, facts=facts, names=fields, rows=seen)})"
+        f"({ordered_rows_sql(known.study, names, facts=facts, names=fields, rows=seen)})"
         for facts in (False, True)
     )
     rows = verbatim(f"FROM {plain} AS {ROW}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zenturio.record import SPACES, Definition, Repository
+from zenturio.record import SPACES, Repository, StudyDefinition
 from zenturio.record.open import path_in_project
 
 
@@ -39,7 +39,7 @@ def left_out_notes(count: int) -> tuple[str, ...]:
     return (f"{count:,} {noun} {was} left out: the space does not hold {points} any more (--all)",)
 
 
-def _unchanged(definition: Definition) -> bool:
+def _unchanged(definition: StudyDefinition) -> bool:
     """Whether the study had one space, and its files are as they were when it was run last."""
     notes = definition.notes
     if len(notes.get(SPACES, ())) != 1:

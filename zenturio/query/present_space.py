@@ -12,16 +12,16 @@ from zenturio.query.catalog import read_catalog
 from zenturio.query.reading import open_snapshot
 from zenturio.query.statement import SelectItem, StudySelect, restore_rows
 from zenturio.query.wide import WIDTH, select_rows
-from zenturio.record import SEED, Definition, Repository
+from zenturio.record import SEED_KIND, Repository, StudyDefinition
 from zenturio.record.open import path_in_project
 from zenturio.space import Space
 
 
-def present_spaces(definition: Definition, *, archived: bool) -> list[Space]:
+def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space]:
     """The present space, and that of the last run where it had a ``--set``; none if unknown."""
     overrides = tuple(definition.notes.get("overrides", ()))
     found = [] if archived else _scanned(definition, overrides)
-    names = {field.name for field in definition.parameters if field.kind != SEED}
+    names = {field.name for field in definition.parameters if field.kind != SEED_KIND}
     if found and names <= {parameter.name for parameter in found[-1].parameters}:
         return found
     return _read(lambda given: scan_kept(definition.sources, given), overrides)
@@ -34,7 +34,7 @@ def _read(read: Callable[[Sequence[str]], Application], overrides: Sequence[str]
         return []
 
 
-def _scanned(definition: Definition, overrides: Sequence[str]) -> list[Space]:
+def _scanned(definition: StudyDefinition, overrides: Sequence[str]) -> list[Space]:
     """Of the files in the project."""
     paths = [path_in_project(path) for path in definition.notes.get("paths", ())]
     there = [path for path in paths if path is not None]

@@ -10,7 +10,7 @@ import psycopg
 
 from zenturio.errors import InputError, Passage, SafetyError, ZenError
 from zenturio.query.raw_limits import QueryLimits, collect_rows, denied_error, too_slow_error
-from zenturio.record.sql_reader import POWERS, check_powers
+from zenturio.record.reader_role import POWERS, check_powers
 
 _DECLARE = "DECLARE zen_raw NO SCROLL CURSOR FOR "
 _ROW = 2_000_000

@@ -15,7 +15,7 @@ from zenturio.query.raw_limits import (
     too_large_error,
     too_slow_error,
 )
-from zenturio.record.sqlite import driver, read_only_uri
+from zenturio.record.sqlite import read_only_uri, sqlite_module
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,7 +37,7 @@ def run_in_sqlite(
     path: str, text: str, limits: QueryLimits
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of the answer's columns, and its rows up to one more than the limit."""
-    sqlite = driver()
+    sqlite = sqlite_module()
     uri = read_only_uri(Path(path)) or f"{Path(path).as_uri()}?mode=ro"
     try:
         connection = sqlite.connect(uri, uri=True, timeout=limits.seconds)

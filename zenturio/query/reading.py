@@ -38,7 +38,7 @@ class SnapshotReader:
         self.views: dict[str, Callable[[str], str]] = {}
         """What the views are that statements may name, for a statement."""
         self._cursor = cursor
-        self._place = repository.place
+        self._place = repository.location
 
     def rows(self, statement: Fragment) -> list[tuple[Any, ...]]:
         """What *statement* answers."""
@@ -97,7 +97,7 @@ def connections_of(repository: Repository) -> Connections:
     connections: Connections | None = getattr(repository, "connections", None)
     if connections is None:
         raise InputError(
-            f"{repository.place} is no database: nothing can be queried there",
+            f"{repository.location} is no database: nothing can be queried there",
             hint="run with a database: ZENTURIO_DB=path/to/file.db",
         )
     return connections

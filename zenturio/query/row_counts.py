@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenturio.experiment.machine import UNKNOWN_KIND
 from zenturio.query.reading import SnapshotReader
-from zenturio.record import STATES, codec
+from zenturio.record import EXPERIMENT_STATES, codec
 from zenturio.record.row_filter import RowChoice, RowFilter, machine_named
 
 ResultCounts = tuple[dict[str, int], RowFilter, frozenset[int], frozenset[int]]
@@ -27,7 +27,7 @@ def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> Re
     seen = [row for row in rows if machine in (None, row[1]) and _of_round(choice, row[2])]
     found = RowFilter(machine, choice.round)
     rounds = {row[2] for row in seen}
-    counts: dict[str, int] = dict.fromkeys(STATES, 0)
+    counts: dict[str, int] = dict.fromkeys(EXPERIMENT_STATES, 0)
     if choice.round == "newest" and len(rounds) > 1:
         newest = reader.fetch(
             "SELECT e.status, count(*) FROM results e"  # noqa: S608 - numbers

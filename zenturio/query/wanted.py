@@ -9,7 +9,7 @@ import numpy as np
 
 from zenturio.expression import Expression
 from zenturio.query.catalog import StudyColumn
-from zenturio.record import State
+from zenturio.record import ExperimentState
 from zenturio.record.row_filter import NEWEST, RowChoice
 
 RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -22,7 +22,7 @@ class TableQuery:
 
     study: str
     where: Expression | None = None
-    states: tuple[State, ...] = ()
+    states: tuple[ExperimentState, ...] = ()
     """All, if none are named."""
     sort: tuple[str, ...] = ()
     """Columns; with ``-`` before it, the greatest first. Else the order of the space."""
@@ -53,7 +53,7 @@ class ExperimentRow:
 
     number: int
     digest: str
-    status: State
+    status: ExperimentState
     cells: tuple[Any, ...]
     """By column; a metric that was not measured is `Missing`, and says why where that is known."""
 
@@ -62,7 +62,7 @@ class ExperimentRow:
 class FailureCause:
     """Experiments that did not succeed for the same cause."""
 
-    status: State
+    status: ExperimentState
     cause: str
     count: int
     example: ExperimentRow

@@ -55,7 +55,7 @@ def select_rows(
         shown = [head.fragment for head in (*asked, *(head for head, _ in order))]
         text = join_fragments(" ", [statement.condition, *shown]).plain(reader.dialect)
         known = statement.known
-        source = reader.repository.keyed(
+        source = reader.repository.ordered_rows_sql(
             known.study, names, facts=True, names=used_columns(known, text), rows=known.rows
         )
         wanted = [number, *asked]

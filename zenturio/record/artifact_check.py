@@ -40,7 +40,7 @@ def check_artifacts(database: Database, store: ArtifactStore, *, contents: bool)
 
 
 def _all(database: Database, store: ArtifactStore) -> Iterator[tuple[str, Artifact]]:
-    text = _NEXT.format(mark=database.flavour.mark)
+    text = _NEXT.format(mark=database.dialect.mark)
     last: tuple[int, str] = (0, "")
     while rows := database.read(partial(Transaction.sql, text=text, parameters=last)):
         for attempt, path, key, *facts in rows:

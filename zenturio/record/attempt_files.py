@@ -9,7 +9,7 @@ from zenturio.experiment.experiment import Artifact, Log, Outcome
 from zenturio.record import codec
 from zenturio.record.artifact_store import in_store
 from zenturio.record.database import Transaction
-from zenturio.record.facts import Logs
+from zenturio.record.entities import AttemptLogs
 
 _LOG = (
     "attempt", "stdout_head", "stdout_tail", "stdout_size", "stderr_head", "stderr_tail",
@@ -58,21 +58,21 @@ def keep_artifacts(
     transaction.insert("artifacts", _ARTIFACT, rows)
 
 
-def logs_of(transaction: Transaction, attempt: int) -> Logs:
+def logs_of(transaction: Transaction, attempt: int) -> AttemptLogs:
     """What an attempt said."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT {', '.join(_LOG[1:])} FROM logs WHERE attempt = {mark}", (attempt,)
     )
     for out_head, out_tail, out_size, err_head, err_tail, err_size in rows:
         out = Log(bytes(out_head), bytes(out_tail), out_size)
-        return Logs(out, Log(bytes(err_head), bytes(err_tail), err_size))
-    return Logs()
+        return AttemptLogs(out, Log(bytes(err_head), bytes(err_tail), err_size))
+    return AttemptLogs()
 
 
 def artifacts_of(transaction: Transaction, attempt: int) -> tuple[Artifact, ...]:
     """The files that an attempt left."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     rows = transaction.sql(
         "SELECT a.path, a.size, a.content, c.foreign_path, a.mode FROM artifacts a"
         f" JOIN contents c ON c.digest = a.content WHERE a.attempt = {mark} ORDER BY a.number",

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError
-from zenturio.record import upkeep
-from zenturio.record.open import FOLDER, begin_project, flavour, located, project_folder
+from zenturio.record import maintenance
+from zenturio.record.open import FOLDER, begin_project, dialect_at, locate, project_folder
 
 BACKUPS = "backups"
 """The folder of the copies, beside the database or in the project's folder."""
@@ -43,7 +43,7 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
     except OSError as error:
         raise PlaceError(f"no folder for copies: {folder}: {error.strerror}") from error
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    copy = upkeep.backup(url, folder / f"zenturio-{now}.{ending}")
+    copy = maintenance.backup(url, folder / f"zenturio-{now}.{ending}")
     old = sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and p != copy)
     removed = tuple(old[: max(len(old) + 1 - keep, 0)] if keep is not None else ())
     for path in removed:
@@ -57,8 +57,8 @@ def backup_files(url: str | Path | None) -> tuple[Path, ...]:
 
     folder, _ = _folder(url)
     copies = [*folder.glob("*")] if folder.is_dir() else []
-    place = located(url)
-    kind = flavour(place) if place != "memory:" else None
+    place = locate(url)
+    kind = dialect_at(place) if place != "memory:" else None
     if isinstance(kind, SQLite):
         upgrades = re.compile(re.escape(kind.path.name) + _UPGRADED)
         copies += [p for p in kind.path.parent.iterdir() if upgrades.fullmatch(p.name)]
@@ -69,8 +69,8 @@ def _folder(url: str | Path | None) -> tuple[Path, str]:
     """Where copies lie, and how their names end."""
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415 - imported with the database only
 
-    place = located(url)
-    kind = flavour(place) if place != "memory:" else None
+    place = locate(url)
+    kind = dialect_at(place) if place != "memory:" else None
     if isinstance(kind, SQLite):
         return kind.path.parent / BACKUPS, "db"
     return project_folder() / FOLDER / BACKUPS, "dump"

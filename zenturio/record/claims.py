@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, ProgramIdentity
 from zenturio.experiment.machine import Kinds
-from zenturio.record import codec, leases, machines, rules
+from zenturio.record import acceptance_rules, codec, leases, machines
 from zenturio.record.database import Transaction
-from zenturio.record.desk import Desk, Granted
-from zenturio.record.leases import Row as LeaseRow
+from zenturio.record.leases import LeaseRow
+from zenturio.record.study_context import GrantedClaim, StudyContext
 
 COLUMNS = (
     "id", "digest", "round", "target", "version", "lease", "attempt", "host", "started",
@@ -20,7 +20,7 @@ ANY_MACHINE = 0
 """The target of a claim on an experiment that runs once, on whatever machine."""
 
 
-class Claim(NamedTuple):
+class ClaimRow(NamedTuple):
     """A claim as it is stored."""
 
     id: int
@@ -36,23 +36,23 @@ class Claim(NamedTuple):
     repeat: int
     point: str | None
 
-    def values(self, desk: Desk) -> Mapping[str, Any]:
+    def values(self, context: StudyContext) -> Mapping[str, Any]:
         """The point: as this process gave it, or as it was written down."""
-        granted = self._granted(desk)
-        return codec.load(self.point) if granted is None else granted.values
+        granted = self._granted(context)
+        return codec.load_values(self.point) if granted is None else granted.values
 
-    def named(self, desk: Desk) -> tuple[ProgramIdentity | None, bytes]:
+    def named(self, context: StudyContext) -> tuple[ProgramIdentity | None, bytes]:
         """Program and key of the point, as far as this process knows them."""
-        granted = self._granted(desk)
+        granted = self._granted(context)
         return (None, b"") if granted is None else (granted.program, granted.key)
 
-    def _granted(self, desk: Desk) -> Granted | None:
-        known = desk.memory.granted.get((self.lease, bytes(self.digest).hex()))
+    def _granted(self, context: StudyContext) -> GrantedClaim | None:
+        known = context.cache.granted.get((self.lease, bytes(self.digest).hex()))
         return known if known is not None and known.number == self.id else None
 
 
 def claim(
-    desk: Desk,
+    context: StudyContext,
     lease: LeaseRow,
     experiments: Sequence[Experiment],
     kinds: Kinds = None,
@@ -64,20 +64,20 @@ def claim(
     the result in one commit. So once our claim stands, reading the results afterwards sees every
     outcome that was recorded before it.
     """
-    transaction = desk.transaction
-    by_key = {codec.key(experiment.digest): experiment for experiment in experiments}
-    _insert(desk, lease, by_key, round_)
+    transaction = context.transaction
+    by_key = {codec.digest_key(experiment.digest): experiment for experiment in experiments}
+    _insert(context, lease, by_key, round_)
     holders = _holders(transaction, by_key)
     others = {holder.lease for holder in holders} - {lease.number}
-    if others and leases.relieve(transaction, others):
-        _insert(desk, lease, by_key, round_)
+    if others and leases.end_leases_of_dead_drivers(transaction, others):
+        _insert(context, lease, by_key, round_)
         holders = _holders(transaction, by_key)
     ours = [holder for holder in holders if holder.lease == lease.number]
     # A claim whose answer was lost may be of the round before this one: the first one stays.
     own = {holder.digest: holder for holder in reversed(ours)}
     superfluous = [holder.id for holder in ours if own[holder.digest] is not holder]
     results = results_of(transaction, own)
-    finished = {result.digest for result in usable(desk, results, kinds, round_)}
+    finished = {result.digest for result in usable_results(context, results, kinds, round_)}
     # An experiment runs once at a time: not in two rounds, or in the rounds of two studies.
     taken = {holder.digest for holder in holders if holder.lease != lease.number}
     superfluous += [own.pop(key).id for key in (finished | taken) & own.keys()]
@@ -86,8 +86,8 @@ def claim(
     granted = {}
     for key, experiment in by_key.items():
         if key in own:
-            place = transaction.flavour.position(experiment.index), experiment.repeat
-            desk.new_granted[lease.number, experiment.digest] = Granted(
+            place = transaction.dialect.position(experiment.index), experiment.repeat
+            context.new_granted[lease.number, experiment.digest] = GrantedClaim(
                 own[key].id,
                 numbers[key],
                 *place,
@@ -111,16 +111,19 @@ class _Holder(NamedTuple):
 
 
 def _insert(
-    desk: Desk, lease: LeaseRow, experiments: Mapping[bytes, Experiment], round_: int | None
+    context: StudyContext,
+    lease: LeaseRow,
+    experiments: Mapping[bytes, Experiment],
+    round_: int | None,
 ) -> None:
     """Claim what nobody holds; in the order of the digests, so that no two drivers deadlock."""
-    transaction = desk.transaction
-    position, host = transaction.flavour.position, codec.escape(lease.host)
+    transaction = context.transaction
+    position, host = transaction.dialect.position, codec.escape(lease.host)
     rows = [
         (
-            key, round_ or desk.version.round, ANY_MACHINE, desk.version.id, lease.number, 1, host,
-            transaction.now, position(experiment.index), experiment.repeat,
-            codec.dump(experiment.values),
+            key, round_ or context.version.round, ANY_MACHINE, context.version.id, lease.number,
+            1, host, transaction.now, position(experiment.index), experiment.repeat,
+            codec.dump_values(experiment.values),
         )
         for key, experiment in sorted(experiments.items(), key=lambda item: item[0])
     ]  # fmt: skip
@@ -142,7 +145,7 @@ def _holders(transaction: Transaction, keys: Iterable[bytes]) -> list[_Holder]:
 # Which results stand for an experiment
 
 
-class Result(NamedTuple):
+class ResultSummary(NamedTuple):
     """What decides whether a result may be used."""
 
     digest: bytes
@@ -156,11 +159,11 @@ class Result(NamedTuple):
     is_newest: bool
 
     @property
-    def rank(self) -> rules.Rank:
-        return rules.rank(self.status, self.attempt, self.id)
+    def rank(self) -> acceptance_rules.Rank:
+        return acceptance_rules.result_rank(self.status, self.attempt, self.id)
 
 
-def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[Result]:
+def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[ResultSummary]:
     """Return the results that experiments have, in whichever version."""
     rows = transaction.among_sql(
         "SELECT digest, version, id, machine, status, attempt, lease, round, newest = 1"
@@ -168,10 +171,12 @@ def results_of(transaction: Transaction, keys: Iterable[bytes]) -> list[Result]:
         "digest",
         sorted(keys),
     )
-    return [Result(bytes(digest), *row) for digest, *row in rows]
+    return [ResultSummary(bytes(digest), *row) for digest, *row in rows]
 
 
-def counting(transaction: Transaction, results: Sequence[Result], kinds: Kinds) -> Sequence[Result]:
+def results_for_machine(
+    transaction: Transaction, results: Sequence[ResultSummary], kinds: Kinds
+) -> Sequence[ResultSummary]:
     """Return those of *results* that count for some kinds of machine; all, if none are named."""
     if not results or kinds is None:
         return results
@@ -179,13 +184,13 @@ def counting(transaction: Transaction, results: Sequence[Result], kinds: Kinds) 
     return [result for result in results if result.machine in machine_numbers]
 
 
-def usable(
-    desk: Desk,
-    results: Sequence[Result],
+def usable_results(
+    context: StudyContext,
+    results: Sequence[ResultSummary],
     kinds: Kinds = None,
     round_: int | None = None,
-) -> list[Result]:
-    """Return those of *results* that stand for their experiment in the version of *desk*.
+) -> list[ResultSummary]:
+    """Return those of *results* that stand for their experiment in the version of *context*.
 
     They count as cached there, and nobody is granted a claim on the experiment. They are: the
     version's own; those of other versions that are ok; and those that are not, unless this
@@ -193,8 +198,8 @@ def usable(
     from others. Results of other kinds of machine than *kinds* are none of them; with a round,
     only those are that the version itself measured in it.
     """
-    transaction, version = desk.transaction, desk.version.id
-    results = counting(transaction, results, kinds)
+    transaction, version = context.transaction, context.version.id
+    results = results_for_machine(transaction, results, kinds)
     if round_ is not None:
         return [each for each in results if (each.version, each.round) == (version, round_)]
     results = [result for result in results if result.is_newest]
@@ -213,7 +218,7 @@ def _refused(
     transaction: Transaction, version: int, keys: Iterable[bytes]
 ) -> dict[tuple[bytes, int], int]:
     """Return the last attempt that a version has set aside, by digest and kind of machine."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     rows = transaction.among_sql(
         f"SELECT digest, machine, max(number) FROM attempts WHERE version = {mark}"
         " AND state NOT IN ('stale', 'superseded') AND {among} GROUP BY digest, machine",
@@ -225,12 +230,12 @@ def _refused(
 
 
 def _number(
-    transaction: Transaction, own: Mapping[bytes, _Holder], results: Iterable[Result]
+    transaction: Transaction, own: Mapping[bytes, _Holder], results: Iterable[ResultSummary]
 ) -> dict[bytes, int]:
     """Give each claim the number of its attempt: one more than all before it, wherever made."""
     last = last_attempts(transaction, own, results)
     numbers = {key: max(holder.attempt, last.get(key, 0) + 1) for key, holder in own.items()}
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     transaction.sql_many(
         f"UPDATE claims SET attempt = {mark} WHERE id = {mark}",
         [
@@ -243,7 +248,7 @@ def _number(
 
 
 def last_attempts(
-    transaction: Transaction, keys: Iterable[bytes], results: Iterable[Result]
+    transaction: Transaction, keys: Iterable[bytes], results: Iterable[ResultSummary]
 ) -> dict[bytes, int]:
     """Return the highest number of an attempt at each experiment; *results* are all it has."""
     rows = transaction.among_sql(
@@ -257,18 +262,20 @@ def last_attempts(
     return last
 
 
-def take(transaction: Transaction, lease: int, keys: Iterable[bytes]) -> dict[bytes, Claim]:
+def delete_claims(
+    transaction: Transaction, lease: int, keys: Iterable[bytes]
+) -> dict[bytes, ClaimRow]:
     """Ends the claims of a lease on these digests; what they were."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     rows = transaction.among_sql(
         f"DELETE FROM claims WHERE lease = {mark} AND {{among}} RETURNING {', '.join(COLUMNS)}",
         "digest",
         sorted(keys),
         (lease,),
     )
-    return {bytes(row[1]): Claim(*row) for row in rows}
+    return {bytes(row[1]): ClaimRow(*row) for row in rows}
 
 
-def put_back(transaction: Transaction, claims: Iterable[Claim]) -> None:
+def restore_claims(transaction: Transaction, claims: Iterable[ClaimRow]) -> None:
     """Claims that were taken, and are not over."""
     transaction.insert("claims", COLUMNS, list(claims))

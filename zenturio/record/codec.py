@@ -45,7 +45,7 @@ SLOTTED = Form.REAL | Form.INTEGER | Form.TEXT | Form.TRUTH | Form.BIG
 NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
 
 
-def uniform(values: Sequence[Any], *, holds_nan: bool) -> Form | None:
+def uniform_form(values: Sequence[Any], *, holds_nan: bool) -> Form | None:
     """The one form that all *values* have that are not None, if a slot surely holds them exactly.
 
     No form at all (0) if they are all None; none where each has to be looked at: values of several
@@ -102,7 +102,7 @@ def next_real(value: int) -> float:
         return math.copysign(math.inf, value)
 
 
-def key(digest: str) -> bytes:
+def digest_key(digest: str) -> bytes:
     """A digest as it is stored, half as long; one that is none is the key of nothing."""
     try:
         return bytes.fromhex(digest)
@@ -164,7 +164,7 @@ def from_json(value: Any) -> Any:
     try:
         return _from_json(value)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise damaged() from error
+        raise damage_error() from error
 
 
 def _from_json(value: Any) -> Any:
@@ -193,7 +193,7 @@ def remark_key(role: str, name: str) -> str:
 
 def remarks_on(text: str | None) -> dict[str, Any]:
     """The remarks on the metrics of a row, by name."""
-    read = parsed(text) if text else {}
+    read = parse_object(text) if text else {}
     return {
         unescape(key): from_json(value)
         for key, value in read.items()
@@ -203,7 +203,7 @@ def remarks_on(text: str | None) -> dict[str, Any]:
 
 def remarks_on_parameters(text: str | None) -> dict[str, Any]:
     """The remarks on the parameters of a row, by name."""
-    read = parsed(text) if text and _PARAMETER in text else {}
+    read = parse_object(text) if text and _PARAMETER in text else {}
     start = len(_PARAMETER)
     return {
         unescape(key[start:]): from_json(value)
@@ -212,32 +212,32 @@ def remarks_on_parameters(text: str | None) -> dict[str, Any]:
     }
 
 
-def dump(values: Mapping[str, MetricValue | Value]) -> str | None:
+def dump_values(values: Mapping[str, MetricValue | Value]) -> str | None:
     """A JSON object of *values*; none if there are none."""
     if not values:
         return None
-    return dumped({escape(name): to_json(value) for name, value in values.items()})
+    return compact_json({escape(name): to_json(value) for name, value in values.items()})
 
 
-def dumped(written: JSON) -> str:
+def compact_json(written: JSON) -> str:
     """JSON without blanks."""
     return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
 
 
-def load(text: str | None) -> dict[str, Any]:
+def load_values(text: str | None) -> dict[str, Any]:
     """The values in a JSON object that ``dump`` wrote."""
-    read = parsed(text) if text else {}
+    read = parse_object(text) if text else {}
     return {unescape(name): from_json(value) for name, value in read.items()}
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
     """The object that a JSON text of the repository is; RecordError if it is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise damaged() from error
+        raise damage_error() from error
     if not isinstance(found, dict):
-        raise damaged()
+        raise damage_error()
     return found
 
 
@@ -252,9 +252,9 @@ def decoding() -> Iterator[None]:
     except (
         ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
     ) as error:  # fmt: skip
-        raise damaged() from error
+        raise damage_error() from error
 
 
-def damaged() -> RecordError:
+def damage_error() -> RecordError:
     """What is said of a value that nobody can have written."""
     return RecordError("a value of the repository is damaged", hint="see what `zen db check` says")

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from zenturio.errors import RecordError, ZenError
 from zenturio.failpoints import Failpoint
 from zenturio.record.connection_pool import Connections
-from zenturio.record.flavour import Cursor, Flavour
+from zenturio.record.dialect import Cursor, DatabaseDialect
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -35,8 +35,8 @@ class Transaction:
     each cell would cost more than the database does.
     """
 
-    def __init__(self, flavour: Flavour, cursor: Cursor, *, careful: bool = False) -> None:
-        self.flavour = flavour
+    def __init__(self, dialect: DatabaseDialect, cursor: Cursor, *, careful: bool = False) -> None:
+        self.dialect = dialect
         self._cursor = cursor
         self._now: float | None = None
         self.careful = careful
@@ -45,7 +45,7 @@ class Transaction:
     def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """New rows, the fastest way there is."""
         if rows:
-            self.flavour.insert(self._cursor, table, names, rows)
+            self.dialect.insert(self._cursor, table, names, rows)
 
     def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """What *text* answers: for tables and views that belong to a study."""
@@ -64,19 +64,19 @@ class Transaction:
         *before*: what stands for the marks before that condition; there are none behind it.
         """
         found: list[Row] = []
-        for shape, values in self.flavour.parts(keys):
-            text = template.replace("{among}", self.flavour.among_sql(column, shape))
+        for shape, values in self.dialect.parts(keys):
+            text = template.replace("{among}", self.dialect.among_sql(column, shape))
             found += self._fetched(text, [*before, *values.values()])
         return found
 
     def insert_new(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Those of *rows* that no unique index refuses."""
         if rows:
-            self.flavour.insert_new(self._cursor, table, names, rows)
+            self.dialect.insert_new(self._cursor, table, names, rows)
 
     def numbers(self, count: int) -> list[int]:
         """So many numbers of attempts that nobody else has."""
-        return self.flavour.draw(self._cursor, count) if count else []
+        return self.dialect.draw(self._cursor, count) if count else []
 
     def sql_many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """*text* for each of *rows*."""
@@ -87,7 +87,7 @@ class Transaction:
     def now(self) -> float:
         """Seconds since 1970 by the database's clock, when it was asked first."""
         if self._now is None:
-            ((now,),) = self.sql(f"SELECT {self.flavour.now}")
+            ((now,),) = self.sql(f"SELECT {self.dialect.now}")
             self._now = float(now)
         return self._now
 
@@ -112,20 +112,20 @@ def opened_databases() -> tuple[Database, ...]:
 class Database:
     """Connections to one place."""
 
-    def __init__(self, flavour: Flavour, patience: float) -> None:
-        self.flavour = flavour
-        self.connections: Connections = flavour.connections()
+    def __init__(self, dialect: DatabaseDialect, patience: float) -> None:
+        self.dialect = dialect
+        self.connections: Connections = dialect.connections()
         self._patience = patience
         _opened.add(self)
 
     @cached_property
     def engine(self) -> Engine:
         """The same place for those who use SQLAlchemy; its connections are its own."""
-        return self.flavour.engine()
+        return self.dialect.engine()
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, seeing one moment."""
-        return self._patiently(self.flavour.begin_read, work)
+        return self._patiently(self.dialect.begin_read, work)
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
         """What *work* answers, once it is committed.
@@ -133,11 +133,11 @@ class Database:
         Where the line broke it is done again on a new one, whether or not the first commit went
         through: so *work* must be such that a second time changes nothing.
         """
-        return self._patiently(self.flavour.begin_write, work)
+        return self._patiently(self.dialect.begin_write, work)
 
     def write_briefly(self, work: Callable[[Transaction], Result]) -> Result:
         """The same for what nobody misses when the machine goes down with all its drivers."""
-        return self._patiently(self.flavour.begin_brief, work)
+        return self._patiently(self.dialect.begin_brief, work)
 
     def close(self) -> None:
         self.connections.dispose()
@@ -153,16 +153,16 @@ class Database:
                 return self._once(begin, work, careful=conflicts > 0)
             except UnicodeDecodeError as error:  # names or messages of a file that is damaged
                 raise RecordError(
-                    f"{self.flavour.place} is damaged: it holds text that is not UTF-8",
+                    f"{self.dialect.location} is damaged: it holds text that is not UTF-8",
                     hint="see what `zen db check` says; `zen db salvage` saves what can be read",
                 ) from error
-            except self.flavour.errors as error:
+            except self.dialect.errors as error:
                 cause = getattr(error, "orig", None) or error
-                if self.flavour.conflicts(cause) and conflicts < CONFLICTS:
+                if self.dialect.conflicts(cause) and conflicts < CONFLICTS:
                     conflicts += 1
                     continue
-                if not self.flavour.lost(cause) or time.monotonic() + pause > deadline:
-                    raise self.flavour.explain(cause) from error
+                if not self.dialect.lost(cause) or time.monotonic() + pause > deadline:
+                    raise self.dialect.explain(cause) from error
             self.connections.dispose()
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
@@ -170,7 +170,7 @@ class Database:
     def _once(
         self, begin: Sequence[str], work: Callable[[Transaction], Result], *, careful: bool
     ) -> Result:
-        writing = begin is not self.flavour.begin_read
+        writing = begin is not self.dialect.begin_read
         connection = self.connections.raw_connection()
         try:
             cursor = connection.cursor()
@@ -178,7 +178,7 @@ class Database:
                 cursor.execute(statement)
             if writing:
                 BEGUN()
-            result = work(Transaction(self.flavour, cursor, careful=careful))
+            result = work(Transaction(self.dialect, cursor, careful=careful))
             if writing:
                 WRITTEN()
             cursor.execute("COMMIT")
@@ -195,6 +195,6 @@ class Database:
         if not isinstance(error, ZenError):
             connection.invalidate()
             return
-        with suppress(*self.flavour.errors):
+        with suppress(*self.dialect.errors):
             connection.cursor().execute("ROLLBACK")
         connection.close()

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from zenturio.experiment.experiment import Experiment
-from zenturio.record import codec, recipes, rows, studies
+from zenturio.record import codec, result_rows, stored_recipes, studies
 from zenturio.record.database import Transaction
-from zenturio.record.desk import Desk
+from zenturio.record.study_context import StudyContext
 
 FORMER = "digests of format 1"
 """The step of an upgrade that is never over, and the kind of the aliases."""
@@ -24,19 +24,19 @@ def mark_upgraded(transaction: Transaction) -> None:
     transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
 
 
-def are_there(transaction: Transaction) -> bool:
+def has_former_digests(transaction: Transaction) -> bool:
     """Whether results may be there under digests of an earlier format."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
 
 
-def adopt(desk: Desk, experiments: Iterable[Experiment]) -> bool:
+def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment]) -> bool:
     """Gives what is there under the former digests of *experiments* the present ones.
 
     In every version, for a digest names the same experiment in all of them; whether there was any.
     """
-    transaction, mark = desk.transaction, desk.transaction.flavour.mark
-    present = {codec.key(each.former): each for each in experiments if each.former}
+    transaction, mark = context.transaction, context.transaction.dialect.mark
+    present = {codec.digest_key(each.former): each for each in experiments if each.former}
     results = transaction.among_sql(
         "SELECT digest, id, version FROM results WHERE {among}", "digest", sorted(present)
     )
@@ -53,43 +53,45 @@ def adopt(desk: Desk, experiments: Iterable[Experiment]) -> bool:
         " AND o.round = results.round AND o.machine = results.machine)",
         [
             (
-                codec.key(present[old].digest),
+                codec.digest_key(present[old].digest),
                 present[old].key or None,
                 old,
-                codec.key(present[old].digest),
+                codec.digest_key(present[old].digest),
             )
             for old in sorted(former)
         ],
     )
     for table in ("attempts", "events"):
-        pairs = [(codec.key(present[old].digest), old) for old in sorted(former)]
+        pairs = [(codec.digest_key(present[old].digest), old) for old in sorted(former)]
         transaction.sql_many(f"UPDATE {table} SET digest = {mark} WHERE digest = {mark}", pairs)
     aliases = [(bytes(digest), number, FORMER) for digest, number, _ in results]
     transaction.insert_new("aliases", ("digest", "result", "kind"), aliases)
-    _note_edits(desk, {int(number): int(version) for _, number, version in results})
-    _set_recipes(desk, [present[old] for old in sorted(former)])
+    _note_edits(context, {int(number): int(version) for _, number, version in results})
+    _set_recipes(context, [present[old] for old in sorted(former)])
     return True
 
 
-def _note_edits(desk: Desk, versions: Mapping[int, int]) -> None:
+def _note_edits(context: StudyContext, versions: Mapping[int, int]) -> None:
     """Tells caches of each version which results they have to read again."""
-    for version in studies.of_numbers(desk.transaction, set(versions.values())).values():
-        beside = desk if version.id == desk.version.id else desk.beside(version)
-        rows.note_edit(beside, [number for number, of in versions.items() if of == version.id])
+    for version in studies.versions_by_id(context.transaction, set(versions.values())).values():
+        beside = context if version.id == context.version.id else context.beside(version)
+        result_rows.record_edit(
+            beside, [number for number, of in versions.items() if of == version.id]
+        )
 
 
-def _set_recipes(desk: Desk, experiments: Iterable[Experiment]) -> None:
+def _set_recipes(context: StudyContext, experiments: Iterable[Experiment]) -> None:
     """In this version alone: another one has recipes of its own."""
     by_recipe: dict[int, list[bytes]] = {}
     for each in experiments:
-        number = recipes.recipe_number(desk, each.program)
+        number = stored_recipes.recipe_number(context, each.program)
         if number is not None:
-            by_recipe.setdefault(number, []).append(codec.key(each.digest))
-    mark = desk.transaction.flavour.mark
+            by_recipe.setdefault(number, []).append(codec.digest_key(each.digest))
+    mark = context.transaction.dialect.mark
     for number, keys in by_recipe.items():
-        desk.transaction.among_sql(
+        context.transaction.among_sql(
             f"UPDATE results SET recipe = {mark} WHERE version = {mark} AND {{among}}",
             "digest",
             sorted(keys),
-            (number, desk.version.id),
+            (number, context.version.id),
         )

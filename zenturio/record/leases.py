@@ -6,12 +6,12 @@ import getpass
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from zenturio.record import codec, messages, studies
+from zenturio.record import codec, repository_errors, studies
 from zenturio.record.database import Transaction
-from zenturio.record.driver import Driver
-from zenturio.record.events import note
-from zenturio.record.facts import Lease, Study
-from zenturio.record.studies import Version
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import Lease, StudyInfo
+from zenturio.record.event_log import add_event
+from zenturio.record.studies import StudyVersion
 
 _FACTS = "l.id, l.version, l.token, l.host, l.pid, l.born, l.since, l.until, l.seconds, l.ended"
 _COLUMNS = ("version", "token", "host", "pid", "born", "person", "since", "until", "seconds")
@@ -21,10 +21,10 @@ _STALE = (
 )  # fmt: skip
 
 
-Why = Literal["left", "superseded"]
+LeaseEnd = Literal["left", "superseded"]
 
 
-class Row(NamedTuple):
+class LeaseRow(NamedTuple):
     """A lease as it is stored."""
 
     number: int
@@ -44,63 +44,68 @@ class Row(NamedTuple):
         )
 
     def alive(self, now: float) -> bool:
-        return self.until > now and not Driver(self.host, self.pid, self.born, self.token).gone()
+        return (
+            self.until > now
+            and not DriverProcess(self.host, self.pid, self.born, self.token).has_exited()
+        )
 
 
-def held(
+def lock_lease(
     transaction: Transaction, name: str, number: int, *, ended: bool = False
-) -> tuple[Row, Version]:
+) -> tuple[LeaseRow, StudyVersion]:
     """The lease of that number and what it is for, in one statement; nobody ends it meanwhile.
 
     ConflictError if it has ended, unless *ended* ones will do, or is for another study.
     """
-    flavour = transaction.flavour
+    dialect = transaction.dialect
     rows = transaction.sql(
-        f"SELECT {_FACTS}, {studies.VERSION_COLUMNS}, {flavour.now}"
+        f"SELECT {_FACTS}, {studies.VERSION_COLUMNS}, {dialect.now}"
         " FROM leases l JOIN versions v ON v.id = l.version JOIN studies s ON s.id = v.study"
-        f" WHERE l.id = {flavour.mark}{flavour.lease_lock}",
+        f" WHERE l.id = {dialect.mark}{dialect.lease_lock}",
         (number,),
     )
     if not rows:
-        studies.one(transaction, name)
-        raise messages.superseded(name, number)
+        studies.get_version(transaction, name)
+        raise repository_errors.lease_superseded(name, number)
     *facts, now = rows[0]
     transaction.now = now
-    row, version = Row(*facts[:10]), Version(*facts[10:])
+    row, version = LeaseRow(*facts[:10]), StudyVersion(*facts[10:])
     if name not in (version.name, f"{version.base}@{version.number}"):
-        studies.one(transaction, name)
-        raise messages.superseded(name, number)
+        studies.get_version(transaction, name)
+        raise repository_errors.lease_superseded(name, number)
     if row.ended is not None and not ended:
-        raise messages.superseded(name, number)
+        raise repository_errors.lease_superseded(name, number)
     return row, version
 
 
-def archive(transaction: Transaction, study: Study) -> Study | None:
+def archive(transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
     """The study under another name; none if its name is no longer its own."""
-    version = studies.find(transaction, study.name, locked=True)
+    version = studies.find_version(transaction, study.name, locked=True)
     if version is None or version.created != study.created or version.current != version.id:
         return None
-    for lease in living(transaction, version):
-        raise messages.still_driven(lease)
+    for lease in end_dead_leases(transaction, version):
+        raise repository_errors.driver_prevents_change(lease)
     return studies.archive(transaction, version).study_facts
 
 
-def take(transaction: Transaction, name: str, driver: Driver, join: bool, seconds: float) -> Lease:
+def acquire(
+    transaction: Transaction, name: str, driver: DriverProcess, join: bool, seconds: float
+) -> Lease:
     """A lease on the study; ConflictError while another driver has it and we do not *join*."""
     version = _locked(transaction, name)
     rows = _open(transaction, version)
     for row in rows:
         if row.token == driver.token:
-            return lengthen(transaction, row.lease(name))
-    for lease in living(transaction, version):
+            return renew(transaction, row.lease(name))
+    for lease in end_dead_leases(transaction, version):
         if not join:
-            raise messages.driven(lease)
+            raise repository_errors.study_has_driver(lease)
     now = transaction.now
     facts = (version.id, driver.token, driver.host, driver.pid, driver.born, person())
     transaction.insert("leases", _COLUMNS, [(*facts, now, now + seconds, seconds)])
     number = max(row.number for row in _open(transaction, version) if row.token == driver.token)
     text = f"lease {number}: process {driver.pid} on {driver.host}"
-    note(transaction, version.id, "driver", text)
+    add_event(transaction, version.id, "driver", text)
     return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
 
 
@@ -112,66 +117,66 @@ def person() -> str:
         return ""
 
 
-def _locked(transaction: Transaction, name: str) -> Version:
+def _locked(transaction: Transaction, name: str) -> StudyVersion:
     """The version of that name; who takes leases on it waits for who else does."""
-    version = studies.one(transaction, name)
-    flavour = transaction.flavour
-    if flavour.row_lock:
-        lock = f"SELECT id FROM versions WHERE id = {flavour.mark}{flavour.row_lock}"
+    version = studies.get_version(transaction, name)
+    dialect = transaction.dialect
+    if dialect.row_lock:
+        lock = f"SELECT id FROM versions WHERE id = {dialect.mark}{dialect.row_lock}"
         transaction.sql(lock, (version.id,))
     return version
 
 
-def lengthen(transaction: Transaction, lease: Lease) -> Lease:
+def renew(transaction: Transaction, lease: Lease) -> Lease:
     """The lease, from now on again; ConflictError if it has ended."""
-    row, version = held(transaction, lease.study, lease.number)
+    row, version = lock_lease(transaction, lease.study, lease.number)
     until = transaction.now + row.seconds
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     transaction.sql(f"UPDATE leases SET until = {mark} WHERE id = {mark}", (until, row.number))
     return row._replace(until=until).lease(version.name)
 
 
-def give_back(transaction: Transaction, lease: Lease) -> None:
+def release(transaction: Transaction, lease: Lease) -> None:
     """Ends the lease, if it has not ended yet."""
-    _retire_if_open(transaction, lease.number, "left")
+    _end_lease(transaction, lease.number, "left")
 
 
-def unended(transaction: Transaction, name: str) -> tuple[Lease, ...]:
-    version = studies.one(transaction, name)
+def open_leases(transaction: Transaction, name: str) -> tuple[Lease, ...]:
+    version = studies.get_version(transaction, name)
     return tuple(row.lease(name) for row in _open(transaction, version))
 
 
-def _open(transaction: Transaction, version: Version) -> list[Row]:
-    mark = transaction.flavour.mark
+def _open(transaction: Transaction, version: StudyVersion) -> list[LeaseRow]:
+    mark = transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT {_FACTS} FROM leases l WHERE l.version = {mark} AND l.ended IS NULL ORDER BY l.id",
         (version.id,),
     )
-    return [Row(*row) for row in rows]
+    return [LeaseRow(*row) for row in rows]
 
 
-def living(transaction: Transaction, version: Version) -> list[Lease]:
+def end_dead_leases(transaction: Transaction, version: StudyVersion) -> list[Lease]:
     """The leases of drivers that are alive; those of others end here."""
     rows = _open(transaction, version)
     now = transaction.now
     for row in rows:
         if not row.alive(now):
-            _retire_if_open(transaction, row.number, "superseded")
+            _end_lease(transaction, row.number, "superseded")
     return [row.lease(version.name) for row in rows if row.alive(now)]
 
 
-def refuse_drivers(transaction: Transaction, versions: Iterable[Version]) -> None:
+def refuse_drivers(transaction: Transaction, versions: Iterable[StudyVersion]) -> None:
     """ConflictError if one of *versions* has a driver; it gets none before the transaction ends."""
-    flavour = transaction.flavour
+    dialect = transaction.dialect
     for version in sorted(versions, key=lambda version: version.id):
-        if flavour.row_lock:
-            lock = f"SELECT id FROM versions WHERE id = {flavour.mark}{flavour.row_lock}"
+        if dialect.row_lock:
+            lock = f"SELECT id FROM versions WHERE id = {dialect.mark}{dialect.row_lock}"
             transaction.sql(lock, (version.id,))
-        for lease in living(transaction, version):
-            raise messages.still_driven(lease)
+        for lease in end_dead_leases(transaction, version):
+            raise repository_errors.driver_prevents_change(lease)
 
 
-def relieve(transaction: Transaction, numbers: Iterable[int]) -> bool:
+def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int]) -> bool:
     """Ends those of the leases whose drivers are gone; whether there were any."""
     numbers = set(numbers)
     rows = transaction.among_sql(
@@ -179,37 +184,37 @@ def relieve(transaction: Transaction, numbers: Iterable[int]) -> bool:
         "l.id",
         sorted(numbers),
     )
-    unended = [Row(*facts) for facts in rows]
+    unended = [LeaseRow(*facts) for facts in rows]
     dead = {row.number for row in unended if not row.alive(transaction.now)}
     for number in sorted(dead):
-        _retire_if_open(transaction, number, "superseded")
+        _end_lease(transaction, number, "superseded")
     # No driver will ever run what is claimed for a lease that has ended, or is not there.
     orphaned = numbers - {row.number for row in unended}
     for number in sorted(orphaned):
-        _give_up(transaction, number, "superseded")
+        _make_claims_stale(transaction, number, "superseded")
     return bool(dead or orphaned)
 
 
-def _retire_if_open(transaction: Transaction, number: int, why: Why) -> None:
+def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> None:
     """Ends a lease, unless it has ended; what its driver had claimed is stale."""
-    flavour = transaction.flavour
-    mark = flavour.mark
+    dialect = transaction.dialect
+    mark = dialect.mark
     # Before its row changes: a claim or a record of that driver that is on its way ends first.
-    lock = f"{flavour.row_lock} OF l" if flavour.row_lock else ""
+    lock = f"{dialect.row_lock} OF l" if dialect.row_lock else ""
     asked = f"SELECT {_FACTS} FROM leases l WHERE l.id = {mark} AND l.ended IS NULL{lock}"
     rows = transaction.sql(asked, (number,))
-    if not rows or (why == "superseded" and Row(*rows[0]).alive(transaction.now)):
+    if not rows or (why == "superseded" and LeaseRow(*rows[0]).alive(transaction.now)):
         return  # somebody else was faster, or its driver was
     transaction.sql(
         f"UPDATE leases SET ended = {mark} WHERE id = {mark}", (transaction.now, number)
     )
-    note(transaction, Row(*rows[0]).version, "driver", f"lease {number}: {why}")
-    _give_up(transaction, number, why)
+    add_event(transaction, LeaseRow(*rows[0]).version, "driver", f"lease {number}: {why}")
+    _make_claims_stale(transaction, number, why)
 
 
-def _give_up(transaction: Transaction, number: int, why: Why) -> None:
+def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> None:
     """Note the claims of a lease as stale attempts."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     claims = transaction.sql(
         "SELECT id, digest, version, round, target, attempt, lease, host, started, position,"
         f" repeat, point FROM claims WHERE lease = {mark} ORDER BY id",

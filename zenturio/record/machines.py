@@ -13,9 +13,9 @@ from zenturio.experiment.experiment import Outcome
 from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 from zenturio.record import codec
 from zenturio.record.database import Transaction
-from zenturio.record.desk import Desk, HostKey
+from zenturio.record.study_context import HostKey, StudyContext
 
-NOBODY_TOLD = 0
+UNKNOWN_MACHINE = 0
 """The number of the kind of machine that nobody told."""
 
 _MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
@@ -23,24 +23,24 @@ _HOST = ("name", "machine", "kernel", "memory")
 _CONDITIONS = tuple(f.name for f in fields(HostConditions) if f.name != "other")
 
 
-def digest_of(machine: MachineKind) -> bytes:
+def machine_digest(machine: MachineKind) -> bytes:
     """The same for the same kind, in every repository."""
     facts = [machine.cpu, machine.cores, sorted(machine.accelerators), machine.setup]
     return blake2b(json.dumps(facts).encode(), digest_size=16).digest()
 
 
-def machine_number(desk: Desk, machine: MachineKind | None) -> int:
+def machine_number(context: StudyContext, machine: MachineKind | None) -> int:
     """The number of a kind of machine; a new one gets one."""
     if machine is None:
-        return NOBODY_TOLD
-    known = desk.memory.machines.get(machine) or desk.new_machines.get(machine)
+        return UNKNOWN_MACHINE
+    known = context.cache.machines.get(machine) or context.new_machines.get(machine)
     if known is None:
-        known = desk.new_machines[machine] = _added(desk.transaction, machine)
+        known = context.new_machines[machine] = _add_machine(context.transaction, machine)
     return known
 
 
-def _added(transaction: Transaction, machine: MachineKind) -> int:
-    digest, mark = digest_of(machine), transaction.flavour.mark
+def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
+    digest, mark = machine_digest(machine), transaction.dialect.mark
     asked = f"SELECT id FROM machines WHERE digest = {mark}"
     found = transaction.sql(asked, (digest,))
     if not found:
@@ -57,21 +57,21 @@ def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> fro
     rows = transaction.among_sql(
         "SELECT id FROM machines WHERE assumed <> 0 OR {among}",
         "digest",
-        sorted(map(digest_of, kinds)),
+        sorted(map(machine_digest, kinds)),
     )
-    return frozenset({NOBODY_TOLD, *(number for (number,) in rows)})
+    return frozenset({UNKNOWN_MACHINE, *(number for (number,) in rows)})
 
 
-def confirm(desk: Desk, numbers: Iterable[int]) -> None:
+def confirm_machines(context: StudyContext, numbers: Iterable[int]) -> None:
     """Says that these kinds of machine have results of their own by now, not only assumed ones.
 
     Otherwise what they measure from now on would count for every kind.
     """
-    new = set(numbers) - {NOBODY_TOLD} - desk.memory.confirmed - desk.new_confirmed
-    desk.transaction.among_sql(
+    new = set(numbers) - {UNKNOWN_MACHINE} - context.cache.confirmed - context.new_confirmed
+    context.transaction.among_sql(
         "UPDATE machines SET assumed = 0 WHERE assumed <> 0 AND {among}", "id", sorted(new)
     )
-    desk.new_confirmed |= new
+    context.new_confirmed |= new
 
 
 def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, MachineKind]:
@@ -79,7 +79,7 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
     rows = transaction.among_sql(
         "SELECT id, cpu, cores, accelerators, setup FROM machines WHERE {among}",
         "id",
-        sorted(set(numbers) - {NOBODY_TOLD}),
+        sorted(set(numbers) - {UNKNOWN_MACHINE}),
     )
     with codec.decoding():
         return {
@@ -90,26 +90,26 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
         }
 
 
-def host_numbers(desk: Desk, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
+def host_numbers(context: StudyContext, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
     """Of each outcome the number of its kind of machine, and that of its host."""
-    keys = [_host_key(desk, outcome) for outcome in outcomes]
-    known = desk.memory.hosts | desk.new_hosts
+    keys = [_host_key(context, outcome) for outcome in outcomes]
+    known = context.cache.hosts | context.new_hosts
     new = sorted(set(keys) - known.keys())
     if new:
-        desk.transaction.insert_new("hosts", _HOST, [(codec.escape(k[0]), *k[1:]) for k in new])
+        context.transaction.insert_new("hosts", _HOST, [(codec.escape(k[0]), *k[1:]) for k in new])
         names = sorted({codec.escape(key[0]) for key in new})
-        rows = desk.transaction.among_sql(
+        rows = context.transaction.among_sql(
             "SELECT name, machine, kernel, memory, id FROM hosts WHERE {among}", "name", names
         )
         for name, machine, kernel, memory, number in rows:
-            desk.new_hosts[codec.unescape(name), machine, kernel, memory] = number
-        known |= desk.new_hosts
+            context.new_hosts[codec.unescape(name), machine, kernel, memory] = number
+        known |= context.new_hosts
     return [(key[1], known[key]) for key in keys]
 
 
-def _host_key(desk: Desk, outcome: Outcome) -> HostKey:
+def _host_key(context: StudyContext, outcome: Outcome) -> HostKey:
     details = outcome.host_details or HostDetails()
-    machine = machine_number(desk, outcome.machine)
+    machine = machine_number(context, outcome.machine)
     return (outcome.host, machine, codec.escape(details.kernel), details.memory)
 
 
@@ -120,7 +120,7 @@ def keep_conditions(
     rows = []
     for number, conditions in attempts:
         if conditions is not None:
-            other = codec.dumped(dict(conditions.other)) if conditions.other else None
+            other = codec.compact_json(dict(conditions.other)) if conditions.other else None
             facts = asdict(conditions)
             rows.append((number, *(facts[name] for name in _CONDITIONS), other))
     transaction.insert_new("conditions", ("attempt", *_CONDITIONS, "other"), rows)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from zenturio import trust
 from zenturio.errors import InputError, NotFoundError
-from zenturio.record.memory import Memory
+from zenturio.record.memory_repository import MemoryRepository
 from zenturio.record.repository import Repository
 
 if TYPE_CHECKING:
     from zenturio.record.artifact_store import ArtifactStore
-    from zenturio.record.flavour import Flavour
+    from zenturio.record.dialect import DatabaseDialect
 
 FOLDER = ".zenturio"
 FILE = "zenturio.db"
@@ -29,41 +29,41 @@ def open_repository(url: str | Path | None = None, *, create: bool = True) -> Re
     A database that is not there is created, or with *create* false a NotFoundError; its schema
     must be this program's.
     """
-    place = located(url)
+    place = locate(url)
     if place == "memory:":
-        return Memory()
+        return MemoryRepository()
     # A process that keeps nothing should not pay for a database.
-    from zenturio.record.sql import Sql  # noqa: PLC0415
-    from zenturio.record.upgrade import connect  # noqa: PLC0415
+    from zenturio.record.schema_version import connect  # noqa: PLC0415
+    from zenturio.record.sql_repository import SQLRepository  # noqa: PLC0415
 
-    kind = flavour(place)
+    kind = dialect_at(place)
     if not create:
         refuse_missing(kind)
     elif isinstance(place, Path) and place.parent.name == FOLDER:
         trust.begin(place.parent)
-    return Sql(connect(kind, waiting()), artifact_store(kind))
+    return SQLRepository(connect(kind, wait_seconds()), artifact_store(kind))
 
 
-def artifact_store(kind: Flavour) -> ArtifactStore:
+def artifact_store(kind: DatabaseDialect) -> ArtifactStore:
     """Where the artifacts of a database are: in its project, else in the one that is at work."""
     from zenturio.record.artifact_store import ArtifactStore  # noqa: PLC0415
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 
     if isinstance(kind, SQLite) and kind.path.parent.name == FOLDER:
-        return ArtifactStore(kind.path.parent, kind.place)
-    return ArtifactStore(project_folder() / FOLDER, kind.place, has_database=False)
+        return ArtifactStore(kind.path.parent, kind.location)
+    return ArtifactStore(project_folder() / FOLDER, kind.location, has_database=False)
 
 
-def refuse_missing(kind: Flavour) -> None:
+def refuse_missing(kind: DatabaseDialect) -> None:
     """NotFoundError where *kind* names a file that is not there, or has nothing in it."""
     if kind.missing():
         raise NotFoundError(
-            f"there is no repository at {kind.place}",
+            f"there is no repository at {kind.location}",
             hint="name another one, or run a study here: that creates it",
         )
 
 
-def located(url: str | Path | None = None) -> str | Path:
+def locate(url: str | Path | None = None) -> str | Path:
     """Which place is meant."""
     if isinstance(url, Path):
         return url
@@ -112,7 +112,7 @@ def begin_project() -> Path:
     return folder
 
 
-def waiting() -> float:
+def wait_seconds() -> float:
     """Seconds to wait for a lock or a server."""
     text = os.environ.get("ZENTURIO_DB_WAIT", "")
     try:
@@ -126,12 +126,12 @@ def waiting() -> float:
     return seconds
 
 
-def flavour(place: str | Path) -> Flavour:
+def dialect_at(place: str | Path) -> DatabaseDialect:
     """The kind of database that *place* names; InputError if it names none."""
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 
     if isinstance(place, Path) or "://" not in place:
-        return SQLite(Path(place), waiting())
+        return SQLite(Path(place), wait_seconds())
     from sqlalchemy.engine import make_url  # noqa: PLC0415
     from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
 
@@ -141,9 +141,9 @@ def flavour(place: str | Path) -> Flavour:
     except (ArgumentError, ValueError) as error:
         raise InputError(f"not a {kind} URL", hint=_CURE) from error
     if kind == "sqlite" and url.database and not url.host:
-        return SQLite(Path(url.database), waiting())
+        return SQLite(Path(url.database), wait_seconds())
     if kind in {"postgresql", "postgres"}:
         from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
 
-        return PostgreSQL(url, waiting())
+        return PostgreSQL(url, wait_seconds())
     raise InputError(f"no repository can be kept at {kind}://…", hint=_CURE)

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from zenturio.errors import Diagnostic, PlaceError, RecordError, ZenError
 from zenturio.record.codec import Form
-from zenturio.record.flavour import Cursor
+from zenturio.record.dialect import Cursor
 from zenturio.record.schema import metadata
 
 _FEW = 20
@@ -20,7 +20,7 @@ _NUMERIC = Form.REAL | Form.INTEGER | Form.BIG
 
 
 class PostgreSQL:
-    """A server; the flavour of several hosts."""
+    """A server; the dialect of several hosts."""
 
     name: Literal["sqlite", "postgresql"] = "postgresql"
     mark = "%s"
@@ -52,7 +52,7 @@ class PostgreSQL:
             drivername="postgresql+psycopg", password=None
         )
         self.wait = wait
-        self.place = self._url.set(
+        self.location = self._url.set(
             drivername="postgresql", password="***" if self._secrets else None
         ).render_as_string(hide_password=True)
 
@@ -215,21 +215,21 @@ class PostgreSQL:
         psycopg = _psycopg()
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return RecordError(
-                f"{self.place} has been locked for {self.wait:g} seconds by another writer",
+                f"{self.location} has been locked for {self.wait:g} seconds by another writer",
                 hint="wait until it is done or stop it (pg_stat_activity names it);"
                 " ZENTURIO_DB_WAIT=SECONDS waits longer",
             )
         if isinstance(error, psycopg.errors.DiskFull):
             return RecordError(
-                f"the disk of {self.place} is full: {said}",
+                f"the disk of {self.location} is full: {said}",
                 hint="make room there and run again: what was recorded is kept",
             )
         if self.lost(error):
             return RecordError(
-                f"no connection to {self.place}: {said}",
+                f"no connection to {self.location}: {said}",
                 hint="is the server running, and are host, port, user and password right?",
             )
-        return RecordError(f"{self.place}: {said}")
+        return RecordError(f"{self.location}: {said}")
 
 
 def _escaped(text: str) -> str:

@@ -21,17 +21,17 @@ from pathlib import Path
 
 from zenturio.errors import ConflictError, PlaceError
 from zenturio.failpoints import Failpoint
-from zenturio.record import stored_views, studies, upkeep
+from zenturio.record import maintenance, stored_views, studies
 from zenturio.record.artifact_store import ArtifactStore, object_path
 from zenturio.record.attempt_files import artifact_of
 from zenturio.record.backups import backup_files
 from zenturio.record.database import Database, Transaction
-from zenturio.record.desk import Memory
 from zenturio.record.filesystem import sync_files
 from zenturio.record.row_redaction import NewContent, Places, redact_rows
 from zenturio.record.secret import Secret
-from zenturio.record.sql import Sql
+from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
+from zenturio.record.study_context import RepositoryCache
 
 WRITTEN = Failpoint("redact.written")
 RECORDED = Failpoint("redact.recorded")
@@ -81,7 +81,7 @@ def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redact
     ConflictError while a study has a driver, or somebody reads the file of the database so that it
     cannot be written anew; the latter says that all else is done.
     """
-    with upkeep.opened(url) as (database, store):
+    with maintenance.opened(url) as (database, store):
         with store.alone():
             files = _artifacts(database, store, secret, really=person is not None)
             WRITTEN()
@@ -89,21 +89,21 @@ def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redact
             places = within(lambda t: redact_rows(t, secret, files.new, person))
             RECORDED()
             if person is not None:
-                files.foreign += _remove(Sql(database, store), files)
+                files.foreign += _remove(SQLRepository(database, store), files)
                 REMOVED()
         if person is not None:
             _refresh_views(database, places)
             _compact(database)
             COMPACTED()
-        flavour = database.flavour
+        dialect = database.dialect
         return Redaction(
             dict(places.tables),
             places.numbers,
             tuple(sorted(path for paths in files.paths.values() for path in paths)),
             tuple(sorted(files.foreign)),
             backup_files(url),
-            not isinstance(flavour, SQLite),
-            () if isinstance(flavour, SQLite) else database.read(_left_by_upgrades),
+            not isinstance(dialect, SQLite),
+            () if isinstance(dialect, SQLite) else database.read(_left_by_upgrades),
         )
 
 
@@ -116,7 +116,7 @@ def _left_by_upgrades(transaction: Transaction) -> tuple[str, ...]:
     return tuple(name for (name,) in rows)
 
 
-def holds(path: Path, secret: Secret) -> bool:
+def contains_secret(path: Path, secret: Secret) -> bool:
     """Whether the file has *secret*; one that cannot be read has not."""
     with suppress(OSError), _mapped(path) as data:
         return secret.is_in(data)
@@ -137,11 +137,11 @@ def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, real
     """The files that have the secret; *really* with an object without it for each content."""
     files = _Files()
     for sha, path in store.objects(young=-1):
-        if holds(path, secret):
+        if contains_secret(path, secret):
             files.paths.setdefault(sha, []).append(path)
     for *facts, digest in database.read(lambda transaction: transaction.sql(_FILES)):
         artifact = store.located(artifact_of(*facts), bytes(digest or b"").hex())
-        if holds(artifact.kept, secret):
+        if contains_secret(artifact.kept, secret):
             if store.owns(artifact.kept):
                 files.paths.setdefault(artifact.sha256, []).append(artifact.kept)
             else:
@@ -177,9 +177,9 @@ def _without(store: ArtifactStore, path: Path, secret: Secret) -> NewContent:
     return NewContent(digest.hexdigest(), size)
 
 
-def _remove(repository: Sql, files: _Files) -> list[Path]:
+def _remove(repository: SQLRepository, files: _Files) -> list[Path]:
     """Removes what has the secret; what another database needs stays, and is the answer."""
-    needed = upkeep.needed_contents(repository, files.paths)
+    needed = maintenance.needed_contents(repository, files.paths)
     gone: Iterable[Path] = [p for sha in files.paths.keys() - needed for p in files.paths[sha]]
     repository.store.remove(gone)
     return [path for sha in needed for path in files.paths.pop(sha)]
@@ -190,14 +190,14 @@ def _refresh_views(database: Database, places: Places) -> None:
     if places.views:
         for version in database.read(studies.all_versions):
             if version.current == version.id:
-                stored_views.refresh(database, Memory(), version.name)
+                stored_views.refresh_views(database, RepositoryCache(), version.name)
 
 
 def _compact(database: Database) -> None:
     database.close()  # our own connections read, too
-    flavour = database.flavour
-    if isinstance(flavour, SQLite) and not flavour.compact():
+    dialect = database.dialect
+    if isinstance(dialect, SQLite) and not dialect.compact():
         raise ConflictError(
-            f"{flavour.place} is being read, so that its file still holds what was removed",
+            f"{dialect.location} is being read, so that its file still holds what was removed",
             hint="close what reads it (zen portal, sqlite3), and give the same command again",
         )

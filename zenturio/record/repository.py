@@ -12,23 +12,23 @@ from typing import Any, Protocol
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Outcome
 from zenturio.experiment.machine import Kinds
-from zenturio.record.driver import Driver
-from zenturio.record.facts import (
-    Attempt,
-    Definition,
-    Equality,
-    Event,
-    Key,
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import (
+    AttemptLogs,
+    AttemptRecord,
+    EquatedResult,
+    ExperimentRecord,
+    ExperimentState,
     Lease,
-    Logs,
-    Record,
-    Removal,
+    MeasurementRound,
+    RecordKey,
+    RepositoryEvent,
     ResultCount,
-    Round,
-    State,
-    Study,
-    Submission,
-    Turn,
+    StudyDefinition,
+    StudyDeletion,
+    StudyInfo,
+    StudySubmission,
+    SubmissionState,
 )
 
 
@@ -44,7 +44,7 @@ class Repository(Protocol):
     """
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, as it may be shown: without a password."""
         ...
 
@@ -53,7 +53,7 @@ class Repository(Protocol):
         """What its user should know about the place where it lies."""
         ...
 
-    def open(self, name: str, definition: Definition) -> Study:
+    def open(self, name: str, definition: StudyDefinition) -> StudyInfo:
         """The study *name*; created if it is not there, else brought up to *definition*.
 
         Parameters and metrics that are new are added; what was recorded stays. Every definition
@@ -61,30 +61,30 @@ class Repository(Protocol):
         """
         ...
 
-    def archive(self, study: Study) -> Study | None:
+    def archive(self, study: StudyInfo) -> StudyInfo | None:
         """Takes its name from *study*, which goes on as NAME@NUMBER, the number of its version.
 
         None if the name has gone to another study since; ConflictError while it has a driver.
         """
         ...
 
-    def study(self, name: str) -> Study:
+    def study(self, name: str) -> StudyInfo:
         """The study *name*; NotFoundError with the nearest names if there is none."""
         ...
 
-    def studies(self) -> tuple[Study, ...]:
+    def studies(self) -> tuple[StudyInfo, ...]:
         """All studies, in the order of their creation."""
         ...
 
-    def definition(self, study: str, at: float | None = None) -> Definition:
+    def definition(self, study: str, at: float | None = None) -> StudyDefinition:
         """The newest definition of *study*, or the one that held at the time *at*.
 
         The oldest, where that was before all of them.
         """
         ...
 
-    def lease(
-        self, study: str, driver: Driver, *, join: bool = False, seconds: float = 60.0
+    def acquire_lease(
+        self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
     ) -> Lease:
         """The right to drive *study* for that many *seconds* of the database's clock.
 
@@ -95,15 +95,15 @@ class Repository(Protocol):
         """
         ...
 
-    def beat(self, lease: Lease) -> Lease:
+    def renew_lease(self, lease: Lease) -> Lease:
         """The lease, longer; ConflictError if another driver has superseded this one."""
         ...
 
-    def leave(self, lease: Lease) -> None:
+    def release_lease(self, lease: Lease) -> None:
         """Gives the lease back; what it still had claimed may be claimed again."""
         ...
 
-    def drivers(self, study: str) -> tuple[Lease, ...]:
+    def leases(self, study: str) -> tuple[Lease, ...]:
         """The leases on *study* that have not ended, oldest first."""
         ...
 
@@ -130,7 +130,7 @@ class Repository(Protocol):
         """
         ...
 
-    def rounds(self, study: str) -> tuple[Round, ...]:
+    def rounds(self, study: str) -> tuple[MeasurementRound, ...]:
         """Return the rounds of *study*, the first one first; it has one at least."""
         ...
 
@@ -180,11 +180,11 @@ class Repository(Protocol):
         or second one is kept as a superseded attempt. With ``final=False`` the attempt is kept
         under its own status and the experiment may be claimed for its next one.
 
-        Of more metrics than `rules.MOST_METRICS` the rest is counted, and not kept.
+        Of more metrics than `acceptance_rules.MOST_METRICS` the rest is counted, and not kept.
         """
         ...
 
-    def enter(
+    def add_results(
         self,
         study: str,
         driver: int,
@@ -201,7 +201,7 @@ class Repository(Protocol):
         ...
 
     def remeasure(
-        self, study: str, outcomes: Iterable[Outcome], definition: Definition | None = None
+        self, study: str, outcomes: Iterable[Outcome], definition: StudyDefinition | None = None
     ) -> int:
         """Replaces status, cause and metrics of recorded experiments; how many there were.
 
@@ -241,14 +241,14 @@ class Repository(Protocol):
         """
         ...
 
-    def equality(self, study: str, digest: str) -> Equality | None:
+    def equated_result(self, study: str, digest: str) -> EquatedResult | None:
         """Who accepted the result of this experiment of *study*, and of which version it is.
 
         None if it was measured.
         """
         ...
 
-    def find(
+    def find_outcomes(
         self,
         digests: Sequence[str],
         study: str | None = None,
@@ -263,20 +263,24 @@ class Repository(Protocol):
         """
         ...
 
-    def counts(self, study: str) -> dict[State, int]:
+    def count_states(self, study: str) -> dict[ExperimentState, int]:
         """How many experiments of *study* are in each of STATES.
 
         Of several results of an experiment, the one that was recorded last tells.
         """
         ...
 
-    def result_counts(self, study: str) -> tuple[ResultCount, ...]:
+    def count_results(self, study: str) -> tuple[ResultCount, ...]:
         """How many results *study* has, by kind of machine, round and status; none are zero."""
         ...
 
     def records(
-        self, study: str, *, after: Key | None = None, states: Iterable[State] | None = None
-    ) -> Iterator[Record]:
+        self,
+        study: str,
+        *,
+        after: RecordKey | None = None,
+        states: Iterable[ExperimentState] | None = None,
+    ) -> Iterator[ExperimentRecord]:
         """The rows of *study* by index, repeat, and number of their attempt.
 
         Of all STATES, if none are named. *after* goes on behind a record's ``key``. Rows are
@@ -285,34 +289,34 @@ class Repository(Protocol):
         """
         ...
 
-    def row(self, study: str, digest: str) -> Record:
+    def experiment_record(self, study: str, digest: str) -> ExperimentRecord:
         """One row of *study*; NotFoundError if it has none."""
         ...
 
-    def matching(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def find_digests(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The digests that begin with *prefix*, sorted, and the studies that have each.
 
         At the most *limit* of them.
         """
         ...
 
-    def attempts(self, digest: str) -> tuple[Attempt, ...]:
+    def attempts(self, digest: str) -> tuple[AttemptRecord, ...]:
         """Every attempt at an experiment, by number; the accepted one under its status."""
         ...
 
-    def note(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
+    def add_event(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
         """Adds an event."""
         ...
 
-    def events(self, study: str, digest: str | None = None) -> tuple[Event, ...]:
+    def events(self, study: str, digest: str | None = None) -> tuple[RepositoryEvent, ...]:
         """What happened in *study*, or to one experiment of it, in its order."""
         ...
 
-    def redactions(self, study: str, digest: str) -> tuple[Event, ...]:
+    def redactions(self, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
         """When the record of an experiment, or that of its study, was redacted."""
         ...
 
-    def logs(self, digest: str, attempt: int | None = None) -> Logs:
+    def logs(self, digest: str, attempt: int | None = None) -> AttemptLogs:
         """What an attempt said, to the byte; the accepted or newest one, if none is named."""
         ...
 
@@ -324,30 +328,36 @@ class Repository(Protocol):
         """Those of these contents that artifacts have whose files are in a project's store."""
         ...
 
-    def submit(self, token: str, user: str, study: str, request: Mapping[str, Any]) -> Submission:
+    def submit(
+        self, token: str, user: str, study: str, request: Mapping[str, Any]
+    ) -> StudySubmission:
         """Puts *study* into the queue of a service; the same *token* again changes nothing."""
         ...
 
-    def submissions(self, turns: Iterable[Turn] | None = None) -> tuple[Submission, ...]:
+    def submissions(
+        self, turns: Iterable[SubmissionState] | None = None
+    ) -> tuple[StudySubmission, ...]:
         """All that was ever submitted, or what is in one of *turns*, in its order."""
         ...
 
-    def settle(self, number: int, turn: Turn, cause: str = "") -> Submission:
+    def update_submission(
+        self, number: int, turn: SubmissionState, cause: str = ""
+    ) -> StudySubmission:
         """Moves a submission on, and tells how it stands then; one that is over stays as it is.
 
         NotFoundError if there is none of that *number*.
         """
         ...
 
-    def report(self, number: int, progress: Mapping[str, Any]) -> None:
+    def report_progress(self, number: int, progress: Mapping[str, Any]) -> None:
         """Tells where a submission stands; of one that is not there, or over, too."""
         ...
 
-    def burden(self, study: str) -> Removal:
+    def preview_deletion(self, study: str) -> StudyDeletion:
         """What ``delete`` would take away."""
         ...
 
-    def delete(self, study: str) -> Removal:
+    def delete(self, study: str) -> StudyDeletion:
         """Takes *study* away, and every experiment that no other study has.
 
         ConflictError while it has a driver. Files of artifacts are the caller's to remove: the

@@ -8,7 +8,7 @@ from typing import Literal
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.machine import UNKNOWN_KIND
-from zenturio.record.facts import Record
+from zenturio.record.entities import ExperimentRecord
 
 RoundChoice = int | Literal["newest", "all"]
 """A round by its number; the newest one of each experiment and kind of machine; or every one."""
@@ -22,7 +22,7 @@ class RowChoice:
     """A kind of machine, or a part of its label that no other kind has; every kind, if empty."""
     round: RoundChoice = "newest"
 
-    def holds(self, record: Record) -> bool:
+    def holds(self, record: ExperimentRecord) -> bool:
         """Whether a result is of the chosen round."""
         if self.round == "newest":
             return record.newest
@@ -62,7 +62,7 @@ def read_round(text: str) -> RoundChoice:
     raise InputError(f"--round {text}", hint="the number of a round, or all")
 
 
-def label_of(record: Record) -> str:
+def label_of(record: ExperimentRecord) -> str:
     """The kind of machine that measured a result, in words."""
     machine = record.outcome.machine if record.outcome else None
     return machine.label if machine else UNKNOWN_KIND

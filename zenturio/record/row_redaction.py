@@ -18,14 +18,14 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import JSON, LargeBinary, String, Table
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from zenturio.record import codec, events, leases, rows, studies
+from zenturio.record import codec, event_log, leases, result_rows, studies
 from zenturio.record.database import Transaction
-from zenturio.record.ddl import dialect
-from zenturio.record.desk import Desk, Memory
-from zenturio.record.facts import REDACTED
+from zenturio.record.entities import REDACTION_EVENT
 from zenturio.record.schema import tables_of
 from zenturio.record.schema_names import SLOT_NAMES
+from zenturio.record.schema_sql import dialect
 from zenturio.record.secret import Secret
+from zenturio.record.study_context import RepositoryCache, StudyContext
 
 _OWN = {
     "projects": {"uuid"},
@@ -110,7 +110,7 @@ def redact_rows(
     if person is not None:
         leases.refuse_drivers(transaction, studies.all_versions(transaction))
     search = _Search(transaction, secret, Places(), person)
-    for table in tables_of(transaction.flavour.name):
+    for table in tables_of(transaction.dialect.name):
         search.table(table)
     search.contents(objects)
     search.views()
@@ -132,7 +132,7 @@ class _Search:
     def table(self, table: Table) -> None:
         """All texts of a table, in the order of its keys."""
         own = _OWN.get(table.name, set())
-        spoken = dialect(self.transaction.flavour.name)
+        spoken = dialect(self.transaction.dialect.name)
         kinds = {c.name: _kind(c.type.dialect_impl(spoken)) for c in table.columns}
         columns = {name: kind for name, kind in kinds.items() if kind and name not in own}
         if not columns:
@@ -145,7 +145,7 @@ class _Search:
         json = {name for name, kind in columns.items() if kind == "json"}
         shown = [f"{name}::text" if name in json else name for name in columns]
         listed = ", ".join((*keys, *shown, *sizes))
-        mark = self.transaction.flavour.mark
+        mark = self.transaction.dialect.mark
         order, after = ", ".join(keys), f"({', '.join([mark] * len(keys))})"
         last: Sequence[Any] = ()
         while True:
@@ -167,7 +167,7 @@ class _Search:
         parts: list[str] = []
         parameters: list[Any] = []
         for name, kind in columns.items():
-            holds = self.transaction.flavour.holds_sql(name, kind)
+            holds = self.transaction.dialect.holds_sql(name, kind)
             sought: Sequence[str | bytes] = self.secret.encoded
             if kind != "bytes":
                 sought = (*self.secret.spellings, "base64:")
@@ -190,7 +190,7 @@ class _Search:
         self._note(table, key)
         if self.person is None:
             return
-        mark = self.transaction.flavour.mark
+        mark = self.transaction.dialect.mark
         marks = {name: f"{mark}::json" if name in json else mark for name in changed}
         self.transaction.sql(
             f"UPDATE {table} SET {', '.join(f'{n} = {m}' for n, m in marks.items())}"
@@ -216,7 +216,7 @@ class _Search:
 
     def _note(self, table: str, key: Mapping[str, Any]) -> None:
         """Whose record a row is part of."""
-        places, mark = self.places, self.transaction.flavour.mark
+        places, mark = self.places, self.transaction.dialect.mark
         if table in _ATTEMPTS:
             number = key[_ATTEMPTS[table]]
             places.attempts[number] += 1
@@ -237,7 +237,7 @@ class _Search:
             places.versions.update(n for (n,) in self.transaction.sql(asked, (key["id"],)))
 
     def _of_definition(self, number: int) -> None:
-        mark = self.transaction.flavour.mark
+        mark = self.transaction.dialect.mark
         asked = f"SELECT version FROM definitions WHERE id = {mark}"
         self.places.versions.update(n for (n,) in self.transaction.sql(asked, (number,)))
 
@@ -245,7 +245,7 @@ class _Search:
 
     def contents(self, objects: Mapping[str, NewContent]) -> None:
         """Files of definitions, whose bytes stand here, and artifacts, whose bytes are objects."""
-        mark = self.transaction.flavour.mark
+        mark = self.transaction.dialect.mark
         condition, parameters = self._condition({"body": "bytes"})
         listed = self.transaction.sql(
             f"SELECT digest FROM contents WHERE body IS NOT NULL AND ({condition})", parameters
@@ -266,7 +266,7 @@ class _Search:
 
     def _replace(self, old: bytes, new: NewContent, body: bytes | None) -> None:
         """Points all that has a content to another one."""
-        sql, mark = self.transaction.sql, self.transaction.flavour.mark
+        sql, mark = self.transaction.sql, self.transaction.dialect.mark
         self.places.tables["contents"] += 1
         for (definition,) in sql(f"SELECT definition FROM sources WHERE content = {mark}", (old,)):
             self._of_definition(definition)
@@ -296,7 +296,7 @@ class _Search:
 
     def views(self) -> None:
         """Views for other programs whose text has the secret, in the name of a field: they go."""
-        for name, text in self.transaction.sql(self.transaction.flavour.view_texts):
+        for name, text in self.transaction.sql(self.transaction.dialect.view_texts):
             if self.secret.text(text) != text:
                 self.places.views.append(name)
                 if self.person is not None:
@@ -306,16 +306,16 @@ class _Search:
 
     def numbers(self) -> None:
         """Values that are equal to a secret that is a number."""
-        flavour = self.transaction.flavour
+        dialect = self.transaction.dialect
         for number in self.secret.numbers:
             is_whole = isinstance(number, int) and -(2**63) <= number < 2**63
             slots = [
                 name
-                for name in SLOT_NAMES[flavour.name]
+                for name in SLOT_NAMES[dialect.name]
                 if name[0] == "v" or name[0] == "r" or (name[0] == "i" and is_whole)
             ]
             given = number if is_whole else float(number)
-            condition = " OR ".join(f"{slot} = {flavour.mark}" for slot in slots)
+            condition = " OR ".join(f"{slot} = {dialect.mark}" for slot in slots)
             asked = f"SELECT count(*) FROM results WHERE {condition}"
             ((count,),) = self.transaction.sql(asked, [given] * len(slots))
             self.places.numbers += count
@@ -347,12 +347,14 @@ class _Search:
         now = transaction.now
         transaction.insert(
             "events",
-            events.COLUMNS,
-            [(v, key, now, REDACTED, codec.escape(_words(n, person))) for v, key, n in told],
+            event_log.COLUMNS,
+            [(v, key, now, REDACTION_EVENT, codec.escape(_words(n, person))) for v, key, n in told],
         )
         for version, numbers in edited.items():
-            rows.note_edit(Desk.at(transaction, known[version], Memory()), numbers)
-        mark = transaction.flavour.mark
+            result_rows.record_edit(
+                StudyContext.at(transaction, known[version], RepositoryCache()), numbers
+            )
+        mark = transaction.dialect.mark
         transaction.sql_many(
             f"UPDATE studies SET revision = revision + 1 WHERE id = {mark}",
             [(study,) for study in sorted(places.studies)],

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import RecordError
-from zenturio.record import former_digests, restoring, upgrade
+from zenturio.record import former_digests, name_recovery, schema_version
 from zenturio.record.database import Transaction
-from zenturio.record.facts import RECORDED
-from zenturio.record.pages import Pages
-from zenturio.record.recognition import Recognised, shapes
+from zenturio.record.entities import OUTCOME_STATES
 from zenturio.record.sqlite import SQLite
+from zenturio.record.sqlite_pages import SQLitePages
+from zenturio.record.table_recognition import RecognisedTables, shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,13 @@ class Salvage:
 def salvage_file(source: SQLite, target: SQLite) -> Salvage:
     """Reads *source*, writes *target*, which is a sound repository then."""
     with tempfile.TemporaryDirectory(dir=target.path.parent) as folder:
-        pages = Pages(_copied(source, Path(folder)))
-    reading = _Reading(Recognised(pages, shapes()))
+        pages = SQLitePages(_copied(source, Path(folder)))
+    reading = _Reading(RecognisedTables(pages, shapes()))
     if not reading.file.trees.keys() - {"hosts"}:
-        raise RecordError(f"nothing can be read of {source.place}", hint="go back to a copy of it")
-    database = upgrade.connect(target, 0)
+        raise RecordError(
+            f"nothing can be read of {source.location}", hint="go back to a copy of it"
+        )
+    database = schema_version.connect(target, 0)
     try:
         database.write(reading.copy)
         lost = database.write(_mend)
@@ -75,7 +77,7 @@ def _copied(source: SQLite, folder: Path) -> Path:
 class _Reading:
     """A damaged file, while it is copied into a sound one."""
 
-    def __init__(self, file: Recognised) -> None:
+    def __init__(self, file: RecognisedTables) -> None:
         self.file = file
         self.rows: Counter[str] = Counter()
 
@@ -105,7 +107,7 @@ class _Reading:
 
 _NOT_COPIED = ("counters", "claims", "edits", "upgrade")
 """What is counted anew, and what only living drivers and caches need."""
-_STATES = ", ".join(f"'{state}'" for state in sorted(RECORDED))
+_STATES = ", ".join(f"'{state}'" for state in sorted(OUTCOME_STATES))
 _TRIED = "SELECT id FROM results UNION SELECT id FROM attempts UNION SELECT source FROM copies"
 _IMPOSSIBLE = (
     "DELETE FROM studies WHERE name = '' OR instr(name, char(0)) OR id < 1",
@@ -170,7 +172,7 @@ def _mend(transaction: Transaction) -> int:
     """Makes the laws hold again; how many experiments were begun and have no result."""
     for statement in _IMPOSSIBLE:
         transaction.sql(statement)
-    restoring.restore_names(transaction)
+    name_recovery.restore_names(transaction)
     for statement in _MENDED:
         transaction.sql(statement)
     ((waiting,),) = transaction.sql(

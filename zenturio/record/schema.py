@@ -167,7 +167,7 @@ fields = Table(
     _needed("role", Text()),
     _needed("name", Text()),
     _needed("sql_name", Text()),
-    # Where its values stand: see `layout.Place`.
+    # Where its values stand: see `field_layout.FieldLocation`.
     _needed("place", Text()),
     # Which forms of values there are so far: bits of `codec.Form`.
     _needed("forms", SmallInteger()),
@@ -285,7 +285,7 @@ chunks = Table(
     # As it was written: JSONB would drop the sign of zero and the point of 1e22.
     _needed("doc", Text().with_variant(JSON(), "postgresql")),
 )
-"""Values of fields beyond the slots: JSON arrays of `layout.CHUNK`."""
+"""Values of fields beyond the slots: JSON arrays of `field_layout.CHUNK`."""
 
 attempts = Table(
     "attempts",

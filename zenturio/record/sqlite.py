@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from zenturio.errors import Diagnostic, RecordError, ZenError
 from zenturio.record.codec import Form
 from zenturio.record.connection_pool import ConnectionPool
+from zenturio.record.dialect import Cursor
 from zenturio.record.filesystem import lock_holders, network_file_system
-from zenturio.record.flavour import Cursor
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -36,7 +36,7 @@ _LONGEST_LIST = 2048
 _KEYS = [f"key_{i}" for i in range(_LONGEST_LIST)]
 
 
-def driver() -> ModuleType:
+def sqlite_module() -> ModuleType:
     """The module that speaks SQLite: the newer of Python's own and ``pysqlite3``.
 
     One process must not open a file through both: each would drop the other's locks.
@@ -66,7 +66,7 @@ def _writable(path: Path) -> bool:
 
 
 class SQLite:
-    """A file; the flavour of one machine."""
+    """A file; the dialect of one machine."""
 
     name: Literal["sqlite", "postgresql"] = "sqlite"
     mark = "?"
@@ -83,9 +83,9 @@ class SQLite:
 
     def __init__(self, path: Path, wait: float) -> None:
         self.path = path.absolute()
-        self.place = str(self.path)
+        self.location = str(self.path)
         self._wait = wait
-        self._driver = driver()
+        self._driver = sqlite_module()
         self._network = network_file_system(self.path)
         self._fixed = self._driver.sqlite_version_info >= FIXED
         self._wal = self._fixed and self._network is None
@@ -127,7 +127,7 @@ class SQLite:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RecordError(
-                f"no folder for the database {self.place}: {error.strerror}",
+                f"no folder for the database {self.location}: {error.strerror}",
                 hint="choose another place with ZENTURIO_DB, or make the folder writable",
             ) from error
 
@@ -185,7 +185,7 @@ class SQLite:
             (mode,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
         if mode == "wal" and not self._wal:
             raise RecordError(
-                f"{self.place} is open elsewhere in WAL mode, which is not safe here:"
+                f"{self.location} is open elsewhere in WAL mode, which is not safe here:"
                 f" {self._why_no_wal()}",
                 hint="let the other process end, or install pysqlite3 for both",
             )
@@ -227,7 +227,7 @@ class SQLite:
             return ()
         return (
             Diagnostic(
-                f"{self.place} lies on a network file system ({self._network}):"
+                f"{self.location} lies on a network file system ({self._network}):"
                 " no WAL there, so readers and the run wait for each other",
                 hint="put the database on a local disk, or use PostgreSQL for several hosts",
                 severity="warning",
@@ -319,26 +319,26 @@ class SQLite:
                 return self._locked()
             case s if "disk is full" in s or "disk I/O error" in s:
                 return RecordError(
-                    f"cannot write to {self.place}: {said}",
+                    f"cannot write to {self.location}: {said}",
                     hint="make room on the disk and run again: what was recorded is kept",
                 )
             case s if "malformed" in s or "not a database" in s:
                 return RecordError(
-                    f"{self.place} is damaged: {said}",
+                    f"{self.location} is damaged: {said}",
                     hint="see what `zen db check` says; `zen db salvage` saves what can be read",
                 )
             case s if "readonly" in s or "unable to open" in s:
                 return RecordError(
-                    f"cannot open {self.place} for writing: {said}",
+                    f"cannot open {self.location} for writing: {said}",
                     hint="is the file and its folder yours to write?",
                 )
-        return RecordError(f"{self.place}: {said}")
+        return RecordError(f"{self.location}: {said}")
 
     def _locked(self) -> ZenError:
         holders = lock_holders([self.path, Path(f"{self.path}-shm")])
         who = " and ".join(f"process {pid} ({name})" for pid, name in holders)
         return RecordError(
-            f"{self.place} has been locked for {self._wait:g} seconds"
+            f"{self.location} has been locked for {self._wait:g} seconds"
             + (f" by {who}" if who else ""),
             hint="wait until it is done or stop it; ZENTURIO_DB_WAIT=SECONDS waits longer",
         )

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from zenturio.errors import InputError, RecordError
-from zenturio.record import naming, studies, views
+from zenturio.record import sql_names, studies, study_views
 from zenturio.record.database import Database, Transaction
-from zenturio.record.desk import Desk, Memory
-from zenturio.record.layout import Layout, Member, StoredField
+from zenturio.record.field_layout import FieldDeclaration, FieldLayout, StoredField
 from zenturio.record.sql_text import quoted
-from zenturio.record.studies import Version
+from zenturio.record.studies import StudyVersion
+from zenturio.record.study_context import RepositoryCache, StudyContext
 
 KEPT = 100
 """Studies whose views a file keeps, beside those that are pinned."""
@@ -30,12 +30,12 @@ than ``public`` or ``zenturio``."""
 _TYPES = {"bigint": "numeric", "none": ""}
 
 
-def refresh(database: Database, memory: Memory, name: str) -> bool:
+def refresh_views(database: Database, cache: RepositoryCache, name: str) -> bool:
     """Brings the views of a study up to date; whether they are."""
     if not database.read(lambda transaction: _is_stale(transaction, name)):
         return True
     try:
-        return database.write(lambda transaction: _refresh(transaction, memory, name))
+        return database.write(lambda transaction: _refresh(transaction, cache, name))
     except RecordError:
         return False  # a reader holds one of them: the next time will do
 
@@ -66,29 +66,29 @@ def stored_views(transaction: Transaction) -> tuple[StoredView, ...]:
     )
 
 
-def pin(database: Database, memory: Memory, name: str, *, is_pinned: bool) -> None:
+def pin_views(database: Database, cache: RepositoryCache, name: str, *, is_pinned: bool) -> None:
     """Keeps the views of a study in the database, or lets them go when others are opened."""
     database.write(lambda transaction: _pin(transaction, name, is_pinned=is_pinned))
     if is_pinned:
-        refresh(database, memory, name)
+        refresh_views(database, cache, name)
 
 
 def _pin(transaction: Transaction, name: str, *, is_pinned: bool) -> None:
-    version = studies.one(transaction, name)
+    version = studies.get_version(transaction, name)
     if version.current != version.id:
         raise InputError(
             f"{name} is an archived version: views are of the current one",
             hint=f"pin {version.base}; zen sql knows study_{version.base}@{version.number}, too",
         )
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     transaction.sql(
         f"UPDATE studies SET pinned = {mark} WHERE id = {mark}", (int(is_pinned), version.study)
     )
 
 
-def forget(database: Database, sql_name: str) -> None:
+def drop_views_of(database: Database, sql_name: str) -> None:
     """Takes the views of a study away that has gone, where nobody reads them or stands on them."""
-    mark = database.flavour.mark
+    mark = database.dialect.mark
     asked = (
         "SELECT 1 FROM studies s JOIN versions v ON v.study = s.id"
         f" WHERE s.sql_name = {mark} LIMIT 1"
@@ -99,20 +99,20 @@ def forget(database: Database, sql_name: str) -> None:
 
 
 def _is_stale(transaction: Transaction, name: str) -> bool:
-    version = studies.find(transaction, name)
+    version = studies.find_version(transaction, name)
     return version is not None and version.has_stale_view
 
 
-def _refresh(transaction: Transaction, memory: Memory, name: str) -> bool:
-    version = studies.find(transaction, name)
+def _refresh(transaction: Transaction, cache: RepositoryCache, name: str) -> bool:
+    version = studies.find_version(transaction, name)
     if version is None or version.current != version.id:
         return True
-    layout = Desk.at(transaction, version, memory).layout
-    if transaction.flavour.name == "sqlite":
+    layout = StudyContext.at(transaction, version, cache).layout
+    if transaction.dialect.name == "sqlite":
         _in_file(transaction, version, layout)
     else:
         _on_server(transaction, version, layout)
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     transaction.sql(
         f"UPDATE studies SET view_revision = {mark} WHERE id = {mark}",
         (version.revision, version.study),
@@ -120,28 +120,30 @@ def _refresh(transaction: Transaction, memory: Memory, name: str) -> bool:
     return True
 
 
-def _current(version: Version) -> str:
+def _current(version: StudyVersion) -> str:
     """The version that the study's name means, whenever it is asked: no new one needs DDL."""
     return f"(SELECT current FROM studies WHERE id = {version.study})"
 
 
-def _text(transaction: Transaction, version: Version, layout: Layout, *, whole: bool) -> str:
-    sql = views.rows_sql(transaction.flavour, _of_all_versions(layout), whole=whole)
+def _text(
+    transaction: Transaction, version: StudyVersion, layout: FieldLayout, *, whole: bool
+) -> str:
+    sql = study_views.rows_sql(transaction.dialect, _of_all_versions(layout), whole=whole)
     return sql.replace(f"e.version = {layout.version}", f"e.version = {_current(version)}", 1)
 
 
-def _of_all_versions(layout: Layout) -> Layout:
+def _of_all_versions(layout: FieldLayout) -> FieldLayout:
     """With the fields of every version: a view belongs to the study's name."""
-    members = {f.number: Member.of(f.field, f.forms) for f in layout.fields}
-    return Layout(layout.dialect, layout.study, layout.version, 0, layout.fields, members)
+    members = {f.number: FieldDeclaration.of(f.field, f.forms) for f in layout.fields}
+    return FieldLayout(layout.dialect_name, layout.study, layout.version, 0, layout.fields, members)
 
 
 # SQLite
 
 
-def _in_file(transaction: Transaction, version: Version, layout: Layout) -> None:
+def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayout) -> None:
     for whole in (False, True):
-        view = naming.whole(version.sql_name) if whole else version.sql_name
+        view = sql_names.all_view(version.sql_name) if whole else version.sql_name
         transaction.sql(f"DROP VIEW IF EXISTS {quoted(view)}")
         text = _text(transaction, version, layout, whole=whole)
         transaction.sql(f"CREATE VIEW {quoted(view)} AS {text}")
@@ -167,7 +169,7 @@ def _schema(transaction: Transaction) -> str:
     return schema_name(own)
 
 
-def _on_server(transaction: Transaction, version: Version, layout: Layout) -> None:
+def _on_server(transaction: Transaction, version: StudyVersion, layout: FieldLayout) -> None:
     schema = quoted(_schema(transaction))
     transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")
     if not transaction.sql(
@@ -175,7 +177,7 @@ def _on_server(transaction: Transaction, version: Version, layout: Layout) -> No
     ):
         transaction.sql(f"CREATE SCHEMA {schema}")
     for whole in (False, True):
-        view = naming.whole(version.sql_name) if whole else version.sql_name
+        view = sql_names.all_view(version.sql_name) if whole else version.sql_name
         there = _columns_of(transaction, view)
         text = _appended(transaction, version, layout, there, whole=whole)
         transaction.sql(f"CREATE OR REPLACE VIEW {schema}.{quoted(view)} AS {text}")
@@ -194,15 +196,15 @@ def _columns_of(transaction: Transaction, view: str) -> dict[str, str]:
 
 def _appended(
     transaction: Transaction,
-    version: Version,
-    layout: Layout,
+    version: StudyVersion,
+    layout: FieldLayout,
     there: dict[str, str],
     *,
     whole: bool,
 ) -> str:
     """The columns that are there, as they are, and behind them what is new."""
-    flavour = transaction.flavour
-    facts = dict(views.facts_sql(flavour, whole=whole))
+    dialect = transaction.dialect
+    facts = dict(study_views.facts_sql(dialect, whole=whole))
     fields = {f.sql_name: f for f in layout.fields}
     columns = []
     for name, kind in there.items():
@@ -211,9 +213,9 @@ def _appended(
         if name not in there:
             columns.append((name, sql))
     for name, stored in fields.items():
-        sql, kind = views.field_sql(flavour, stored)
+        sql, kind = study_views.field_sql(dialect, stored)
         kind = _TYPES.get(kind, kind)
-        if name not in there and kind and len(columns) < views.MOST_COLUMNS:
+        if name not in there and kind and len(columns) < study_views.MOST_COLUMNS:
             columns.append((name, f"({sql})::{kind}"))
         elif name in there and not _fits(kind, there[name]) and f"{name}_text" not in there:
             columns.append((f"{name}_text", f"({sql})::text"))
@@ -245,9 +247,9 @@ def _cast(
         return (
             "NULL::text"
             if base is None
-            else f"({views.field_sql(transaction.flavour, base)[0]})::text"
+            else f"({study_views.field_sql(transaction.dialect, base)[0]})::text"
         )
-    sql, now = views.field_sql(transaction.flavour, stored)
+    sql, now = study_views.field_sql(transaction.dialect, stored)
     now = _TYPES.get(now, now)
     if now == kind or _fits(now, kind):
         return f"({sql})::{kind}"
@@ -263,8 +265,8 @@ def _cast(
 def drop(transaction: Transaction, sql_name: str) -> None:
     """Takes the views of a study away, unless somebody's own views stand upon them."""
     prefix = ""
-    if transaction.flavour.name == "postgresql":
+    if transaction.dialect.name == "postgresql":
         transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")
         prefix = f"{quoted(_schema(transaction))}."
-    for view in (sql_name, naming.whole(sql_name)):
+    for view in (sql_name, sql_names.all_view(sql_name)):
         transaction.sql(f"DROP VIEW IF EXISTS {prefix}{quoted(view)}")

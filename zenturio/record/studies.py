@@ -10,11 +10,11 @@ from hashlib import sha256
 from typing import Any
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, messages, naming
+from zenturio.record import codec, repository_errors, sql_names
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
-from zenturio.record.facts import Definition, Field, Study
-from zenturio.record.layout import Layout, Member, Place, StoredField
+from zenturio.record.entities import Field, StudyDefinition, StudyInfo
+from zenturio.record.field_layout import FieldDeclaration, FieldLayout, FieldLocation, StoredField
 
 WIDENED = Failpoint("record.widened")
 
@@ -35,7 +35,7 @@ FIELD_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class StudyVersion:
     """A version of a study: what a name means."""
 
     id: int
@@ -73,64 +73,68 @@ class Version:
     def view(self) -> str:
         if self.current == self.id:
             return self.sql_name
-        return naming.version_view(self.sql_name, self.number)
+        return sql_names.version_view(self.sql_name, self.number)
 
     @property
-    def study_facts(self) -> Study:
-        return Study(self.name, self.view, naming.whole(self.view), self.created, self.number)
+    def study_facts(self) -> StudyInfo:
+        return StudyInfo(
+            self.name, self.view, sql_names.all_view(self.view), self.created, self.number
+        )
 
 
-def all_versions(transaction: Transaction) -> list[Version]:
+def all_versions(transaction: Transaction) -> list[StudyVersion]:
     """All versions of all studies, in the order of their creation."""
-    return [Version(*row) for row in transaction.sql(f"{_ENTRY} ORDER BY v.id")]
+    return [StudyVersion(*row) for row in transaction.sql(f"{_ENTRY} ORDER BY v.id")]
 
 
-def all_studies(transaction: Transaction) -> tuple[Study, ...]:
+def all_studies(transaction: Transaction) -> tuple[StudyInfo, ...]:
     return tuple(version.study_facts for version in all_versions(transaction))
 
 
-def find(transaction: Transaction, name: str, *, locked: bool = False) -> Version | None:
+def find_version(
+    transaction: Transaction, name: str, *, locked: bool = False
+) -> StudyVersion | None:
     """The version that *name* means: of a study the current one, of NAME@NUMBER that one.
 
     *locked*: nobody else changes it, or the study's fields, before the transaction ends.
     """
-    if not naming.storable(name):
+    if not sql_names.is_storable(name):
         return None
-    mark, lock = transaction.flavour.mark, ""
-    if locked and transaction.flavour.row_lock:
-        lock = f"{transaction.flavour.row_lock} OF s"
+    mark, lock = transaction.dialect.mark, ""
+    if locked and transaction.dialect.row_lock:
+        lock = f"{transaction.dialect.row_lock} OF s"
     rows = transaction.sql(f"{_ENTRY} WHERE s.name = {mark} AND s.current = v.id{lock}", (name,))
-    parts = naming.versioned(name)
+    parts = sql_names.parse_version_name(name)
     if not rows and parts:
         condition = f"WHERE s.name = {mark} AND v.number = {mark}{lock}"
         rows = transaction.sql(f"{_ENTRY} {condition}", parts)
-    return Version(*rows[0]) if rows else None
+    return StudyVersion(*rows[0]) if rows else None
 
 
-def one(transaction: Transaction, name: str, *, locked: bool = False) -> Version:
+def get_version(transaction: Transaction, name: str, *, locked: bool = False) -> StudyVersion:
     """The same; NotFoundError with the nearest names if there is none."""
-    found = find(transaction, name, locked=locked)
+    found = find_version(transaction, name, locked=locked)
     if found is None:
-        raise messages.no_study(name, (each.name for each in all_versions(transaction)))
+        raise repository_errors.no_study(name, (each.name for each in all_versions(transaction)))
     return found
 
 
-def of_numbers(transaction: Transaction, numbers: Iterable[int]) -> dict[int, Version]:
+def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int, StudyVersion]:
     """Versions by their numbers, in the order of their creation."""
     rows = transaction.among_sql(f"{_ENTRY} WHERE {{among}}", "v.id", sorted(set(numbers)))
-    return {row[0]: Version(*row) for row in sorted(rows)}
+    return {row[0]: StudyVersion(*row) for row in sorted(rows)}
 
 
 # Opening
 
 
-def open_study(transaction: Transaction, name: str, definition: Definition) -> Version:
+def open_study(transaction: Transaction, name: str, definition: StudyDefinition) -> StudyVersion:
     """Creates the study, or a new version of it, or brings it up to *definition*."""
-    version = find(transaction, name, locked=True)
+    version = find_version(transaction, name, locked=True)
     if version is None:
         version = _create(transaction, name)
     else:
-        now, mark = transaction.flavour.now, transaction.flavour.mark
+        now, mark = transaction.dialect.now, transaction.dialect.mark
         transaction.sql(
             f"UPDATE studies SET opened = {now}"
             f" WHERE id = {mark} AND opened < {now} - {OPENED_SECONDS}",
@@ -139,21 +143,21 @@ def open_study(transaction: Transaction, name: str, definition: Definition) -> V
     return _define(transaction, version, definition)
 
 
-def _create(transaction: Transaction, name: str) -> Version:
+def _create(transaction: Transaction, name: str) -> StudyVersion:
     """A study without fields, or a version of one that had none that was current."""
-    mark, now = transaction.flavour.mark, transaction.now
+    mark, now = transaction.dialect.mark, transaction.now
     # Two that create at a time wait for each other here, so that names in SQL stay apart.
     transaction.sql(
         "INSERT INTO projects (id, uuid, owner, name, created)"
         f" VALUES ({', '.join([mark] * 5)}) ON CONFLICT DO NOTHING",
         (PROJECT, secrets.token_hex(16), "", "", now),
     )
-    transaction.sql(f"SELECT id FROM projects{transaction.flavour.row_lock}")
-    known = find(transaction, name)
+    transaction.sql(f"SELECT id FROM projects{transaction.dialect.row_lock}")
+    known = find_version(transaction, name)
     if known is not None:  # another one was faster
         return known
     row = transaction.sql(
-        f"SELECT id, current FROM studies WHERE name = {mark}{transaction.flavour.row_lock}",
+        f"SELECT id, current FROM studies WHERE name = {mark}{transaction.dialect.row_lock}",
         (name,),
     )
     if not row:
@@ -161,7 +165,7 @@ def _create(transaction: Transaction, name: str) -> Version:
         transaction.insert(
             "studies",
             ("project", "name", "sql_name", "revision", "opened", "pinned"),
-            [(PROJECT, name, naming.study(name, taken), 0, now, 0)],
+            [(PROJECT, name, sql_names.study_view(name, taken), 0, now, 0)],
         )
         row = transaction.sql(f"SELECT id, current FROM studies WHERE name = {mark}", (name,))
     ((study, current),) = row
@@ -179,12 +183,12 @@ def _create(transaction: Transaction, name: str) -> Version:
         f" WHERE study = studies.id), opened = {mark} WHERE id = {mark}",
         (now, study),
     )
-    return one(transaction, name)
+    return get_version(transaction, name)
 
 
-def archive(transaction: Transaction, version: Version) -> Version:
+def archive(transaction: Transaction, version: StudyVersion) -> StudyVersion:
     """Takes the study's name from *version*, which goes on as NAME@NUMBER."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     transaction.sql(
         f"UPDATE studies SET current = NULL WHERE id = {mark} AND current = {mark}",
         (version.study, version.id),
@@ -192,9 +196,9 @@ def archive(transaction: Transaction, version: Version) -> Version:
     return replace(version, current=None)
 
 
-def forget_version(transaction: Transaction, version: Version) -> None:
+def forget_version(transaction: Transaction, version: StudyVersion) -> None:
     """Remove the row of *version*; what it held is gone. Its number is not given again."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     transaction.sql(f"DELETE FROM versions WHERE id = {mark}", (version.id,))
     current = version.current or 0
     if current <= 0 or current == version.id:
@@ -209,18 +213,20 @@ def forget_version(transaction: Transaction, version: Version) -> None:
 
 def next_archived(transaction: Transaction, name: str) -> str:
     """What the current version of a study would be called, once it is archived."""
-    found = find(transaction, name)
+    found = find_version(transaction, name)
     return f"{name}@{found.number if found else 1}"
 
 
 # Fields
 
 
-def read_layout(transaction: Transaction, version: Version, known: Layout | None = None) -> Layout:
+def read_layout(
+    transaction: Transaction, version: StudyVersion, known: FieldLayout | None = None
+) -> FieldLayout:
     """The fields of a version; *known* itself while nothing has changed."""
     if known is not None and (known.version, known.revision) == (version.id, version.revision):
         return known
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     ((members,),) = transaction.sql(
         f"SELECT members FROM versions WHERE id = {mark}", (version.id,)
     )
@@ -230,11 +236,11 @@ def read_layout(transaction: Transaction, version: Version, known: Layout | None
         (version.study,),
     )
     fields = tuple(field_of(row) for row in rows)
-    dialect = transaction.flavour.name
-    return Layout(dialect, version.study, version.id, version.revision, fields, own)
+    dialect_name = transaction.dialect.name
+    return FieldLayout(dialect_name, version.study, version.id, version.revision, fields, own)
 
 
-def members_text(members: Mapping[int, Member]) -> str:
+def members_text(members: Mapping[int, FieldDeclaration]) -> str:
     """What the versions' fields are, as it is stored."""
     return json.dumps({
         n: [codec.escape(m.how), m.type, codec.escape(m.unit), codec.escape(m.kind),
@@ -244,10 +250,10 @@ def members_text(members: Mapping[int, Member]) -> str:
 
 
 @codec.decoding()
-def read_members(text: str) -> dict[int, Member]:
+def read_members(text: str) -> dict[int, FieldDeclaration]:
     """What ``members_text`` was given."""
     return {
-        int(number): Member(
+        int(number): FieldDeclaration(
             unescape(how), type_, unescape(unit), unescape(kind), bool(exact), Form(forms)
         )
         for number, (how, type_, unit, kind, exact, forms) in json.loads(text).items()
@@ -259,12 +265,12 @@ def field_of(row: Sequence[Any]) -> StoredField:
     """What a row of ``fields``, without the study, says: as the version said that came last."""
     number, role, name, sql_name, place, forms, type_, unit, kind, exact = row
     field = Field(unescape(name), type_, unescape(unit), unescape(kind), exact=bool(exact))
-    return StoredField(number, role, field, sql_name, Place.parse(place), Form(forms))
+    return StoredField(number, role, field, sql_name, FieldLocation.parse(place), Form(forms))
 
 
-def widen(transaction: Transaction, old: Layout, new: Layout) -> Layout | None:
+def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> FieldLayout | None:
     """Writes down what *new* says of the fields; None if somebody else has changed them since."""
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     changed = transaction.changed(
         f"UPDATE studies SET revision = revision + 1 WHERE id = {mark} AND revision = {mark}",
         (old.study, old.revision),
@@ -299,7 +305,7 @@ def field_row(study: int, stored: StoredField) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def renamed(old: Layout, new: Layout) -> list[tuple[str, str]]:
+def renamed(old: FieldLayout, new: FieldLayout) -> list[tuple[str, str]]:
     """New fields that SQL calls otherwise, and why."""
     found = []
     for stored in new.fields[len(old.fields) :]:
@@ -307,7 +313,7 @@ def renamed(old: Layout, new: Layout) -> list[tuple[str, str]]:
         if stored.sql_name != name:
             why = (
                 "too long"
-                if len(name.encode()) > naming.LONGEST
+                if len(name.encode()) > sql_names.LONGEST
                 else "taken, or differs too little"
             )
             found.append((name, f"{name!r} is {stored.sql_name!r} in SQL: its name is {why}"))
@@ -317,7 +323,9 @@ def renamed(old: Layout, new: Layout) -> list[tuple[str, str]]:
 # Definitions
 
 
-def _define(transaction: Transaction, version: Version, definition: Definition) -> Version:
+def _define(
+    transaction: Transaction, version: StudyVersion, definition: StudyDefinition
+) -> StudyVersion:
     """Keep *definition*, unless it is the newest one already; return the version as it is then.
 
     The content of a file is kept once.
@@ -346,7 +354,9 @@ def _define(transaction: Transaction, version: Version, definition: Definition) 
     return version
 
 
-def note_renamed(transaction: Transaction, version: int, old: Layout, new: Layout) -> None:
+def note_renamed(
+    transaction: Transaction, version: int, old: FieldLayout, new: FieldLayout
+) -> None:
     """Tells of new fields that SQL calls otherwise."""
     rows = [
         (version, None, transaction.now, "name", codec.escape(text))
@@ -356,7 +366,7 @@ def note_renamed(transaction: Transaction, version: int, old: Layout, new: Layou
 
 
 def _newest(transaction: Transaction, version: int) -> tuple[int, str] | None:
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT id, document FROM definitions WHERE version = {mark} ORDER BY id DESC LIMIT 1",
         (version,),
@@ -383,7 +393,7 @@ def _keep(
         )
         if body is not None
     }
-    mark = transaction.flavour.mark
+    mark = transaction.dialect.mark
     # An output of an attempt may have the same content; that one lies in the store.
     transaction.sql_many(
         f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
@@ -397,10 +407,10 @@ def _keep(
     )
 
 
-def definition(transaction: Transaction, name: str, at: float | None) -> Definition:
+def definition(transaction: Transaction, name: str, at: float | None) -> StudyDefinition:
     """The newest one, or that which held at the time *at*; the oldest if that was before all."""
-    version = one(transaction, name).id
-    mark = transaction.flavour.mark
+    version = get_version(transaction, name).id
+    mark = transaction.dialect.mark
     asked = f"SELECT id, document FROM definitions WHERE version = {mark}"
     if at is None:
         held = transaction.sql(f"{asked} ORDER BY id DESC LIMIT 1", (version,))
@@ -409,7 +419,7 @@ def definition(transaction: Transaction, name: str, at: float | None) -> Definit
             f"{asked} AND at <= {mark} ORDER BY id DESC LIMIT 1", (version, at)
         ) or transaction.sql(f"{asked} ORDER BY id LIMIT 1", (version,))
     if not held:
-        raise codec.damaged()
+        raise codec.damage_error()
     ((number, document),) = held
     sources = transaction.sql(
         "SELECT s.path, c.body FROM sources s JOIN contents c ON c.digest = s.content"
@@ -417,8 +427,8 @@ def definition(transaction: Transaction, name: str, at: float | None) -> Definit
         (number,),
     )
     with codec.decoding():
-        stored = codec.parsed(document)
-        return Definition(
+        stored = codec.parse_object(document)
+        return StudyDefinition(
             parameters=tuple(map(_stored_field, stored["parameters"])),
             metrics=tuple(map(_stored_field, stored["metrics"])),
             goals=tuple(map(_stored_goal, stored["goals"])),

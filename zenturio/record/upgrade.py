@@ -1,146 +1,416 @@
-"""The schema of a database: looked at before anything else is, made, or brought up to date."""
+"""A repository of an earlier revision is filled into a new one, which then takes its place.
+
+It may be killed at any moment: the next call goes on, or sees that all is done. What was there
+stays as it is until the new repository is complete and was compared with it, and a copy of it is
+kept. A repository whose tables only lack a column gets it where it is, in one transaction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import chain, count
+from pathlib import Path
 
-from zenturio.errors import RecordError, ZenError
+from zenturio.errors import ConflictError, PlaceError, RecordError
 from zenturio.failpoints import Failpoint
-from zenturio.record import older
+from zenturio.record import former_digests, schema, schema_version
+from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, Transaction
-from zenturio.record.flavour import Flavour
-from zenturio.record.schema_check import check_schema
-from zenturio.record.schema_names import REVISIONS, TABLES
+from zenturio.record.dialect import DatabaseDialect
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.migration import Migration
+from zenturio.record.old_revisions import MIGRATING, RECORDED, TABLES, OldRepository, original
+from zenturio.record.old_revisions import REVISIONS as FILLED_ANEW
+from zenturio.record.postgresql import PostgreSQL
+from zenturio.record.schema_names import REVISIONS
+from zenturio.record.sqlite import SQLite
 
-CREATED = Failpoint("record.created")
+COPIED = Failpoint("upgrade.copied")
+MARKED = Failpoint("upgrade.marked")
+FENCED = Failpoint("upgrade.fenced")
+REPLACED = Failpoint("upgrade.replaced")
 
-_VERSION_TABLE = "alembic_version"
-_OWN_TABLES = TABLES | frozenset(older.TABLES) | {_VERSION_TABLE}
+_FENCED = ("studies", "leases")
+"""No program writes without looking into these: renamed, they keep old programs that are still
+running from writing to a file that nobody will read."""
+_STATES = ", ".join(f"'{state}'" for state in RECORDED)
 
 
-def connect(flavour: Flavour, patience: float) -> Database:
-    """A database whose schema is the one that this program knows; a new one where there is none.
+def upgrade_older(
+    kind: DatabaseDialect, store: ArtifactStore, patience: float, revision: str
+) -> str | None:
+    """Brings the repository to this revision; where it is kept as it was, if it is."""
+    if original(revision) not in FILLED_ANEW:
+        return _upgrade_in_place(kind, patience)
+    if isinstance(kind, SQLite):
+        return str(_upgrade_file(kind, store, patience))
+    assert isinstance(kind, PostgreSQL), "there is no other kind"
+    return _upgrade_server(kind, store, patience)
 
-    Anything else is a RecordError, and nothing is touched.
-    """
-    if flavour.missing():
-        flavour.prepare()
-    with _looked_at(flavour, patience) as (database, found):
-        if found not in {None, REVISIONS[-1]}:
-            raise _unfit(flavour.place, str(found))
-        _settle(database)
-        if found is None:
-            database.write(_create)
-    return database
+
+# In place
+
+
+def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
+    """Adds the column that revision 0004 lacks, after a copy of a file was made."""
+
+    def work(transaction: Transaction) -> str | None:
+        found = _revision(transaction)
+        if found == REVISIONS[-1]:  # another process was faster
+            return None
+        _refuse_drivers(transaction, "JOIN versions v ON v.id = l.version", "v.study")
+        copy = None
+        if isinstance(kind, SQLite):
+            copy = str(_keep_copy(kind, found))
+        column = "BYTEA" if transaction.dialect.name == "postgresql" else "BLOB"
+        transaction.sql(f"ALTER TABLE results ADD COLUMN {schema.KEY} {column}")
+        # SQLite leaves rows as they are, and salvage tells them by the number of their values.
+        if isinstance(kind, SQLite):
+            transaction.sql(f"UPDATE results SET {schema.KEY} = NULL")
+        former_digests.mark_upgraded(transaction)
+        mark = transaction.dialect.mark
+        newest = (REVISIONS[-1],)
+        transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", newest)
+        return copy
+
+    database = Database(kind, patience)
+    try:
+        with _only_one(kind.path) if isinstance(kind, SQLite) else nullcontext():
+            return database.write(work)
+    finally:
+        database.close()
+
+
+# Files
+
+
+def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
+    path = kind.path
+    target = path.with_name(f"{path.name}.new")
+    with _only_one(path):
+        old = Database(kind, patience)
+        try:
+            copy = _begin_file(old, kind)
+            if not _is_fenced(old):
+                _fill(old, SQLite(target, patience), store, patience, _fence_file)
+            FENCED()
+            _checkpoint(old, kind)
+        finally:
+            old.close()
+        for ending in ("-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+        target.replace(path)
+        REPLACED()
+        for ending in ("-wal", "-shm"):
+            target.with_name(target.name + ending).unlink(missing_ok=True)
+        _sync(path.parent)
+    return copy
 
 
 @contextmanager
-def _looked_at(flavour: Flavour, patience: float) -> Iterator[tuple[Database, str | None]]:
-    """The database and its revision; closed if that is not what is wanted."""
-    database = Database(flavour, patience)
+def _only_one(path: Path) -> Iterator[None]:
+    """Nobody else upgrades the file meanwhile."""
+    name = path.with_name(f"{path.name}.upgrade")
     try:
-        yield database, version(database)
-    except BaseException:
-        database.close()
-        raise
+        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise PlaceError(f"cannot write {name}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+        name.unlink(missing_ok=True)
+    except BlockingIOError:
+        raise ConflictError(
+            f"another process upgrades {path}", hint="wait until it is done"
+        ) from None
+    finally:
+        os.close(lock)
 
 
-def _settle(database: Database) -> None:
-    """From now on connections may change how the file is kept."""
-    database.flavour.settle()
-    database.connections.dispose()
-    database.read(_tables)
+def _begin_file(old: Database, kind: SQLite) -> Path:
+    """Keeps a copy of the file as it is, and marks it, so that older programs refuse it."""
+
+    def begin(transaction: Transaction) -> Path:
+        found = _revision(transaction)
+        name = f"{kind.path.name}.{original(found)}"
+        every = chain([name], (f"{name}-{number}" for number in count(2)))
+        if found.endswith(MIGRATING):  # the copy was made when the mark was
+            there = list(_until(every, kind.path.parent))
+            return kind.path.with_name(there[-1] if there else name)
+        _refuse_drivers(transaction)
+        copy = _keep_copy(kind, found)
+        _mark(transaction, found)
+        kind.path.with_name(f"{kind.path.name}.new").unlink(missing_ok=True)
+        return copy
+
+    result = old.write(begin)
+    MARKED()
+    return result
 
 
-def version(database: Database) -> str | None:
-    """The revision of the schema; none of an empty database, RecordError of somebody else's."""
-    return database.read(lambda transaction: _version(transaction, database))
+def _keep_copy(kind: SQLite, revision: str) -> Path:
+    """Copies the file, as it was before this transaction, to the first name that is free."""
+    name = f"{kind.path.name}.{revision}"
+    every = chain([name], (f"{name}-{number}" for number in count(2)))
+    copy = kind.path.with_name(_first_free(every, kind.path.parent))
+    part = copy.with_name(f"{copy.name}.part")
+    kind.copy(part)
+    _sync(part)
+    part.replace(copy)
+    COPIED()
+    return copy
 
 
-def _version(transaction: Transaction, database: Database) -> str | None:
-    names = _tables(transaction)
-    if not names:
-        return None
-    rows = (
-        transaction.sql(f"SELECT version_num FROM {_VERSION_TABLE}")
-        if _VERSION_TABLE in names
-        else []
-    )
-    row = rows[0] if rows else None
-    if transaction.flavour.name == "sqlite":
-        is_newest = row is not None and row[0] == REVISIONS[-1]
-        check_schema(transaction, _OWN_TABLES, database.flavour.place, is_newest=is_newest)
-    if row is None and names - {_VERSION_TABLE}:
-        raise RecordError(
-            f"{database.flavour.place} is a database, but not one of zenturio's",
-            hint="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
-            " postgresql://…?options=-csearch_path%3DNAME",
+def _until(names: Iterator[str], folder: Path) -> Iterator[str]:
+    for name in names:
+        if not (folder / name).exists():
+            return
+        yield name
+
+
+def _first_free(names: Iterator[str], folder: Path) -> str:
+    return next(name for name in names if not (folder / name).exists())
+
+
+def _is_fenced(old: Database) -> bool:
+    names = {name for (name,) in old.read(lambda t: t.sql(t.dialect.tables))}
+    return f"{_FENCED[0]}_moved" in names
+
+
+def _fence_file(transaction: Transaction) -> None:
+    for table in _FENCED:
+        transaction.sql(f"ALTER TABLE {table} RENAME TO {table}_moved")
+
+
+def _checkpoint(old: Database, kind: SQLite) -> None:
+    """All of the old file is in the file itself, should it be needed again."""
+    connection = kind.connect()
+    try:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.close()
+        old.close()
+    if busy:
+        raise ConflictError(
+            f"{kind.location} is being read by another process",
+            hint="let it end, and upgrade again",
         )
-    if row is not None and row[0] == REVISIONS[-1]:
-        _check_tables(names, database.flavour.place)
-    return None if row is None else str(row[0])
 
 
-def _check_tables(names: set[str], place: str) -> None:
-    """RecordError if a table of the schema is none: a view of that name may never end."""
-    missing = sorted(TABLES - names)
-    if missing:
-        raise RecordError(
-            f"{place} is damaged: it has no table {', '.join(missing)}",
-            hint="`zen db salvage` saves what can be read; or restore a copy",
-        )
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
-def _tables(transaction: Transaction) -> set[str]:
-    return {name for (name,) in transaction.sql(transaction.flavour.tables)}
+# Servers
 
 
-def _create(transaction: Transaction) -> None:
-    """The whole schema at once, unless somebody else was faster."""
-    if transaction.flavour.creation_lock:
-        transaction.sql(transaction.flavour.creation_lock)
-    if _tables(transaction) - {_VERSION_TABLE}:
-        return
-    from zenturio.record import ddl  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone
+def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> str:
+    old = Database(kind, patience)
+    try:
+        ((own,),) = old.read(lambda t: t.sql("SELECT current_schema()"))
+        beside = f"{own}_new"
 
-    for statement in ddl.statements(transaction.flavour.name):
-        transaction.sql(statement)
-    CREATED()
-    transaction.sql(
-        "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL,"
-        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
-    )
-    transaction.sql("DELETE FROM alembic_version")
-    transaction.insert("alembic_version", ("version_num",), [(REVISIONS[-1],)])
+        def begin(transaction: Transaction) -> str:
+            found = _revision(transaction)
+            if not found.endswith(MIGRATING):
+                _refuse_drivers(transaction)
+                transaction.sql(f"DROP SCHEMA IF EXISTS {_quoted(beside)} CASCADE")
+                transaction.sql(f"CREATE SCHEMA {_quoted(beside)}")
+                _mark(transaction, found)
+            return found
+
+        found = old.write(begin)
+        MARKED()
+        kept = _free_schema(old, f"{own}_{original(found)}")
+        _fill(old, kind.within(beside), store, patience, lambda t: _exchange(t, own, beside, kept))
+        REPLACED()
+    finally:
+        old.close()
+    return f"schema {kept}"
 
 
-def _unfit(place: str, found: str) -> ZenError:
-    wanted = REVISIONS[-1]
-    if older.original(found) in REVISIONS[:-1]:
-        begun = " (an upgrade was cut off)" if found.endswith(older.MOVING) else ""
-        revision = f"{older.original(found)}{begun}"
-        return RecordError(
-            f"{place} has the schema {revision}, and this program needs {wanted}",
-            hint="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
-        )
-    return RecordError(
-        f"{place} has the schema {found}, and this program knows up to {wanted} only",
-        hint="use the zenturio that wrote it, or a newer one; to go back to this one, restore"
-        " the copy that the upgrade made",
+def _free_schema(old: Database, name: str) -> str:
+    asked = "SELECT nspname FROM pg_namespace"
+    taken = {each for (each,) in old.read(lambda t: t.sql(asked))}
+    return next(
+        each for each in chain([name], (f"{name}_{n}" for n in count(2))) if each not in taken
     )
 
 
-def look(flavour: Flavour, patience: float) -> str | None:
-    """The revision of a database that may be upgraded; an error of any other."""
-    with _looked_at(flavour, patience) as (database, found):
-        if found is not None and older.original(found) not in REVISIONS:
-            raise _unfit(flavour.place, found)
-    database.close()
+def _exchange(transaction: Transaction, own: str, beside: str, kept: str) -> None:
+    """The old tables and their views go to *kept*, and the new ones to their place, all at once."""
+    FENCED()
+    views = transaction.sql("SELECT view FROM studies UNION SELECT view_all FROM studies")
+    numbers = transaction.sql("SELECT id FROM studies")
+    tables = transaction.sql(transaction.dialect.tables)
+    ours = {*TABLES, *(f"values_{number}" for (number,) in numbers)}
+    there = {name for (name,) in transaction.sql(transaction.dialect.views)}
+    transaction.sql(f"CREATE SCHEMA {_quoted(kept)}")
+    for (view,) in views:
+        if view in there:
+            transaction.sql(f"ALTER VIEW {_quoted(own)}.{_quoted(view)} SET SCHEMA {_quoted(kept)}")
+    for (table,) in tables:
+        if table in ours:
+            _move(transaction, table, own, kept)
+    new = transaction.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", (beside,))
+    for (table,) in new:
+        _move(transaction, table, beside, own)
+    transaction.sql(f"DROP SCHEMA {_quoted(beside)}")
+    revision = original(
+        transaction.sql(f"SELECT version_num FROM {_quoted(kept)}.alembic_version")[0][0]
+    )
+    # Whoever goes back moves the tables to where they were.
+    transaction.sql(f"UPDATE {_quoted(kept)}.alembic_version SET version_num = %s", (revision,))
+
+
+def _move(transaction: Transaction, table: str, source: str, target: str) -> None:
+    transaction.sql(f"ALTER TABLE {_quoted(source)}.{_quoted(table)} SET SCHEMA {_quoted(target)}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Both
+
+
+def _revision(transaction: Transaction) -> str:
+    ((found,),) = transaction.sql("SELECT version_num FROM alembic_version")
+    return str(found)
+
+
+def _mark(transaction: Transaction, found: str) -> None:
+    mark = transaction.dialect.mark
+    transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (found + MIGRATING,))
+
+
+def _refuse_drivers(transaction: Transaction, between: str = "", study: str = "l.study") -> None:
+    """ConflictError while a driver is alive: what it records would be lost.
+
+    *between* and *study* say how a lease leads to its study.
+    """
+    for name, host, pid, born, until in transaction.sql(
+        f"SELECT s.name, l.host, l.pid, l.born, l.until FROM leases l {between}"
+        f" JOIN studies s ON s.id = {study} WHERE l.ended IS NULL"
+    ):
+        if until > transaction.now and not DriverProcess(host, pid, born).has_exited():
+            raise ConflictError(
+                f"study {name!r} is being run by process {pid} on {host}",
+                hint="upgrade when it has ended",
+            )
+
+
+def _fill(
+    old: Database,
+    target: DatabaseDialect,
+    store: ArtifactStore,
+    patience: float,
+    finish: Callable[[Transaction], None],
+) -> None:
+    """Fills the new repository, compares both, and calls *finish* while nobody writes."""
+    new = Database(target, patience)
+    try:
+        if schema_version.schema_revision(new) is None:
+            schema_version.create(new)
+        Migration(OldRepository(old), new, store).run()
+        store.sync()
+        if isinstance(target, SQLite):
+            _close_file(target, new)
+
+        def compare(transaction: Transaction) -> None:
+            _refuse_drivers(transaction)
+            if isinstance(target, PostgreSQL):
+                transaction.sql("LOCK TABLE experiments, attempts, events IN EXCLUSIVE MODE")
+            before = _contents(transaction, older=True)
+            after = new.read(lambda other: _contents(other, older=False))
+            if before != after:
+                raise RecordError(
+                    f"{old.dialect.location} was changed while it was upgraded",
+                    hint="let the other programs end, and upgrade again",
+                )
+            new.close()
+            finish(transaction)
+
+        try:
+            old.write(compare)
+        except RecordError:
+            _forget(old, target)
+            raise
+    finally:
+        new.close()
+
+
+def _close_file(target: SQLite, new: Database) -> None:
+    """The new file is whole by itself, and on the disk."""
+    new.close()
+    connection = target.connect()
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        connection.close()
+    _sync(target.path)
+
+
+def _forget(old: Database, target: DatabaseDialect) -> None:
+    """The next upgrade begins anew."""
+
+    def unmark(transaction: Transaction) -> None:
+        mark = transaction.dialect.mark
+        revision = original(_revision(transaction))
+        transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (revision,))
+
+    old.write(unmark)
+    if isinstance(target, SQLite):
+        with suppress(OSError):
+            target.path.unlink()
+
+
+def _contents(transaction: Transaction, *, older: bool) -> dict[int | str, tuple[int, int]]:
+    """How many results each study has, and a digest of them; and how many definitions there are."""
+    found: dict[int | str, tuple[int, int]] = {}
+    if older:
+        numbers = [number for (number,) in transaction.sql("SELECT id FROM studies")]
+        asked = (
+            "SELECT e.digest, e.state, e.attempt FROM experiments e JOIN values_{n} v"
+            f" ON v.experiment = e.id WHERE e.state IN ({_STATES})"
+        )
+    else:
+        numbers = [number for (number,) in transaction.sql("SELECT id FROM versions")]
+        asked = "SELECT digest, status, attempt FROM results WHERE version = {n}"
+    for number in numbers:
+        rows = transaction.sql(asked.replace("{n}", str(number)))
+        hashes = (
+            hashlib.blake2b(b"%b %b %d" % (bytes(digest), state.encode(), attempt), digest_size=16)
+            for digest, state, attempt in rows
+        )
+        found[number] = len(rows), sum(int.from_bytes(each.digest(), "big") for each in hashes)
+    for table in ("definitions", "leases"):
+        ((rows_of,),) = transaction.sql(f"SELECT count(*) FROM {table}")
+        found[table] = int(rows_of), 0
     return found
 
 
-def create(database: Database) -> None:
-    """Makes the tables of this revision in an empty place."""
-    _settle(database)
-    database.write(_create)
+def is_older(revision: str | None) -> bool:
+    """Whether a repository of that revision is brought up to date by ``upgrade_older``."""
+    return revision is not None and original(revision) in REVISIONS[:-1]
+
+
+def room_for(path: Path) -> None:
+    """PlaceError unless the disk has room for the copy and the new file."""
+    needed = 2 * path.stat().st_size + 2**20
+    free = shutil.disk_usage(path.parent).free
+    if free < needed:
+        raise PlaceError(
+            f"an upgrade of {path} needs {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free",
+            hint="make room on the disk",
+        )

@@ -14,7 +14,7 @@ from zenturio.annotate.scan import scan
 from zenturio.execute.places import open_place
 from zenturio.experiment.function import ExperimentFunction
 from zenturio.experiment.function import experiment as as_experiment
-from zenturio.record import Repository, Round
+from zenturio.record import MeasurementRound, Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.search import Directions, describe
@@ -152,7 +152,7 @@ class Study:
         with open_or_use(self.db) as repository:
             return draw_chart(repository, query).chart
 
-    def rounds(self) -> tuple[Round, ...]:
+    def rounds(self) -> tuple[MeasurementRound, ...]:
         """When what has results was measured again, and by whom; the first round comes first."""
         with open_or_use(self.db) as repository:
             return repository.rounds(self.name)
@@ -170,7 +170,7 @@ class Study:
 
     def _repr_html_(self) -> str:
         with open_or_use(self.db) as repository:
-            counts = repository.counts(self.name)
+            counts = repository.count_states(self.name)
         said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
         head = f"<p><b>study {html.escape(self.name)}</b>: {said or 'nothing was run'}</p>"
         return head + self.results(limit=10)._repr_html_()

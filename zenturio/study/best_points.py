@@ -12,7 +12,7 @@ from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
 from zenturio.experiment.machine import MachineKind, machine_notes
 from zenturio.expression import Value, parse
-from zenturio.record import SEED, Repository, State
+from zenturio.record import SEED_KIND, ExperimentState, Repository
 from zenturio.record.row_filter import NEWEST, RowChoice, label_of, machine_named, round_notes
 from zenturio.search import Directions
 from zenturio.study.driver.best_score import score
@@ -77,7 +77,7 @@ class _Repeats:
     """For each repeat that succeeded, its score for each goal."""
 
 
-TRIED: tuple[State, ...] = ("ok", "failed", "timeout")
+TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "timeout")
 
 
 def best(
@@ -100,7 +100,7 @@ def best(
     points: dict[tuple[tuple[Value, ...], str, int | None], _Repeats] = {}
     machines: dict[str, Counter[int]] = {}
     fields = repository.definition(study).parameters
-    names = [field.name for field in fields if field.kind != SEED]  # it differs run by run
+    names = [field.name for field in fields if field.kind != SEED_KIND]  # it differs run by run
     for record in repository.records(study, states=TRIED):
         if record.outcome is None or record.digest in without or not rows.holds(record):
             continue

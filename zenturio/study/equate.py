@@ -17,8 +17,8 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
-from zenturio.record import SPACES, Definition, Record, Repository
-from zenturio.record.facts import RECORDED
+from zenturio.record import SPACES, ExperimentRecord, Repository, StudyDefinition
+from zenturio.record.entities import OUTCOME_STATES
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory
 from zenturio.study.last_options import RUN
 from zenturio.study.pinned_versions import base_of, pinned_name
@@ -82,7 +82,7 @@ def equate(
             hint="zen equate is for results of a version before an edit; zen list shows them",
         )
     names = _Names(application, generator)
-    pairs = names.pairs(repository.records(version, states=RECORDED))
+    pairs = names.pairs(repository.records(version, states=OUTCOME_STATES))
     first = next(pairs, None)
     if first is None:
         raise InputError(
@@ -97,7 +97,7 @@ def equate(
         accepted += repository.equate(study, version, dict(batch), person)
         step(len(batch))
     if accepted:
-        repository.note(
+        repository.add_event(
             study, "equated", f"{accepted:,} results of {version} accepted as equal by {person}"
         )
     name = archived.name if archived else ""
@@ -111,7 +111,7 @@ def undo_equate(repository: Repository, version: str) -> int:
     count = repository.undo_equate(study, version)
     if count:
         text = f"{count:,} results of {version} are not accepted any longer, says {person_name()}"
-        repository.note(study, "equated", text)
+        repository.add_event(study, "equated", text)
     return count
 
 
@@ -130,7 +130,7 @@ def _study_of(repository: Repository, version: str) -> str:
 
 
 def _application(
-    repository: Repository, study: str, before: Definition, paths: Sequence[str]
+    repository: Repository, study: str, before: StudyDefinition, paths: Sequence[str]
 ) -> Application:
     """The present program, with what its version commands printed last."""
     try:
@@ -161,7 +161,7 @@ def _application(
 
 def _definition(
     repository: Repository, study: str, application: Application, generator: ExperimentGenerator
-) -> Definition:
+) -> StudyDefinition:
     """The definition that a run of *application* would give the study."""
     try:
         notes = repository.definition(study).notes
@@ -179,7 +179,7 @@ def _definition(
     return replace(found, notes={**found.notes, **more})
 
 
-def _check_parameters(version: str, before: Definition, present: Definition) -> None:
+def _check_parameters(version: str, before: StudyDefinition, present: StudyDefinition) -> None:
     one, other = ({field.name for field in d.parameters} for d in (before, present))
     if one == other:
         return
@@ -192,7 +192,7 @@ def _check_parameters(version: str, before: Definition, present: Definition) -> 
 
 
 def _open_present(
-    repository: Repository, study: str, definition: Definition
+    repository: Repository, study: str, definition: StudyDefinition
 ) -> ArchivedStudy | None:
     """Open the version of the present program, if the study's name means another one."""
     with suppress(NotFoundError):
@@ -210,7 +210,7 @@ class _Names:
         self.outside = 0
         """How many results had values that make none."""
 
-    def pairs(self, records: Iterator[Record]) -> Iterator[tuple[str, Experiment]]:
+    def pairs(self, records: Iterator[ExperimentRecord]) -> Iterator[tuple[str, Experiment]]:
         """The digest of each result, and its experiment."""
         for record in records:
             experiment = self._experiment(record)
@@ -219,7 +219,7 @@ class _Names:
             else:
                 yield record.digest, experiment
 
-    def _experiment(self, record: Record) -> Experiment | None:
+    def _experiment(self, record: ExperimentRecord) -> Experiment | None:
         repeat = self._application.repeat
         values = {name: value for name, value in record.values.items() if name != repeat.seed}
         try:

@@ -23,8 +23,8 @@ from zenturio.experiment import (
     Outcome,
     Recipe,
 )
-from zenturio.record import Definition, Record, Repository
-from zenturio.record.facts import RECORDED
+from zenturio.record import ExperimentRecord, Repository, StudyDefinition
+from zenturio.record.entities import OUTCOME_STATES
 from zenturio.study.study_definition import (
     DIGESTS,
     PROGRAM,
@@ -91,7 +91,7 @@ def extract(
     if changes:  # its experiments ran with the files that it had then
         definition = replace(definition, sources=before.sources)
     count: Counter[str] = Counter()
-    records = repository.records(study, states=RECORDED)
+    records = repository.records(study, states=OUTCOME_STATES)
     # Everything is measured before anything is changed: an error leaves the study as it was.
     with MeasuredOutcomes() as measured:
         while batch := list(islice(records, BATCH)):
@@ -139,7 +139,7 @@ class MeasuredOutcomes(Iterable[Outcome]):
 class _Again:
     """Which metrics must be measured again, and how."""
 
-    def __init__(self, before: Definition, metrics: tuple[Metric, ...]) -> None:
+    def __init__(self, before: StudyDefinition, metrics: tuple[Metric, ...]) -> None:
         ways = {field.name: field.how for field in before.metrics}
         changed = [m for m in metrics if m.formula or ways.get(m.name) != extraction_of(m)]
         self.names = tuple(metric.name for metric in changed)
@@ -148,7 +148,7 @@ class _Again:
         self._meter = MetricReader(Recipe(tuple(changed)))
         self._judge = MetricReader(Recipe(metrics))
 
-    def outcomes(self, repository: Repository, record: Record) -> Iterator[Outcome]:
+    def outcomes(self, repository: Repository, record: ExperimentRecord) -> Iterator[Outcome]:
         """The record's outcome with its new metrics."""
         outcome = record.outcome
         if outcome is None:
@@ -161,7 +161,7 @@ class _Again:
         metrics = self._meter.measure(record.values, evidence)
         yield self._judged(outcome, metrics)
 
-    def seen(self, batch: list[Record], outcomes: list[Outcome]) -> Iterator[str]:
+    def seen(self, batch: list[ExperimentRecord], outcomes: list[Outcome]) -> Iterator[str]:
         """For each value that is missing and each experiment whose status changed, a word."""
         recorded = [record.outcome for record in batch if record.outcome]
         before = {(each.digest, each.attempt): each.status for each in recorded}

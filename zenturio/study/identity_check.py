@@ -14,10 +14,10 @@ from typing import Any
 from zenturio.annotate.model import Application
 from zenturio.errors import SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
-from zenturio.record import Record, Repository
-from zenturio.record.facts import REDACTED
-from zenturio.record.recipes import Named
-from zenturio.record.sql import Sql
+from zenturio.record import ExperimentRecord, Repository
+from zenturio.record.entities import REDACTION_EVENT
+from zenturio.record.sql_repository import SQLRepository
+from zenturio.record.stored_recipes import ResultIdentity
 from zenturio.study.restore import UnfilledError, kept_application
 
 SAMPLE = 200
@@ -38,12 +38,12 @@ class IdentityCheck:
 def check_identity(repository: Repository, sample: int = SAMPLE) -> IdentityCheck:
     """Compute digests, keys and recipes of a sample of each version again."""
     found = IdentityCheck()
-    if not isinstance(repository, Sql):
+    if not isinstance(repository, SQLRepository):
         return found
     for study in repository.studies():
-        names, without = repository.identities(study.name, sample)
+        names, without = repository.result_identities(study.name, sample)
         found.unknown += without
-        if any(event.kind == REDACTED for event in repository.events(study.name)):
+        if any(event.kind == REDACTION_EVENT for event in repository.events(study.name)):
             found.unknown += len(names)  # its parts are not what was hashed any more
             continue
         programs = _Programs(repository, study.name)
@@ -59,7 +59,7 @@ def check_identity(repository: Repository, sample: int = SAMPLE) -> IdentityChec
     return found
 
 
-def _differs(experiment: Experiment, name: Named) -> bool:
+def _differs(experiment: Experiment, name: ResultIdentity) -> bool:
     assert experiment.program is not None, "a generator tells it"
     computed = experiment.digest, experiment.key, experiment.program.digest
     return computed != (name.digest, name.key, json.loads(name.document)["digest"])
@@ -75,9 +75,9 @@ class _Programs:
             tuple[object, ...], tuple[Application, ExperimentGenerator] | None
         ] = {}
 
-    def experiment(self, name: Named) -> Experiment | None:
+    def experiment(self, name: ResultIdentity) -> Experiment | None:
         """The experiment that the values of a result make; None where that cannot be told."""
-        record = self._repository.row(self._study, name.digest)
+        record = self._repository.experiment_record(self._study, name.digest)
         started = record.outcome.started if record.outcome else None
         definition = self._repository.definition(self._study, started)
         overrides = definition.notes.get("overrides", ())
@@ -94,7 +94,7 @@ class _Programs:
 
 
 def _experiment_of(
-    application: Application, generator: ExperimentGenerator, record: Record
+    application: Application, generator: ExperimentGenerator, record: ExperimentRecord
 ) -> Experiment | None:
     seed = application.repeat.seed
     values = {name: value for name, value in record.values.items() if name != seed}

@@ -14,7 +14,7 @@ from zenturio.execute.machine_codec import own_machine
 from zenturio.execute.places import find_place, open_place
 from zenturio.execute.workspace import Keep
 from zenturio.output_files import note_database
-from zenturio.record import Memory, Repository
+from zenturio.record import MemoryRepository, Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import SearchSpec
@@ -118,13 +118,13 @@ def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Rep
     try:
         repository = open_repository(db, create=create)
     except NotFoundError:
-        repository = Memory()
+        repository = MemoryRepository()
     try:
         yield repository
     finally:
         repository.close()
         if create:
-            note_database(Path(repository.place))
+            note_database(Path(repository.location))
 
 
 def choose_only(text: str) -> frozenset[OnlyState]:

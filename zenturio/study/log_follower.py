@@ -103,8 +103,8 @@ def log_after(log: Log, seen: int = 0) -> Iterator[bytes]:
 
 
 def _goes_on(repository: Repository, study: str, digest: str) -> bool:
-    is_driven = any(not lease.has_gone() for lease in repository.drivers(study))
-    return is_driven and repository.row(study, digest).outcome is None
+    is_driven = any(not lease.driver_has_exited() for lease in repository.leases(study))
+    return is_driven and repository.experiment_record(study, digest).outcome is None
 
 
 def _newest(repository: Repository, digest: str) -> int:

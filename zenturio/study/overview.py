@@ -14,17 +14,17 @@ from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.experiment import Artifact, MetricValue, Missing, Series
 from zenturio.experiment.machine import UNKNOWN_KIND
 from zenturio.record import (
-    Attempt,
-    Definition,
-    Equality,
-    Event,
+    AttemptRecord,
+    EquatedResult,
+    ExperimentRecord,
+    ExperimentState,
     Lease,
-    Record,
+    MeasurementRound,
     Repository,
+    RepositoryEvent,
     ResultCount,
-    Round,
-    State,
-    Study,
+    StudyDefinition,
+    StudyInfo,
 )
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.last_options import orphans_at, place_of
@@ -50,7 +50,7 @@ class StudyStatus:
 
     study: str
     created: float
-    counts: Mapping[State, int]
+    counts: Mapping[ExperimentState, int]
     planned: int
     """Experiments of all its points, as far as that was known when it was run last."""
     drivers: tuple[Lease, ...]
@@ -63,7 +63,7 @@ class StudyStatus:
     """Why each machine of the place is drained that gets nothing new."""
     results: tuple[ResultCount, ...] = ()
     """All results, by kind of machine and round."""
-    history: tuple[Round, ...] = ()
+    history: tuple[MeasurementRound, ...] = ()
     """When what has results was measured again, the first round first."""
 
     @property
@@ -135,9 +135,9 @@ def study_statuses(db: str | None) -> list[StudyStatus]:
         return []
 
 
-def _standing(repository: Repository, study: Study) -> StudyStatus:
+def _standing(repository: Repository, study: StudyInfo) -> StudyStatus:
     notes = repository.definition(study.name).notes
-    counts = repository.counts(study.name)
+    counts = repository.count_states(study.name)
     planned = int(notes.get("experiments", 0))
     is_over = planned <= sum(counts.values()) - counts["running"]
     left = None if is_over else orphans_at(notes, project_folder() / FOLDER)
@@ -146,11 +146,11 @@ def _standing(repository: Repository, study: Study) -> StudyStatus:
         study.created,
         counts,
         planned,
-        tuple(each for each in repository.drivers(study.name) if not each.has_gone()),
+        tuple(each for each in repository.leases(study.name) if not each.driver_has_exited()),
         place_of(notes),
         _stages(repository, study.name, left),
         _drained(left),
-        repository.result_counts(study.name),
+        repository.count_results(study.name),
         repository.rounds(study.name),
     )
 
@@ -176,19 +176,19 @@ class ExperimentDetails:
     """One experiment with all that is known of it."""
 
     study: str
-    record: Record
-    attempts: tuple[Attempt, ...]
+    record: ExperimentRecord
+    attempts: tuple[AttemptRecord, ...]
     artifacts: tuple[Artifact, ...]
     units: Mapping[str, str] = field(default_factory=dict)
-    definition: Definition = field(default_factory=Definition)
+    definition: StudyDefinition = field(default_factory=StudyDefinition)
     """What the study was when it ran."""
     folder: Path | None = None
     """Where its files are, if they were kept in this project."""
-    equality: Equality | None = None
+    equality: EquatedResult | None = None
     """Who accepted its result, where that is one of another version."""
     origin: str = ""
     """The version that ran it, in that case; empty if it was removed since."""
-    redactions: tuple[Event, ...] = ()
+    redactions: tuple[RepositoryEvent, ...] = ()
     """When a secret was removed from its record, or from that of its study."""
 
     @property
@@ -203,7 +203,7 @@ def find_experiment(
     wanted = digits.strip().lower()
     if not wanted or set(wanted) - set("0123456789abcdef"):
         raise InputError(f"{digits!r} is no digest", hint="it is made of the digits 0-9 and a-f")
-    matches = repository.matching(wanted, 8)
+    matches = repository.find_digests(wanted, 8)
     if study is not None:
         repository.study(study)
         matches = tuple(each for each in matches if study in each[1])
@@ -218,19 +218,19 @@ def find_experiment(
     digest, studies = matches[0]
     if not studies:
         raise RecordError(
-            f"{repository.place} is damaged: {digest} belongs to no study",
+            f"{repository.location} is damaged: {digest} belongs to no study",
             hint="see what `zen db check` says",
         )
     home = study or studies[0]
     newest = repository.definition(home)
     attempts = repository.attempts(digest)
     started = next((each.started for each in reversed(attempts) if each.started), None)
-    equality = repository.equality(home, digest)
+    equality = repository.equated_result(home, digest)
     origin = _origin(repository, equality) if equality else ""
     folder = project_folder() / FOLDER / "work" / digest
     return ExperimentDetails(
         home,
-        repository.row(home, digest),
+        repository.experiment_record(home, digest),
         attempts,
         repository.artifacts(digest),
         {f.name: f.unit for f in (*newest.parameters, *newest.metrics) if f.unit},
@@ -242,18 +242,18 @@ def find_experiment(
     )
 
 
-def _origin(repository: Repository, equality: Equality) -> str:
+def _origin(repository: Repository, equality: EquatedResult) -> str:
     """The version that ran what somebody accepted as equal."""
-    matches = repository.matching(equality.digest, 1) if equality.digest else ()
+    matches = repository.find_digests(equality.digest, 1) if equality.digest else ()
     return matches[0][1][0] if matches else ""
 
 
 def _definition_that_ran(
-    repository: Repository, study: str, newest: Definition, started: float | None
-) -> Definition:
+    repository: Repository, study: str, newest: StudyDefinition, started: float | None
+) -> StudyDefinition:
     """What *study* was at that time; nothing is known where it was removed."""
     if not study:
-        return Definition()
+        return StudyDefinition()
     return newest if started is None else repository.definition(study, started)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from zenturio.errors import ConflictError
 from zenturio.execute.workspace import at_work
-from zenturio.record import Removal, Repository, upkeep
+from zenturio.record import Repository, StudyDeletion, maintenance
 from zenturio.record.open import FOLDER, open_repository, project_folder
 
 KEPT = ("work", "builds", "inputs")
@@ -22,10 +22,10 @@ KEPT = ("work", "builds", "inputs")
 class PruneResult:
     """What is removed, or would be."""
 
-    studies: tuple[Removal, ...]
+    studies: tuple[StudyDeletion, ...]
     folders: tuple[tuple[Path, int, int], ...]
     """Each with its files and their bytes."""
-    garbage: upkeep.Garbage
+    garbage: maintenance.Garbage
 
     def lines(self) -> list[str]:
         """Each in a line for a person."""
@@ -66,16 +66,18 @@ def prune(
         if folders:
             _refuse_while_used(project_folder() / FOLDER)
         removals = tuple(
-            upkeep.prune(repository, name) if really else upkeep.burden(repository, name)
+            maintenance.prune_study(repository, name)
+            if really
+            else maintenance.preview_pruning(repository, name)
             for name in studies
         )
         kept = tuple(_measured(folder) for folder in _folders()) if folders else ()
         if really:
             for folder, _, _ in kept:
                 shutil.rmtree(folder, ignore_errors=True)
-        garbage = upkeep.Garbage((), (), 0)
+        garbage = maintenance.Garbage((), (), 0)
         if folders:
-            garbage = upkeep.collect_garbage(repository, really=really)
+            garbage = maintenance.collect_garbage(repository, really=really)
         return PruneResult(removals, kept, garbage)
     finally:
         repository.close()
@@ -84,8 +86,8 @@ def prune(
 def _refuse_while_driven(repository: Repository) -> None:
     """Raise ConflictError while a study has a driver, unless that was killed: it needs folders."""
     for study in repository.studies():
-        for lease in repository.drivers(study.name):
-            if not lease.has_gone():
+        for lease in repository.leases(study.name):
+            if not lease.driver_has_exited():
                 raise ConflictError(
                     f"study {study.name} is being run by process {lease.pid} on {lease.host}",
                     hint="prune when it has ended",

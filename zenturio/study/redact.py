@@ -19,7 +19,7 @@ from zenturio.execute.workspace import at_work
 from zenturio.failpoints import Failpoint
 from zenturio.output_files import recorded_outputs
 from zenturio.record.open import FOLDER, project_folder
-from zenturio.record.redaction import Redaction, holds
+from zenturio.record.redaction import Redaction, contains_secret
 from zenturio.record.redaction import redact as redact_repository
 from zenturio.record.secret import Secret
 from zenturio.study.service.submission_queue import current_user, is_served
@@ -88,9 +88,9 @@ def redact(
     files, remaining = [], list(found.foreign)
     for path in _files(home):
         if _is_database(path):
-            if path not in found.copies and holds(path, sought):
+            if path not in found.copies and contains_secret(path, sought):
                 remaining.append(path)
-        elif holds(path, sought):
+        elif contains_secret(path, sought):
             files.append(path)
     if really:
         cleaned = {path: _clean(home, path, sought) for path in files}
@@ -98,7 +98,7 @@ def redact(
         remaining += [path for path, done in cleaned.items() if not done]
         CLEANED()
     remaining += [path for path in _names(home, sought) if path not in remaining and path.exists()]
-    remaining += [path for path in recorded_outputs(home.parent) if holds(path, sought)]
+    remaining += [path for path in recorded_outputs(home.parent) if contains_secret(path, sought)]
     copies = found.copies
     if really and backups:
         for path in copies:

@@ -6,14 +6,14 @@ from zenturio.annotate.filler import Filler
 from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan_kept
 from zenturio.errors import InputError, SpaceError
-from zenturio.record import Definition, Record
+from zenturio.record import ExperimentRecord, StudyDefinition
 
 
 class UnfilledError(Exception):
     """The files cannot be made again; says why."""
 
 
-def files_of(definition: Definition, record: Record) -> dict[str, str]:
+def files_of(definition: StudyDefinition, record: ExperimentRecord) -> dict[str, str]:
     """The annotated files by path, filled as *definition* fills them."""
     application = kept_application(definition)
     seed = application.repeat.seed  # a value of the row, but no dimension of the space
@@ -29,7 +29,7 @@ def files_of(definition: Definition, record: Record) -> dict[str, str]:
     return {each.path: each.content.decode("utf-8", "backslashreplace") for each in filled}
 
 
-def kept_application(definition: Definition) -> Application:
+def kept_application(definition: StudyDefinition) -> Application:
     """The application as the repository kept it: its annotated files, and its overrides."""
     try:
         return scan_kept(definition.sources, definition.notes.get("overrides", ()))

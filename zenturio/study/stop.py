@@ -36,12 +36,12 @@ def stop_study(repository: Repository, study: str) -> StopResult:
     """Has every driver of *study* end at once, and takes its jobs off the queue of its place."""
     repository.study(study)
     stopped, told = [], []
-    for lease in repository.drivers(study):
+    for lease in repository.leases(study):
         if _is_here(lease):
             _end(repository, lease)
             stopped.append(lease)
         elif lease.host != socket.gethostname():
-            repository.leave(lease)
+            repository.release_lease(lease)
             told.append(lease)
     notes = repository.definition(study).notes
     left = orphans_at(notes, project_folder() / FOLDER)
@@ -52,9 +52,9 @@ def stop_study(repository: Repository, study: str) -> StopResult:
 
 def stop_experiment(repository: Repository, study: str, digest: str) -> str:
     """Cancels one experiment; its state then, ``missing`` where no driver had it."""
-    if repository.row(study, digest).state != "running":
-        return repository.row(study, digest).state
-    if all(lease.has_gone() for lease in repository.drivers(study)):
+    if repository.experiment_record(study, digest).state != "running":
+        return repository.experiment_record(study, digest).state
+    if all(lease.driver_has_exited() for lease in repository.leases(study)):
         left = orphans_at(repository.definition(study).notes, project_folder() / FOLDER)
         if left is not None:
             left.cancel([digest])
@@ -62,7 +62,7 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
     wishes = CancelRequests(project_folder() / FOLDER)
     wishes.ask(digest)
     end = time.monotonic() + PATIENCE
-    while (state := repository.row(study, digest).state) in ("running", "missing"):
+    while (state := repository.experiment_record(study, digest).state) in ("running", "missing"):
         if time.monotonic() > end:
             wishes.take_back(digest)
             raise PlaceError(
@@ -75,7 +75,7 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
 
 
 def _is_here(lease: Lease) -> bool:
-    return lease.host == socket.gethostname() and not lease.has_gone()
+    return lease.host == socket.gethostname() and not lease.driver_has_exited()
 
 
 def _end(repository: Repository, lease: Lease) -> None:
@@ -90,8 +90,8 @@ def _end(repository: Repository, lease: Lease) -> None:
             hint="ask them, or be them",
         ) from error
     end = time.monotonic() + PATIENCE
-    while not lease.has_gone() and any(
-        d.number == lease.number for d in repository.drivers(lease.study)
+    while not lease.driver_has_exited() and any(
+        d.number == lease.number for d in repository.leases(lease.study)
     ):
         if time.monotonic() > end:
             raise PlaceError(f"process {lease.pid} does not end: it was told to by SIGTERM")

@@ -12,7 +12,7 @@ from zenturio.experiment.identity import FORMAT
 from zenturio.experiment.provenance import provenance
 from zenturio.experiment.used import recall_versions
 from zenturio.expression import Type
-from zenturio.record import SEED, SPACES, Definition, Field, Repository, Study
+from zenturio.record import SEED_KIND, SPACES, Field, Repository, StudyDefinition, StudyInfo
 from zenturio.space import Parameter, Space
 from zenturio.space.space import fingerprint
 
@@ -37,7 +37,7 @@ class ArchivedStudy:
 
 
 def open_version(
-    repository: Repository, study: str, definition: Definition
+    repository: Repository, study: str, definition: StudyDefinition
 ) -> ArchivedStudy | None:
     """Open *study*; if another version of its program was run under the name, that is archived.
 
@@ -47,7 +47,7 @@ def open_version(
     repository.open(study, definition)
     if archived is not None:
         changes = ", ".join(archived.changes)
-        repository.note(study, "version", f"{changes}; what was is study {archived.name}")
+        repository.add_event(study, "version", f"{changes}; what was is study {archived.name}")
     return archived
 
 
@@ -67,7 +67,7 @@ def _archived(repository: Repository, name: str, notes: Mapping[str, Any]) -> Ar
 
 def _other_version(
     repository: Repository, name: str, notes: Mapping[str, Any]
-) -> tuple[Study, ArchivedStudy] | None:
+) -> tuple[StudyInfo, ArchivedStudy] | None:
     """The study *name* and what changed since, if it is of another version of the program."""
     try:
         found = repository.study(name)
@@ -131,12 +131,12 @@ def define_study(
     experiments: int,
     program: Mapping[str, str],
     former_program: Mapping[str, str] | None = None,
-) -> Definition:
+) -> StudyDefinition:
     """The definition of the study of *application*: so many *experiments* of one program."""
     notes = {**_notes(application), "experiments": experiments, PROGRAM: dict(program)}
     if former_program not in (None, program):
         notes[FORMER_PROGRAM] = dict(former_program or {})
-    return Definition(
+    return StudyDefinition(
         parameters=fields_of(application.space, application.repeat),
         metrics=(*measured_fields(), *metric_fields(application.metrics)),
         goals=tuple(
@@ -166,7 +166,9 @@ def fields_of(space: Space, repeat: Repeat) -> tuple[Field, ...]:
             types[parameter.name] = parameter.derived.check(types)
         fields.append(_parameter(parameter, types[parameter.name]))
     if repeat.seed is not None:
-        fields.append(Field(repeat.seed, repeat.seeds.type if repeat.seeds else "int", kind=SEED))
+        fields.append(
+            Field(repeat.seed, repeat.seeds.type if repeat.seeds else "int", kind=SEED_KIND)
+        )
     return tuple(fields)
 
 

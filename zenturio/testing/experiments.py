@@ -17,8 +17,8 @@ from zenturio.experiment.experiment import (
     Status,
 )
 from zenturio.expression import Value
-from zenturio.record.driver import Driver, born
-from zenturio.record.facts import Definition, Field
+from zenturio.record.driver_process import DriverProcess, process_birth
+from zenturio.record.entities import Field, StudyDefinition
 from zenturio.record.repository import Repository
 
 ODD_MEASURES: dict[str, MetricValue] = {
@@ -86,7 +86,7 @@ def _image(value: object) -> object:
     return (type(value).__name__, repr(value))
 
 
-DEFINITION = Definition((Field("n", "int"),), (Field("time", unit="s", how="stdout"),))
+DEFINITION = StudyDefinition((Field("n", "int"),), (Field("time", unit="s", how="stdout"),))
 FIVE = [experiment(i) for i in range(5)]
 A, B, C, D, E = FIVE
 ALL = [e.digest for e in FIVE]
@@ -95,7 +95,10 @@ ALL = [e.digest for e in FIVE]
 def driven(repository: Repository, drivers: int = 1) -> list[int]:
     """A study ``s`` and the lease numbers of its *drivers*."""
     repository.open("s", DEFINITION)
-    return [repository.lease("s", Driver.here(), join=True).number for _ in range(drivers)]
+    return [
+        repository.acquire_lease("s", DriverProcess.current(), join=True).number
+        for _ in range(drivers)
+    ]
 
 
 def run(
@@ -119,9 +122,11 @@ def run_as(
     assert repository.record("s", driver, outcomes) == set(digests)
 
 
-def dead_driver() -> Driver:
+def dead_driver() -> DriverProcess:
     """A driver of this host whose process has ended."""
     process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    driver = Driver(Driver.here().host, process.pid, born(process.pid) or "")
+    driver = DriverProcess(
+        DriverProcess.current().host, process.pid, process_birth(process.pid) or ""
+    )
     process.communicate()
     return driver

@@ -9,8 +9,8 @@ import pytest
 
 from zenturio.errors import ConflictError, NotFoundError
 from zenturio.experiment.experiment import Artifact, Log, Missing
-from zenturio.record.driver import Driver
-from zenturio.record.facts import Definition, Field, Logs
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import AttemptLogs, Field, StudyDefinition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,
@@ -30,7 +30,7 @@ class Claims:
         one, two = driven(repository, 2)
         assert repository.claim("s", one, [A, B]) == {A.digest: 1, B.digest: 1}
         assert repository.claim("s", two, [B, C]) == {C.digest: 1}
-        assert repository.counts("s")["running"] == 3
+        assert repository.count_states("s")["running"] == 3
 
     def test_a_claim_whose_answer_was_lost_is_read_again(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -49,22 +49,22 @@ class Claims:
             with pytest.raises(NotFoundError, match=f"has no experiment {A.digest}"):
                 ask(A.digest)
         with pytest.raises(NotFoundError):
-            repository.row("s", A.digest)
+            repository.experiment_record("s", A.digest)
 
     def test_a_superseded_driver_claims_nothing(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        dead = repository.lease("s", dead_driver())
-        repository.lease("s", Driver.here())
+        dead = repository.acquire_lease("s", dead_driver())
+        repository.acquire_lease("s", DriverProcess.current())
         with pytest.raises(ConflictError):
             repository.claim("s", dead.number, [A])
-        assert repository.counts("s")["running"] == 0
+        assert repository.count_states("s")["running"] == 0
 
     def test_a_claim_of_a_lost_driver_of_another_study_is_taken_over(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
         repository.open("t", DEFINITION)
-        dead = repository.lease("t", dead_driver())
+        dead = repository.acquire_lease("t", dead_driver())
         repository.claim("t", dead.number, [A])
         assert repository.claim("s", one, [A]) == {A.digest: 2}
 
@@ -73,18 +73,18 @@ class Claims:
     ) -> None:
         (one,) = driven(repository)
         repository.open("t", DEFINITION)
-        other = repository.lease("t", Driver("elsewhere", 1, "x"))
+        other = repository.acquire_lease("t", DriverProcess("elsewhere", 1, "x"))
         repository.claim("t", other.number, [A])
         assert repository.claim("s", one, [A]) == {}
 
     def test_leaving_gives_claims_back(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        lease = repository.lease("s", Driver.here())
+        lease = repository.acquire_lease("s", DriverProcess.current())
         repository.claim("s", lease.number, [A])
-        repository.leave(lease)
-        assert repository.counts("s")["running"] == 0
+        repository.release_lease(lease)
+        assert repository.count_states("s")["running"] == 0
         assert [a.state for a in repository.attempts(A.digest)] == ["stale"]
-        assert repository.row("s", A.digest).state == "missing"
+        assert repository.experiment_record("s", A.digest).state == "missing"
         assert [r.digest for r in repository.records("s", states=["missing"])] == [A.digest]
         assert list(repository.records("s")) == []
 
@@ -93,9 +93,9 @@ class Claims:
     ) -> None:
         repository.open("s", DEFINITION)
         for _ in range(3):  # so that numbers of leases and of attempts differ
-            lease = repository.lease("s", Driver.here(), join=True)
+            lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
         repository.claim("s", lease.number, [A, B, C])
-        repository.leave(lease)
+        repository.release_lease(lease)
         for digest in (A.digest, B.digest, C.digest):
             assert [a.driver for a in repository.attempts(digest)] == [lease.number]
 
@@ -107,10 +107,10 @@ class Files:
         heard = replace(outcome(A), stdout=every, stderr=Log(b"\0", b"", 1))
         run_as(repository, one, [A], [heard])
         run(repository, one, [B])
-        assert repository.logs(A.digest) == Logs(every, Log(b"\0", b"", 1))
+        assert repository.logs(A.digest) == AttemptLogs(every, Log(b"\0", b"", 1))
         assert repository.logs(A.digest, 1) == repository.logs(A.digest)
-        assert repository.logs(B.digest) == Logs()
-        assert repository.logs(A.digest, 2) == Logs()
+        assert repository.logs(B.digest) == AttemptLogs()
+        assert repository.logs(A.digest, 2) == AttemptLogs()
 
     def test_each_attempt_has_its_logs(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -141,18 +141,18 @@ class Sharing:
         repository.open("t", DEFINITION)
         for _ in range(2):
             assert repository.cached("t", [A, B]) == {A.digest}
-        assert repository.counts("t")["ok"] == 1
+        assert repository.count_states("t")["ok"] == 1
         (record,) = repository.records("t")
         assert record.outcome == outcome(A, time=2.5)
         assert len(repository.attempts(A.digest)) == 1
-        assert repository.find([A.digest], "t") == {A.digest: outcome(A, time=2.5)}
+        assert repository.find_outcomes([A.digest], "t") == {A.digest: outcome(A, time=2.5)}
 
     def test_what_two_studies_want_is_run_by_one(self, repository: Repository) -> None:
         (one,) = driven(repository)
         numbers = {}
         for name in ("t", "u"):
             repository.open(name, DEFINITION)
-            numbers[name] = repository.lease(name, Driver.here()).number
+            numbers[name] = repository.acquire_lease(name, DriverProcess.current()).number
         assert repository.claim("s", one, [A]) == {A.digest: 1}
         for name, number in numbers.items():
             assert repository.cached(name, [A]) == frozenset()
@@ -163,8 +163,8 @@ class Sharing:
             assert repository.cached(name, [A]) == {A.digest}
             assert next(repository.records(name)).outcome == outcome(A, time=2)
         for name in ("s", "t", "u"):
-            assert repository.counts(name)["ok"] == 1
-            assert repository.counts(name)["running"] == 0
+            assert repository.count_states(name)["ok"] == 1
+            assert repository.count_states(name)["running"] == 0
 
     def test_metrics_measured_in_another_way_are_missing_and_say_so(
         self, repository: Repository
@@ -172,9 +172,9 @@ class Sharing:
         (one,) = driven(repository)
         run(repository, one, [A], time=1.0, wtime=3.0)
         ours = (Field("time", how="stderr"), Field("size", how="stdout"))
-        repository.open("t", Definition(metrics=ours))
+        repository.open("t", StudyDefinition(metrics=ours))
         repository.cached("t", [A])
-        metrics = repository.find([A.digest], "t")[A.digest].metrics
+        metrics = repository.find_outcomes([A.digest], "t")[A.digest].metrics
         assert metrics["wtime"] == 3.0
         assert metrics["time"] == Missing(
             "the experiment was run by study 's', which measures it in another way"
@@ -182,7 +182,7 @@ class Sharing:
         assert metrics["size"] == Missing(
             "the experiment was run by study 's', which did not measure it"
         )
-        assert repository.find([A.digest])[A.digest].metrics["time"] == 1.0
+        assert repository.find_outcomes([A.digest])[A.digest].metrics["time"] == 1.0
 
     def test_measuring_a_shared_experiment_anew_leaves_the_other_study_as_it_is(
         self, repository: Repository
@@ -193,10 +193,13 @@ class Sharing:
         repository.cached("t", [A])
         assert repository.remeasure("t", [outcome(A, "failed", time=Missing("gone"))]) == 1
         for study in (None, "s"):
-            assert repository.find([A.digest], study)[A.digest] == outcome(A, time=1.0)
-        found = repository.find([A.digest], "t")[A.digest]
+            assert repository.find_outcomes([A.digest], study)[A.digest] == outcome(A, time=1.0)
+        found = repository.find_outcomes([A.digest], "t")[A.digest]
         assert (found.status, found.metrics) == ("failed", {"time": Missing("gone")})
-        assert (repository.counts("s")["ok"], repository.counts("t")["failed"]) == (1, 1)
+        assert (repository.count_states("s")["ok"], repository.count_states("t")["failed"]) == (
+            1,
+            1,
+        )
 
     def test_a_study_that_goes_leaves_what_others_have(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -206,14 +209,14 @@ class Sharing:
         run_as(repository, one, [B], [heard])
         repository.open("t", DEFINITION)
         repository.cached("t", [A, C])
-        repository.leave(repository.drivers("s")[0])
-        burden = repository.burden("s")
+        repository.release_lease(repository.leases("s")[0])
+        burden = repository.preview_deletion("s")
         assert (burden.experiments, burden.shared, burden.attempts) == (1, 1, 1)
         assert (burden.log_bytes, burden.artifacts) == (5, ("/kept/a",))
         assert repository.delete("s") == burden
         assert [s.name for s in repository.studies()] == ["t"]
-        assert repository.find([A.digest, B.digest]) == {A.digest: outcome(A, time=1.0)}
-        assert sum(repository.counts("t").values()) == repository.counts("t")["ok"] == 1
+        assert repository.find_outcomes([A.digest, B.digest]) == {A.digest: outcome(A, time=1.0)}
+        assert sum(repository.count_states("t").values()) == repository.count_states("t")["ok"] == 1
         with pytest.raises(NotFoundError):
             repository.logs(B.digest)
         repository.open("s", DEFINITION)

@@ -9,7 +9,7 @@ import pytest
 
 from zenturio.errors import ConflictError, NotFoundError
 from zenturio.experiment.experiment import Experiment, Log
-from zenturio.record.driver import Driver
+from zenturio.record.driver_process import DriverProcess
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, experiment, outcome
 
@@ -21,10 +21,10 @@ NAMES: Mapping[str, Experiment] = {A.digest: NEW_A, B.digest: NEW_B}
 def edited(repository: Repository) -> None:
     """Study s has A and B (which failed) as its version 1, and nothing as its version 2."""
     before = repository.open("s", DEFINITION)
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     ended = replace(outcome(A, time=2.5), stdout=Log(b"said", size=4))
-    repository.enter("s", lease.number, [(A, ended), (B, outcome(B, "failed"))])
-    repository.leave(lease)
+    repository.add_results("s", lease.number, [(A, ended), (B, outcome(B, "failed"))])
+    repository.release_lease(lease)
     repository.archive(before)
     repository.open("s", DEFINITION)
 
@@ -35,18 +35,20 @@ class Equating:
         assert repository.cached("s", [NEW_A, NEW_B]) == frozenset()
         assert repository.equate("s", "s@1", NAMES, "ann") == 2
         assert repository.cached("s", [NEW_A, NEW_B]) == {NEW_A.digest, NEW_B.digest}
-        counts = repository.counts("s")
+        counts = repository.count_states("s")
         assert (counts["ok"], counts["failed"]) == (1, 1)
-        assert repository.find([NEW_A.digest], "s")[NEW_A.digest].metrics.get("time") == 2.5
+        assert (
+            repository.find_outcomes([NEW_A.digest], "s")[NEW_A.digest].metrics.get("time") == 2.5
+        )
         assert repository.logs(NEW_A.digest).stdout.head == b"said"
         assert [each.number for each in repository.attempts(NEW_A.digest)] == [1]
-        assert repository.counts("s@1")["ok"] == 1
+        assert repository.count_states("s@1")["ok"] == 1
 
     def test_who_accepted_a_result_and_of_what_is_recorded(self, repository: Repository) -> None:
         edited(repository)
-        assert repository.equality("s@1", A.digest) is None
+        assert repository.equated_result("s@1", A.digest) is None
         repository.equate("s", "s@1", NAMES, "ann")
-        equality = repository.equality("s", NEW_A.digest)
+        equality = repository.equated_result("s", NEW_A.digest)
         assert equality is not None
         assert (equality.study, equality.person, equality.digest) == ("s@1", "ann", A.digest)
         assert equality.at >= repository.study("s").created
@@ -55,20 +57,20 @@ class Equating:
         edited(repository)
         assert repository.equate("s", "s@1", {A.digest: NEW_A}, "ann") == 1
         assert repository.equate("s", "s@1", NAMES, "bob") == 1
-        equality = repository.equality("s", NEW_A.digest)
+        equality = repository.equated_result("s", NEW_A.digest)
         assert equality is not None
         assert equality.person == "ann"
 
     def test_undone_takes_away_the_copies_and_nothing_else(self, repository: Repository) -> None:
         edited(repository)
-        lease = repository.lease("s", Driver.here())
-        repository.enter("s", lease.number, [(NEW_B, outcome(NEW_B, time=7.0))])
-        repository.leave(lease)
+        lease = repository.acquire_lease("s", DriverProcess.current())
+        repository.add_results("s", lease.number, [(NEW_B, outcome(NEW_B, time=7.0))])
+        repository.release_lease(lease)
         assert repository.equate("s", "s@1", NAMES, "ann") == 1
         assert repository.undo_equate("s", "s@1") == 1
         assert [each.digest for each in repository.records("s")] == [NEW_B.digest]
-        assert repository.counts("s")["ok"] == 1
-        assert repository.counts("s@1")["ok"] == 1
+        assert repository.count_states("s")["ok"] == 1
+        assert repository.count_states("s@1")["ok"] == 1
         assert repository.logs(A.digest).stdout.head == b"said"
         assert repository.undo_equate("s", "s@1") == 0
         assert repository.cached("s", [NEW_A]) == frozenset()
@@ -80,7 +82,9 @@ class Equating:
         repository.equate("s", "s@1", NAMES, "ann")
         repository.open("t", DEFINITION)
         assert repository.cached("t", [NEW_A]) == {NEW_A.digest}
-        assert repository.equality("t", NEW_A.digest) == repository.equality("s", NEW_A.digest)
+        assert repository.equated_result("t", NEW_A.digest) == repository.equated_result(
+            "s", NEW_A.digest
+        )
         repository.undo_equate("s", "s@1")
         assert list(repository.records("t")) == []
         assert repository.cached("s", [NEW_A]) == frozenset()
@@ -94,12 +98,12 @@ class Equating:
         repository.open("s", DEFINITION)
         newest = experiment(1, salt="edited again")
         assert repository.equate("s", "s@2", {NEW_A.digest: newest}, "bob") == 1
-        equality = repository.equality("s", newest.digest)
+        equality = repository.equated_result("s", newest.digest)
         assert equality is not None
         assert (equality.study, equality.person, equality.digest) == ("s@2", "bob", A.digest)
         assert repository.logs(newest.digest).stdout.head == b"said"
         assert repository.undo_equate("s", "s@2") == 1
-        assert repository.equality("s@2", NEW_A.digest) is not None
+        assert repository.equated_result("s@2", NEW_A.digest) is not None
 
     def test_what_was_equated_outlives_the_version_that_ran_it(
         self, repository: Repository
@@ -108,7 +112,7 @@ class Equating:
         repository.equate("s", "s@1", NAMES, "ann")
         repository.delete("s@1")
         assert repository.logs(NEW_A.digest).stdout.head == b"said"
-        equality = repository.equality("s", NEW_A.digest)
+        equality = repository.equated_result("s", NEW_A.digest)
         assert equality is not None
         assert (equality.study, equality.digest) == ("s@1", "")
         with pytest.raises(NotFoundError):
@@ -120,9 +124,9 @@ class Equating:
     ) -> None:
         edited(repository)
         repository.equate("s", "s@1", {A.digest: NEW_A}, "ann")
-        repository.lease(name, Driver.here())
+        repository.acquire_lease(name, DriverProcess.current())
         with pytest.raises(ConflictError):
             repository.equate("s", "s@1", NAMES, "ann")
         with pytest.raises(ConflictError):
             repository.undo_equate("s", "s@1")
-        assert repository.counts("s")["ok"] == 1
+        assert repository.count_states("s")["ok"] == 1

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from zenturio.experiment.experiment import Experiment, Outcome
 from zenturio.experiment.machine import MachineKind
-from zenturio.record.driver import Driver
-from zenturio.record.facts import ResultCount
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import ResultCount
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
@@ -52,17 +52,19 @@ class Machines:
         (one,) = driven(repository)
         run_on(repository, one, A, RISCV, 4.0)
         run_on(repository, one, A, ZEN5, 1.0)
-        assert repository.counts("s")["ok"] == 1
-        assert set(repository.result_counts("s")) == {
+        assert repository.count_states("s")["ok"] == 1
+        assert set(repository.count_results("s")) == {
             ResultCount(RISCV, 1, "ok", 1),
             ResultCount(ZEN5, 1, "ok", 1),
         }
         for kind, time in ((RISCV, 4.0), (ZEN5, 1.0)):
-            assert repository.find([A.digest], "s", {kind})[A.digest].metrics == {"time": time}
-            assert repository.find([A.digest], kinds={kind})[A.digest].machine == kind
+            assert repository.find_outcomes([A.digest], "s", {kind})[A.digest].metrics == {
+                "time": time
+            }
+            assert repository.find_outcomes([A.digest], kinds={kind})[A.digest].machine == kind
             assert repository.cached("s", [A], {kind}) == {A.digest}
             assert repository.claim("s", one, [A], {kind}) == {}
-        assert repository.find([A.digest], "s")[A.digest].machine == ZEN5
+        assert repository.find_outcomes([A.digest], "s")[A.digest].machine == ZEN5
         kinds = [record.outcome.machine for record in repository.records("s") if record.outcome]
         assert kinds == [RISCV, ZEN5]
         assert [a.number for a in repository.attempts(A.digest)] == [1, 2]
@@ -77,12 +79,12 @@ class Machines:
         run_on(repository, one, B, RISCV, 4.0)
         assert repository.cached("s", [A, B], {ZEN5, RISCV}) == {A.digest, B.digest}
         assert repository.claim("s", one, [A, B], {ZEN5, RISCV}) == {}
-        found = repository.find([A.digest, B.digest], kinds={ZEN5, RISCV})
+        found = repository.find_outcomes([A.digest, B.digest], kinds={ZEN5, RISCV})
         assert {digest: each.machine for digest, each in found.items()} == {
             A.digest: ZEN5,
             B.digest: RISCV,
         }
-        assert repository.find([A.digest], "s", {RISCV, CRAY})[A.digest].machine == CRAY
+        assert repository.find_outcomes([A.digest], "s", {RISCV, CRAY})[A.digest].machine == CRAY
 
     def test_experiments_are_counted_by_the_result_that_was_recorded_last(
         self, repository: Repository
@@ -90,14 +92,14 @@ class Machines:
         (one,) = driven(repository)
         run_on(repository, one, A, RISCV, 4.0)
         claims = repository.claim("s", one, [A, B], {ZEN5})
-        counts = repository.counts("s")
+        counts = repository.count_states("s")
         assert (counts["ok"], counts["running"]) == (0, 2)
         failed = replace(measured(A, ZEN5, 1.0, claims[A.digest]), status="failed")
         good = measured(B, ZEN5, 1.0, claims[B.digest])
         repository.record("s", one, [failed, good])
-        counts = repository.counts("s")
+        counts = repository.count_states("s")
         assert (counts["ok"], counts["failed"]) == (1, 1)
-        assert sum(each.count for each in repository.result_counts("s")) == 3
+        assert sum(each.count for each in repository.count_results("s")) == 3
 
     def test_a_result_whose_machine_nobody_knows_counts_for_every_kind(
         self, repository: Repository
@@ -105,7 +107,7 @@ class Machines:
         (one,) = driven(repository)
         run(repository, one, [A], time=2.0)
         assert repository.cached("s", [A], {RISCV}) == {A.digest}
-        assert repository.find([A.digest], "s", {RISCV})[A.digest].metrics == {"time": 2.0}
+        assert repository.find_outcomes([A.digest], "s", {RISCV})[A.digest].metrics == {"time": 2.0}
         assert repository.claim("s", one, [A], {RISCV}) == {}
 
     def test_another_study_gets_the_result_of_its_own_kind_of_machine(
@@ -116,14 +118,14 @@ class Machines:
         run_on(repository, one, A, ZEN5, 1.0)
         repository.open("t", DEFINITION)
         assert repository.cached("t", [A], {ZEN5}) == {A.digest}
-        assert repository.find([A.digest], "t")[A.digest].metrics == {"time": 1.0}
+        assert repository.find_outcomes([A.digest], "t")[A.digest].metrics == {"time": 1.0}
         assert repository.cached("t", [A], {RISCV}) == {A.digest}
-        assert repository.counts("t")["ok"] == 1
-        assert {(each.machine, each.count) for each in repository.result_counts("t")} == {
+        assert repository.count_states("t")["ok"] == 1
+        assert {(each.machine, each.count) for each in repository.count_results("t")} == {
             (ZEN5, 1),
             (RISCV, 1),
         }
-        lease = repository.lease("t", Driver.here())
+        lease = repository.acquire_lease("t", DriverProcess.current())
         assert repository.claim("t", lease.number, [A], {RISCV}) == {}
 
     def test_an_outcome_of_a_second_kind_that_is_recorded_twice_is_kept_once(
@@ -144,7 +146,9 @@ class Machines:
         anew = [measured(A, RISCV, 4.5, 1), measured(A, ZEN5, 1.5, 2)]
         assert repository.remeasure("s", anew) == 2
         for kind, time in ((RISCV, 4.5), (ZEN5, 1.5)):
-            assert repository.find([A.digest], "s", {kind})[A.digest].metrics == {"time": time}
+            assert repository.find_outcomes([A.digest], "s", {kind})[A.digest].metrics == {
+                "time": time
+            }
 
     def test_what_is_entered_counts_for_its_own_kind_of_machine(
         self, repository: Repository
@@ -152,14 +156,14 @@ class Machines:
         (one,) = driven(repository)
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
             pair = (A, measured(A, machine, time))
-            assert repository.enter("s", one, [pair], {machine}) == {A.digest}
-            assert repository.enter("s", one, [pair], {machine}) == {A.digest}
+            assert repository.add_results("s", one, [pair], {machine}) == {A.digest}
+            assert repository.add_results("s", one, [pair], {machine}) == {A.digest}
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
-            found = repository.find([A.digest], "s", {machine})[A.digest]
+            found = repository.find_outcomes([A.digest], "s", {machine})[A.digest]
             assert (found.machine, found.metrics) == (machine, {"time": time})
         assert [(a.number, a.state) for a in repository.attempts(A.digest)] == [
             (1, "ok"),
             (2, "ok"),
         ]
-        assert repository.enter("s", one, [(A, measured(A, None, 9.0))]) == {A.digest}
-        assert len(repository.result_counts("s")) == 2
+        assert repository.add_results("s", one, [(A, measured(A, None, 9.0))]) == {A.digest}
+        assert len(repository.count_results("s")) == 2

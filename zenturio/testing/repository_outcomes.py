@@ -11,8 +11,8 @@ import pytest
 from zenturio.errors import NotFoundError
 from zenturio.experiment.experiment import Log, MetricValue, Outcome
 from zenturio.expression import Value
-from zenturio.record.driver import Driver
-from zenturio.record.facts import Definition, Field
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import Field, StudyDefinition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     ALL,
@@ -37,13 +37,15 @@ class Outcomes:
     def test_nothing_is_found_before_it_is_recorded(self, repository: Repository) -> None:
         (one,) = driven(repository)
         run(repository, one, [A], time=2.5)
-        assert repository.find([A.digest, B.digest, C.digest]) == {A.digest: outcome(A, time=2.5)}
+        assert repository.find_outcomes([A.digest, B.digest, C.digest]) == {
+            A.digest: outcome(A, time=2.5)
+        }
 
     def test_recording_twice_keeps_the_first(self, repository: Repository) -> None:
         (one,) = driven(repository)
         run(repository, one, [A])
         assert repository.record("s", one, [outcome(A, "failed")]) == {A.digest}
-        assert repository.find([A.digest]) == {A.digest: outcome(A)}
+        assert repository.find_outcomes([A.digest]) == {A.digest: outcome(A)}
         assert [a.state for a in repository.attempts(A.digest)] == ["ok"]
 
     def test_what_has_an_outcome_is_cached(self, repository: Repository) -> None:
@@ -53,7 +55,7 @@ class Outcomes:
         repository.claim("s", one, [B])
         assert repository.cached("s", FIVE) == {A.digest}
         assert [r.digest for r in repository.records("s")] == ALL[:2]
-        assert sum(repository.counts("s").values()) == 2
+        assert sum(repository.count_states("s").values()) == 2
 
     def test_an_experiment_is_found_by_the_first_digits_of_its_digest(
         self, repository: Repository
@@ -62,35 +64,35 @@ class Outcomes:
         run(repository, one, [A])
         repository.claim("s", one, [B])
         repository.open("t", DEFINITION)
-        other = repository.lease("t", Driver.here()).number
-        repository.enter("t", other, [(C, outcome(C))])
-        repository.enter("t", other, [(B, outcome(B))])
-        assert repository.matching(A.digest, 5) == ((A.digest, ("s",)),)
-        assert repository.matching(B.digest[:7], 5) == ((B.digest, ("s", "t")),)
+        other = repository.acquire_lease("t", DriverProcess.current()).number
+        repository.add_results("t", other, [(C, outcome(C))])
+        repository.add_results("t", other, [(B, outcome(B))])
+        assert repository.find_digests(A.digest, 5) == ((A.digest, ("s",)),)
+        assert repository.find_digests(B.digest[:7], 5) == ((B.digest, ("s", "t")),)
         having = {A.digest: ("s",), B.digest: ("s", "t"), C.digest: ("t",)}
-        assert repository.matching("", 5) == tuple(sorted(having.items()))
-        assert len(repository.matching("", 2)) == 2
-        assert repository.matching("f" * 32, 5) == ()
-        assert repository.row("s", A.digest).outcome == outcome(A)
-        assert repository.row("s", B.digest).state == "running"
-        assert repository.row("t", C.digest).state == "ok"
+        assert repository.find_digests("", 5) == tuple(sorted(having.items()))
+        assert len(repository.find_digests("", 2)) == 2
+        assert repository.find_digests("f" * 32, 5) == ()
+        assert repository.experiment_record("s", A.digest).outcome == outcome(A)
+        assert repository.experiment_record("s", B.digest).state == "running"
+        assert repository.experiment_record("t", C.digest).state == "ok"
         with pytest.raises(NotFoundError):
-            repository.row("s", C.digest)
+            repository.experiment_record("s", C.digest)
 
     def test_a_late_result_is_kept_as_superseded(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        dead = repository.lease("s", dead_driver()).number
+        dead = repository.acquire_lease("s", dead_driver()).number
         repository.claim("s", dead, [A])
-        heir = repository.lease("s", Driver.here()).number
+        heir = repository.acquire_lease("s", DriverProcess.current()).number
         repository.claim("s", heir, [A])
         late = replace(outcome(A, time=1.0), stdout=Log(b"late", b"", 4))
         assert repository.record("s", dead, [late]) == frozenset()
         assert repository.record("s", heir, [outcome(A, attempt=2, time=2.0)]) == {A.digest}
         assert repository.record("s", dead, [late]) == frozenset()
         assert [a.state for a in repository.attempts(A.digest)] == ["superseded", "ok"]
-        assert repository.find([A.digest])[A.digest].metrics == {"time": 2.0}
+        assert repository.find_outcomes([A.digest])[A.digest].metrics == {"time": 2.0}
         assert repository.logs(A.digest, 1).stdout.head == b"late"
-        assert repository.counts("s")["ok"] == 1
+        assert repository.count_states("s")["ok"] == 1
 
     def test_a_result_without_a_claim_is_kept_as_superseded(self, repository: Repository) -> None:
         one, two = driven(repository, 2)
@@ -98,7 +100,7 @@ class Outcomes:
         for _ in range(2):
             assert repository.record("s", two, [outcome(A)]) == frozenset()
         assert [a.state for a in repository.attempts(A.digest)] == ["running", "superseded"]
-        assert repository.counts("s")["running"] == 1
+        assert repository.count_states("s")["running"] == 1
 
     def test_an_attempt_that_is_not_final_leaves_the_experiment_missing(
         self, repository: Repository
@@ -107,10 +109,10 @@ class Outcomes:
         repository.claim("s", one, [A])
         for _ in range(2):
             repository.record("s", one, [outcome(A, "timeout")], final=False)
-        assert set(repository.counts("s").values()) == {0}
-        assert repository.row("s", A.digest).state == "missing"
-        assert repository.row("s", A.digest).values == A.values
-        assert repository.find([A.digest]) == {}
+        assert set(repository.count_states("s").values()) == {0}
+        assert repository.experiment_record("s", A.digest).state == "missing"
+        assert repository.experiment_record("s", A.digest).values == A.values
+        assert repository.find_outcomes([A.digest]) == {}
         assert repository.claim("s", one, [A]) == {A.digest: 2}
         repository.record("s", one, [outcome(A, attempt=2)])
         assert [(a.number, a.state) for a in repository.attempts(A.digest)] == [
@@ -147,17 +149,17 @@ class Outcomes:
         run(repository, one, [A], metrics=ODD_MEASURES)
         for kind, measure in ODD_MEASURES.items():
             run(repository, one, [experiment(9, salt=kind)], time=measure)
-            (found,) = repository.find([experiment(9, salt=kind).digest]).values()
+            (found,) = repository.find_outcomes([experiment(9, salt=kind).digest]).values()
             assert same(found.metrics, {"time": measure})
-        assert same(repository.find([A.digest])[A.digest].metrics, ODD_MEASURES)
+        assert same(repository.find_outcomes([A.digest])[A.digest].metrics, ODD_MEASURES)
 
     def test_every_kind_of_value_comes_back_as_it_was(self, repository: Repository) -> None:
         values = {
             k: v for k, v in ODD_MEASURES.items() if v is None or isinstance(v, int | float | str)
         } | {"inactive": None}
-        repository.open("s", Definition(tuple(Field(name) for name in values)))
+        repository.open("s", StudyDefinition(tuple(Field(name) for name in values)))
         mixed = [experiment(i, dict.fromkeys(values, v)) for i, v in enumerate(values.values())]
-        one = repository.lease("s", Driver.here()).number
+        one = repository.acquire_lease("s", DriverProcess.current()).number
         given = [experiment(-1, values), *mixed]
         repository.claim("s", one, given)
         running = list(repository.records("s"))
@@ -188,8 +190,8 @@ class Outcomes:
             f"m{i}": (i / 3, i, f"t{i}")[i % 3] for i in range(count)
         }
         fields = tuple(map(Field, values)), tuple(map(Field, metrics))
-        repository.open("s", Definition(*fields))
-        one = repository.lease("s", Driver.here()).number
+        repository.open("s", StudyDefinition(*fields))
+        one = repository.acquire_lease("s", DriverProcess.current()).number
         run(repository, one, [experiment(1, values)], metrics=metrics)
         (record,) = repository.records("s")
         assert record.values == values
@@ -200,7 +202,7 @@ class Outcomes:
         (one,) = driven(repository)
         repository.claim("s", one, FIVE[:4])
         repository.record("s", one, [outcome(A), outcome(B, "failed"), outcome(C, "cancelled")])
-        assert repository.counts("s") == {
+        assert repository.count_states("s") == {
             "running": 1, "ok": 1, "failed": 1, "timeout": 0, "cancelled": 1,
         }  # fmt: skip
 
@@ -209,8 +211,8 @@ class Outcomes:
         indices = [10**200, 3, -1, 2**63, 2**63 - 1, 10**30, 0, 3 * 10**30, 2**64]
         given = [experiment(i, {}, repeat=r) for i in indices for r in (2, 1)]
         given += [experiment(-1, {}, repeat=1, salt=str(i)) for i in range(3)]
-        one = repository.lease("s", Driver.here()).number
-        repository.enter("s", one, [(e, outcome(e)) for e in given[::2]])
+        one = repository.acquire_lease("s", DriverProcess.current()).number
+        repository.add_results("s", one, [(e, outcome(e)) for e in given[::2]])
         repository.claim("s", one, given[1::2])
         records = list(repository.records("s"))
         assert [(r.index, r.repeat) for r in records] == sorted((e.index, e.repeat) for e in given)
@@ -230,19 +232,19 @@ class Outcomes:
     def test_results_may_be_entered_with_their_experiments(self, repository: Repository) -> None:
         (one,) = driven(repository)
         pairs = [(e, outcome(e, time=e.index)) for e in FIVE]
-        assert repository.enter("s", one, pairs) == set(ALL)
-        assert repository.enter("s", one, pairs) == set(ALL)
-        assert repository.counts("s")["ok"] == 5
+        assert repository.add_results("s", one, pairs) == set(ALL)
+        assert repository.add_results("s", one, pairs) == set(ALL)
+        assert repository.count_states("s")["ok"] == 5
         assert [r.outcome for r in repository.records("s")] == [o for _, o in pairs]
         assert len(repository.attempts(A.digest)) == 1
 
     def test_entering_what_another_has_yields_to_it(self, repository: Repository) -> None:
         one, two = driven(repository, 2)
         repository.claim("s", one, [B])
-        repository.enter("s", one, [(A, outcome(A, time=1))])
+        repository.add_results("s", one, [(A, outcome(A, time=1))])
         pairs = [(e, outcome(e, time=2)) for e in (A, B, C)]
-        assert repository.enter("s", two, pairs) == {C.digest}
-        assert repository.find([A.digest])[A.digest].metrics == {"time": 1}
+        assert repository.add_results("s", two, pairs) == {C.digest}
+        assert repository.find_outcomes([A.digest])[A.digest].metrics == {"time": 1}
         assert [a.state for a in repository.attempts(A.digest)] == ["ok", "superseded"]
         assert [a.state for a in repository.attempts(B.digest)] == ["running", "superseded"]
 
@@ -251,9 +253,9 @@ class Outcomes:
         run(repository, one, [A], "failed")
         repository.reopen("s", [A.digest])
         for _ in range(2):
-            assert repository.enter("s", one, [(A, outcome(A))]) == {A.digest}
+            assert repository.add_results("s", one, [(A, outcome(A))]) == {A.digest}
         assert [a.state for a in repository.attempts(A.digest)] == ["failed", "ok"]
-        assert repository.find([A.digest])[A.digest].attempt == 2
+        assert repository.find_outcomes([A.digest])[A.digest].attempt == 2
 
     def test_what_failed_may_be_opened_again(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -261,19 +263,22 @@ class Outcomes:
         run(repository, one, [B], "failed", time=1.0, far=2**70)
         assert repository.reopen("s", [A.digest, B.digest]) == 1
         assert repository.reopen("s", [A.digest, B.digest]) == 0
-        assert (repository.counts("s")["ok"], repository.counts("s")["failed"]) == (1, 0)
-        assert repository.row("s", B.digest).state == "missing"
+        assert (repository.count_states("s")["ok"], repository.count_states("s")["failed"]) == (
+            1,
+            0,
+        )
+        assert repository.experiment_record("s", B.digest).state == "missing"
         assert repository.claim("s", one, FIVE[:2]) == {B.digest: 2}
         repository.record("s", one, [outcome(B, attempt=2, size=1)])
         assert [a.state for a in repository.attempts(B.digest)] == ["failed", "ok"]
-        assert repository.find([B.digest])[B.digest].metrics == {"size": 1}
+        assert repository.find_outcomes([B.digest])[B.digest].metrics == {"size": 1}
 
     def test_what_is_measured_anew_and_its_definition_change_together_or_not_at_all(
         self, repository: Repository
     ) -> None:
         (one,) = driven(repository)
         run(repository, one, [A, B], time=1.0)
-        other = Definition((Field("n", "int"),), (Field("time", how="anew"), Field("more")))
+        other = StudyDefinition((Field("n", "int"),), (Field("time", how="anew"), Field("more")))
 
         def broken() -> Iterator[Outcome]:
             yield outcome(A, time=2.0, more=1)
@@ -282,12 +287,15 @@ class Outcomes:
         with pytest.raises(ArithmeticError):
             repository.remeasure("s", broken(), other)
         assert repository.definition("s") == DEFINITION
-        assert repository.find([A.digest])[A.digest].metrics == {"time": 1.0}
+        assert repository.find_outcomes([A.digest])[A.digest].metrics == {"time": 1.0}
         anew = [outcome(each, time=2.0, more=1) for each in (A, B)]
         assert repository.remeasure("s", iter(anew), other) == 2
         assert repository.definition("s") == other
         for each in (A, B):
-            assert repository.find([each.digest])[each.digest].metrics == {"time": 2.0, "more": 1}
+            assert repository.find_outcomes([each.digest])[each.digest].metrics == {
+                "time": 2.0,
+                "more": 1,
+            }
 
     def test_metrics_may_be_measured_anew(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -295,7 +303,7 @@ class Outcomes:
         run(repository, one, [B])
         anew = replace(outcome(A, time=math.inf, new=2), started=0.0, host="elsewhere")
         assert repository.remeasure("s", [anew, outcome(C)]) == 1
-        found = repository.find([A.digest])[A.digest]
+        found = repository.find_outcomes([A.digest])[A.digest]
         assert found == replace(outcome(A, time=math.inf, new=2), exit=3)
-        assert repository.counts("s") | {"ok": 2, "failed": 0} == repository.counts("s")
+        assert repository.count_states("s") | {"ok": 2, "failed": 0} == repository.count_states("s")
         assert [a.state for a in repository.attempts(A.digest)] == ["ok"]

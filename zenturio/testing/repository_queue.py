@@ -24,20 +24,20 @@ class Queue:
     def test_a_submission_whose_answer_was_lost_is_made_once(self, repository: Repository) -> None:
         first = repository.submit("x", "alice", "s", REQUEST)
         assert repository.submit("x", "alice", "s", REQUEST) == first
-        repository.settle(first.number, "running")
+        repository.update_submission(first.number, "running")
         assert repository.submit("x", "alice", "s", REQUEST).turn == "running"
         assert len(repository.submissions()) == 1
 
     def test_a_submission_goes_its_way_and_remembers_when(self, repository: Repository) -> None:
         number = repository.submit("x", "alice", "s", REQUEST).number
-        begun = repository.settle(number, "running")
+        begun = repository.update_submission(number, "running")
         assert begun.turn == "running"
         assert begun.begun is not None
         assert begun.begun >= begun.submitted
         assert begun.ended is None
-        again = repository.settle(number, "running")
+        again = repository.update_submission(number, "running")
         assert again.begun == begun.begun
-        over = repository.settle(number, "failed", "exit 3\0 of 2")
+        over = repository.update_submission(number, "failed", "exit 3\0 of 2")
         assert (over.turn, over.cause, over.begun) == ("failed", "exit 3\0 of 2", begun.begun)
         assert over.ended is not None
         assert over.ended >= begun.begun
@@ -45,26 +45,26 @@ class Queue:
 
     def test_what_is_over_stays_as_it_is(self, repository: Repository) -> None:
         number = repository.submit("x", "alice", "s", REQUEST).number
-        cancelled = repository.settle(number, "cancelled", "by bob")
-        assert repository.settle(number, "done") == cancelled
-        assert repository.settle(number, "cancelled", "by alice") == cancelled
+        cancelled = repository.update_submission(number, "cancelled", "by bob")
+        assert repository.update_submission(number, "done") == cancelled
+        assert repository.update_submission(number, "cancelled", "by alice") == cancelled
         assert cancelled.begun is None
 
     def test_only_what_is_wanted_is_told(self, repository: Repository) -> None:
         one, two, three = (repository.submit(t, "a", "s", {}).number for t in "xyz")
-        repository.settle(two, "running")
-        repository.settle(three, "done")
+        repository.update_submission(two, "running")
+        repository.update_submission(three, "done")
         told = repository.submissions(["waiting", "running"])
         assert [each.number for each in told] == [one, two]
         assert repository.submissions([]) == ()
 
     def test_where_a_submission_stands_is_told_by_its_service(self, repository: Repository) -> None:
         number = repository.submit("x", "a", "s", {}).number
-        repository.report(number, {"ok": 3, "mean": 0.25, "left": None})
+        repository.report_progress(number, {"ok": 3, "mean": 0.25, "left": None})
         (found,) = repository.submissions()
         assert found.progress == {"ok": 3, "mean": 0.25, "left": None}
-        repository.report(number + 1, {})
+        repository.report_progress(number + 1, {})
 
     def test_what_is_not_in_the_queue_is_named(self, repository: Repository) -> None:
         with pytest.raises(NotFoundError, match="has the number 7"):
-            repository.settle(7, "done")
+            repository.update_submission(7, "done")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zenturio.experiment.experiment import Artifact, Log
-from zenturio.record.driver import Driver
+from zenturio.record.driver_process import DriverProcess
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, outcome
 from zenturio.testing.repository_machines import RISCV, ZEN5, measured, run_on
@@ -17,16 +17,16 @@ KEPT = Artifact("a", 1, "0" * 64, Path("/kept/a"))
 def shared_failure(repository: Repository) -> dict[str, int]:
     """The failed outcome of A in studies s, t, u and in s@1, which is archived; their leases."""
     first = repository.open("s", DEFINITION)
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     failed = replace(outcome(A, "failed"), stdout=Log(b"first", b"", 5), artifacts=(KEPT,))
-    repository.enter("s", lease.number, [(A, failed)])
-    repository.leave(lease)
+    repository.add_results("s", lease.number, [(A, failed)])
+    repository.release_lease(lease)
     repository.archive(first)
     leases = {}
     for study in ("s", "t", "u"):
         repository.open(study, DEFINITION)
         assert repository.cached(study, [A]) == {A.digest}
-        leases[study] = repository.lease(study, Driver.here()).number
+        leases[study] = repository.acquire_lease(study, DriverProcess.current()).number
     return leases
 
 
@@ -36,7 +36,7 @@ def states(repository: Repository) -> list[tuple[int, str]]:
 
 def status_in(repository: Repository, study: str) -> str:
     """How A stands in a study."""
-    return repository.row(study, A.digest).state
+    return repository.experiment_record(study, A.digest).state
 
 
 class Reopening:
@@ -48,9 +48,9 @@ class Reopening:
         assert status_in(repository, "t") == "missing"
         for study in ("s@1", "s", "u"):
             assert status_in(repository, study) == "failed"
-            assert repository.counts(study)["failed"] == 1
-            assert repository.find([A.digest], study)[A.digest].status == "failed"
-        assert repository.counts("t")["failed"] == 0
+            assert repository.count_states(study)["failed"] == 1
+            assert repository.find_outcomes([A.digest], study)[A.digest].status == "failed"
+        assert repository.count_states("t")["failed"] == 0
         assert states(repository) == [(1, "failed")]
 
     def test_a_study_does_not_get_back_from_others_what_it_set_aside(
@@ -67,7 +67,7 @@ class Reopening:
         self, repository: Repository
     ) -> None:
         shared_failure(repository)
-        lease = repository.lease("s@1", Driver.here())
+        lease = repository.acquire_lease("s@1", DriverProcess.current())
         assert repository.reopen("s@1", [A.digest]) == 1
         assert repository.cached("s@1", [A]) == frozenset()
         assert repository.claim("s@1", lease.number, [A]) == {A.digest: 2}
@@ -97,7 +97,7 @@ class Reopening:
         assert repository.reopen("u", [A.digest]) == 1
         assert repository.claim("u", leases["u"], [A]) == {}
         assert repository.cached("u", [A]) == {A.digest}
-        assert repository.find([A.digest], "u")[A.digest].metrics == {"time": 2.0}
+        assert repository.find_outcomes([A.digest], "u")[A.digest].metrics == {"time": 2.0}
         assert status_in(repository, "s@1") == "failed"
         assert states(repository) == [(1, "failed"), (2, "ok")]
 
@@ -109,7 +109,7 @@ class Reopening:
         repository.open("v", DEFINITION)
         assert repository.cached("v", [A]) == {A.digest}
         assert status_in(repository, "v") == "ok"
-        assert repository.find([A.digest])[A.digest].status == "ok"
+        assert repository.find_outcomes([A.digest])[A.digest].status == "ok"
 
     def test_a_later_failure_of_another_study_counts_again(self, repository: Repository) -> None:
         leases = shared_failure(repository)
@@ -142,12 +142,12 @@ class Reopening:
         assert (removed.shared, removed.log_bytes, removed.artifacts) == (1, 0, ())
         assert repository.logs(A.digest, 1).stdout.head == b"first"
         for study in ("s", "u"):
-            repository.leave(repository.drivers(study)[0])
+            repository.release_lease(repository.leases(study)[0])
             assert repository.delete(study).log_bytes == 0
         assert states(repository) == [(1, "failed")]
         assert repository.artifacts(A.digest) == (KEPT,)
-        repository.leave(repository.drivers("t")[0])
-        burden = repository.burden("t")
+        repository.release_lease(repository.leases("t")[0])
+        burden = repository.preview_deletion("t")
         assert (burden.log_bytes, burden.artifacts, burden.attempts) == (5, ("/kept/a",), 0)
         assert repository.delete("t") == burden
 
@@ -156,7 +156,7 @@ class Reopening:
     ) -> None:
         shared_failure(repository)
         repository.reopen("t", [A.digest])
-        repository.leave(repository.drivers("t")[0])
+        repository.release_lease(repository.leases("t")[0])
         assert repository.delete("t").attempts == 0
         assert status_in(repository, "u") == "failed"
         assert repository.logs(A.digest).stdout.head == b"first"
@@ -167,11 +167,11 @@ class Reopening:
         self, repository: Repository
     ) -> None:
         shared_failure(repository)
-        repository.leave(repository.drivers("s")[0])
+        repository.release_lease(repository.leases("s")[0])
         assert repository.equate("s", "s@1", {A.digest: B}, "ann") == 1
         assert repository.reopen("s", [B.digest]) == 1
-        assert repository.equality("s", B.digest) is None
-        lease = repository.lease("s", Driver.here()).number
+        assert repository.equated_result("s", B.digest) is None
+        lease = repository.acquire_lease("s", DriverProcess.current()).number
         assert repository.claim("s", lease, [B]) == {B.digest: 2}
         assert repository.logs(B.digest, 1).stdout.head == b"first"
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from zenturio.experiment.experiment import Experiment, Status
 from zenturio.experiment.machine import MachineKind
-from zenturio.record.driver import Driver
-from zenturio.record.facts import ResultCount
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import ResultCount
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 
@@ -61,7 +61,7 @@ class Rounds:
         assert repository.cached("s", [A, B]) == {A.digest}
         assert repository.claim("s", one, [A]) == {}
         assert repository.cached("s", [A, B], round_=number) == frozenset()
-        assert repository.find([A.digest], "s", round_=number) == {}
+        assert repository.find_outcomes([A.digest], "s", round_=number) == {}
         run_again(repository, one, A, 2.0, number)
         assert repository.cached("s", [A, B], round_=number) == {A.digest}
         assert repository.claim("s", one, [A], round_=number) == {}
@@ -72,20 +72,22 @@ class Rounds:
         run(repository, one, [A, B], time=1.0)
         number = repository.begin_round("s")
         run_again(repository, one, A, 2.0, number)
-        assert repository.find([A.digest], "s")[A.digest].metrics == {"time": 2.0}
-        assert repository.find([A.digest])[A.digest].metrics == {"time": 2.0}
-        assert repository.find([A.digest], "s", round_=1)[A.digest].metrics == {"time": 1.0}
-        assert repository.find([B.digest], "s")[B.digest].metrics == {"time": 1.0}
+        assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 2.0}
+        assert repository.find_outcomes([A.digest])[A.digest].metrics == {"time": 2.0}
+        assert repository.find_outcomes([A.digest], "s", round_=1)[A.digest].metrics == {
+            "time": 1.0
+        }
+        assert repository.find_outcomes([B.digest], "s")[B.digest].metrics == {"time": 1.0}
         records = [
             (record.digest, record.round, record.newest) for record in repository.records("s")
         ]
         assert records == [(A.digest, 1, False), (A.digest, 2, True), (B.digest, 1, True)]
-        row = repository.row("s", A.digest)
+        row = repository.experiment_record("s", A.digest)
         assert (row.round, row.newest) == (2, True)
         attempts = repository.attempts(A.digest)
         assert [(each.number, each.round) for each in attempts] == [(1, 1), (2, 2)]
-        assert repository.counts("s")["ok"] == 2
-        assert set(repository.result_counts("s")) == {
+        assert repository.count_states("s")["ok"] == 2
+        assert set(repository.count_results("s")) == {
             ResultCount(None, 1, "ok", 2),
             ResultCount(None, 2, "ok", 1),
         }
@@ -95,7 +97,7 @@ class Rounds:
         run(repository, one, [A], time=1.0)
         repository.begin_round("s")
         run(repository, one, [B], time=2.0)
-        assert repository.row("s", B.digest).round == 2
+        assert repository.experiment_record("s", B.digest).round == 2
 
     def test_each_kind_of_machine_has_its_newest_result(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -109,8 +111,8 @@ class Rounds:
             if record.newest and record.outcome
         }
         assert newest == {(ZEN5, 2), (RISCV, 1)}
-        assert repository.find([A.digest], "s", {RISCV})[A.digest].metrics == {"time": 4.0}
-        assert repository.find([A.digest], "s", {ZEN5})[A.digest].metrics == {"time": 1.5}
+        assert repository.find_outcomes([A.digest], "s", {RISCV})[A.digest].metrics == {"time": 4.0}
+        assert repository.find_outcomes([A.digest], "s", {ZEN5})[A.digest].metrics == {"time": 1.5}
 
     def test_a_result_of_an_unknown_machine_is_replaced_by_a_later_round(
         self, repository: Repository
@@ -124,7 +126,7 @@ class Rounds:
         (one,) = driven(repository)
         run(repository, one, [A, B])
         number = repository.begin_round("s")
-        two = repository.lease("s", Driver.here(), join=True).number
+        two = repository.acquire_lease("s", DriverProcess.current(), join=True).number
         assert repository.begin_round("s") == number
         assert set(repository.claim("s", one, [A], round_=number)) == {A.digest}
         assert set(repository.claim("s", two, [A, B], round_=number)) == {B.digest}
@@ -132,13 +134,13 @@ class Rounds:
 
     def test_an_experiment_runs_in_one_round_at_a_time(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        two = repository.lease("s", Driver.here(), join=True).number
+        two = repository.acquire_lease("s", DriverProcess.current(), join=True).number
         claims = repository.claim("s", one, [A])
         number = repository.begin_round("s")
         assert repository.claim("s", two, [A], round_=number) == {}
         late = outcome(A, attempt=claims[A.digest])
         assert repository.record("s", one, [late]) == {A.digest}
-        assert repository.row("s", A.digest).round == 1
+        assert repository.experiment_record("s", A.digest).round == 1
         assert set(repository.claim("s", two, [A], round_=number)) == {A.digest}
 
     def test_a_round_takes_no_results_of_other_studies(self, repository: Repository) -> None:
@@ -148,7 +150,7 @@ class Rounds:
         number = repository.begin_round("t")
         assert repository.cached("t", [A], round_=number) == frozenset()
         assert repository.cached("t", [A]) == {A.digest}
-        assert repository.row("t", A.digest).round == number
+        assert repository.experiment_record("t", A.digest).round == number
 
     def test_what_is_set_aside_of_a_round_leaves_the_one_before_it(
         self, repository: Repository
@@ -157,22 +159,22 @@ class Rounds:
         run(repository, one, [A], time=1.0)
         number = repository.begin_round("s")
         run_again(repository, one, A, 2.0, number, status="failed")
-        assert repository.counts("s")["failed"] == 1
+        assert repository.count_states("s")["failed"] == 1
         assert repository.reopen("s", [A.digest]) == 1
-        assert repository.find([A.digest], "s")[A.digest].metrics == {"time": 1.0}
+        assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 1.0}
         assert [record.newest for record in repository.records("s")] == [True]
         run_again(repository, one, A, 3.0, number)
-        assert repository.find([A.digest], "s")[A.digest].metrics == {"time": 3.0}
+        assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 3.0}
         assert [each.number for each in repository.attempts(A.digest)] == [1, 2, 3]
 
     def test_what_is_entered_may_belong_to_a_round(self, repository: Repository) -> None:
         (one,) = driven(repository)
-        repository.enter("s", one, [(A, outcome(A, time=1.0))])
+        repository.add_results("s", one, [(A, outcome(A, time=1.0))])
         number = repository.begin_round("s")
         pair = (A, outcome(A, time=2.0))
-        assert repository.enter("s", one, [pair], None, number) == {A.digest}
-        assert repository.enter("s", one, [pair], None, number) == {A.digest}
-        assert repository.find([A.digest], "s")[A.digest].metrics == {"time": 2.0}
+        assert repository.add_results("s", one, [pair], None, number) == {A.digest}
+        assert repository.add_results("s", one, [pair], None, number) == {A.digest}
+        assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 2.0}
         assert [record.round for record in repository.records("s")] == [1, 2]
 
     def test_measuring_anew_changes_the_result_of_each_round(self, repository: Repository) -> None:
@@ -183,5 +185,5 @@ class Rounds:
         anew = [outcome(A, attempt=1, time=1.5), outcome(A, attempt=2, time=2.5)]
         assert repository.remeasure("s", anew) == 2
         for each, time in ((1, 1.5), (2, 2.5)):
-            found = repository.find([A.digest], "s", round_=each)[A.digest]
+            found = repository.find_outcomes([A.digest], "s", round_=each)[A.digest]
             assert found.metrics == {"time": time}

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from zenturio.errors import ConflictError, InputError, NotFoundError
-from zenturio.record.driver import Driver
-from zenturio.record.facts import Definition, Field
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import Field, StudyDefinition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,
@@ -33,9 +33,9 @@ class Studies:
 
     def test_an_archived_study_goes_on_under_another_name(self, repository: Repository) -> None:
         old = repository.open("s", DEFINITION)
-        one = repository.lease("s", Driver.here())
-        repository.enter("s", one.number, [(A, outcome(A))])
-        repository.leave(one)
+        one = repository.acquire_lease("s", DriverProcess.current())
+        repository.add_results("s", one.number, [(A, outcome(A))])
+        repository.release_lease(one)
         archived = repository.archive(old)
         assert archived is not None
         assert archived.name == "s@1"
@@ -44,8 +44,8 @@ class Studies:
         assert len({old.view, new.view, archived.view}) == 2
         assert repository.cached("s", [A]) == {A.digest}
         assert [r.digest for r in repository.records("s@1")] == [A.digest]
-        assert repository.counts("s@1")["ok"] == repository.counts("s")["ok"] == 1
-        assert repository.find([A.digest], "s@1") == repository.find([A.digest])
+        assert repository.count_states("s@1")["ok"] == repository.count_states("s")["ok"] == 1
+        assert repository.find_outcomes([A.digest], "s@1") == repository.find_outcomes([A.digest])
         again = repository.archive(new)
         assert again is not None
         assert again.name == "s@2"
@@ -76,35 +76,35 @@ class Studies:
         assert repository.studies() == ()
         with pytest.raises(NotFoundError):
             repository.study("s")
-        again = repository.open("s", Definition((Field("other"),)))
+        again = repository.open("s", StudyDefinition((Field("other"),)))
         assert (again.version, again.view) == (2, view)
-        one = repository.lease("s", Driver.here()).number
+        one = repository.acquire_lease("s", DriverProcess.current()).number
         given = experiment(1, {"other": 1})
-        repository.enter("s", one, [(given, outcome(given))])
+        repository.add_results("s", one, [(given, outcome(given))])
         assert [record.values for record in repository.records("s")] == [{"other": 1}]
 
     def test_a_study_with_a_driver_is_not_archived(self, repository: Repository) -> None:
         study = repository.open("s", DEFINITION)
-        lease = repository.lease("s", Driver.here())
+        lease = repository.acquire_lease("s", DriverProcess.current())
         with pytest.raises(ConflictError):
             repository.archive(study)
-        repository.leave(lease)
+        repository.release_lease(lease)
         assert repository.archive(study) is not None
 
     def test_a_lost_driver_does_not_keep_a_study_from_being_archived(
         self, repository: Repository
     ) -> None:
         study = repository.open("s", DEFINITION)
-        lost = repository.lease("s", dead_driver())
+        lost = repository.acquire_lease("s", dead_driver())
         repository.claim("s", lost.number, [A])
         assert repository.archive(study) is not None
         with pytest.raises((ConflictError, NotFoundError)):
-            repository.beat(lost)
-        heir = repository.lease("s@1", Driver.here())
+            repository.renew_lease(lost)
+        heir = repository.acquire_lease("s@1", DriverProcess.current())
         assert repository.claim("s@1", heir.number, [A]) == {A.digest: 2}
 
     def test_a_definition_comes_back_as_it_was_given(self, repository: Repository) -> None:
-        given = Definition(
+        given = StudyDefinition(
             parameters=(Field("Größe", "real", "m", "assign"), Field("select", "str")),
             metrics=(Field("time", None, "s", how='stdout REGEX "t=(\\S+)"'),),
             goals=({"direction": "minimize", "expression": "time"},),
@@ -123,7 +123,7 @@ class Studies:
 
     def test_a_definition_of_the_past_is_found_by_its_time(self, repository: Repository) -> None:
         repository.open("s", replace(DEFINITION, notes={"version": 1}))
-        between = repository.lease("s", Driver.here()).since
+        between = repository.acquire_lease("s", DriverProcess.current()).since
         time.sleep(0.02)
         repository.open("s", replace(DEFINITION, notes={"version": 2}))
         for at, version in ((0.0, 1), (between, 1), (between + 3600, 2), (None, 2)):
@@ -134,11 +134,11 @@ class Studies:
         with pytest.raises(NotFoundError, match="did you mean 'matmul'"):
             repository.study("matmull")
         with pytest.raises(NotFoundError, match="did you mean 'matmul'"):
-            repository.counts("matmull")
+            repository.count_states("matmull")
 
     def test_a_name_used_for_two_fields_is_refused(self, repository: Repository) -> None:
         with pytest.raises(InputError, match="'n' names two parameters or metrics"):
-            repository.open("s", Definition((Field("n"),), (Field("n"),)))
+            repository.open("s", StudyDefinition((Field("n"),), (Field("n"),)))
         assert repository.studies() == ()
 
     @pytest.mark.parametrize("name", ["", "a\0b", "\udcff"])
@@ -148,7 +148,7 @@ class Studies:
         with pytest.raises(InputError, match="cannot be a name"):
             repository.open(name, DEFINITION)
         with pytest.raises(InputError, match="cannot be a name"):
-            repository.open("s", Definition((Field(name),)))
+            repository.open("s", StudyDefinition((Field(name),)))
 
     def test_names_are_data(self, repository: Repository) -> None:
         names = [
@@ -166,10 +166,10 @@ class Studies:
         names += ["status_2", "index", "zen_status", "rowid", "experiment", "-- ", "{}", " "]
         values = {name: i for i, name in enumerate(names)}
         for study in ("select", "ß" * 50, 'a"b', "%s; --", "a", "a_all", "A"):
-            repository.open(study, Definition(tuple(Field(name, "int") for name in names)))
-            one = repository.lease(study, Driver.here()).number
+            repository.open(study, StudyDefinition(tuple(Field(name, "int") for name in names)))
+            one = repository.acquire_lease(study, DriverProcess.current()).number
             given = experiment(1, values, salt=study)
-            repository.enter(study, one, [(given, outcome(given))])
+            repository.add_results(study, one, [(given, outcome(given))])
             (record,) = repository.records(study)
             assert record.values == values
         views = [v.casefold() for s in repository.studies() for v in (s.view, s.view_all)]
@@ -179,9 +179,9 @@ class Studies:
     def test_events_are_told_in_their_order(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         repository.open("t", DEFINITION)
-        repository.note("s", "hello", "first", A.digest)
-        repository.note("s", "hello", "Größe\n")
-        repository.note("t", "hello", "elsewhere")
+        repository.add_event("s", "hello", "first", A.digest)
+        repository.add_event("s", "hello", "Größe\n")
+        repository.add_event("t", "hello", "elsewhere")
         assert [e.text for e in repository.events("s")] == ["first", "Größe\n"]
         assert [e.text for e in repository.events("s", A.digest)] == ["first"]
         assert repository.events("s")[0].at <= repository.events("s")[1].at
@@ -190,84 +190,84 @@ class Studies:
 class Leases:
     def test_a_second_driver_is_told_who_drives(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        repository.lease("s", Driver("elsewhere", 4711, "x"))
+        repository.acquire_lease("s", DriverProcess("elsewhere", 4711, "x"))
         with pytest.raises(
             ConflictError, match=r"process 4711 on elsewhere since \d{4}-"
         ) as raised:
-            repository.lease("s", Driver.here())
+            repository.acquire_lease("s", DriverProcess.current())
         assert "--join" in str(raised.value)
 
     def test_a_driver_may_join(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        one = repository.lease("s", Driver.here())
-        two = repository.lease("s", Driver.here(), join=True)
-        assert repository.drivers("s") == (one, two)
+        one = repository.acquire_lease("s", DriverProcess.current())
+        two = repository.acquire_lease("s", DriverProcess.current(), join=True)
+        assert repository.leases("s") == (one, two)
         assert one.number != two.number
 
     def test_two_studies_have_a_driver_each(self, repository: Repository) -> None:
         for name in ("s", "t"):
             repository.open(name, DEFINITION)
-            repository.lease(name, Driver.here())
-        assert len(repository.drivers("s")) == len(repository.drivers("t")) == 1
+            repository.acquire_lease(name, DriverProcess.current())
+        assert len(repository.leases("s")) == len(repository.leases("t")) == 1
 
     def test_a_driver_that_asks_twice_gets_its_own_lease(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        driver = Driver.here()
-        first = repository.lease("s", driver)
-        assert repository.lease("s", driver).number == first.number
+        driver = DriverProcess.current()
+        first = repository.acquire_lease("s", driver)
+        assert repository.acquire_lease("s", driver).number == first.number
 
     def test_a_driver_of_this_host_whose_process_is_gone_is_superseded_at_once(
         self, repository: Repository
     ) -> None:
         repository.open("s", DEFINITION)
-        dead = repository.lease("s", dead_driver())
-        heir = repository.lease("s", Driver.here())
-        assert repository.drivers("s") == (heir,)
+        dead = repository.acquire_lease("s", dead_driver())
+        heir = repository.acquire_lease("s", DriverProcess.current())
+        assert repository.leases("s") == (heir,)
         with pytest.raises(ConflictError, match="another driver took the study over"):
-            repository.beat(dead)
+            repository.renew_lease(dead)
 
     def test_a_driver_elsewhere_is_superseded_when_its_lease_runs_out(
         self, repository: Repository
     ) -> None:
         repository.open("s", DEFINITION)
-        late = repository.lease("s", Driver("elsewhere", 1, "x"), seconds=0)
-        heir = repository.lease("s", Driver.here())
-        assert repository.drivers("s") == (heir,)
+        late = repository.acquire_lease("s", DriverProcess("elsewhere", 1, "x"), seconds=0)
+        heir = repository.acquire_lease("s", DriverProcess.current())
+        assert repository.leases("s") == (heir,)
         with pytest.raises(ConflictError):
-            repository.beat(late)
+            repository.renew_lease(late)
 
     def test_a_lease_that_ran_out_unnoticed_goes_on(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        lease = repository.lease("s", Driver.here(), seconds=0)
-        assert repository.beat(lease).number == lease.number
+        lease = repository.acquire_lease("s", DriverProcess.current(), seconds=0)
+        assert repository.renew_lease(lease).number == lease.number
 
     def test_a_beat_makes_the_lease_longer(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        lease = repository.lease("s", Driver.here(), seconds=30)
+        lease = repository.acquire_lease("s", DriverProcess.current(), seconds=30)
         assert lease.until == pytest.approx(lease.since + 30, abs=1)
-        assert repository.beat(lease).until >= lease.until
+        assert repository.renew_lease(lease).until >= lease.until
 
     def test_a_driver_that_left_makes_room(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        repository.leave(repository.lease("s", Driver("elsewhere", 1, "x")))
-        assert repository.drivers("s") == ()
-        repository.lease("s", Driver.here())
+        repository.release_lease(repository.acquire_lease("s", DriverProcess("elsewhere", 1, "x")))
+        assert repository.leases("s") == ()
+        repository.acquire_lease("s", DriverProcess.current())
 
     def test_leaving_twice_changes_nothing(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        lease = repository.lease("s", Driver.here())
-        repository.leave(lease)
-        repository.leave(lease)
-        assert repository.drivers("s") == ()
+        lease = repository.acquire_lease("s", DriverProcess.current())
+        repository.release_lease(lease)
+        repository.release_lease(lease)
+        assert repository.leases("s") == ()
 
     def test_what_a_lost_driver_had_claimed_is_stale_and_waits(
         self, repository: Repository
     ) -> None:
         repository.open("s", DEFINITION)
-        dead = repository.lease("s", dead_driver())
+        dead = repository.acquire_lease("s", dead_driver())
         assert repository.claim("s", dead.number, [A]) == {A.digest: 1}
-        heir = repository.lease("s", Driver.here())
-        assert repository.counts("s")["running"] == 0
+        heir = repository.acquire_lease("s", DriverProcess.current())
+        assert repository.count_states("s")["running"] == 0
         assert [a.state for a in repository.attempts(A.digest)] == ["stale"]
         assert repository.claim("s", heir.number, [A]) == {A.digest: 2}
         assert [a.state for a in repository.attempts(A.digest)] == ["stale", "running"]

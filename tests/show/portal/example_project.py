@@ -6,7 +6,7 @@ from hashlib import blake2b, sha256
 from zenturio.annotate.scan import scan
 from zenturio.experiment import Missing
 from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.study.local_run import run_locally
 from zenturio.study.point_selection import select_points
@@ -33,7 +33,7 @@ def fill_project(folder):
 def enter(repository, study, definition, rows):
     """A study with *rows* of (values, metrics, what differs in the outcome)."""
     repository.open(study, definition)
-    lease = repository.lease(study, Driver.here(), seconds=600)
+    lease = repository.acquire_lease(study, DriverProcess.current(), seconds=600)
     repeats = {}
     results = []
     for number, (values, metrics, more) in enumerate(rows):
@@ -45,8 +45,8 @@ def enter(repository, study, definition, rows):
         facts = {"status": "ok", "cause": "", **at, **more}
         experiment = Experiment(digest, index, repeats[point], values, (), (), {}, None, Recipe())
         results.append((experiment, Outcome(digest, metrics=metrics, **facts)))
-    repository.enter(study, lease.number, results)
-    repository.leave(lease)
+    repository.add_results(study, lease.number, results)
+    repository.release_lease(lease)
     return [experiment.digest for experiment, _ in results]
 
 
@@ -70,7 +70,7 @@ def _matmul(repository):
                         metrics = {"exit": 3, "gflops": Missing("no line matches gflops (\\S+)")}
                     values = {"n": n, "threads": threads, "solver": solver}
                     rows.append((values, metrics, more))
-    definition = Definition(
+    definition = StudyDefinition(
         (Field("n", "int", "cells", "assign"), Field("threads", "int", "", "env"),
          Field("solver", "str", "", "substitute")),
         (Field("wtime", "real", "s"), Field("gflops", "real", "GFLOP/s"), Field("exit", "int")),
@@ -90,7 +90,7 @@ def _stencil(repository):
         solver = ("jacobi", "multigrid")[number % 2]
         values = {"block": 2 ** (3 + a % 6), "unroll": b, "solver": solver, "depth": a}
         rows.append((values, {"loss": loss, "energy": 60 - loss + b, "wtime": loss / 7}, {}))
-    definition = Definition(
+    definition = StudyDefinition(
         (Field("block", "int", "KiB"), Field("unroll", "int"), Field("solver", "str"),
          Field("depth", "int")),
         (Field("loss", "real"), Field("energy", "real", "J"), Field("wtime", "real", "s")),
@@ -105,7 +105,7 @@ def _half(repository):
     """A study that somebody left in the middle."""
     rows = [({"n": n}, {"wtime": float(n)}, {}) for n in range(1, 13)]
     fields = (Field("n", "int"),), (Field("wtime", "real", "s"),)
-    enter(repository, "half", Definition(*fields, notes={"experiments": 40}), rows)
+    enter(repository, "half", StudyDefinition(*fields, notes={"experiments": 40}), rows)
 
 
 def _evil(repository, folder):
@@ -121,7 +121,7 @@ def _evil(repository, folder):
           "stderr": Log(said, b"end", 5_000), "artifacts": (artifact,)} if n % 2 else {})
         for n, value in enumerate([EVIL, '"><img src=x onerror=alert(1)>', "=1+1", "a\nb"])
     ]  # fmt: skip
-    definition = Definition(
+    definition = StudyDefinition(
         (Field(EVIL, "str", EVIL), Field("select", "int")),
         (Field(f"m{EVIL}", "real", EVIL), Field("why", "str")),
         notes={"experiments": len(rows), "paths": [f"{EVIL}.sh"], "runs": [f"./x {EVIL}"]},

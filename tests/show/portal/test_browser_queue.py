@@ -23,8 +23,8 @@ def lab(tmp_path_factory):
     ):
         repository.submit(str(number), user, f"study{number}", {})
         if turn != "waiting":
-            repository.report(number, told)
-            repository.settle(number, turn, "2 x exit 3" if turn == "failed" else "")
+            repository.report_progress(number, told)
+            repository.update_submission(number, turn, "2 x exit 3" if turn == "failed" else "")
     repository.close()
     settings = PortalSettings(str(folder / ".zenturio" / "zenturio.db"), folder, serves=True)
     with served(settings, users=UserDirectory(USERS)) as found:

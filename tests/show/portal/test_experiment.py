@@ -10,7 +10,7 @@ import pytest
 from show.portal.example_project import EVIL, enter
 from show.portal.running_portal import served
 from zenturio.experiment.experiment import Artifact, Log
-from zenturio.record import Definition, Field
+from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
 from zenturio.testing.executor import until
@@ -71,7 +71,7 @@ def test_a_file_that_was_left_is_served_by_its_number_while_it_is_the_same(tmp_p
         for n, (lies, told) in enumerate(facts)
     )
     repository = open_repository(tmp_path / "zenturio.db")
-    definition = Definition((Field("n", "int"),), ())
+    definition = StudyDefinition((Field("n", "int"),), ())
     (digest,) = enter(repository, "left", definition, [({"n": 1}, {}, {"artifacts": artifacts})])
     repository.close()
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
@@ -104,7 +104,7 @@ def test_what_is_in_a_file_is_shown_by_what_it_is_and_runs_no_script(tmp_path):
         told = (name, len(content), sha256(content).hexdigest(), tmp_path / name)
         artifacts.append(Artifact(*told))
     repository = open_repository(tmp_path / "zenturio.db")
-    definition = Definition((Field("n", "int"),), ())
+    definition = StudyDefinition((Field("n", "int"),), ())
     rows = [({"n": 1}, {}, {"artifacts": tuple(artifacts)})]
     (digest,) = enter(repository, "left", definition, rows)
     repository.close()
@@ -140,7 +140,7 @@ def test_a_long_stream_is_shown_by_its_ends(portal, tmp_path):
     log = Log(b"begin\n" + b"a" * 50_000, b"b" * 20_000 + b"\nend", size)
     whole = b"".join(f"line {n}\n".encode() for n in range(5000))
     more = {"stdout": log, "stderr": Log(whole, b"", len(whole))}
-    definition = Definition((Field("n", "int"),), ())
+    definition = StudyDefinition((Field("n", "int"),), ())
     (digest,) = enter(repository, "long", definition, [({"n": 1}, {}, more)])
     repository.close()
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as found:

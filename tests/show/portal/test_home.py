@@ -10,7 +10,7 @@ from show.portal.example_project import enter
 from show.portal.running_portal import served
 from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
 from zenturio.show.portal.watch import StudyWatcher, state_of
@@ -46,7 +46,7 @@ def test_a_name_that_a_browser_would_change_is_known_again(tmp_path):
     """Ends of lines change in attributes; a page whose studies it misses loads itself anew."""
     repository = open_repository(tmp_path / "zenturio.db")
     name = "new\rline ü"
-    enter(repository, name, Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+    enter(repository, name, StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
     repository.close()
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = portal.page("/")
@@ -60,8 +60,8 @@ def test_a_name_that_a_browser_would_change_is_known_again(tmp_path):
 
 def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
-    repository.open("live", Definition(*FIELDS, notes={"experiments": 20}))
-    lease = repository.lease("live", Driver.here())
+    repository.open("live", StudyDefinition(*FIELDS, notes={"experiments": 20}))
+    lease = repository.acquire_lease("live", DriverProcess.current())
     made = _experiments(20)
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = portal.page("/")
@@ -83,7 +83,7 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
                 break
         assert "<b>2</b> running" in news
         stream.close()
-        repository.leave(lease)
+        repository.release_lease(lease)
         time.sleep(0.4)
         assert "Stopped with" in portal.page("/study", name="live")
     repository.close()
@@ -91,18 +91,28 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
 
 def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
-    repository.open("lost", Definition(*FIELDS, notes={"experiments": 5}))
-    here = Driver.here()
-    lease = repository.lease("lost", Driver(here.host, 4_000_000, "a boot/1/9"), seconds=600)
-    (leased,) = repository.drivers("lost")
-    standing = StudyStatus("lost", 0.0, repository.counts("lost"), 5, (leased,))
-    assert state_of(standing) == "silent"
-    elsewhere = repository.lease("lost", Driver("kofel", 7, "x"), join=True, seconds=600)
-    assert (
-        state_of(StudyStatus("lost", 0.0, repository.counts("lost"), 5, (elsewhere,))) == "running"
+    repository.open("lost", StudyDefinition(*FIELDS, notes={"experiments": 5}))
+    here = DriverProcess.current()
+    lease = repository.acquire_lease(
+        "lost", DriverProcess(here.host, 4_000_000, "a boot/1/9"), seconds=600
     )
-    silent = repository.lease("lost", Driver("kofel", 8, "y"), join=True, seconds=-60)
-    assert state_of(StudyStatus("lost", 0.0, repository.counts("lost"), 5, (silent,))) == "silent"
+    (leased,) = repository.leases("lost")
+    standing = StudyStatus("lost", 0.0, repository.count_states("lost"), 5, (leased,))
+    assert state_of(standing) == "silent"
+    elsewhere = repository.acquire_lease(
+        "lost", DriverProcess("kofel", 7, "x"), join=True, seconds=600
+    )
+    assert (
+        state_of(StudyStatus("lost", 0.0, repository.count_states("lost"), 5, (elsewhere,)))
+        == "running"
+    )
+    silent = repository.acquire_lease(
+        "lost", DriverProcess("kofel", 8, "y"), join=True, seconds=-60
+    )
+    assert (
+        state_of(StudyStatus("lost", 0.0, repository.count_states("lost"), 5, (silent,)))
+        == "silent"
+    )
     assert lease.pid == 4_000_000
     repository.close()
 
@@ -110,7 +120,7 @@ def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
 def test_a_look_costs_the_same_however_many_look(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     for name in ("a", "b"):
-        enter(repository, name, Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+        enter(repository, name, StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
     calls = []
 
     class Counting:
@@ -131,7 +141,7 @@ def test_studies_come_and_go_while_somebody_looks(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     watch = StudyWatcher(lambda: repository)
     assert watch.poll() == ()
-    enter(repository, "a", Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+    enter(repository, "a", StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
     time.sleep(0.35)
     assert [seen.name for seen in watch.poll()] == ["a"]
     repository.delete("a")
@@ -146,7 +156,7 @@ def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_p
     def made(*names):
         repository = open_repository(place)
         for name in names:
-            enter(repository, name, Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+            enter(repository, name, StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
         repository.close()
 
     made("old", "both")
@@ -168,7 +178,7 @@ def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_p
 def test_a_database_that_is_away_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
     place = tmp_path / "zenturio.db"
     repository = open_repository(place)
-    enter(repository, "a", Definition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
+    enter(repository, "a", StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
     repository.close()
 
     def away(_repository):
@@ -180,7 +190,7 @@ def test_a_database_that_is_away_is_not_taken_for_an_empty_one(tmp_path, monkeyp
                 time.sleep(0.35)
                 assert "name=a" in portal.page("/")
             with monkeypatch.context() as patch:
-                patch.setattr("zenturio.record.sql.Sql.studies", away)
+                patch.setattr("zenturio.record.sql_repository.SQLRepository.studies", away)
                 portal.service.portal.watch._polled_at = -1.0
                 found = portal.get("/")
                 assert found.status_code == 503
@@ -194,14 +204,14 @@ def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):
     """Each tab hears the stream and turns pages; the run writes as if it were alone."""
     place = tmp_path / "zenturio.db"
     repository = open_repository(place)
-    repository.open("busy", Definition(*FIELDS, notes={"experiments": 3000}))
-    lease = repository.lease("busy", Driver.here())
+    repository.open("busy", StudyDefinition(*FIELDS, notes={"experiments": 3000}))
+    lease = repository.acquire_lease("busy", DriverProcess.current())
     made = _experiments(3000)
 
     def drive(some):
         for at in range(0, len(some), 50):
             results = [(e, Outcome(e.digest, "ok", "", {"wtime": 1.0})) for e in some[at : at + 50]]
-            repository.enter("busy", lease.number, results)
+            repository.add_results("busy", lease.number, results)
             time.sleep(0.01)
 
     drive(made[:1500])
@@ -232,5 +242,5 @@ def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):
         over.set()
         for each in tabs:
             each.join()
-    assert repository.counts("busy")["ok"] == 3000
+    assert repository.count_states("busy")["ok"] == 3000
     repository.close()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.experiment import Series
-from zenturio.record import Definition
+from zenturio.record import StudyDefinition
 from zenturio.show.portal import page_templates as templates
 from zenturio.show.portal.pages.experiment import ComparedValue
 from zenturio.show.portal.pages.study import rerun_command
@@ -60,21 +60,21 @@ def test_the_command_that_runs_a_study_again_is_taken_by_a_shell():
     notes = {
         "paths": ["-a b.c", "x.py"], "runs": ["./x"], "overrides": ["n={1:3}"], "root": "/a b",
     }  # fmt: skip
-    told = rerun_command(Definition(notes=notes), "matmul", "my db.sqlite", "--only", "failed")
+    told = rerun_command(StudyDefinition(notes=notes), "matmul", "my db.sqlite", "--only", "failed")
     assert shlex.split(told) == [
         "cd", "/a b", "&&", "zen", "run", "./-a b.c", "x.py", "-P", "n={1:3}", "--name", "matmul",
         "--db", "my db.sqlite", "--only", "failed",
     ]  # fmt: skip
     assert rerun_command(
-        Definition(notes={"paths": ["m/matmul.c"], "runs": ["x"]}), "matmul", None
+        StudyDefinition(notes={"paths": ["m/matmul.c"], "runs": ["x"]}), "matmul", None
     ) == ("zen run m/matmul.c")
-    assert rerun_command(Definition(), "from Python", None) == ""
+    assert rerun_command(StudyDefinition(), "from Python", None) == ""
 
 
 def test_no_command_tells_a_password():
     notes = {"paths": ["a.c"], "runs": ["x"]}
     told = rerun_command(
-        Definition(notes=notes), "a", "postgresql://u:secret@host/db?password=hidden"
+        StudyDefinition(notes=notes), "a", "postgresql://u:secret@host/db?password=hidden"
     )
     assert "secret" not in told
     assert "hidden" not in told

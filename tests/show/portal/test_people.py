@@ -189,7 +189,7 @@ def test_what_is_asked_of_the_queue_is_looked_at(lab):
 def test_names_in_the_queue_are_inert(lab):
     repository = open_repository(lab / ".zenturio" / "zenturio.db")
     repository.submit("t", "<script>alert(1)</script>", "<img src=x>", {})
-    repository.settle(1, "failed", "<b>no</b>")
+    repository.update_submission(1, "failed", "<b>no</b>")
     repository.close()
     with opened(lab) as portal:
         text = portal.page("/queue")

@@ -49,7 +49,7 @@ def _counts(folder):
     except ZenError:
         return {}
     try:
-        return repository.counts("slow") if repository.studies() else {}
+        return repository.count_states("slow") if repository.studies() else {}
     finally:
         repository.close()
 

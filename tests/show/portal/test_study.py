@@ -14,7 +14,7 @@ import pytest
 from show.portal.example_project import EVIL, enter
 from show.portal.running_portal import served
 from zenturio.experiment.machine import MachineKind
-from zenturio.record import Definition, Driver, Field
+from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.stages.stage import AFTER
@@ -188,7 +188,7 @@ def test_a_large_study_counts_when_its_page_is_there(portal, monkeypatch):
 def test_more_causes_than_are_shown_are_said(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     rows = [({"n": n}, {}, {"status": "failed", "cause": f"exit {n}"}) for n in range(1, 40)]
-    enter(repository, "many", Definition((Field("n", "int"),), ()), rows)
+    enter(repository, "many", StudyDefinition((Field("n", "int"),), ()), rows)
     repository.close()
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = portal.page("/study", name="many")
@@ -210,7 +210,7 @@ def test_what_a_study_is_about_comes_first(portal):
 
 def test_a_study_without_parameters_says_so(portal, tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
-    enter(repository, "one", Definition((), (Field("m", "real"),)), [({}, {"m": 1.0}, {})])
+    enter(repository, "one", StudyDefinition((), (Field("m", "real"),)), [({}, {"m": 1.0}, {})])
     repository.close()
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as small:
         page = small.page("/study?name=one")
@@ -236,9 +236,9 @@ def test_a_stage_tells_what_it_waits_for_and_what_of_that_failed(tmp_path):
     repository = open_repository(tmp_path / "zenturio.db")
     fields = (Field("n", "int"),), (Field("m", "real"),)
     rows = [({"n": n}, {"m": 1.0}, {"status": "failed"} if n == 3 else {}) for n in range(1, 5)]
-    enter(repository, "mesh", Definition(*fields), rows)
+    enter(repository, "mesh", StudyDefinition(*fields), rows)
     notes = {"experiments": 4, PROGRAM: {"RUN": "x", f"{AFTER}mesh": "y"}}
-    enter(repository, "solve", Definition(*fields, notes=notes), [({"n": 1}, {"m": 2.0}, {})])
+    enter(repository, "solve", StudyDefinition(*fields, notes=notes), [({"n": 1}, {"m": 2.0}, {})])
     repository.close()
     with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
         page = " ".join(portal.page("/study?name=solve").split())
@@ -254,18 +254,18 @@ MACHINES = (MachineKind("Zen 5", 16), MachineKind("RISC-V", 4))
 def mixed(tmp_path):
     """A portal of a study that two kinds of machine have measured."""
     repository = open_repository(tmp_path / "mixed.db")
-    definition = Definition(parameters=(Field("n", "int"),), metrics=(Field("time", "real"),))
+    definition = StudyDefinition(parameters=(Field("n", "int"),), metrics=(Field("time", "real"),))
     points = [experiment(i) for i in range(1, 61)]
     for number, machine in enumerate(MACHINES):
         repository.open("mixed", definition)
-        lease = repository.lease("mixed", Driver.here())
+        lease = repository.acquire_lease("mixed", DriverProcess.current())
         claims = repository.claim("mixed", lease.number, points, machine)
         outcomes = [
             replace(outcome(e, attempt=claims[e.digest], time=number + 1.0), machine=machine)
             for e in points
         ]
         repository.record("mixed", lease.number, outcomes)
-        repository.leave(lease)
+        repository.release_lease(lease)
     repository.close()
     with served(PortalSettings(str(tmp_path / "mixed.db"), tmp_path)) as found:
         yield found

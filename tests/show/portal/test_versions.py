@@ -8,7 +8,7 @@ import pytest
 from show.portal.example_project import enter
 from show.portal.running_portal import served
 from zenturio.errors import NotFoundError
-from zenturio.record import Definition, Field, Memory
+from zenturio.record import Field, MemoryRepository, StudyDefinition
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.pinned_versions import is_version, pinned_name, resolve_name
@@ -19,7 +19,7 @@ FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
 
 def run(repository, study, *numbers, commit=""):
     """A version of a study whose experiments took as many seconds as their numbers."""
-    definition = Definition(*FIELDS, provenance={"git": {"commit": commit}})
+    definition = StudyDefinition(*FIELDS, provenance={"git": {"commit": commit}})
     rows = [({"n": n}, {"wtime": float(n)}, {}) for n in numbers]
     return enter(repository, study, definition, rows)
 
@@ -69,7 +69,7 @@ def test_an_address_of_a_chart_shows_the_same_after_the_program_was_edited(porta
     before = portal.get(figure).json()["figures"][0]["data"]
 
     edit(repository, "training")
-    (repository.open("training", Definition(*FIELDS)))
+    (repository.open("training", StudyDefinition(*FIELDS)))
     page = portal.page(link)
     assert '<option value="training@1" selected>training@1</option>' in page
     assert '<option value="training@2">training</option>' in page
@@ -81,7 +81,7 @@ def test_an_address_of_a_chart_shows_the_same_after_the_program_was_edited(porta
 def test_an_experiment_whose_result_was_accepted_says_by_whom_and_leads_to_what_ran(portal):
     repository = portal.service.portal.repository
     edit(repository, "training")
-    repository.open("training", Definition(*FIELDS))
+    repository.open("training", StudyDefinition(*FIELDS))
     new = experiment(0, {"n": 1}, salt="edited")
     repository.equate("training", "training@1", {portal.digests[0]: new}, "<ann>")
     page = portal.page(f"/experiment/{new.digest}")
@@ -105,7 +105,7 @@ def test_every_page_takes_the_version_of_a_study(portal):
 
 
 def test_a_version_is_found_now_and_later():
-    repository = Memory()
+    repository = MemoryRepository()
     digests = run(repository, "a", 1)
     for number in (1, 2, 3):
         name = f"a@{number}"
@@ -113,12 +113,12 @@ def test_a_version_is_found_now_and_later():
         assert resolve_name(repository, name) == "a"
         edit(repository, "a")
         assert resolve_name(repository, name) == pinned_name(repository, name) == name
-        repository.open("a", Definition(*FIELDS, provenance={"number": number}))
+        repository.open("a", StudyDefinition(*FIELDS, provenance={"number": number}))
     assert [r.digest for r in repository.records("a@1")] == digests
 
 
 def test_what_was_never_a_version_is_none():
-    repository = Memory()
+    repository = MemoryRepository()
     run(repository, "a", 1)
     for name in ("a@2", "a@", "@1", "a@x", "b@1", "a@١"):
         assert resolve_name(repository, name) == name

@@ -22,7 +22,7 @@ from zenturio.errors import (
     SafetyError,
     ZenError,
 )
-from zenturio.record.damage import damage
+from zenturio.record.damage_report import damage_of_opened_files
 from zenturio.show.portal.access import SessionStore, UserDirectory
 from zenturio.show.portal.deadline import DEADLINE_SECONDS, DeadlineMiddleware
 from zenturio.show.portal.login_attempts import LoginAttempts
@@ -143,7 +143,7 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 def _internal_error(request: Request, _error: Exception) -> Response:
     """Return the page of a bug; the server prints the traceback."""
-    if diagnostics := damage():
+    if diagnostics := damage_of_opened_files():
         return _error_page(request, 503, str(diagnostics[0]))
     return _error_page(
         request, 500, "this is a bug of the portal; its terminal shows the traceback"

@@ -261,6 +261,6 @@ def origins_offered(portal: Portal, studies: Sequence[str]) -> OriginsOffered:
 
 def _counts(portal: Portal, name: str) -> tuple[ResultCount, ...]:
     try:
-        return portal.repository.result_counts(name)
+        return portal.repository.count_results(name)
     except NotFoundError:  # it went meanwhile
         return ()

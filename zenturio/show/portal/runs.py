@@ -22,7 +22,7 @@ from typing import Any
 
 from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
-from zenturio.record.driver import born
+from zenturio.record.driver_process import process_birth
 from zenturio.record.open import FOLDER
 
 MOST_FINISHED = 20
@@ -51,7 +51,7 @@ class PortalRun:
 
     @property
     def is_alive(self) -> bool:
-        return born(self.pid) == self.born
+        return process_birth(self.pid) == self.born
 
     @property
     def command(self) -> str:
@@ -106,7 +106,7 @@ class PortalRuns:
         except OSError as error:
             raise PlaceError(f"the study cannot be started: {error.strerror}") from error
         command = ("run", *arguments)
-        run = PortalRun(key, study, command, child.pid, born(child.pid) or "", time.time())
+        run = PortalRun(key, study, command, child.pid, process_birth(child.pid) or "", time.time())
         (self._records / f"{key}.json").write_text(json.dumps(asdict(run)), encoding="utf-8")
         with self._lock:
             self._children.append(child)

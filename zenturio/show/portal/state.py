@@ -16,9 +16,9 @@ from starlette.responses import HTMLResponse
 from zenturio.errors import NotFoundError
 from zenturio.query.listing import query_listing
 from zenturio.query.wanted import TableQuery
-from zenturio.record import Definition, Repository
+from zenturio.record import Repository, StudyDefinition
 from zenturio.record.open import open_repository, project_folder
-from zenturio.record.sql import Sql
+from zenturio.record.sql_repository import SQLRepository
 from zenturio.show.portal import page_templates
 from zenturio.show.portal.page_templates import Assets
 from zenturio.show.portal.runs import PortalRuns
@@ -162,10 +162,10 @@ class Portal:
 
     def _stamp(self, study: str) -> Hashable:
         """Return a value that changes with the state of an experiment and with each result."""
-        counts = tuple(self.repository.counts(study).values())
-        return counts, self.repository.result_counts(study)
+        counts = tuple(self.repository.count_states(study).values())
+        return counts, self.repository.count_results(study)
 
-    def definition(self, study: str) -> Definition:
+    def definition(self, study: str) -> StudyDefinition:
         """Return the definition of a study, as it is run or was run last."""
         return self.cached(study, "definition", lambda: self.repository.definition(study)).value
 
@@ -278,7 +278,7 @@ def _file_id(repository: Repository) -> tuple[int, int] | None:
     if getattr(repository, "dialect", None) != "sqlite":
         return None
     try:
-        status = Path(repository.place).stat()
+        status = Path(repository.location).stat()
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -286,5 +286,5 @@ def _file_id(repository: Repository) -> tuple[int, int] | None:
 
 def _shrink_cache(repository: Repository) -> None:
     """Give SQLite less memory than a run does: a portal only reads."""
-    if isinstance(repository, Sql):
+    if isinstance(repository, SQLRepository):
         repository.limit_cache(CACHE_KIB)

@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import parse
 from zenturio.query.wanted import TableQuery
-from zenturio.record import STATES, State
+from zenturio.record import EXPERIMENT_STATES, ExperimentState
 from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.show.portal.page_templates import address
 
@@ -51,15 +51,15 @@ class StudyQuery:
             parameters.get("machine", "").strip(),
             parameters.get("round", "").strip(),
         )
-        if query.state and query.state not in STATES:
-            hint = did_you_mean(query.state, STATES)
+        if query.state and query.state not in EXPERIMENT_STATES:
+            hint = did_you_mean(query.state, EXPERIMENT_STATES)
             raise InputError(f"there is no state {query.state!r}", hint=hint)
         return query
 
     def table_query(self, *, repeats: bool = False) -> TableQuery:
         """Return the query for the database; an error in the condition has its position."""
         where = parse(Passage.of(self.where, "filter")) if self.where else None
-        states = (cast("State", self.state),) if self.state else ()
+        states = (cast("ExperimentState", self.state),) if self.state else ()
         rows = RowChoice(self.machine, read_round(self.round))
         return TableQuery(
             self.name, where, states, self.sort, self.columns, repeats, rows, own_first=True

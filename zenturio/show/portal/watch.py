@@ -14,7 +14,7 @@ from typing import Literal
 
 from zenturio.errors import RecordError, ZenError
 from zenturio.record import Lease, Repository
-from zenturio.record.driver import born
+from zenturio.record.driver_process import process_birth
 from zenturio.study.overview import StudyStatus
 
 StudyState = Literal["running", "silent", "stopped", "done", "empty"]
@@ -158,8 +158,8 @@ class StudyWatcher:
         return self._histories[name].snapshot.state in ("running", "silent")
 
     def _poll_study(self, repository: Repository, name: str, created: float) -> None:
-        counts, drivers = repository.counts(name), repository.drivers(name)
-        results = repository.result_counts(name)
+        counts, drivers = repository.count_states(name), repository.leases(name)
+        results = repository.count_results(name)
         numbers = tuple(lease.number for lease in drivers)
         history = self._histories.get(name)
         if (
@@ -240,7 +240,7 @@ def is_gone(lease: Lease) -> bool:
     """Return whether a driver has certainly ended, or its lease has expired."""
     if lease.until + CLOCK_SKEW_SECONDS < time.time():
         return True
-    return lease.host == socket.gethostname() and born(lease.pid) is None
+    return lease.host == socket.gethostname() and process_birth(lease.pid) is None
 
 
 def _last_active(repository: Repository, standing: StudyStatus, before: StudySnapshot) -> float:

@@ -11,8 +11,8 @@ from typing import Self
 from zenturio.errors import RecordError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.machine import Kinds
-from zenturio.record import Definition, Repository
-from zenturio.record.driver import Driver
+from zenturio.record import Repository, StudyDefinition
+from zenturio.record.driver_process import DriverProcess
 from zenturio.study.driver.lease_keeper import LeaseKeeper
 from zenturio.study.driver.other_machines import machines_with_results, other_machine_notes
 from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary
@@ -35,7 +35,7 @@ class FunctionDriver:
         self,
         repository: Repository,
         study: str,
-        definition: Definition,
+        definition: StudyDefinition,
         total: int,
         listener: Callable[[RunProgress], None] = lambda _progress: None,
         kinds: Kinds = None,
@@ -67,12 +67,12 @@ class FunctionDriver:
 
     def __enter__(self) -> Self:
         self.archived = open_version(self._repository, self._study, self._definition)
-        self._lease = self._repository.lease(
-            self._study, Driver.here(), seconds=DEFAULT_SETTINGS.lease
+        self._lease = self._repository.acquire_lease(
+            self._study, DriverProcess.current(), seconds=DEFAULT_SETTINGS.lease
         )
         self._heart = LeaseKeeper(self._repository, self._lease)
         self._heart.__enter__()
-        if self._again and self._repository.result_counts(self._study):
+        if self._again and self._repository.count_results(self._study):
             newest = self._repository.rounds(self._study)[-1]
             self._round = self._repository.begin_round(self._study)
             say = round_goes_on if newest.is_open else round_begins
@@ -93,21 +93,21 @@ class FunctionDriver:
         finally:
             self._heart.__exit__(kind, error, trace)
             with suppress(RecordError):  # the first error is the one to tell
-                self._repository.leave(self._lease)
+                self._repository.release_lease(self._lease)
 
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
         """Those of *batch* that have no outcome yet; the others become rows of the study."""
         study = None if self._round is None else self._study
         scope = study, self._kinds, self._round
         digests = [digest for each in batch for digest in each.digests]
-        known = self._repository.find(digests, *scope)
+        known = self._repository.find_outcomes(digests, *scope)
         self._note_others([digest for digest in digests if digest not in known])
         if known:
             recalled = [each for each in batch if any(d in known for d in each.digests)]
             self._repository.cached(self._study, recalled, self._kinds, self._round)
             if any(each.former for each in recalled):  # they have their present digests by now
                 present = [each.digest for each in recalled]
-                known = self._repository.find(present, *scope)
+                known = self._repository.find_outcomes(present, *scope)
             self._known += len(known)
             for experiment in batch:
                 if experiment.digest in known:
@@ -133,7 +133,9 @@ class FunctionDriver:
         done, self._done = self._done, []
         if done:
             self._heart.check()
-            self._repository.enter(self._study, self._lease.number, done, self._kinds, self._round)
+            self._repository.add_results(
+                self._study, self._lease.number, done, self._kinds, self._round
+            )
             for experiment, outcome in done:
                 self._count(experiment, outcome, new=True)
         self._flushed = monotonic()

@@ -13,7 +13,7 @@ from zenturio.execute import Executor, Inline
 from zenturio.execute.executor import machines_of
 from zenturio.experiment import Experiment, ExperimentFunction, Outcome
 from zenturio.experiment.provenance import provenance
-from zenturio.record import Definition, Repository
+from zenturio.record import Repository, StudyDefinition
 from zenturio.study.driver.each_machine import behind, kinds_apart, together
 from zenturio.study.driver.function_driver import FunctionDriver
 from zenturio.study.driver.progress import RunProgress, RunSummary
@@ -106,8 +106,8 @@ def _landed(away: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experimen
         yield experiment, outcome
 
 
-def _definition(function: ExperimentFunction, points: PointSelection) -> Definition:
-    return Definition(
+def _definition(function: ExperimentFunction, points: PointSelection) -> StudyDefinition:
+    return StudyDefinition(
         parameters=fields_of(points.space, function.repeat),
         metrics=measured_fields(),
         provenance=provenance(Path.cwd()),

@@ -50,6 +50,6 @@ class LeaseKeeper:
         try:
             while not self._over.wait(self._lease.seconds / 3):
                 with suppress(RecordError):
-                    self._lease = self._repository.beat(self._lease)
+                    self._lease = self._repository.renew_lease(self._lease)
         except Exception as error:  # noqa: BLE001 - the driver's thread raises it
             self._error = error

@@ -11,7 +11,7 @@ from zenturio.record import Repository
 
 def machines_with_results(repository: Repository, digests: Sequence[str]) -> Counter[MachineKind]:
     """Count the results of these experiments by the kind of machine, where it is known."""
-    outcomes = repository.find(digests).values() if digests else ()
+    outcomes = repository.find_outcomes(digests).values() if digests else ()
     return Counter(outcome.machine for outcome in outcomes if outcome.machine is not None)
 
 

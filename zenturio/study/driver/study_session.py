@@ -18,8 +18,8 @@ from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
 from zenturio.experiment.machine import Kinds
 from zenturio.experiment.used import ask_versions
 from zenturio.failpoints import Failpoint
-from zenturio.record import SPACES, Definition, Lease, Repository
-from zenturio.record.driver import Driver
+from zenturio.record import SPACES, Lease, Repository, StudyDefinition
+from zenturio.record.driver_process import DriverProcess
 from zenturio.study.driver.each_machine import EACH_MACHINE, behind, kinds_apart, together
 from zenturio.study.driver.exactness import is_exact
 from zenturio.study.driver.experiment_source import (
@@ -151,9 +151,9 @@ class StudySession:
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
         """What is cached of a batch; nothing of a round that has not begun."""
         if round_ is None:
-            return self.repository.find(digests, kinds=kinds)
+            return self.repository.find_outcomes(digests, kinds=kinds)
         try:
-            return self.repository.find(digests, self.study, kinds, round_)
+            return self.repository.find_outcomes(digests, self.study, kinds, round_)
         except NotFoundError:
             return {}
 
@@ -163,7 +163,7 @@ class StudySession:
             return None, ()
         try:
             newest = self.repository.rounds(self.study)[-1]
-            if not self.repository.result_counts(self.study):
+            if not self.repository.count_results(self.study):
                 return None, ()  # there is nothing to be measured again
         except NotFoundError:
             return None, ()
@@ -262,7 +262,7 @@ class StudySession:
         former = self.repository.has_former_digests()
         return ExperimentGenerator(application, former_digests=former)
 
-    def _defined(self, generator: ExperimentGenerator) -> Definition:
+    def _defined(self, generator: ExperimentGenerator) -> StudyDefinition:
         programs = ({**p, **self.built_on} for p in (generator.program, generator.former_program))
         return define_study(self.application, self.experiments, *programs)
 
@@ -274,7 +274,9 @@ class StudySession:
             notes = {}
         return ProgramHistory.of(self.application, notes)
 
-    def _definition(self, generator: ExperimentGenerator, programs: ProgramHistory) -> Definition:
+    def _definition(
+        self, generator: ExperimentGenerator, programs: ProgramHistory
+    ) -> StudyDefinition:
         found = self._defined(generator)
         other = foresee_version(self.repository, self.study, found.notes) if self.same else None
         if other is not None:
@@ -292,7 +294,7 @@ class StudySession:
         return replace(found, notes=notes)
 
     def _concluded(
-        self, summary: RunSummary, source: ExperimentSource, definition: Definition
+        self, summary: RunSummary, source: ExperimentSource, definition: StudyDefinition
     ) -> RunSummary:
         """What a search came to; one that ended before its budget leaves nothing to be begun."""
         if not isinstance(source, SearchSource):
@@ -324,7 +326,9 @@ class StudySession:
     def _lease(self) -> Iterator[Lease]:
         """The right to drive the study, given back in the end."""
         repository, study, seconds = self.repository, self.study, self.settings.lease
-        lease = repository.lease(study, Driver.here(), join=self.join, seconds=seconds)
+        lease = repository.acquire_lease(
+            study, DriverProcess.current(), join=self.join, seconds=seconds
+        )
         LEASED()
         try:
             yield lease
@@ -332,9 +336,9 @@ class StudySession:
             raise  # it would fail again, after as long a wait; the lease ends with this process
         except BaseException:
             with suppress(RecordError):
-                repository.leave(lease)
+                repository.release_lease(lease)
             raise
-        repository.leave(lease)
+        repository.release_lease(lease)
         LEFT()
 
     def plan(

@@ -201,7 +201,9 @@ class WorkQueue:
         scope = self.kinds(), self.round
         cached = self.repository.cached(self.study, batch, *scope)
         ADDED()
-        outcomes = self.repository.find(sorted(cached), self.study, *scope) if cached else {}
+        outcomes = (
+            self.repository.find_outcomes(sorted(cached), self.study, *scope) if cached else {}
+        )
         self._doubt(cached - outcomes.keys())
         wanted = set(digests) - outcomes.keys() if again else self._wanted(digests, outcomes)
         for experiment in batch:
@@ -247,7 +249,7 @@ class WorkQueue:
 
     def _failed_before(self, digests: set[str]) -> set[str]:
         """Return those whose newest result, of an earlier round, is not ok."""
-        outcomes = self.repository.find(sorted(digests), self.study, self.kinds())
+        outcomes = self.repository.find_outcomes(sorted(digests), self.study, self.kinds())
         return {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
 
     def _has_failed(self, digest: str) -> bool:

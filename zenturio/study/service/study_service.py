@@ -15,7 +15,7 @@ from time import monotonic, time
 from zenturio.errors import RecordError
 from zenturio.execute import Executor
 from zenturio.failpoints import Failpoint
-from zenturio.record import Repository, Submission, Turn
+from zenturio.record import Repository, StudySubmission, SubmissionState
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.slot_pool import RunningSeconds, SlotPool
 from zenturio.study.service.slot_policy import StudyLoad, mean_seconds, next_owner
@@ -36,7 +36,7 @@ BEGINNING = 5.0
 GLANCE = 0.02
 PATIENCE = 15.0
 """Seconds that studies have to stop."""
-STANDING: tuple[Turn, ...] = ("waiting", "running")
+STANDING: tuple[SubmissionState, ...] = ("waiting", "running")
 
 
 class StudyService:
@@ -121,15 +121,15 @@ class StudyService:
                 self._told(f"the queue cannot be read now: {error}")
             self._away = True
 
-    def _begin(self, submission: Submission) -> None:
+    def _begin(self, submission: StudySubmission) -> None:
         wanted = str(submission.request.get("on", "")) or self._roomiest()
         name = f"{submission.number}: {submission.study} of {submission.user}"
         if wanted not in self._lenders:
-            self._repository.settle(
+            self._repository.update_submission(
                 submission.number, "failed", f"the service has no place {wanted!r} (any more)"
             )
             return
-        begun = self._repository.settle(submission.number, "running")
+        begun = self._repository.update_submission(submission.number, "running")
         if begun.turn != "running":
             return  # it was cancelled in this very moment
         TAKEN()
@@ -158,8 +158,8 @@ class StudyService:
             name = f"{number}: {order.submission.study} of {order.submission.user}"
             if order.end in ("done", "failed"):
                 SETTLING()
-                self._repository.report(number, order.facts(means[number]))
-                turned = self._repository.settle(number, order.end, order.cause)
+                self._repository.report_progress(number, order.facts(means[number]))
+                turned = self._repository.update_submission(number, order.end, order.cause)
                 SETTLED()
                 self._told(f"{name} is {turned.turn}" + (f": {turned.cause}" * bool(turned.cause)))
             elif order.end == "later":
@@ -180,7 +180,7 @@ class StudyService:
             facts = order.facts(means[number])
             essence = {n: v for n, v in facts.items() if n != "slowdown"}
             if self._said.get(number) != essence:
-                self._repository.report(number, facts)
+                self._repository.report_progress(number, facts)
                 self._said[number] = essence
 
     def _means(self) -> dict[Hashable, float]:

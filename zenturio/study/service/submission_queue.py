@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
-from zenturio.record import Lease, Repository, Submission
+from zenturio.record import Lease, Repository, StudySubmission
 from zenturio.study.study_request import StudyRequest
 
 LOCK = "serve.lock"
@@ -32,7 +32,7 @@ def current_user() -> str:
 
 def submit_study(
     repository: Repository, request: StudyRequest, user: str, token: str = ""
-) -> Submission:
+) -> StudySubmission:
     """Puts a study into the queue, once its files have been read and understood.
 
     What waits or runs already is not asked for twice; another one of that name is a ConflictError.
@@ -53,13 +53,13 @@ def submit_study(
     return repository.submit(token or secrets.token_hex(16), user, session.study, whole.facts())
 
 
-def cancel_submission(repository: Repository, number: int, user: str) -> Submission:
+def cancel_submission(repository: Repository, number: int, user: str) -> StudySubmission:
     """Takes a study off the queue, and waits until nothing of it runs; what is recorded stays."""
-    found = repository.settle(number, "cancelled", f"by {user}")
+    found = repository.update_submission(number, "cancelled", f"by {user}")
     service = found.progress.get("host"), found.progress.get("pid")
     end = monotonic() + PATIENCE
     while any(
-        (lease.host, lease.pid) == service and not lease.has_gone()
+        (lease.host, lease.pid) == service and not lease.driver_has_exited()
         for study in found.progress.get("studies", ())
         for lease in _drivers(repository, study)
     ):
@@ -69,7 +69,7 @@ def cancel_submission(repository: Repository, number: int, user: str) -> Submiss
     return found
 
 
-def submissions_of(repository: Repository, study: str) -> tuple[Submission, ...]:
+def submissions_of(repository: Repository, study: str) -> tuple[StudySubmission, ...]:
     """What waits or runs and is *study*, or has it as a stage."""
     return tuple(
         each
@@ -80,7 +80,7 @@ def submissions_of(repository: Repository, study: str) -> tuple[Submission, ...]
 
 def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
     try:
-        return repository.drivers(study)
+        return repository.leases(study)
     except NotFoundError:  # it was never begun
         return ()
 
@@ -111,7 +111,7 @@ def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
 @contextmanager
 def locked_repository(repository: Repository) -> Iterator[None]:
     """The only service of a database, wherever its project is; a server's are not told apart."""
-    place = Path(repository.place)
+    place = Path(repository.location)
     if not place.is_file():
         yield
         return

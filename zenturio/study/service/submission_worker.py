@@ -11,7 +11,7 @@ from time import time
 from typing import Any, Literal
 
 from zenturio.errors import ConflictError, Interrupted, RecordError, ZenError
-from zenturio.record import Repository, Submission
+from zenturio.record import Repository, StudySubmission
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.slot_pool import Allotment, SlotPool
@@ -29,7 +29,7 @@ class SubmissionWorker:
 
     def __init__(
         self,
-        submission: Submission,
+        submission: StudySubmission,
         repository: Repository,
         place: str,
         lender: SlotPool,

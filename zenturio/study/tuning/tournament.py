@@ -112,7 +112,7 @@ class Tournament:
         made = {point: self._generator.experiments(point) for point in wanted}
         digests = [each.digest for several in made.values() for each in several]
         kinds = session.counting_kinds(machines_of(self.place))
-        outcomes = self.repository.find(digests, session.study, kinds)
+        outcomes = self.repository.find_outcomes(digests, session.study, kinds)
         for point, experiments in made.items():
             self._known[point] = self._scores(experiments, outcomes)
 

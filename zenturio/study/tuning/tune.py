@@ -26,9 +26,9 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.machine import Kinds
 from zenturio.experiment.provenance import cores
-from zenturio.record import Record, Repository
+from zenturio.record import ExperimentRecord, Repository
+from zenturio.record.acceptance_rules import machine_counts
 from zenturio.record.open import FOLDER, begin_project, project_folder
-from zenturio.record.rules import counts
 from zenturio.search import Directions, parse_budget
 from zenturio.study.best_points import best
 from zenturio.study.driver.exactness import is_exact
@@ -273,7 +273,7 @@ def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float |
     with suppress(NotFoundError):
         for record in repository.records(tuning.study, states=("ok",)):
             outcome = record.outcome
-            if outcome is None or not counts(outcome.machine, kinds):
+            if outcome is None or not machine_counts(outcome.machine, kinds):
                 continue
             value = outcome.metrics.get(BEST)
             if isinstance(value, int | float):
@@ -289,7 +289,7 @@ def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float |
             present = (
                 each
                 for each in ranking.points
-                if space.contains(each.values) and counts(each.machine, kinds)
+                if space.contains(each.values) and machine_counts(each.machine, kinds)
             )
             found += [value for each in islice(present, 1) for value in each.scores.values()]
     return (min if tuning.direction == "minimize" else max)(found, default=None)
@@ -308,7 +308,7 @@ def _settled(tuning: Tuning, repository: Repository, folder: Path, kinds: Kinds)
     return told
 
 
-def _is_stale(record: Record, meter: MetricReader) -> bool:
+def _is_stale(record: ExperimentRecord, meter: MetricReader) -> bool:
     """Whether a search's precision is not the one that *meter* tells."""
     if record.outcome is None:
         return False

@@ -216,7 +216,7 @@ def _cached_answer(portal: Portal, query: ChartQuery, *, dark: bool, narrow: boo
         raise InputError("no study to draw", hint="choose a study")
     query = replace(query, rows="")
     key = ("chart", repr(query.to_address()), dark, narrow)
-    others = tuple(portal.repository.result_counts(name) for name in query.studies[1:])
+    others = tuple(portal.repository.count_results(name) for name in query.studies[1:])
     return portal.cached(
         query.studies[0], (*key, others), lambda: _answer(portal, query, dark=dark, narrow=narrow)
     ).value

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from zenturio.errors import NotFoundError
 from zenturio.experiment import Log
-from zenturio.record import Logs
+from zenturio.record import AttemptLogs
 from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.pages.artifacts import (
     BINARY,
@@ -138,11 +138,11 @@ def _page_values(portal: Portal, match: ExperimentDetails, attempt: int | None) 
     }
 
 
-def _live_output(digest: str) -> Logs:
+def _live_output(digest: str) -> AttemptLogs:
     """Return the output so far of an experiment on this machine; empty if it runs elsewhere."""
     parts: list[list[bytes]] = [[], []]
     log_so_far(digest, lambda number, part: parts[number].append(part))
-    return Logs(*(Log(b"".join(p), b"", sum(map(len, p))) for p in parts))
+    return AttemptLogs(*(Log(b"".join(p), b"", sum(map(len, p))) for p in parts))
 
 
 def files(request: Request) -> Response:
@@ -269,7 +269,7 @@ def _match(request: Request) -> ExperimentDetails:
     try:
         return find_experiment(repository, digits, study)
     except NotFoundError:
-        for _, homes in repository.matching(digits.strip().lower(), 8):
+        for _, homes in repository.find_digests(digits.strip().lower(), 8):
             for home in homes:
                 if is_version(home, study):
                     return find_experiment(repository, digits, home)

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from zenturio import plugins
 from zenturio.errors import InputError, SafetyError
-from zenturio.record import OVER, Submission
+from zenturio.record import FINISHED_SUBMISSION_STATES, StudySubmission
 from zenturio.show.portal.access import PortalUser
 from zenturio.show.portal.pages.run import annotated_files, check_annotated, number_of, read_form
 from zenturio.show.portal.state import Portal, portal_of
@@ -95,9 +95,11 @@ def _submit(portal: Portal, user: PortalUser, form: Mapping[str, str]) -> None:
 
 def _table_values(portal: Portal, user: PortalUser) -> dict[str, Any]:
     submissions = portal.repository.submissions()
-    finished = [submission for submission in submissions if submission.turn in OVER]
+    finished = [
+        submission for submission in submissions if submission.turn in FINISHED_SUBMISSION_STATES
+    ]
     hidden = {submission.number for submission in finished[:-MOST_FINISHED]}
-    shown: list[Submission] = [s for s in submissions if s.number not in hidden]
+    shown: list[StudySubmission] = [s for s in submissions if s.number not in hidden]
     may_run = user.role == "run"
     return {"submissions": shown, "total": len(submissions), "may_run": may_run, "user": user}
 

@@ -20,8 +20,8 @@ from zenturio.expression.writer import write
 from zenturio.query.catalog import StudyColumn
 from zenturio.query.listing import Listing, query_listing
 from zenturio.query.wanted import ColumnRange, ExperimentRow, FailureCause
-from zenturio.record import STATES, Definition
-from zenturio.record.open import flavour
+from zenturio.record import EXPERIMENT_STATES, StudyDefinition
+from zenturio.record.open import dialect_at
 from zenturio.show.portal.connections import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery, study_name
@@ -100,7 +100,7 @@ def study(request: Request) -> Response:
     portal = portal_of(request)
     query = StudyQuery.from_address(request.query_params, portal.resolve_study)
     repository = portal.repository
-    counts = repository.counts(query.name)
+    counts = repository.count_states(query.name)
     is_small = sum(counts.values()) <= SMALL_STUDY
     table, diagnostic, status = None, "", 200
     try:
@@ -116,7 +116,7 @@ def study(request: Request) -> Response:
         query=query,
         snapshot=portal.snapshot(query.name),
         origins=origins_offered(portal, (query.name,)),
-        counts={state: counts[state] for state in STATES if counts[state]},
+        counts={state: counts[state] for state in EXPERIMENT_STATES if counts[state]},
         goals=_goals(portal, query.name),
         previous_stages=_previous_stages(portal, query.name),
         columns=columns,
@@ -163,7 +163,7 @@ def rerun_failed_command(portal: Portal, name: str) -> str:
     return rerun_command(definition, name, portal.settings.db, "--only", "failed")
 
 
-def rerun_command(definition: Definition, study: str, db: str | None, *options: str) -> str:
+def rerun_command(definition: StudyDefinition, study: str, db: str | None, *options: str) -> str:
     """Return the shell command that runs *study* again; empty if it was not run from files."""
     notes = definition.notes
     paths = [str(path) for path in notes.get("paths", ())]
@@ -175,7 +175,7 @@ def rerun_command(definition: Definition, study: str, db: str | None, *options: 
     if len(paths) > 1 or Path(paths[0]).stem != study:
         words += ["--name", study]
     if db:
-        words += ["--db", flavour(db).place if "://" in db else db]  # without a password
+        words += ["--db", dialect_at(db).location if "://" in db else db]  # without a password
     command = shlex.join([*words, *options])
     root = notes.get("root")
     return f"cd {shlex.quote(str(root))} && {command}" if root else command
@@ -288,7 +288,11 @@ def _anchor(listing: Listing, row: ExperimentRow) -> str:
 def _row_number(portal: Portal, name: str, anchor: str) -> int:
     """Return the number of the row that an address names."""
     digest, _, number = anchor.partition("-")
-    return int(number) if number.isdecimal() else portal.repository.row(name, digest).key.row
+    return (
+        int(number)
+        if number.isdecimal()
+        else portal.repository.experiment_record(name, digest).key.row
+    )
 
 
 def _page_of_order(

@@ -1,0 +1,76 @@
+"""Which outcome is accepted, and how much of it: the rules that every repository shares."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+
+from zenturio.experiment.experiment import Missing, Outcome
+from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.record.entities import AttemptState
+
+MOST_METRICS = 10_000
+"""Metrics of a run that are kept at the most; the rest is counted."""
+NOT_KEPT = "metrics_not_kept"
+"""The metric that says how many were too many."""
+
+
+def replaces_attempt(past: AttemptState | None) -> bool:
+    """Whether a late outcome changes what is kept of its attempt (*past*; none: nothing yet).
+
+    Only of an attempt that was given up something is still to be learnt; any other one was
+    recorded, and this is the same call once more.
+    """
+    return past is None or past == "stale"
+
+
+Rank = tuple[bool, int, int]
+
+
+def result_rank(status: str, attempt: int, number: int) -> Rank:
+    """Return the sort key of the results of an experiment: the first one is given to others.
+
+    The oldest that is ok; if none is, the last attempt: who sets that one aside has refused all.
+    """
+    return (False, 0, number) if status == "ok" else (True, -attempt, number)
+
+
+def machine_counts(machine: MachineKind | None, kinds: Kinds) -> bool:
+    """Whether a result of *machine* stands for one of *kinds*; of any, if that is none."""
+    return kinds is None or machine is None or machine in kinds
+
+
+def is_of(machine: MachineKind | None, kinds: Kinds) -> bool:
+    """Return whether a result is known to be of one of *kinds*."""
+    return kinds is not None and machine in kinds
+
+
+def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> dict[int, Outcome]:
+    """What replaces which of the *recorded*, by their places in the sequence.
+
+    Where an experiment has results of several kinds of machine, the attempt says which is meant.
+    """
+    newest = {outcome.digest: outcome for outcome in again}
+    exact = {(outcome.digest, outcome.attempt): outcome for outcome in again}
+    count = Counter(outcome.digest for outcome in recorded)
+    found: dict[int, Outcome] = {}
+    for at, outcome in enumerate(recorded):
+        digest = outcome.digest
+        replacement = (
+            newest.get(digest) if count[digest] == 1 else exact.get((digest, outcome.attempt))
+        )
+        if replacement is not None:
+            found[at] = replacement
+    return found
+
+
+def limit_metrics(outcome: Outcome) -> Outcome:
+    """*outcome* with as many metrics as are kept; one of them says how many were not."""
+    dropped = len(outcome.metrics) - MOST_METRICS
+    if dropped <= 0:
+        return outcome
+    metrics = dict(islice(outcome.metrics.items(), MOST_METRICS - 1))
+    why = f"{dropped + 1:,} metrics were not kept: {MOST_METRICS:,} of a run are, at the most"
+    return replace(outcome, metrics={NOT_KEPT: Missing(why), **metrics})

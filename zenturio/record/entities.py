@@ -1,0 +1,252 @@
+"""What a repository is told and what it tells: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from zenturio.experiment.experiment import Log, MetricValue, Outcome
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+from zenturio.record.driver_process import DriverProcess
+
+if TYPE_CHECKING:
+    from zenturio.expression import Type, Value
+
+ExperimentState = Literal["missing", "running", "ok", "failed", "timeout", "cancelled"]
+"""Of an experiment: tried, with no outcome and nobody at it; claimed; or the status of its
+outcome."""
+EXPERIMENT_STATES: tuple[ExperimentState, ...] = ("running", "ok", "failed", "timeout", "cancelled")
+"""Those that a study counts: what nobody has tried is nowhere."""
+OUTCOME_STATES: frozenset[ExperimentState] = frozenset(("ok", "failed", "timeout", "cancelled"))
+
+AttemptState = Literal["running", "ok", "failed", "timeout", "cancelled", "stale", "superseded"]
+"""Of an attempt: stale is one whose driver was lost, superseded one whose outcome came late."""
+
+
+SPACES = "spaces"
+"""The note of a definition with the fingerprints of all spaces that the study was run with."""
+SEED_KIND = "seed"
+"""The kind of what differs run by run of a point: recorded as a parameter, and no dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A parameter or a metric of a study."""
+
+    name: str
+    type: Type | None = None
+    unit: str = ""
+    kind: str = ""
+    """Of a parameter: where it goes (``substitute``, ``assign``, ``env``, ``param``), or SEED."""
+    how: str = ""
+    """Of a metric: what measures it, as written. Where two studies share an experiment, they
+    share the metrics that agree in name and in this."""
+    exact: bool = field(default=False, kw_only=True)
+    """Of a metric: whether it has the same value on every kind of machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDefinition:
+    """What a study is: what varies, what is measured, what is wanted, and where it came from."""
+
+    parameters: tuple[Field, ...] = ()
+    metrics: tuple[Field, ...] = ()
+    goals: tuple[Any, ...] = ()
+    """Anything JSON."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """Anything JSON."""
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    """The annotated files by their path."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """Anything JSON that the caller wants back."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyInfo:
+    """A study as the repository knows it."""
+
+    name: str
+    view: str
+    """The SQL view of the experiments that succeeded."""
+    view_all: str
+    """The SQL view of all its experiments."""
+    created: float
+    """Seconds since 1970, UTC, by the database's clock."""
+    version: int = 1
+    """NAME@VERSION means it, whatever becomes of its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right of one driver to drive one study."""
+
+    number: int
+    study: str
+    host: str
+    pid: int
+    since: float
+    until: float
+    seconds: float
+    born: str = ""
+    """Tells the driver's process from others that have its number: see `Driver`."""
+
+    def driver_has_exited(self) -> bool:
+        """Whether the process of that driver has certainly ended."""
+        return DriverProcess(self.host, self.pid, self.born).has_exited()
+
+
+class RecordKey(NamedTuple):
+    """Where a record stands in the order of its study."""
+
+    number: int
+    """The point's index in the space."""
+    repeat: int
+    row: int
+    """The number of its attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRecord:
+    """One experiment of a study: what it was, how it stands, and what came out."""
+
+    key: RecordKey
+    digest: str
+    state: ExperimentState
+    values: Mapping[str, Value]
+    outcome: Outcome | None
+    """Without logs and artifacts; none while there is none."""
+    round: int = 1
+    """The round that measured it."""
+    newest: bool = True
+    """Whether no later round measured it on this kind of machine."""
+
+    @property
+    def index(self) -> int:
+        return self.key.number
+
+    @property
+    def repeat(self) -> int:
+        return self.key.repeat
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementRound:
+    """Results of a version of a study that were measured at one time."""
+
+    number: int
+    began: float
+    person: str = ""
+    """Who began it."""
+    reason: str = ""
+    is_open: bool = False
+    """Whether it was begun to measure again, and not all of that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCount:
+    """How many results of a study have a kind of machine, a round and a status."""
+
+    machine: MachineKind | None
+    round: int
+    status: ExperimentState
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One try at an experiment."""
+
+    number: int
+    state: AttemptState
+    driver: int
+    """The number of the lease under which it was made."""
+    host: str = ""
+    started: float = 0.0
+    ended: float | None = None
+    cause: str = ""
+    exit: int | None = None
+    metrics: Mapping[str, MetricValue] = field(default_factory=dict)
+    """What it measured, where it is not the accepted one: that one's are the experiment's."""
+    machine: MachineKind | None = None
+    """The kind of machine that it ran on, if the place told."""
+    host_details: HostDetails | None = None
+    conditions: HostConditions | None = None
+    round: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EquatedResult:
+    """That somebody accepted a result of another version of the study as one of this version."""
+
+    study: str
+    """NAME@NUMBER of that version."""
+    person: str
+    at: float
+    digest: str = ""
+    """Of the experiment that was run; empty if it was removed since."""
+
+
+REDACTION_EVENT = "redacted"
+"""The kind of events that tell that a secret was removed from a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryEvent:
+    """Something that happened, by the database's clock."""
+
+    at: float
+    kind: str
+    text: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLogs:
+    """What an attempt said."""
+
+    stdout: Log = field(default_factory=Log)
+    stderr: Log = field(default_factory=Log)
+
+
+SubmissionState = Literal["waiting", "running", "done", "failed", "cancelled"]
+"""Of a submission: nobody has begun it, somebody has, or how it ended."""
+FINISHED_SUBMISSION_STATES: frozenset[SubmissionState] = frozenset(("done", "failed", "cancelled"))
+
+
+@dataclass(frozen=True, slots=True)
+class StudySubmission:
+    """A study that somebody asked a service to run."""
+
+    number: int
+    token: str
+    """Chosen by who submits: the same one again is the same submission."""
+    user: str
+    study: str
+    request: Mapping[str, Any]
+    """What is to be run, and how: anything JSON."""
+    submitted: float
+    turn: SubmissionState = "waiting"
+    begun: float | None = None
+    ended: float | None = None
+    cause: str = ""
+    """Why it ended as it did, in words."""
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    """Where it stands, as the service told last: anything JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyDeletion:
+    """What a deletion takes away, or would."""
+
+    study: str
+    experiments: int
+    """That no other study has."""
+    shared: int
+    """That other studies have too: these keep them."""
+    attempts: int
+    log_bytes: int
+    artifacts: tuple[str, ...]
+    """The files of artifacts that nothing else needs."""
+    foreign: tuple[str, ...] = ()
+    """Those among them that are not in the project, and stay."""

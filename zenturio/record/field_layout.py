@@ -1,0 +1,488 @@
+"""Where the values of a study stand: which slots of ``results`` its fields have, and how to read
+them.
+
+Chosen by measurement (``benchmarks/layout.py``). All studies share the slots. A field gets its
+place when it is declared or reported first, and never another one; all versions of a study share
+them. SQLite's slots hold any value, so a field has one; on PostgreSQL it has a slot for each kind
+of value that it takes. A field for which no slot is left has a place in the chunks of its row.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from zenturio.record import codec, sql_names
+from zenturio.record.codec import SLOTTED, Form
+from zenturio.record.entities import Field
+from zenturio.record.schema_names import SLOT_NAMES, DialectName
+
+if TYPE_CHECKING:
+    from zenturio.expression import Type
+
+Role = Literal["parameter", "metric"]
+ROLES: tuple[Role, Role] = ("parameter", "metric")
+CHUNK = 64
+"""Values of a chunk."""
+MOST_FIELDS = 10_000
+"""Fields that a study has at the most: what comes behind them is counted, and not kept."""
+
+_KINDS: dict[DialectName, dict[Form, str]] = {
+    "sqlite": dict.fromkeys((Form.REAL, Form.BIG, Form.INTEGER, Form.TRUTH, Form.TEXT), "v"),
+    "postgresql": {
+        Form.REAL: "r",
+        Form.BIG: "r",
+        Form.INTEGER: "i",
+        Form.TRUTH: "i",
+        Form.TEXT: "t",
+    },
+}
+"""The letter that the slots of a form begin with."""
+_DECLARED = {"int": Form.INTEGER, "real": Form.REAL, "str": Form.TEXT, "bool": Form.TRUTH}
+
+
+_PLACE = re.compile(r"(?:b:)?(?:(?:[vrit][0-9]{1,3}|c[0-9]{1,6})(?:,(?!$)|$))*")
+"""A place as text: ``v3``, ``r0,i4``, ``c17``, ``b:v2``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLocation:
+    """Where the values of a field stand."""
+
+    slots: tuple[str, ...] = ()
+    truths: bool = False
+    """Whether 0 and 1 in its slot are false and true; integers have a remark then."""
+    chunk: int | None = None
+    """Its number among the fields beyond the slots."""
+
+    @staticmethod
+    def parse(text: str) -> FieldLocation:
+        """What ``str`` of a place was."""
+        truths = text.startswith("b:")
+        if not _PLACE.fullmatch(text):
+            raise codec.damage_error()  # it becomes a part of SQL
+        parts = text.removeprefix("b:").split(",") if text.removeprefix("b:") else []
+        chunks = [int(part[1:]) for part in parts if part.startswith("c")]
+        slots = tuple(part for part in parts if not part.startswith("c"))
+        return FieldLocation(slots, truths, chunks[0] if chunks else None)
+
+    def __str__(self) -> str:
+        parts = [*self.slots, *([] if self.chunk is None else [f"c{self.chunk}"])]
+        return ("b:" if self.truths else "") + ",".join(parts)
+
+    def slot(self, kind: str) -> str | None:
+        """The slot of that letter."""
+        return next((slot for slot in self.slots if slot.startswith(kind)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredField:
+    """A parameter or a metric of a study, and where its values stand."""
+
+    number: int
+    role: Role
+    field: Field
+    sql_name: str
+    place: FieldLocation
+    forms: Form
+
+
+NO_FORM = Form(0)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDeclaration:
+    """What one version says of a field: an edit of the program leaves earlier versions alone."""
+
+    how: str = ""
+    """What measures it."""
+    type: Type | None = None
+    unit: str = ""
+    kind: str = ""
+    exact: bool = False
+    forms: Form = NO_FORM
+    """Which forms of values this version has."""
+
+    def field(self, name: str) -> Field:
+        return Field(name, self.type, self.unit, self.kind, self.how, exact=self.exact)
+
+    @staticmethod
+    def of(field: Field, forms: Form = NO_FORM) -> FieldDeclaration:
+        return FieldDeclaration(field.how, field.type, field.unit, field.kind, field.exact, forms)
+
+
+@dataclass(frozen=True)
+class FieldLayout:
+    """The fields of a study as one of its versions knows them."""
+
+    dialect_name: DialectName
+    study: int
+    version: int
+    revision: int = 0
+    fields: tuple[StoredField, ...] = ()
+    """Of all versions, by number."""
+    members: Mapping[int, FieldDeclaration] = field(default_factory=dict)
+    """The numbers of this version's own fields, and what it says of each."""
+
+    @cached_property
+    def by_role(self) -> dict[Role, dict[str, StoredField]]:
+        """All fields by role and name."""
+        found: dict[Role, dict[str, StoredField]] = {role: {} for role in ROLES}
+        for stored in self.fields:
+            found[stored.role][stored.field.name] = stored
+        return found
+
+    @cached_property
+    def own(self) -> tuple[StoredField, ...]:
+        """The fields of this version, parameters first."""
+        found = [
+            replace(stored, field=m.field(stored.field.name), forms=m.forms)
+            for stored in self.fields
+            if (m := self.members.get(stored.number)) is not None
+        ]
+        return tuple(sorted(found, key=lambda each: each.role != "parameter"))
+
+    @cached_property
+    def ways(self) -> dict[str, str]:
+        """The metrics of this version, and what measures each."""
+        return {f.field.name: f.field.how for f in self.own if f.role == "metric"}
+
+    @cached_property
+    def reader(self) -> SlotReader:
+        """How its rows are read."""
+        return SlotReader(self)
+
+    @property
+    def has_chunks(self) -> bool:
+        return any(stored.place.chunk is not None for stored in self.own)
+
+    def declared(self, role: Role, fields: Iterable[Field]) -> FieldLayout:
+        """With *fields* of that role in this version: new ones behind the others."""
+        fields = list(fields)
+        draft = LayoutBuilder(self, [each.name for each in fields])
+        for each in fields:
+            draft.declare(role, each)
+        return draft.layout()
+
+
+class LayoutBuilder:
+    """A layout while fields and forms are added to it."""
+
+    def __init__(self, layout: FieldLayout, names: Iterable[str] = ()) -> None:
+        """*names*: of fields that are going to be added, which no other one is to get in SQL."""
+        self.changed = False
+        self._layout = layout
+        self._fields = {(f.role, f.field.name): f for f in layout.fields}
+        self._members = dict(layout.members)
+        self._names = {*names}
+        self._pools: dict[str, list[str]] | None = None
+        self._taken: set[str] | None = None
+        self._chunked: int | None = None
+
+    def layout(self) -> FieldLayout:
+        """What it came to; the layout that it was made of, if nothing was added."""
+        if not self.changed:
+            return self._layout
+        return replace(self._layout, fields=tuple(self._fields.values()), members=self._members)
+
+    def declare(self, role: Role, new: Field) -> None:
+        """A field as the study says that it is."""
+        known = self._fields.get((role, new.name))
+        if known is None:
+            known = self._add(role, new)
+            form = _DECLARED.get(new.type or "")
+            if form is not None:
+                self.slot(role, new.name, form)
+            elif self._layout.dialect_name == "sqlite":
+                self.slot(role, new.name, Form(0))
+            known = self._fields[role, new.name]
+        if known.field != (shared := replace(new, how="")):
+            self._set(replace(known, field=shared))
+        told = self._members.get(known.number)
+        form = _DECLARED.get(new.type or "", Form(0))
+        said = FieldDeclaration.of(new, form | told.forms if told else form)
+        if told != said:
+            self._members[known.number] = said
+            self.changed = True
+
+    def has(self, role: Role, name: str) -> bool:
+        """Makes sure that this version has the field; false where it is one too many."""
+        known = self._fields.get((role, name))
+        if known is None:
+            if len(self._fields) >= MOST_FIELDS:
+                return False
+            known = self._add(role, Field(name))
+        if known.number not in self._members:
+            self._members[known.number] = FieldDeclaration()
+            self.changed = True
+        return True
+
+    def slot(self, role: Role, name: str, form: Form) -> tuple[str | int, bool]:
+        """The slot, or the number in the chunks, of values of a form.
+
+        Also whether a value of that form needs a remark to be told from another one.
+        """
+        known = self._fields[role, name]
+        place, kinds = known.place, _KINDS[self._layout.dialect_name]
+        kind = kinds.get(form, "v")
+        found: str | int | None = place.slot(kind)
+        if found is None:
+            found = place.chunk
+        if found is None:
+            free = self._free(kind)
+            if free:
+                found = free.pop(0)
+                place = replace(place, slots=(*place.slots, found))
+            else:
+                found = self._next_chunk()
+                place = replace(place, chunk=found)
+        if form == Form.TRUTH and not known.forms & (Form.INTEGER | Form.TRUTH):
+            place = replace(place, truths=True)
+        if place != known.place or form & ~known.forms:
+            self._set(replace(known, place=place, forms=known.forms | form))
+        self._has_form(known.number, form)
+        odd = (form == Form.TRUTH and not place.truths) or (form == Form.INTEGER and place.truths)
+        return found, odd and isinstance(found, str)
+
+    def saw(self, role: Role, name: str, form: Form) -> None:
+        """A value of a form that fills no slot."""
+        known = self._fields[role, name]
+        if form & ~known.forms:
+            self._set(replace(known, forms=known.forms | form))
+        self._has_form(known.number, form)
+
+    def _has_form(self, number: int, form: Form) -> None:
+        """A value of this version."""
+        told = self._members.get(number)
+        if told is not None and form & ~told.forms:
+            self._members[number] = replace(told, forms=told.forms | form)
+            self.changed = True
+
+    def _set(self, stored: StoredField) -> None:
+        self._fields[stored.role, stored.field.name] = stored
+        self.changed = True
+
+    def _add(self, role: Role, new: Field) -> StoredField:
+        if self._taken is None:
+            self._taken = {sql_names.folded(f.sql_name) for f in self._fields.values()}
+            self._names |= {f.field.name for f in self._fields.values()}
+        sql_name = sql_names.column_name(new.name, role, self._taken, self._names)
+        self._taken.add(sql_names.folded(sql_name))
+        self._names.add(new.name)
+        stored = StoredField(len(self._fields), role, new, sql_name, FieldLocation(), Form(0))
+        self._set(stored)
+        return stored
+
+    def _free(self, kind: str) -> list[str]:
+        """The slots of a letter that no field has."""
+        if self._pools is None:
+            used = {slot for stored in self._fields.values() for slot in stored.place.slots}
+            self._pools = {}
+            for name in SLOT_NAMES[self._layout.dialect_name]:
+                pool = self._pools.setdefault(name[0], [])
+                if name not in used:
+                    pool.append(name)
+        return self._pools.get(kind, [])
+
+    def _next_chunk(self) -> int:
+        if self._chunked is None:
+            numbers = (f.place.chunk for f in self._fields.values() if f.place.chunk is not None)
+            self._chunked = max(numbers, default=-1) + 1
+        self._chunked += 1
+        return self._chunked - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SlotColumns:
+    """Values of many rows, ready to be written."""
+
+    columns: Mapping[str, Sequence[Any]]
+    """By the name of the slot."""
+    remarks: Sequence[str | None]
+    chunks: Sequence[tuple[int, int, str]]
+    """The number of the row, that of the chunk, and its JSON."""
+    layout: FieldLayout
+    """With the fields and forms that these values need."""
+    dropped: Mapping[int, int]
+    """By the number of the row: how many of its values were of one field too many."""
+
+
+def arrange_in_slots(
+    layout: FieldLayout, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
+) -> SlotColumns:
+    """The values of many rows, column by column: what they share is looked at once."""
+    filling = _SlotWriter(layout)
+    filling.take_all("parameter", points)
+    filling.take_all("metric", metrics)
+    return filling.spread(max(len(points), len(metrics)))
+
+
+class _SlotWriter:
+    """The columns of some rows, while they are filled field by field."""
+
+    def __init__(self, layout: FieldLayout) -> None:
+        self._draft = LayoutBuilder(layout)
+        self._holds_nan = layout.dialect_name == "postgresql"
+        self._columns: dict[str, list[Any]] = {}
+        self._chunked: dict[int, list[Any]] = {}
+        """By the number in the chunks."""
+        self._remarks: dict[int, dict[str, Any]] = {}
+        self._dropped: dict[int, int] = {}
+
+    def take_all(self, role: Role, rows: Sequence[Mapping[str, Any]]) -> None:
+        names: dict[str, None] = {}
+        for row in rows:
+            if not names.keys() >= row.keys():
+                names.update(dict.fromkeys(row))
+        for name in names:
+            self._take(role, name, [row.get(name) for row in rows])
+
+    def spread(self, rows: int) -> SlotColumns:
+        remarks: list[str | None] = [None] * rows
+        for row, count in self._dropped.items():
+            said = f"{count:,} more were not kept: a study has {MOST_FIELDS:,} fields at the most"
+            self._remarks.setdefault(row, {})[""] = {"missing": said}
+        for row, said_of in self._remarks.items():
+            remarks[row] = codec.compact_json(said_of)
+        layout = self._draft.layout()
+        return SlotColumns(self._columns, remarks, list(self._chunks(rows)), layout, self._dropped)
+
+    def _chunks(self, rows: int) -> Iterable[tuple[int, int, str]]:
+        by_chunk: dict[int, dict[int, list[Any]]] = {}
+        for number, values in self._chunked.items():
+            by_chunk.setdefault(number // CHUNK, {})[number % CHUNK] = values
+        for row in range(rows):
+            for chunk, columns in by_chunk.items():
+                if any(values[row] is not None for values in columns.values()):
+                    array = [None] * (max(columns) + 1)
+                    for at, values in columns.items():
+                        array[at] = values[row]
+                    yield row, chunk, codec.compact_json(array)  # type: ignore[arg-type] # plain values
+
+    def _take(self, role: Role, name: str, values: list[Any]) -> None:
+        if not self._draft.has(role, name):
+            for row, value in enumerate(values):
+                if value is not None:
+                    self._dropped[row] = self._dropped.get(row, 0) + 1
+            return
+        form = codec.uniform_form(values, holds_nan=self._holds_nan)
+        if form is None or not self._all_at_once(role, name, form, values):
+            self._one_by_one(role, name, values)
+
+    def _all_at_once(self, role: Role, name: str, form: Form, values: list[Any]) -> bool:
+        """Fills the column of a form that all *values* have; false where one needs a remark."""
+        if not form:
+            return True
+        place, odd = self._draft.slot(role, name, form)
+        if odd:
+            return False
+        if isinstance(place, str):
+            if form == Form.TRUTH:
+                values = [None if value is None else int(value) for value in values]
+            self._columns[place] = values
+        elif form == Form.REAL and not math.isfinite(sum(v for v in values if v is not None)):
+            return False
+        else:
+            self._chunked[place] = values
+        return True
+
+    def _one_by_one(self, role: Role, name: str, values: list[Any]) -> None:
+        for row, value in enumerate(values):
+            form = codec.form_of(value, holds_nan=self._holds_nan)
+            if form is None:
+                continue
+            exact = not (form & SLOTTED)
+            if form & SLOTTED:
+                exact = self._put(role, name, form, row, len(values), value)
+            elif form:
+                self._draft.saw(role, name, form)
+            if exact:
+                remarks = self._remarks.setdefault(row, {})
+                remarks[codec.remark_key(role, name)] = codec.to_json(value)
+
+    def _put(self, role: Role, name: str, form: Form, row: int, rows: int, value: Any) -> bool:
+        """Fills one cell; whether the value needs a remark, too."""
+        place, odd = self._draft.slot(role, name, form)
+        plain = codec.next_real(value) if form == Form.BIG else value
+        if isinstance(place, str):
+            plain = int(plain) if form == Form.TRUTH else plain
+            self._columns.setdefault(place, [None] * rows)[row] = plain
+            return odd or form == Form.BIG
+        if isinstance(plain, float) and not math.isfinite(plain):
+            return True
+        self._chunked.setdefault(place, [None] * rows)[row] = plain
+        return form == Form.BIG
+
+
+_Plan = list[tuple[str, str, list[tuple[int, bool]], int | None]]
+"""Name, key of its remark, its slots' places and whether they hold truths, number in the chunks."""
+
+
+class SlotReader:
+    """Reads rows of a study back: their remarks, their slots, and their chunks."""
+
+    def __init__(self, layout: FieldLayout) -> None:
+        self.slots: list[str] = []
+        """Which slots to ask for, in this order."""
+        self.chunks: list[int] = sorted(
+            {f.place.chunk // CHUNK for f in layout.own if f.place.chunk is not None}
+        )
+        """Which chunks to ask for."""
+        self._plans: dict[Role, _Plan] = {role: self._plan(layout, role) for role in ROLES}
+
+    def _plan(self, layout: FieldLayout, role: Role) -> _Plan:
+        plan: _Plan = []
+        for stored in layout.own:
+            if stored.role != role:
+                continue
+            places = []
+            for slot in stored.place.slots:
+                places.append((len(self.slots), stored.place.truths and slot[0] in "vi"))
+                self.slots.append(slot)
+            key = codec.remark_key(role, stored.field.name)
+            plan.append((stored.field.name, key, places, stored.place.chunk))
+        return plan
+
+    def values(
+        self, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
+    ) -> dict[str, Any]:
+        """Every parameter of the version; None where it is inactive."""
+        return dict(self._read("parameter", remarks, slots, chunks))
+
+    def metrics(
+        self, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
+    ) -> dict[str, Any]:
+        """The metrics that were measured, or are missing with a reason."""
+        found = self._read("metric", remarks, slots, chunks)
+        return {name: value for name, value in found if value is not None}
+
+    def _read(
+        self, role: Role, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
+    ) -> list[tuple[str, Any]]:
+        noted = codec.parse_object(remarks) if remarks else {}
+        found = []
+        for name, key, places, number in self._plans[role]:
+            value = None
+            if key in noted:
+                value = codec.from_json(noted[key])
+            else:
+                for place, truth in places:
+                    if slots[place] is not None:
+                        value = _truth(slots[place]) if truth else slots[place]
+                if value is None and number is not None:
+                    value = _of_chunk(chunks.get(number // CHUNK), number % CHUNK)
+            found.append((name, value))
+        return found
+
+
+def _truth(value: Any) -> Any:
+    """Of a slot whose integers are truths."""
+    return bool(value) if isinstance(value, int) else value
+
+
+def _of_chunk(array: Sequence[Any] | None, at: int) -> Any:
+    return None if array is None or at >= len(array) else array[at]

@@ -1,0 +1,287 @@
+"""Looking after a repository: check it, bring it up to date, copy it, save it, prune it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, ZenError
+from zenturio.record import reader_role, schema_version
+from zenturio.record.artifact_check import check_artifacts
+from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
+from zenturio.record.consistency_check import check_consistency
+from zenturio.record.database import Database
+from zenturio.record.dialect import DatabaseDialect
+from zenturio.record.entities import StudyDeletion
+from zenturio.record.old_revisions import original
+from zenturio.record.open import (
+    artifact_store,
+    dialect_at,
+    locate,
+    open_repository,
+    refuse_missing,
+    wait_seconds,
+)
+from zenturio.record.postgresql import PostgreSQL
+from zenturio.record.reader_role import Grant
+from zenturio.record.repository import Repository
+from zenturio.record.salvage import Salvage, salvage_file
+from zenturio.record.schema_names import REVISIONS
+from zenturio.record.sql_repository import SQLRepository
+from zenturio.record.sqlite import SQLite
+from zenturio.record.stored_views import StoredView
+from zenturio.record.upgrade import is_older, room_for, upgrade_older
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an upgrade did."""
+
+    before: str
+    """The revision that the schema had."""
+    after: str
+    copy: str | None
+    """Where it is as it was, a file or a schema of the server; none if nothing was to be done."""
+
+
+def check_repository(
+    url: str | Path | None = None, *, contents: bool = False
+) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong with the repository and with the files of its artifacts.
+
+    With *contents* these are read, and their hashes verified. Nothing is changed.
+    """
+    kind = _existing(url)
+    try:
+        with _connected(kind) as database:
+            files = check_artifacts(database, artifact_store(kind), contents=contents)
+            found = (*check_consistency(database), *files)
+            return tuple(Diagnostic(f"{kind.location}: {each}") for each in found)
+    except RecordError as error:
+        return error.diagnostics
+
+
+def describe(url: str | Path | None = None) -> dict[str, str]:
+    """Return where the repository is, which server or library keeps it, and its revision."""
+    kind = _existing(url)
+    revision = schema_version.upgradable_revision(kind, wait_seconds())
+    facts = {"place": str(kind.location), "revision": revision or "none"}
+    if revision != REVISIONS[-1]:
+        return facts  # what connects to it might upgrade it
+    function = "sqlite_version()" if isinstance(kind, SQLite) else "version()"
+    with _connected(kind) as database:
+        ((version,),) = database.read(lambda transaction: transaction.sql(f"SELECT {function}"))
+    return {**facts, "version": str(version)}
+
+
+def upgrade_repository(url: str | Path | None = None) -> Upgrade:
+    """Upgrades a repository of an earlier revision; it is kept as it was."""
+    kind = _existing(url)
+    newest = REVISIONS[-1]
+    before = schema_version.upgradable_revision(kind, wait_seconds())
+    if before is None:
+        schema_version.connect(kind, wait_seconds()).close()
+        return Upgrade(newest, newest, None)
+    kept = None
+    if is_older(before):
+        if isinstance(kind, SQLite):
+            room_for(kind.path)
+        kept = upgrade_older(kind, artifact_store(kind), wait_seconds(), before)
+    return Upgrade(original(before), newest, kept)
+
+
+def backup(url: str | Path | None, target: Path) -> Path:
+    """Copies the repository as it is at one moment, while others may be at work in it."""
+    kind = _existing(url)
+    if target.exists():
+        raise InputError(f"{target} is there already", hint="choose a name that is free")
+    part = target.with_name(target.name + ".part")
+    try:
+        if isinstance(kind, SQLite):
+            kind.copy(part)
+        else:
+            _dump(kind, part)
+        part.rename(target)
+    except OSError as error:
+        raise PlaceError(f"cannot write {target}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def _dump(kind: DatabaseDialect, target: Path) -> None:
+    """A server's own copy, for pg_restore; the password goes neither into a list nor a message."""
+    if not isinstance(kind, PostgreSQL) or shutil.which("pg_dump") is None:
+        raise PlaceError(
+            "a copy of a PostgreSQL database is made by pg_dump, which is not on the PATH",
+            hint="install PostgreSQL's client programs",
+        )
+    with _connected(kind) as database:
+        name = database.read(lambda transaction: transaction.sql("SELECT current_schema()"))[0][0]
+    where, secrets = kind.for_programs()
+    command = ["pg_dump", "--format=custom", f"--schema={name}", f"--file={target}", where]
+    done = subprocess.run(
+        command, env={**os.environ, **secrets}, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RecordError(f"pg_dump of {kind.location} failed: {kind.hide(done.stderr.strip())}")
+
+
+def stored_views(
+    url: str | Path | None = None, *, pin: Collection[str] = (), unpin: Collection[str] = ()
+) -> tuple[StoredView, ...]:
+    """The views that the database keeps for other programs, last opened first.
+
+    Those of the studies to *pin* stay, whichever studies are opened; those to *unpin* no longer.
+    """
+    with opened(url) as (database, store):
+        repository = SQLRepository(database, store)
+        for study in pin:
+            repository.pin_views(study, is_pinned=True)
+        for study in unpin:
+            repository.pin_views(study, is_pinned=False)
+        return repository.stored_views()
+
+
+def salvage(source: Path, target: Path) -> Salvage:
+    """Saves what can be read of a damaged file into a new one; the old one stays as it is."""
+    kind = _existing(source)
+    if not isinstance(kind, SQLite):
+        raise InputError(
+            f"{kind.location} is no file",
+            hint="a PostgreSQL server is restored by its administrator",
+        )
+    if target.exists():
+        raise InputError(f"{target} is there already", hint="choose a name that is free")
+    return salvage_file(kind, SQLite(target, wait_seconds()))
+
+
+def preview_pruning(repository: Repository, study: str) -> StudyDeletion:
+    """What ``prune`` would remove."""
+    return _told_apart(repository, repository.preview_deletion(study))
+
+
+def prune_study(repository: Repository, study: str) -> StudyDeletion:
+    """Removes a study, and those files of its artifacts in this project that nothing else needs.
+
+    The rows go first: a fault in between leaves files that nobody knows, never rows whose files
+    are gone. Files elsewhere stay, whatever the database says of them.
+    """
+    if not isinstance(repository, SQLRepository):
+        return repository.delete(study)
+    store = repository.store
+    with store.alone():
+        removal = _told_apart(repository, repository.delete(study))
+        paths = [Path(path) for path in removal.artifacts]
+        contents = {sha: path for path in paths if (sha := store.content_of(path))}
+        # Files of before the store are no other database's.
+        old = [path for path in paths if store.content_of(path) is None]
+        unneeded = contents.keys() - needed_contents(repository, contents)
+        store.remove([*old, *(contents[sha] for sha in sorted(unneeded))])
+    return removal
+
+
+def _told_apart(repository: Repository, removal: StudyDeletion) -> StudyDeletion:
+    """The files in the project apart from those that stay, for they are not."""
+    if not isinstance(repository, SQLRepository):
+        return removal
+    own = {path for path in removal.artifacts if repository.store.owns(Path(path))}
+    foreign = tuple(path for path in removal.artifacts if path not in own)
+    return replace(removal, artifacts=tuple(sorted(own)), foreign=foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What nothing needs any more in the store of a project."""
+
+    objects: tuple[Path, ...]
+    """Contents that are no artifact's."""
+    folders: tuple[Path, ...]
+    """Files of attempts that were never recorded."""
+    size: int
+    """Bytes of both."""
+
+
+def collect_garbage(
+    repository: Repository, *, really: bool, young: float = YOUNG_SECONDS
+) -> Garbage:
+    """Removes contents and files of attempts that nothing needs, and are not *young*."""
+    if not isinstance(repository, SQLRepository):
+        return Garbage((), (), 0)
+    store = repository.store
+    with store.alone() if really else nullcontext():
+        objects: list[Path] = []
+        every = store.objects(young)
+        while batch := dict(islice(every, _BATCH)):
+            objects += [batch[sha] for sha in batch.keys() - needed_contents(repository, batch)]
+        folders = store.abandoned(young)
+        inside = [p for folder in folders for p in folder.rglob("*")]
+        size = sum(p.lstat().st_size for p in (*objects, *inside) if p.is_file())
+        if really:
+            store.remove(objects)
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+    return Garbage(tuple(sorted(objects)), tuple(folders), size)
+
+
+def needed_contents(repository: SQLRepository, contents: Collection[str]) -> frozenset[str]:
+    """Those of *contents* that an artifact of any database with files in the store has.
+
+    All of them, where one of these databases cannot be asked.
+    """
+    needed = repository.contents(contents)
+    for place in repository.store.databases():
+        if "://" not in place and not Path(place).exists():
+            continue
+        try:
+            other = open_repository(place, create=False)
+        except ZenError:
+            return frozenset(contents)
+        try:
+            needed |= other.contents(contents)
+        finally:
+            other.close()
+    return needed
+
+
+@contextmanager
+def opened(url: str | Path | None) -> Iterator[tuple[Database, ArtifactStore]]:
+    """The database at *url*, which has to be there, and the store of its artifacts."""
+    kind = _existing(url)
+    with _connected(kind) as database:
+        yield database, artifact_store(kind)
+
+
+def _existing(url: str | Path | None) -> DatabaseDialect:
+    place = locate(url)
+    if place == "memory:":
+        raise InputError("a repository in memory needs no upkeep", hint="name a database")
+    kind = dialect_at(place)
+    refuse_missing(kind)
+    return kind
+
+
+@contextmanager
+def _connected(kind: DatabaseDialect) -> Iterator[Database]:
+    database = schema_version.connect(kind, wait_seconds())
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def grant(url: str | Path | None = None, role: str = "", *, execute: bool = True) -> Grant:
+    """Let *role* of PostgreSQL read the repository, or make a role for this user's own SQL.
+
+    Without *execute* the statements are only returned.
+    """
+    with _connected(_existing(url)) as database:
+        return reader_role.grant(database, role, execute=execute)

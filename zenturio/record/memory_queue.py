@@ -1,0 +1,74 @@
+"""What a service is to run, in dicts: the reference."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from zenturio.record import repository_errors
+from zenturio.record.entities import FINISHED_SUBMISSION_STATES, StudySubmission, SubmissionState
+
+
+class MemoryQueue:
+    """The queue of a repository in memory."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._submitted: dict[int, StudySubmission] = {}
+
+    def submit(
+        self, token: str, user: str, study: str, request: Mapping[str, Any]
+    ) -> StudySubmission:
+        with self._lock:
+            for known in self._submitted.values():
+                if known.token == token:
+                    return known
+            number = len(self._submitted) + 1
+            plain = json.loads(json.dumps(request))
+            found = StudySubmission(number, token, user, study, plain, self._clock())
+            self._submitted[number] = found
+            return found
+
+    def submissions(
+        self, turns: Iterable[SubmissionState] | None = None
+    ) -> tuple[StudySubmission, ...]:
+        wanted = None if turns is None else frozenset(turns)
+        with self._lock:
+            found = tuple(self._submitted.values())
+        return tuple(each for each in found if wanted is None or each.turn in wanted)
+
+    def update_submission(
+        self, number: int, turn: SubmissionState, cause: str = ""
+    ) -> StudySubmission:
+        with self._lock:
+            if number not in self._submitted:
+                raise repository_errors.no_submission(number)
+            known = with_state(self._submitted[number], turn, cause, self._clock())
+            self._submitted[number] = known
+            return known
+
+    def report_progress(self, number: int, progress: Mapping[str, Any]) -> None:
+        with self._lock:
+            if number in self._submitted:
+                told = json.loads(json.dumps(progress))
+                self._submitted[number] = replace(self._submitted[number], progress=told)
+
+
+def with_state(
+    known: StudySubmission, turn: SubmissionState, cause: str, now: float
+) -> StudySubmission:
+    """A submission as it is when it comes to *turn*; one that is over stays as it is."""
+    if known.turn in FINISHED_SUBMISSION_STATES:
+        return known
+    begun = now if known.begun is None and turn == "running" else known.begun
+    return replace(
+        known,
+        turn=turn,
+        cause=cause,
+        begun=begun,
+        ended=now if turn in FINISHED_SUBMISSION_STATES else None,
+    )

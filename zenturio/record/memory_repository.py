@@ -1,0 +1,818 @@
+"""The reference: dicts. Every other repository behaves like it."""
+
+from __future__ import annotations
+
+import getpass
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from zenturio.errors import Diagnostic
+from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
+from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.record import acceptance_rules, repository_errors, sql_names
+from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import (
+    EXPERIMENT_STATES,
+    OUTCOME_STATES,
+    REDACTION_EVENT,
+    AttemptLogs,
+    AttemptRecord,
+    AttemptState,
+    EquatedResult,
+    ExperimentRecord,
+    ExperimentState,
+    Lease,
+    MeasurementRound,
+    RecordKey,
+    RepositoryEvent,
+    ResultCount,
+    StudyDefinition,
+    StudyDeletion,
+    StudyInfo,
+)
+from zenturio.record.memory_queue import MemoryQueue
+from zenturio.record.memory_tables import MemoryAttempt, MemoryClaim, MemoryResult, MemoryStudy
+from zenturio.record.metric_sharing import shared_metrics
+
+
+class MemoryRepository(MemoryQueue):
+    """A repository that lasts as long as the process; safe to share among its threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(clock)
+        self._shelves: list[MemoryStudy] = []
+        self._claims: dict[str, MemoryClaim] = {}
+        self._tried: dict[int, MemoryAttempt] = {}
+        self._logs: dict[int, AttemptLogs] = {}
+        self._artifacts: dict[int, tuple[Artifact, ...]] = {}
+        self._leases: dict[int, tuple[Lease, DriverProcess, MemoryStudy]] = {}
+        self._ended: dict[int, MemoryStudy] = {}
+        self._sql_names: dict[str, str] = {}
+        self._last_versions: dict[str, int] = {}
+        """By the study's name; both outlive the last version of it."""
+        self._lease_numbers = itertools.count(1)
+        self._numbers = itertools.count(1)
+
+    @property
+    def location(self) -> str:
+        return "memory"
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        return ()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    # Studies
+
+    def open(self, name: str, definition: StudyDefinition) -> StudyInfo:
+        sql_names.check_names(name, definition)
+        with self._lock:
+            shelf = self._find(name) or self._create(name, definition)
+            shelf.define(definition, self._clock())
+            return shelf.study
+
+    def _create(self, name: str, definition: StudyDefinition) -> MemoryStudy:
+        if name not in self._sql_names:
+            self._sql_names[name] = sql_names.study_view(name, self._sql_names.values())
+        number = self._last_versions[name] = self._last_versions.get(name, 0) + 1
+        shelf = MemoryStudy(name, number, self._sql_names[name], self._clock(), definition)
+        self._shelves.append(shelf)
+        return shelf
+
+    def archive(self, study: StudyInfo) -> StudyInfo | None:
+        with self._lock:
+            shelf = self._find(study.name)
+            if shelf is None or shelf.created != study.created or not shelf.current:
+                return None
+            for lease in self._living(shelf):
+                raise repository_errors.driver_prevents_change(lease)
+            self._bury(shelf)
+            shelf.current = False
+            return shelf.study
+
+    def study(self, name: str) -> StudyInfo:
+        return self._shelf(name).study
+
+    def studies(self) -> tuple[StudyInfo, ...]:
+        return tuple(shelf.study for shelf in self._shelves)
+
+    def definition(self, study: str, at: float | None = None) -> StudyDefinition:
+        shelf = self._shelf(study)
+        return shelf.definition if at is None else shelf.defined(at)
+
+    def _find(self, name: str) -> MemoryStudy | None:
+        for shelf in self._shelves:
+            if shelf.current and shelf.base == name:
+                return shelf
+        parts = sql_names.parse_version_name(name)
+        return next((s for s in self._shelves if (s.base, s.number) == parts), None)
+
+    def _shelf(self, name: str) -> MemoryStudy:
+        shelf = self._find(name)
+        if shelf is None:
+            raise repository_errors.no_study(name, (shelf.name for shelf in self._shelves))
+        return shelf
+
+    def preview_deletion(self, study: str) -> StudyDeletion:
+        with self._lock:
+            shelf = self._shelf(study)
+            rows = list(shelf.results())
+            alone = [row for row in rows if not self._others(shelf, row.outcome.digest)]
+            gone = self._gone(shelf)
+            kept, others = (
+                {str(file.kept) for n, files in self._artifacts.items() if (n in gone) == own
+                 for file in files}
+                for own in (True, False)
+            )  # fmt: skip
+            streams = [
+                stream
+                for n in gone
+                if n in self._logs
+                for stream in (self._logs[n].stdout, self._logs[n].stderr)
+            ]
+            return StudyDeletion(
+                study,
+                experiments=len(alone),
+                shared=len(rows) - len(alone),
+                attempts=len(alone)
+                + sum(t.shelf is shelf and t.source == t.id for t in self._tried.values()),
+                log_bytes=sum(len(stream.head) + len(stream.tail) for stream in streams),
+                artifacts=tuple(sorted(kept - others)),
+            )
+
+    def _gone(self, shelf: MemoryStudy) -> set[int]:
+        """The attempts to which nothing leads, once the study is away."""
+        own: set[int] = set()
+        others: set[int] = set()
+        for each in self._shelves:
+            (own if each is shelf else others).update(row.source for row in each.results())
+        for tried in self._tried.values():
+            (own if tried.shelf is shelf else others).add(tried.source)
+        return own - others
+
+    def delete(self, study: str) -> StudyDeletion:
+        with self._lock:
+            shelf = self._shelf(study)
+            for lease in self._living(shelf):
+                raise repository_errors.driver_prevents_change(lease)
+            self._bury(shelf)
+            removal = self.preview_deletion(study)
+            for number in self._gone(shelf):
+                self._logs.pop(number, None)
+                self._artifacts.pop(number, None)
+            self._tried = {n: t for n, t in self._tried.items() if t.shelf is not shelf}
+            self._ended = {n: s for n, s in self._ended.items() if s is not shelf}
+            self._shelves.remove(shelf)
+            return removal
+
+    def _others(self, shelf: MemoryStudy, digest: str) -> list[MemoryStudy]:
+        """The studies beside *shelf* that have a result of the experiment."""
+        return [s for s in self._shelves if s is not shelf and digest in s.rows]
+
+    # Drivers
+
+    def acquire_lease(
+        self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
+    ) -> Lease:
+        with self._lock:
+            shelf = self._shelf(study)
+            for lease, owner, where in self._leases.values():
+                if where is shelf and owner.token == driver.token:
+                    return self.renew_lease(replace(lease, study=study))
+            for lease in self._living(shelf):
+                if not join:
+                    raise repository_errors.study_has_driver(lease)
+            self._bury(shelf)
+            now = self._clock()
+            number = next(self._lease_numbers)
+            lease = Lease(
+                number, study, driver.host, driver.pid, now, now + seconds, seconds, driver.born
+            )
+            self._leases[number] = lease, driver, shelf
+            self.add_event(
+                study, "driver", f"lease {number}: process {driver.pid} on {driver.host}"
+            )
+            return lease
+
+    def renew_lease(self, lease: Lease) -> Lease:
+        with self._lock:
+            shelf = self._held(lease.study, lease.number)
+            current, driver, _ = self._leases[lease.number]
+            longer = replace(current, study=shelf.name, until=self._clock() + current.seconds)
+            self._leases[lease.number] = longer, driver, shelf
+            return longer
+
+    def release_lease(self, lease: Lease) -> None:
+        with self._lock:
+            if lease.number in self._leases:
+                self._retire(lease.number, "left")
+
+    def leases(self, study: str) -> tuple[Lease, ...]:
+        shelf = self._shelf(study)
+        return tuple(
+            replace(lease, study=study) for lease, _, s in self._leases.values() if s is shelf
+        )
+
+    def _held(self, study: str, number: int, *, ended: bool = False) -> MemoryStudy:
+        """What the lease *number* is for, if it has not ended."""
+        shelf = self._leases[number][2] if number in self._leases else None
+        if shelf is None and ended:
+            shelf = self._ended.get(number)
+        if shelf is None or study not in (shelf.name, f"{shelf.base}@{shelf.number}"):
+            self._shelf(study)
+            raise repository_errors.lease_superseded(study, number)
+        return shelf
+
+    def _living(self, shelf: MemoryStudy) -> list[Lease]:
+        """The leases of drivers that are alive."""
+        return [
+            replace(lease, study=shelf.name)
+            for lease, driver, s in self._leases.values()
+            if s is shelf and self._alive(lease, driver)
+        ]
+
+    def _bury(self, shelf: MemoryStudy) -> None:
+        """Ends the leases of all others."""
+        for number, (lease, driver, s) in list(self._leases.items()):
+            if s is shelf and not self._alive(lease, driver):
+                self._retire(number, "superseded")
+
+    def _alive(self, lease: Lease, driver: DriverProcess) -> bool:
+        return lease.until > self._clock() and not driver.has_exited()
+
+    def _retire(self, number: int, why: str) -> None:
+        """Ends a lease; what its driver had claimed is stale."""
+        _, _, shelf = self._leases.pop(number)
+        self._ended[number] = shelf
+        self._note(shelf, "driver", f"lease {number}: {why}")
+        now = self._clock()
+        claims = [(d, c) for d, c in self._claims.items() if c.lease == number]
+        for digest, claim in sorted(claims, key=lambda each: each[1].id):
+            attempt = AttemptRecord(
+                claim.attempt, "stale", number, claim.host, claim.started, now, why,
+                round=claim.round,
+            )  # fmt: skip
+            attempt_id = claim.id
+            self._tried[attempt_id] = MemoryAttempt(
+                attempt_id, digest, shelf, attempt, claim.experiment, attempt_id
+            )
+            del self._claims[digest]
+            self._note(shelf, "stale", f"attempt {claim.attempt}: driver {why}", digest)
+
+    # Experiments
+
+    def has_former_digests(self) -> bool:
+        return False  # it is no older than this process
+
+    def begin_round(self, study: str, reason: str = "") -> int:
+        with self._lock:
+            shelf = self._shelf(study)
+            known = self.rounds(study)
+            if known[-1].is_open:
+                return known[-1].number
+            number = known[-1].number + 1
+            begun = MeasurementRound(number, self._clock(), getpass.getuser(), reason, is_open=True)
+            shelf.rounds = [*known, begun]
+            self._note(shelf, "round", f"round {number} begun")
+            return number
+
+    def end_round(self, study: str, number: int) -> None:
+        with self._lock:
+            shelf = self._shelf(study)
+            newest = self.rounds(study)[-1]
+            if newest.number == number and newest.is_open:
+                self._note(shelf, "round", f"round {number} ended")
+                shelf.rounds[-1] = replace(newest, is_open=False)
+
+    def rounds(self, study: str) -> tuple[MeasurementRound, ...]:
+        with self._lock:
+            shelf = self._shelf(study)
+            return tuple(shelf.rounds) or (MeasurementRound(1, shelf.created, getpass.getuser()),)
+
+    def cached(
+        self,
+        study: str,
+        experiments: Iterable[Experiment],
+        kinds: Kinds = None,
+        round_: int | None = None,
+    ) -> frozenset[str]:
+        with self._lock:
+            shelf = self._shelf(study)
+            return frozenset(e.digest for e in experiments if self._cached(shelf, e, kinds, round_))
+
+    def _cached(
+        self, shelf: MemoryStudy, experiment: Experiment, kinds: Kinds, round_: int | None
+    ) -> bool:
+        usable = self._usable(shelf, experiment.digest, kinds, round_)
+        if usable and not any(home is shelf for _, home in usable):
+            row, home = min(usable, key=lambda pair: pair[0].rank)
+            self._copy(home, row, shelf, experiment, row.equality)
+        return bool(usable)
+
+    def _usable(
+        self, shelf: MemoryStudy, digest: str, kinds: Kinds, round_: int | None
+    ) -> list[tuple[MemoryResult, MemoryStudy]]:
+        """Return the results that stand for an experiment in *shelf*, and where each is.
+
+        Its own; those of others that are ok; and those that are not, unless *shelf* has set that
+        attempt aside, or a later one. With a round, its own of that round alone.
+        """
+        if round_ is not None:
+            return [(row, shelf) for row in shelf.counting(digest, kinds, round_)]
+        refused: dict[MachineKind | None, int] = {}
+        for tried in self._tried.values():
+            attempt = tried.attempt
+            is_own = tried.shelf is shelf and tried.digest == digest
+            if is_own and attempt.state in OUTCOME_STATES:
+                refused[attempt.machine] = max(attempt.number, refused.get(attempt.machine, 0))
+        return [
+            (row, home)
+            for home in self._shelves
+            for row in home.counting(digest, kinds)
+            if home is shelf
+            or row.outcome.status == "ok"
+            or row.outcome.attempt > refused.get(row.outcome.machine, 0)
+        ]
+
+    def _copy(
+        self,
+        home: MemoryStudy,
+        row: MemoryResult,
+        shelf: MemoryStudy,
+        experiment: Experiment,
+        equality: EquatedResult | None,
+    ) -> None:
+        metrics = shared_metrics(row.outcome.metrics, home.name, home.ways, shelf.ways)
+        outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
+        key = RecordKey(experiment.index, experiment.repeat, next(self._numbers))
+        values = dict(experiment.values)
+        self._put(
+            shelf, MemoryResult(key, values, outcome, row.lease, row.source, shelf.round, equality)
+        )
+
+    def _put(self, shelf: MemoryStudy, row: MemoryResult) -> None:
+        shelf.put(row)
+        for name in row.outcome.metrics:
+            shelf.ways.setdefault(name, "")
+
+    def claim(
+        self,
+        study: str,
+        driver: int,
+        experiments: Sequence[Experiment],
+        kinds: Kinds = None,
+        round_: int | None = None,
+    ) -> dict[str, int]:
+        with self._lock:
+            shelf = self._held(study, driver)
+            wanted = {experiment.digest: experiment for experiment in experiments}
+            self._relieve(wanted, driver)
+            found = {
+                digest: self._claim(shelf, experiment, driver, kinds, round_)
+                for digest, experiment in sorted(wanted.items())  # as databases number claims
+            }
+            return {digest: claim.attempt for digest, claim in found.items() if claim}
+
+    def _claim(
+        self,
+        shelf: MemoryStudy,
+        experiment: Experiment,
+        driver: int,
+        kinds: Kinds,
+        round_: int | None,
+    ) -> MemoryClaim | None:
+        """Our claim on the experiment; none if another one holds it, or it has an outcome."""
+        digest = experiment.digest
+        claim = self._claims.get(digest)
+        if self._usable(shelf, digest, kinds, round_):
+            return None
+        if claim is not None:
+            return claim if claim.lease == driver else None
+        past = [t.attempt.number for t in self._tried.values() if t.digest == digest]
+        past += [r.outcome.attempt for each in self._shelves for r in each.of(digest)]
+        lease = self._leases[driver][0]
+        claim = MemoryClaim(
+            next(self._numbers), shelf, driver, max(past, default=0) + 1, lease.host,
+            self._clock(), experiment, round_ or shelf.round,
+        )  # fmt: skip
+        self._claims[digest] = claim
+        return claim
+
+    def _relieve(self, digests: Iterable[str], driver: int) -> None:
+        """Ends the leases of dead drivers that hold a claim on one of *digests*."""
+        holders = {self._claims[digest].lease for digest in digests if digest in self._claims}
+        for holder in sorted(holders - {driver}):
+            lease, owner, _ = self._leases[holder]
+            if not self._alive(lease, owner):
+                self._retire(holder, "superseded")
+
+    # Outcomes
+
+    def record(
+        self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
+    ) -> frozenset[str]:
+        with self._lock:
+            shelf = self._held(study, driver, ended=True)
+            given = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+            # What is accepted is looked for first; what is left came late.
+            matched = [o for o in given if self._is_claimed(o, driver)]
+            first = {outcome.digest: outcome for outcome in reversed(matched)}
+            late = [o for o in given if first.get(o.digest) != o]
+            known = {o.digest for o in late if self._was_accepted(shelf, o, driver, first)}
+            for outcome in late:
+                if not self._was_accepted(shelf, outcome, driver, first):
+                    self._supersede(shelf, driver, outcome)
+            for outcome in first.values():
+                claim = self._claims.pop(outcome.digest)
+                if final:
+                    self._accept(shelf, claim, outcome)
+                else:
+                    of = claim.experiment, claim.round
+                    self._keep(shelf, claim.id, driver, outcome, outcome.status, *of)
+            return frozenset(known.union(first)) if final else frozenset()
+
+    def _is_claimed(self, outcome: Outcome, driver: int) -> bool:
+        claim = self._claims.get(outcome.digest)
+        return claim is not None and (claim.lease, claim.attempt) == (driver, outcome.attempt)
+
+    def _was_accepted(
+        self, shelf: MemoryStudy, outcome: Outcome, driver: int, now: dict[str, Outcome]
+    ) -> bool:
+        again = now.get(outcome.digest)
+        if again is not None and again.attempt == outcome.attempt:
+            return True
+        rows = shelf.of(outcome.digest)
+        return any((r.lease, r.outcome.attempt) == (driver, outcome.attempt) for r in rows)
+
+    def _accept(self, shelf: MemoryStudy, claim: MemoryClaim, outcome: Outcome) -> None:
+        experiment = claim.experiment
+        key = RecordKey(experiment.index, experiment.repeat, claim.id)
+        self._logs[claim.id] = AttemptLogs(outcome.stdout, outcome.stderr)
+        self._artifacts[claim.id] = outcome.artifacts
+        plain = _plain(outcome)
+        values = dict(experiment.values)
+        self._put(shelf, MemoryResult(key, values, plain, claim.lease, claim.id, claim.round))
+
+    def _supersede(self, shelf: MemoryStudy, driver: int, outcome: Outcome) -> None:
+        past = next(
+            (
+                tried
+                for tried in self._tried.values()
+                if tried.digest == outcome.digest
+                and (tried.attempt.number, tried.attempt.driver) == (outcome.attempt, driver)
+            ),
+            None,
+        )
+        if acceptance_rules.replaces_attempt(past.attempt.state if past else None):
+            number = past.id if past else next(self._numbers)
+            of = past.experiment if past else None
+            round_ = past.attempt.round if past else shelf.round
+            self._keep(shelf, number, driver, outcome, "superseded", of, round_)
+            text = f"attempt {outcome.attempt} came late"
+            self._note(shelf, "superseded", text, outcome.digest)
+
+    def _keep(
+        self,
+        shelf: MemoryStudy,
+        number: int,
+        driver: int,
+        outcome: Outcome,
+        state: AttemptState,
+        experiment: Experiment | None,
+        round_: int,
+    ) -> None:
+        """Remembers an attempt that is not the accepted one."""
+        attempt = _attempt(outcome, driver, state, round_, with_metrics=True)
+        self._tried[number] = MemoryAttempt(
+            number, outcome.digest, shelf, attempt, experiment, number
+        )
+        self._logs[number] = AttemptLogs(outcome.stdout, outcome.stderr)
+        self._artifacts[number] = outcome.artifacts
+
+    def add_results(
+        self,
+        study: str,
+        driver: int,
+        results: Iterable[tuple[Experiment, Outcome]],
+        kinds: Kinds = None,
+        round_: int | None = None,
+    ) -> frozenset[str]:
+        with self._lock:
+            shelf = self._held(study, driver)
+            wanted = {
+                e.digest: (e, acceptance_rules.limit_metrics(outcome)) for e, outcome in results
+            }
+            for experiment, _ in wanted.values():
+                self._cached(shelf, experiment, kinds, round_)
+            self._relieve(wanted, driver)
+            return frozenset(
+                digest
+                for digest, pair in wanted.items()
+                if self._enter(shelf, driver, *pair, kinds, round_)
+            )
+
+    def _enter(
+        self,
+        shelf: MemoryStudy,
+        driver: int,
+        experiment: Experiment,
+        outcome: Outcome,
+        kinds: Kinds,
+        round_: int | None,
+    ) -> bool:
+        if any(row.lease == driver for row in shelf.counting(experiment.digest, kinds, round_)):
+            return True
+        claim = self._claim(shelf, experiment, driver, kinds, round_)
+        if claim is None:
+            self._supersede(shelf, driver, outcome)
+            return False
+        del self._claims[experiment.digest]
+        self._accept(shelf, claim, replace(outcome, attempt=claim.attempt))
+        return True
+
+    def remeasure(
+        self, study: str, outcomes: Iterable[Outcome], definition: StudyDefinition | None = None
+    ) -> int:
+        given = list(outcomes)
+        with self._lock:
+            if definition is not None:
+                self.open(study, definition)
+            shelf = self._shelf(study)
+            again = [acceptance_rules.limit_metrics(outcome) for outcome in given]
+            rows = [row for o in {o.digest: o for o in again} for row in shelf.of(o)]
+            found = acceptance_rules.match_remeasured(again, [row.outcome for row in rows])
+            for at, outcome in found.items():
+                row = rows[at]
+                anew = (outcome.status, outcome.cause, dict(outcome.metrics))
+                status, cause, metrics = anew
+                row.outcome = replace(row.outcome, status=status, cause=cause, metrics=metrics)
+                self._put(shelf, row)
+            return len(found)
+
+    def reopen(self, study: str, digests: Sequence[str], kinds: Kinds = None) -> int:
+        with self._lock:
+            shelf = self._shelf(study)
+            rows = [row for digest in sorted(set(digests)) for row in shelf.counting(digest, kinds)]
+            failed = [row for row in rows if row.outcome.status != "ok"]
+            for row in failed:
+                shelf.take(row)
+                self._set_aside(shelf, row)
+            return len(failed)
+
+    def _set_aside(self, shelf: MemoryStudy, row: MemoryResult) -> None:
+        outcome, number = row.outcome, row.key.row
+        attempt = _attempt(outcome, row.lease, outcome.status, row.round, with_metrics=True)
+        experiment = Experiment(
+            outcome.digest, row.key.number, row.key.repeat, row.values, (), (), {}, None, Recipe()
+        )
+        self._tried[number] = MemoryAttempt(
+            number, outcome.digest, shelf, attempt, experiment, row.source
+        )
+        text = f"attempt {outcome.attempt} set aside"
+        self._note(shelf, "reopened", text, outcome.digest)
+
+    def equate(
+        self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
+    ) -> int:
+        with self._lock:
+            shelf, home = self._shelf(study), self._shelf(source)
+            self._refuse_drivers(shelf, home)
+            now, count = self._clock(), 0
+            there = {e.digest for e in experiments.values() if e.digest in shelf.rows}
+            found = [(row, e) for d, e in experiments.items() for row in home.counting(d)]
+            for row, experiment in sorted(found, key=lambda pair: pair[0].key.row):
+                kinds = {machine for machine, _ in shelf.rows.get(experiment.digest, {})}
+                if experiment.digest not in there and row.outcome.machine not in kinds:
+                    of = row.equality.digest if row.equality else row.outcome.digest
+                    equality = EquatedResult(home.fixed_name, person, now, of)
+                    self._copy(home, row, shelf, experiment, equality)
+                    count += 1
+            return count
+
+    def undo_equate(self, study: str, source: str) -> int:
+        with self._lock:
+            shelf, home = self._shelf(study), self._shelf(source)
+            digests = [d for d in shelf.rows if _equal(shelf, d, home)]
+            copies = [
+                (s, row) for s in self._shelves for d in digests for row in _equal(s, d, home)
+            ]
+            self._refuse_drivers(shelf, home, *(each for each, _ in copies))
+            for each, row in copies:
+                each.take(row)
+            return len(digests)
+
+    def _refuse_drivers(self, *wanted: MemoryStudy) -> None:
+        shelves = [shelf for shelf in self._shelves if any(shelf is each for each in wanted)]
+        for shelf in shelves:
+            for lease in self._living(shelf):
+                raise repository_errors.driver_prevents_change(lease)
+        for shelf in shelves:
+            self._bury(shelf)
+
+    def equated_result(self, study: str, digest: str) -> EquatedResult | None:
+        with self._lock:
+            copies = [row for row in self._shelf(study).of(digest) if row.equality]
+            if not copies:
+                return None
+            row = copies[-1]
+            assert row.equality is not None, "those without are left out"
+            numbers = {each.key.row for shelf in self._shelves for each in shelf.results()}
+            is_there = row.source in numbers | self._tried.keys()
+            return row.equality if is_there else replace(row.equality, digest="")
+
+    # Answers
+
+    def find_outcomes(
+        self,
+        digests: Sequence[str],
+        study: str | None = None,
+        kinds: Kinds = None,
+        round_: int | None = None,
+    ) -> dict[str, Outcome]:
+        with self._lock:
+            shelves = self._shelves if study is None else [self._shelf(study)]
+            found = {}
+            for digest in digests:
+                named = None if study is None else round_
+                rows = [row for shelf in shelves for row in shelf.counting(digest, kinds, named)]
+                if study is None:
+                    rows.sort(key=lambda row: row.rank, reverse=True)
+                else:
+                    rows.sort(
+                        key=lambda row: (
+                            acceptance_rules.is_of(row.outcome.machine, kinds),
+                            row.key.row,
+                        )
+                    )
+                if rows:
+                    found[digest] = rows[-1].outcome
+            return found
+
+    def count_states(self, study: str) -> dict[ExperimentState, int]:
+        with self._lock:
+            shelf = self._shelf(study)
+            running = {digest for digest, c in self._claims.items() if c.shelf is shelf}
+            ended = [digest for digest in shelf.rows if digest not in running]
+            states: list[ExperimentState] = [
+                shelf.of(digest)[-1].outcome.status for digest in ended
+            ]
+            states += ["running"] * len(running)
+            return {state: states.count(state) for state in EXPERIMENT_STATES}
+
+    def count_results(self, study: str) -> tuple[ResultCount, ...]:
+        with self._lock:
+            rows = self._shelf(study).results()
+            counts = Counter((r.outcome.machine, r.round, r.outcome.status) for r in rows)
+            return tuple(ResultCount(*key, count) for key, count in counts.items())
+
+    def records(
+        self,
+        study: str,
+        *,
+        after: RecordKey | None = None,
+        states: Iterable[ExperimentState] | None = None,
+    ) -> Iterator[ExperimentRecord]:
+        wanted = frozenset(EXPERIMENT_STATES if states is None else states)
+        with self._lock:
+            found = [each for each in self._all(self._shelf(study)) if each.state in wanted]
+        found.sort(key=lambda record: record.key)
+        return iter([each for each in found if after is None or each.key > after])
+
+    def _all(self, shelf: MemoryStudy) -> Iterator[ExperimentRecord]:
+        yield from map(shelf.record, shelf.results())
+        for claim in self._claims.values():
+            if claim.shelf is shelf:
+                yield claim.record("running")
+        missing = {}
+        for tried in self._tried.values():
+            record = tried.record() if tried.shelf is shelf else None
+            if record and record.digest not in shelf.rows and record.digest not in self._claims:
+                missing[record.digest] = record
+        yield from missing.values()
+
+    def experiment_record(self, study: str, digest: str) -> ExperimentRecord:
+        with self._lock:
+            shelf = self._shelf(study)
+            if rows := shelf.counting(digest):
+                return shelf.record(rows[-1])
+            for record in self._all(shelf):
+                if record.digest == digest:
+                    return record
+        raise repository_errors.no_experiment([digest])
+
+    def find_digests(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        with self._lock:
+            having: dict[str, set[int]] = {}
+            for at, shelf in enumerate(self._shelves):
+                for digest in shelf.rows:
+                    having.setdefault(digest, set()).add(at)
+            for digest, where in (
+                *((d, claim.shelf) for d, claim in self._claims.items()),
+                *((tried.digest, tried.shelf) for tried in self._tried.values()),
+            ):
+                having.setdefault(digest, set()).add(self._shelves.index(where))
+            digests = sorted(digest for digest in having if digest.startswith(prefix))
+            return tuple(
+                (digest, tuple(self._shelves[at].name for at in sorted(having[digest])))
+                for digest in digests[:limit]
+            )
+
+    def _attempts(self, digest: str) -> list[tuple[int, AttemptRecord, bool]]:
+        """Of each attempt its number here, and whether it is the accepted or running one.
+
+        What several versions have of one attempt, as their result or set aside, is told once.
+        """
+        rows = [row for shelf in self._shelves for row in shelf.of(digest)]
+        attempts: dict[int, tuple[int, AttemptRecord, bool]] = {}
+        for row in sorted(rows, key=lambda row: row.key.row):
+            accepted = _attempt(row.outcome, row.lease, row.outcome.status, row.round)
+            attempts.setdefault(row.source, (row.source, accepted, True))
+        claim = self._claims.get(digest)
+        if claim is not None:
+            running = AttemptRecord(
+                claim.attempt, "running", claim.lease, claim.host, claim.started, round=claim.round
+            )
+            attempts[claim.id] = claim.id, running, True
+        for tried in sorted(self._tried.values(), key=lambda tried: tried.id):
+            if tried.digest == digest:
+                attempts.setdefault(tried.source, (tried.source, tried.attempt, False))
+        if not attempts:
+            raise repository_errors.no_experiment([digest])
+        return sorted(attempts.values(), key=lambda each: (each[1].number, each[1].driver))
+
+    def attempts(self, digest: str) -> tuple[AttemptRecord, ...]:
+        with self._lock:
+            return tuple(attempt for _, attempt, _ in self._attempts(digest))
+
+    def _chosen(self, digest: str, number: int | None) -> int | None:
+        """The attempt of that number; the accepted, running or newest one, if none is named."""
+        found = self._attempts(digest)
+        chiefs = [each for each in found if each[2]]
+        others = [each for each in found if not each[2]]
+        if number is None:
+            accepted = [each for each in chiefs if each[1].state != "running"]
+            return (accepted or chiefs or others)[-1][0]
+        return next((each[0] for each in (*chiefs, *others) if each[1].number == number), None)
+
+    def add_event(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
+        with self._lock:
+            self._note(self._shelf(study), kind, text, digest)
+
+    def _note(self, shelf: MemoryStudy, kind: str, text: str, digest: str | None = None) -> None:
+        shelf.events.append(RepositoryEvent(self._clock(), kind, text, digest))
+
+    def events(self, study: str, digest: str | None = None) -> tuple[RepositoryEvent, ...]:
+        happened = self._shelf(study).events
+        return tuple(event for event in happened if digest in {None, event.digest})
+
+    def redactions(self, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
+        return tuple(
+            e for e in self.events(study) if e.kind == REDACTION_EVENT and e.digest == digest
+        )
+
+    def logs(self, digest: str, attempt: int | None = None) -> AttemptLogs:
+        with self._lock:
+            number = self._chosen(digest, attempt)
+            return AttemptLogs() if number is None else self._logs.get(number, AttemptLogs())
+
+    def contents(self, sha256: Iterable[str]) -> frozenset[str]:  # noqa: ARG002 - it has no store
+        return frozenset()
+
+    def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
+        with self._lock:
+            number = self._chosen(digest, attempt)
+            return () if number is None else self._artifacts.get(number, ())
+
+
+def _equal(shelf: MemoryStudy, digest: str, home: MemoryStudy) -> list[MemoryResult]:
+    """The results that are copies of one that was accepted as equal to one of *home*."""
+    return [
+        row for row in shelf.of(digest) if row.equality and row.equality.study == home.fixed_name
+    ]
+
+
+def _plain(outcome: Outcome) -> Outcome:
+    """As it is found again: what it said and left, and under which conditions, stands elsewhere."""
+    return replace(
+        outcome, stdout=Log(), stderr=Log(), artifacts=(), host_details=None, conditions=None
+    )
+
+
+def _attempt(
+    outcome: Outcome,
+    driver: int,
+    state: AttemptState,
+    round_: int,
+    *,
+    with_metrics: bool = False,
+) -> AttemptRecord:
+    return AttemptRecord(
+        outcome.attempt, state, driver, outcome.host, outcome.started, outcome.ended,
+        outcome.cause, outcome.exit, dict(outcome.metrics) if with_metrics else {},
+        outcome.machine, outcome.host_details, outcome.conditions, round_,
+    )  # fmt: skip

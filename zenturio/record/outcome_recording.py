@@ -1,0 +1,420 @@
+"""Outcomes in SQL: which are accepted, and where everything that they say is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from zenturio.experiment.experiment import Experiment, Outcome
+from zenturio.experiment.machine import Kinds
+from zenturio.record import (
+    acceptance_rules,
+    attempt_files,
+    claims,
+    codec,
+    event_log,
+    leases,
+    machines,
+    result_copies,
+    result_rows,
+)
+from zenturio.record.claims import ClaimRow
+from zenturio.record.counters import CounterChanges
+from zenturio.record.database import Transaction
+from zenturio.record.entities import AttemptState
+from zenturio.record.leases import LeaseRow
+from zenturio.record.result_rows import NewResult
+from zenturio.record.study_context import StudyContext
+
+_ATTEMPT = (
+    "id", "digest", "version", "round", "machine", "number", "lease", "state", "host", "started",
+    "ended", "exit", "cause", "position", "repeat", "point", "metrics",
+)  # fmt: skip
+
+_Pair = tuple[ClaimRow, Outcome]
+
+
+def record(
+    context: StudyContext, lease: LeaseRow, outcomes: Iterable[Outcome], *, final: bool
+) -> frozenset[str]:
+    """Keeps the outcomes of what a driver claimed; the digests of those accepted."""
+    outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+    keys = {codec.digest_key(outcome.digest) for outcome in outcomes}
+    taken = claims.delete_claims(context.transaction, lease.number, keys)
+    if context.transaction.careful:
+        taken = _without_results(context, taken, outcomes)
+    accepted: dict[str, _Pair] = {}
+    rest = []
+    for outcome in outcomes:
+        claim = taken.get(codec.digest_key(outcome.digest))
+        if claim and claim.attempt == outcome.attempt and outcome.digest not in accepted:
+            accepted[outcome.digest] = claim, outcome
+        elif outcome.digest not in accepted or accepted[outcome.digest][1] != outcome:
+            rest.append(outcome)
+    unmatched = [c for c in taken.values() if bytes(c.digest).hex() not in accepted]
+    claims.restore_claims(context.transaction, unmatched)
+    context.settled += [(lease.number, digest) for digest in accepted]
+    known: frozenset[str] = frozenset()
+    if rest:
+        known, lost = _match_without_claims(context, lease, rest, accepted, final=final)
+        accepted |= lost
+    (_accept if final else _set_aside)(context, lease.number, list(accepted.values()))
+    return known | accepted.keys() if final else frozenset()
+
+
+def _match_without_claims(
+    context: StudyContext,
+    lease: LeaseRow,
+    outcomes: Sequence[Outcome],
+    accepted: dict[str, _Pair],
+    *,
+    final: bool,
+) -> tuple[frozenset[str], dict[str, _Pair]]:
+    """What is to be said of outcomes whose claims are not there.
+
+    The digests of those that were accepted before, and the claims of those that the database lost
+    with its power: these are claimed again here. All others came late.
+    """
+    transaction = context.transaction
+    keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
+    results = {
+        (bytes(digest), holder, attempt)
+        for digest, version, holder, attempt in transaction.among_sql(
+            "SELECT digest, version, lease, attempt FROM results WHERE {among}", "digest", keys
+        )
+        if version == context.version.id
+    }
+    late, known, lost = [], set(), {}
+    for outcome in outcomes:
+        key = codec.digest_key(outcome.digest)
+        own = (key, lease.number, outcome.attempt)
+        at = accepted.get(outcome.digest)
+        if own in results or (at is not None and at[1].attempt == outcome.attempt):
+            known.add(outcome.digest)
+        elif at is None and outcome.digest not in lost and lease.ended is None:
+            claim = _lost_claim(context, lease, outcome, key)
+            if claim is None:
+                late.append(outcome)
+            else:
+                lost[outcome.digest] = claim, outcome
+        else:
+            late.append(outcome)
+    _keep_late_outcomes(context, lease.number, late)
+    return frozenset(known if final else ()), lost
+
+
+def _lost_claim(
+    context: StudyContext, lease: LeaseRow, outcome: Outcome, key: bytes
+) -> ClaimRow | None:
+    """A claim that was granted here and is nowhere now, drawn again; None if it was taken away."""
+    transaction, mark = context.transaction, context.transaction.dialect.mark
+    granted = context.cache.granted.get((lease.number, outcome.digest))
+    if granted is None or granted.attempt != outcome.attempt:
+        return None
+    if transaction.sql(f"SELECT 1 FROM claims WHERE digest = {mark}", (key,)):
+        return None
+    machine = machines.machine_number(context, outcome.machine)
+    if any(
+        result.machine == machine
+        and (result.version != context.version.id or result.round == granted.round)
+        for result in claims.usable_results(context, claims.results_of(transaction, [key]))
+    ):
+        return None
+    recorded = (
+        f"SELECT 1 FROM attempts WHERE digest = {mark} AND number = {mark} AND lease = {mark}"
+    )
+    if transaction.sql(recorded, (key, outcome.attempt, lease.number)):
+        return None
+    (number,) = transaction.numbers(1)
+    return ClaimRow(
+        number, key, granted.round, claims.ANY_MACHINE, context.version.id, lease.number,
+        outcome.attempt, codec.escape(lease.host), transaction.now, granted.position,
+        granted.repeat, codec.dump_values(granted.values),
+    )  # fmt: skip
+
+
+def _without_results(
+    context: StudyContext, taken: dict[bytes, ClaimRow], outcomes: Iterable[Outcome]
+) -> dict[bytes, ClaimRow]:
+    """Those of the claims whose result nobody has entered by another way."""
+    found = context.transaction.among_sql(
+        "SELECT digest, machine, round FROM results WHERE version = "
+        f"{context.transaction.dialect.mark} AND {{among}}",
+        "digest",
+        sorted(taken),
+        (context.version.id,),
+    )
+    kinds = {
+        codec.digest_key(o.digest): machines.machine_number(context, o.machine) for o in outcomes
+    }
+    there = {(bytes(digest), machine, number) for digest, machine, number in found}
+    return {
+        key: claim
+        for key, claim in taken.items()
+        if (key, kinds.get(key), claim.round) not in there
+    }
+
+
+def _accept(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
+    if pairs:
+        values = [claim.values(context) for claim, _ in pairs]
+        result_rows.write_results(
+            context,
+            [
+                NewResult(
+                    c.id, c.position, c.repeat, c.round, point, outcome, lease, *c.named(context)
+                )
+                for (c, outcome), point in zip(pairs, values, strict=True)
+            ],
+        )
+
+
+def _set_aside(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
+    """Keeps attempts that are not the last word: their experiments may be claimed again."""
+    kept = [
+        UnacceptedAttempt(
+            c.id, c.position, c.repeat, c.point, c.round, outcome, lease, outcome.status
+        )
+        for c, outcome in pairs
+    ]
+    keep_attempts(context, kept)
+
+
+class ExperimentPosition(NamedTuple):
+    """Which experiment an attempt is of, and in which round."""
+
+    position: Any
+    repeat: int
+    point: str | None
+    round: int
+
+
+class UnacceptedAttempt(NamedTuple):
+    """An attempt that is not the accepted one."""
+
+    number: int
+    position: Any
+    repeat: int
+    point: str | None
+    round: int
+    outcome: Outcome
+    lease: int
+    state: AttemptState
+
+
+def keep_attempts(
+    context: StudyContext, kept: Sequence[UnacceptedAttempt], *, files: bool = True
+) -> None:
+    """Writes down attempts, with all that they left unless that is there already."""
+    if not kept:
+        return
+    transaction = context.transaction
+    hosts = machines.host_numbers(context, [each.outcome for each in kept])
+    table = []
+    for each, (machine, host) in zip(kept, hosts, strict=True):
+        o = each.outcome
+        table.append((
+            each.number, codec.digest_key(o.digest), context.version.id, each.round, machine,
+            o.attempt, each.lease, each.state, host, o.started, o.ended, o.exit,
+            codec.escape(o.cause) if o.cause else None, each.position, each.repeat, each.point,
+            codec.dump_values(o.metrics),
+        ))  # fmt: skip
+    transaction.insert("attempts", _ATTEMPT, table)
+    if files:
+        _keep_files(transaction, [(each.number, each.outcome) for each in kept])
+
+
+def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]]) -> None:
+    attempt_files.keep(transaction, attempts)
+    machines.keep_conditions(transaction, ((n, outcome.conditions) for n, outcome in attempts))
+
+
+def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Outcome]) -> None:
+    """Keeps what came late, unless it is kept already."""
+    transaction = context.transaction
+    keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
+    past: dict[tuple[bytes, int], tuple[int | None, AttemptState | None, ExperimentPosition]] = {
+        (bytes(digest), number): (row, state, ExperimentPosition(*place))
+        for digest, number, holder, row, state, *place in transaction.among_sql(
+            "SELECT digest, number, lease, id, state, position, repeat, point, round FROM attempts"
+            " WHERE {among}",
+            "digest",
+            keys,
+        )
+        if holder == lease
+    }
+    new = []
+    for outcome in outcomes:
+        tried = (codec.digest_key(outcome.digest), outcome.attempt)
+        unknown = ExperimentPosition(-1, 1, None, context.version.round)
+        row, state, place = past.get(tried, (None, None, unknown))
+        if acceptance_rules.replaces_attempt(state):
+            new.append((outcome, row, place))
+            past[tried] = (row, "superseded", place)
+    numbers = iter(transaction.numbers(sum(row is None for _, row, _ in new)))
+    told = [row for _, row, _ in new if row is not None]
+    transaction.among_sql("DELETE FROM attempts WHERE {among}", "id", told)
+    kept = [
+        UnacceptedAttempt(
+            next(numbers) if row is None else row, place.position, place.repeat, place.point,
+            place.round, outcome, lease, "superseded",
+        )
+        for outcome, row, place in new
+    ]  # fmt: skip
+    keep_attempts(context, kept)
+    for each in kept:
+        text = f"attempt {each.outcome.attempt} came late"
+        key = codec.digest_key(each.outcome.digest)
+        event_log.add_event(transaction, context.version.id, "superseded", text, key)
+
+
+def add_results(
+    context: StudyContext,
+    lease: LeaseRow,
+    results: Iterable[tuple[Experiment, Outcome]],
+    kinds: Kinds = None,
+    round_: int | None = None,
+) -> frozenset[str]:
+    """Records what was evaluated already, without a claim; the digests of those accepted."""
+    transaction = context.transaction
+    pairs = {
+        experiment.digest: (experiment, acceptance_rules.limit_metrics(o))
+        for experiment, o in results
+    }
+    keys = sorted(map(codec.digest_key, pairs))
+    result_copies.cached_digests(
+        context, [experiment for experiment, _ in pairs.values()], kinds, round_
+    )
+    present = claims.results_of(transaction, keys)
+    own = [
+        result
+        for result in present
+        if result.version == context.version.id and round_ in (None, result.round)
+    ]
+    holders = {
+        result.digest: result.lease
+        for result in claims.results_for_machine(transaction, own, kinds)
+    }
+    claimed = _claimed(transaction, keys)
+    others = {claim.lease for claim in claimed.values()} - {lease.number}
+    if others and leases.end_leases_of_dead_drivers(transaction, others):
+        claimed = _claimed(transaction, keys)
+    taken = claims.delete_claims(transaction, lease.number, [k for k in keys if k not in holders])
+    last = claims.last_attempts(transaction, keys, present)
+    known, late = set(), []
+    new: list[tuple[Experiment, Outcome, int | None]] = []
+    for digest, (experiment, outcome) in pairs.items():
+        key = codec.digest_key(digest)
+        if key in holders:
+            if holders[key] == lease.number:
+                known.add(digest)
+            else:
+                late.append(outcome)
+        elif key in taken:
+            claim = taken[key]
+            new.append((experiment, replace(outcome, attempt=claim.attempt), claim.id))
+        elif key in claimed:
+            late.append(outcome)
+        else:
+            number = last.get(key, 0) + 1
+            new.append((experiment, replace(outcome, attempt=number), None))
+    _keep_late_outcomes(context, lease.number, late)
+    _enter_new(context, lease.number, new, round_ or context.version.round)
+    context.settled += [(lease.number, digest) for digest in pairs]
+    return frozenset(known.union(outcome.digest for _, outcome, _ in new))
+
+
+def _enter_new(
+    context: StudyContext,
+    lease: int,
+    new: Sequence[tuple[Experiment, Outcome, int | None]],
+    round_: int,
+) -> None:
+    if not new:
+        return
+    position = context.transaction.dialect.position
+    numbers = iter(context.transaction.numbers(sum(number is None for *_, number in new)))
+    result_rows.write_results(
+        context,
+        [
+            NewResult(
+                next(numbers) if number is None else number, position(e.index), e.repeat, round_,
+                e.values, outcome, lease, e.program, e.key,
+            )
+            for e, outcome, number in new
+        ],
+    )  # fmt: skip
+
+
+def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, ClaimRow]:
+    found = transaction.among_sql(
+        f"SELECT {', '.join(claims.COLUMNS)} FROM claims"
+        f" WHERE target = {claims.ANY_MACHINE} AND {{among}}",
+        "digest",
+        keys,
+    )
+    return {bytes(row[1]): ClaimRow(*row) for row in found}
+
+
+# Changes of what is recorded
+
+
+def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
+    """Replaces status, cause and metrics of recorded experiments; how many there were."""
+    again = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+    keys = sorted({codec.digest_key(outcome.digest) for outcome in again})
+    there = result_rows.read_results(
+        context.transaction, context.layout, "", among=("e.digest", keys)
+    )
+    anew_of = acceptance_rules.match_remeasured(again, [row.outcome for row in there])
+    pairs = [(row, anew_of[at]) for at, row in enumerate(there) if at in anew_of]
+    if not pairs:
+        return 0
+    found, anew = [row for row, _ in pairs], [outcome for _, outcome in pairs]
+    result_rows.rewrite_results(
+        context, [row.number for row in found], [row.record.values for row in found], anew
+    )
+    tally = CounterChanges(context.transaction)
+    for row, outcome in zip(found, anew, strict=True):
+        tally.add(context.version.id, row.machine, row.round, row.outcome.status, -1)
+        tally.add(context.version.id, row.machine, row.round, outcome.status)
+    result_rows.record_edit(context, [row.number for row in found])
+    tally.write()
+    return len(found)
+
+
+def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -> int:
+    """Set this version's outcomes aside that are not ok; how many there were.
+
+    Rows of other versions stay. From now on this one refuses them, unless they are of a later
+    attempt: see `claims.usable_results`.
+    """
+    transaction = context.transaction
+    keys = sorted(map(codec.digest_key, dict.fromkeys(digests)))
+    condition = "AND e.newest = 1 AND e.status <> 'ok'"
+    failed = result_rows.read_results(
+        transaction, context.layout, condition, among=("e.digest", keys)
+    )
+    if failed and kinds is not None:
+        counting = machines.numbers_of(transaction, kinds)
+        failed = [row for row in failed if row.machine in counting]
+    if not failed:
+        return 0
+    result_rows.remove_results(context, failed)
+    # A copy stays one: its logs and artifacts are those of the attempt that it was made of.
+    aside = [
+        UnacceptedAttempt(
+            row.number, transaction.dialect.position(row.record.index), row.record.repeat,
+            codec.dump_values(row.record.values), row.round, row.outcome, row.lease,
+            row.outcome.status,
+        )
+        for row in failed
+    ]  # fmt: skip
+    keep_attempts(context, aside, files=False)
+    result_rows.record_edit(context, [row.number for row in failed])
+    for row in failed:
+        text = f"attempt {row.outcome.attempt} set aside"
+        key = codec.digest_key(row.record.digest)
+        event_log.add_event(transaction, context.version.id, "reopened", text, key)
+    return len(failed)

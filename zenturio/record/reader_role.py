@@ -1,0 +1,297 @@
+"""The login role of PostgreSQL in which SQL that somebody writes runs.
+
+A role that owns the tables can write to them, and what SQL takes off a session (SET ROLE, a
+read-only default) SQL can put back. So a person's own SQL runs as a role that has no right but to
+read: one that ``zen db grant`` made and whose password lies in the user's configuration folder, the
+one of ZENTURIO_SQL_URL, or the role that opened the database if this can only read, too.
+
+What a role can do is asked of the server each time: its name says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from zenturio import trust
+from zenturio.errors import InputError, PlaceError, RecordError, SafetyError
+from zenturio.record import stored_views
+from zenturio.record.database import Database
+from zenturio.record.postgresql import PostgreSQL
+from zenturio.record.sql_text import literal, quoted
+
+VARIABLE = "ZENTURIO_SQL_URL"
+STATEMENT_SECONDS = 60
+"""The server's own limit for each statement of the role, whatever its client asks for."""
+
+_HARMLESS = ("pg_read_all_data", "pg_read_all_settings", "pg_read_all_stats")
+"""Roles of the server that a reader may be a member of."""
+
+POWERS = f"""
+SELECT 'is a superuser, or can make roles or databases' FROM pg_roles
+ WHERE rolname = session_user
+   AND (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls)
+UNION ALL
+SELECT 'can become the role ' || rolname FROM pg_roles
+ WHERE pg_has_role(session_user, oid, 'MEMBER')
+   AND rolname NOT IN (session_user, {", ".join(map(literal, _HARMLESS))})
+UNION ALL
+SELECT 'can write to the table ' || c.relname FROM pg_class c
+ WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relkind IN ('r', 'p')
+   AND (has_table_privilege(session_user, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+        OR has_any_column_privilege(session_user, c.oid, 'INSERT, UPDATE'))
+LIMIT 1
+"""
+"""What a role can do beyond reading; no row if nothing."""
+
+_IDENTITY = (
+    "SELECT current_database(), current_schema(), session_user::text,"
+    " (SELECT system_identifier FROM pg_control_system())"
+)
+
+
+_VIEWS = (
+    "SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL,"
+    " has_database_privilege(current_database(), 'CREATE')"
+)
+
+
+_UNREADABLE = (
+    "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v')"
+    " AND relnamespace = to_regnamespace(quote_ident(current_schema()))"
+    " AND NOT has_table_privilege(%s, oid, 'SELECT') LIMIT 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What gives a role the right to read a repository."""
+
+    role: str
+    statements: tuple[str, ...]
+    done: bool
+    """Whether the statements were executed; else an administrator has to do so."""
+    why: str = ""
+    """What the server said, if they could not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """Whose login it is, and where."""
+
+    database: str
+    schema: str
+    user: str
+    system: int
+
+    @property
+    def role(self) -> str:
+        """A name that no other user's reader has, nor that of another database of this server."""
+        about = json.dumps([self.database, self.schema, self.user])
+        short = hashlib.sha256(about.encode()).hexdigest()[:8]
+        schema = re.sub(r"[^a-z0-9_]", "_", self.schema.lower())[:30]
+        return f"zenturio_reader_{schema}_{short}"
+
+    @property
+    def password_file(self) -> Path:
+        return trust.config_folder() / "sql-readers" / f"{self.system}-{self.role}.json"
+
+
+def reader(database: Database) -> PostgreSQL:
+    """The server of *database* with the login in which somebody's own SQL may run.
+
+    SafetyError where there is none that can only read. Whoever connects has to ask ``powers``.
+    """
+    kind, identity = _server(database), _identity(database)
+    if url := os.environ.get(VARIABLE):
+        return PostgreSQL(_parsed(url), kind.wait).within(identity.schema)
+    if password := _stored_password(identity.password_file):
+        return kind.as_user(identity.role, password).within(identity.schema)
+    if not database.read(lambda t: t.sql(POWERS)):
+        return kind
+    raise SafetyError(
+        "SQL runs in a role of PostgreSQL that can only read, and there is none yet:"
+        f" {identity.user!r} can write",
+        hint=f"`zen db grant` makes one; or name another login in {VARIABLE}",
+    )
+
+
+def check_powers(rows: Sequence[Sequence[Any]]) -> None:
+    """SafetyError if the answer to ``POWERS`` names what a reader must not be able to do."""
+    if rows:
+        raise SafetyError(
+            f"SQL runs in a role of PostgreSQL that can only read, and this one {rows[0][0]}",
+            hint=f"`zen db grant` makes one; {VARIABLE} may name another",
+        )
+
+
+def grant(database: Database, role: str = "", *, execute: bool = True) -> Grant:
+    """Let *role* read the repository, or make a role for the SQL of this user.
+
+    Without *execute* the statements are only returned. Where the server denies them nothing is
+    changed, and the grant says so.
+    """
+    identity = _identity(database)
+    name = role or identity.role
+    exists = database.read(
+        lambda t: bool(t.sql("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)))
+    )
+    if role and not exists:
+        raise InputError(
+            f"there is no role {role!r}", hint="without --role, `zen db grant` makes one"
+        )
+    statements: list[str] = []
+    if not role:
+        password = _stored_password(identity.password_file) or _new_password(identity)
+        statements += _login(database, name, password, exists=exists)
+    statements += _rights(database, identity, name)
+    if not execute:
+        return Grant(name, tuple(statements), done=False)
+    try:
+        database.write(lambda t: [t.sql(statement) for statement in statements])
+    except RecordError as error:
+        return Grant(name, tuple(statements), done=False, why=error.diagnostics[0].message)
+    # A grant by somebody who does not own a table is a warning of the server's, and no error.
+    unreadable = database.read(lambda t: t.sql(_UNREADABLE, (name,)))
+    if unreadable:
+        why = f"{name} may not read {unreadable[0][0]}, for {identity.user} does not own it"
+        return Grant(name, tuple(statements), done=False, why=why)
+    if not role:
+        _check_login(database)
+    return Grant(name, tuple(statements), done=True)
+
+
+def connect(kind: PostgreSQL) -> Any:
+    """A connection of a reader's login; PlaceError if the server does not let it in."""
+    try:
+        pooled = kind.engine().raw_connection()
+    except Exception as error:
+        if not kind.lost(error):
+            raise
+        said = kind.hide(" ".join(str(error).split()))
+        raise PlaceError(
+            f"the login for SQL does not work: {said}",
+            hint="`zen db grant` sets its password anew; pg_hba.conf must let the role log in"
+            f" (scram-sha-256); {VARIABLE} may name another login",
+        ) from error
+    connection = pooled.driver_connection
+    pooled.detach()  # to be closed, not kept: whatever SQL did to the session goes with it
+    return connection
+
+
+def _check_login(database: Database) -> None:
+    connection = connect(reader(database))
+    try:
+        cursor = connection.cursor()
+        cursor.execute(POWERS)
+        check_powers(cursor.fetchall())
+    finally:
+        connection.close()
+
+
+def _server(database: Database) -> PostgreSQL:
+    if not isinstance(database.dialect, PostgreSQL):
+        raise InputError(
+            f"{database.dialect.location} is a file: SQL reads it without a role",
+            hint="zen db grant is for PostgreSQL",
+        )
+    return database.dialect
+
+
+def _identity(database: Database) -> _Identity:
+    _server(database)
+    ((name, schema, user, system),) = database.read(lambda t: t.sql(_IDENTITY))
+    return _Identity(name, schema, user, int(system))
+
+
+def _parsed(url: str) -> Any:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        raise InputError(f"{VARIABLE} is not a PostgreSQL URL") from error
+    if parsed.get_backend_name() not in {"postgresql", "postgres"}:
+        raise InputError(f"{VARIABLE} is not a PostgreSQL URL")
+    return parsed
+
+
+def _login(database: Database, role: str, password: str, *, exists: bool) -> list[str]:
+    """What makes *role*, or sets its password; the password itself is in no statement."""
+    connection = database.connections.raw_connection()
+    try:
+        server: Any = connection.driver_connection
+        verifier = server.pgconn.encrypt_password(
+            password.encode(), role.encode(), b"scram-sha-256"
+        ).decode()
+    finally:
+        connection.close()
+    name, verb = quoted(role), "ALTER" if exists else "CREATE"
+    return [
+        f"{verb} ROLE {name} LOGIN NOINHERIT PASSWORD {literal(verifier)}",
+        f"ALTER ROLE {name} SET default_transaction_read_only = on",
+        f"ALTER ROLE {name} SET statement_timeout = '{STATEMENT_SECONDS}s'",
+        f"ALTER ROLE {name} SET idle_in_transaction_session_timeout = '{STATEMENT_SECONDS}s'",
+    ]
+
+
+def _rights(database: Database, identity: _Identity, role: str) -> list[str]:
+    """What lets *role* read the tables and the views that there are, and those to come."""
+    views = stored_views.schema_name(identity.schema)
+    ((has_views, creates),) = database.read(lambda t: t.sql(_VIEWS, (views,)))
+    statements = [f"CREATE SCHEMA {quoted(views)}"] if creates and not has_views else []
+    schemas = [identity.schema, *([views] if creates or has_views else [])]
+    name = quoted(role)
+    new_tables = f"ALTER DEFAULT PRIVILEGES FOR ROLE {quoted(identity.user)} IN SCHEMA"
+    statements.append(f"GRANT CONNECT ON DATABASE {quoted(identity.database)} TO {name}")
+    for schema in map(quoted, schemas):
+        statements += [
+            f"GRANT USAGE ON SCHEMA {schema} TO {name}",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {name}",
+            f"{new_tables} {schema} GRANT SELECT ON TABLES TO {name}",
+        ]
+    return statements
+
+
+def _stored_password(path: Path) -> str:
+    """The password in *path*; none if there is no such file of this user alone."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise SafetyError(
+                f"{path}: others can read or replace this password",
+                hint="remove the file, and run `zen db grant` again",
+            )
+        with suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(file.read(10_000))["password"])
+    return ""
+
+
+def _new_password(identity: _Identity) -> str:
+    path, password = identity.password_file, secrets.token_urlsafe(32)
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(draft, flags, 0o600), "w") as file:
+            json.dump({"role": identity.role, "password": password}, file)
+        draft.rename(path)
+    except OSError as error:
+        raise PlaceError(
+            f"the password of the role cannot be kept in {path}: {error.strerror}",
+            hint=f"set XDG_CONFIG_HOME to a folder of yours, or name a login in {VARIABLE}",
+        ) from error
+    return password

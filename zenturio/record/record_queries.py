@@ -1,0 +1,305 @@
+"""What SQL repositories answer: outcomes, records, attempts, logs, events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from zenturio.experiment.experiment import Artifact, MetricValue, Outcome
+from zenturio.experiment.machine import HostDetails, Kinds
+from zenturio.record import (
+    acceptance_rules,
+    attempt_files,
+    claims,
+    codec,
+    machines,
+    repository_errors,
+    result_copies,
+    result_rows,
+    studies,
+)
+from zenturio.record.database import Transaction
+from zenturio.record.entities import (
+    OUTCOME_STATES,
+    AttemptLogs,
+    AttemptRecord,
+    AttemptState,
+    ExperimentRecord,
+    ExperimentState,
+    RecordKey,
+)
+from zenturio.record.study_context import RepositoryCache, StudyContext
+
+BATCH = 2000
+"""How many records are fetched at a time; fewer where each has many chunks."""
+_DIGITS = 32
+
+
+def find_outcomes(
+    context: StudyContext, digests: Sequence[str], kinds: Kinds = None, round_: int | None = None
+) -> dict[str, Outcome]:
+    """The accepted outcomes of a version: the newest of each, or that which counts for *kinds*.
+
+    Or, if a round is named, those of that round.
+    """
+    keys = sorted(map(codec.digest_key, dict.fromkeys(digests)))
+    condition = "AND e.newest = 1" if round_ is None else f"AND e.round = {int(round_)}"
+    found = result_rows.read_results(
+        context.transaction, context.layout, condition, among=("e.digest", keys)
+    )
+    if found and kinds is not None:
+        counting = machines.numbers_of(context.transaction, kinds)
+        found = [row for row in found if row.machine in counting]
+    found.sort(key=lambda row: (acceptance_rules.is_of(row.outcome.machine, kinds), row.number))
+    return {row.record.digest: row.outcome for row in found}
+
+
+def find_outcomes_anywhere(
+    transaction: Transaction, cache: RepositoryCache, digests: Sequence[str], kinds: Kinds = None
+) -> dict[str, Outcome]:
+    """Return accepted outcomes, each from the version whose result comes first.
+
+    Which that is, `acceptance_rules.result_rank` says.
+    With *kinds* only what counts for these kinds of machine.
+    """
+    keys = sorted(map(codec.digest_key, dict.fromkeys(digests)))
+    results = claims.results_for_machine(transaction, claims.results_of(transaction, keys), kinds)
+    results = [result for result in results if result.is_newest]
+    best: dict[bytes, claims.ResultSummary] = {}
+    for result in sorted(results, key=lambda result: result.rank):
+        best.setdefault(result.digest, result)
+    outcomes: dict[str, Outcome] = {}
+    versions = studies.versions_by_id(transaction, {result.version for result in best.values()})
+    for version in versions.values():
+        numbers = sorted(result.id for result in best.values() if result.version == version.id)
+        layout = StudyContext.at(transaction, version, cache).layout
+        for row in result_rows.read_results(transaction, layout, "", among=("e.id", numbers)):
+            outcomes[row.record.digest] = row.outcome
+    return outcomes
+
+
+# Records
+
+
+def next_results(
+    context: StudyContext, after: RecordKey | None, states: Iterable[ExperimentState]
+) -> list[ExperimentRecord]:
+    """The next results behind *after*, a batch of them."""
+    dialect = context.transaction.dialect
+    wanted, mark = sorted(set(states) & OUTCOME_STATES), dialect.mark
+    if not wanted:
+        return []
+    condition = f"AND e.status IN ({', '.join([mark] * len(wanted))})"
+    given: list[Any] = list(wanted)
+    if after is not None:
+        condition += f" AND (e.position, e.repeat, e.id) > ({mark}, {mark}, {mark})"
+        given += [dialect.position(after.number), after.repeat, after.row]
+    most = max(20, BATCH // (1 + len(context.layout.reader.chunks)))
+    condition += f" ORDER BY e.position, e.repeat, e.id LIMIT {most}"
+    return [
+        row.record
+        for row in result_rows.read_results(context.transaction, context.layout, condition, given)
+    ]
+
+
+def unfinished_records(
+    context: StudyContext, states: Iterable[ExperimentState]
+) -> list[ExperimentRecord]:
+    """Those that are claimed, and those that were tried, have no outcome and nobody at them."""
+    wanted = set(states)
+    found: list[ExperimentRecord] = []
+    if "running" in wanted:
+        found += _points(context, _RUNNING, "running")
+    if "missing" in wanted:
+        found += _points(context, _MISSING, "missing")
+    return sorted(found, key=lambda record: record.key)
+
+
+_POINT = "position, repeat, id, digest, point"
+_RUNNING = (
+    f"SELECT {_POINT} FROM claims WHERE version = {{mark}} AND lease IN"
+    " (SELECT id FROM leases WHERE version = {mark} AND ended IS NULL)"
+)
+_MISSING = (
+    f"SELECT {_POINT} FROM attempts a WHERE version = {{mark}} AND point IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM results r WHERE r.digest = a.digest AND r.version = {mark})"
+    " AND NOT EXISTS (SELECT 1 FROM claims c WHERE c.digest = a.digest) ORDER BY id"
+)
+
+
+def _points(context: StudyContext, template: str, state: ExperimentState) -> list[ExperimentRecord]:
+    transaction, version = context.transaction, context.version.id
+    asked = template.replace("{mark}", transaction.dialect.mark)
+    found = transaction.sql(asked, [version] * template.count("{mark}"))
+    by_digest = {bytes(row[3]).hex(): row for row in found}
+    return [_point(context, row, state) for row in by_digest.values()]
+
+
+def _point(context: StudyContext, row: Sequence[Any], state: ExperimentState) -> ExperimentRecord:
+    position, repeat, number, digest, point = row
+    names = [f.field.name for f in context.layout.own if f.role == "parameter"]
+    values = dict.fromkeys(names) | codec.load_values(point)
+    key = RecordKey(context.transaction.dialect.index(position), repeat, number)
+    return ExperimentRecord(key, bytes(digest).hex(), state, values, None)
+
+
+def get_record(context: StudyContext, digest: str) -> ExperimentRecord:
+    """The record of one experiment."""
+    transaction, mark = context.transaction, context.transaction.dialect.mark
+    found = result_rows.read_results(
+        transaction, context.layout, "", among=("e.digest", [codec.digest_key(digest)])
+    )
+    if found:
+        return max(found, key=lambda each: (each.record.newest, each.number)).record
+    for table, state in (("claims", "running"), ("attempts", "missing")):
+        points = transaction.sql(
+            f"SELECT {_POINT} FROM {table} WHERE version = {mark} AND digest = {mark}"
+            " ORDER BY id DESC LIMIT 1",
+            (context.version.id, codec.digest_key(digest)),
+        )
+        if points:
+            return _point(context, points[0], state)  # type: ignore[arg-type] # both are states
+    raise repository_errors.no_experiment([digest])
+
+
+def find_digests(
+    transaction: Transaction, prefix: str, limit: int
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Digests that begin with *prefix*, and the names of the studies that have each.
+
+    Who gives a digest of an earlier format gets the one that the experiment has now.
+    """
+    low, high = (codec.digest_key(prefix.ljust(_DIGITS, filler)) for filler in "0f")
+    mark = transaction.dialect.mark
+    union = " UNION ".join(
+        f"SELECT digest, version FROM {table} WHERE digest BETWEEN {mark} AND {mark}"
+        for table in ("results", "claims", "attempts")
+    )
+    aliased = (
+        "SELECT r.digest, r.version FROM aliases a JOIN results r ON r.id = a.result"
+        f" WHERE a.digest BETWEEN {mark} AND {mark}"
+    )
+    found = transaction.sql(
+        f"SELECT digest, version FROM ({union} UNION {aliased}) AS d ORDER BY digest, version"
+        f" LIMIT {limit * 16}",
+        (low, high) * 4,
+    )
+    having: dict[str, list[int]] = {}
+    for digest, version in found:
+        having.setdefault(bytes(digest).hex(), []).append(version)
+    names = studies.versions_by_id(
+        transaction, {v for versions in having.values() for v in versions}
+    )
+    return tuple(
+        (digest, tuple(names[version].name for version in versions if version in names))
+        for digest, versions in list(having.items())[:limit]
+    )
+
+
+# Attempts
+
+
+class _Tried(NamedTuple):
+    """An attempt, wherever it stands."""
+
+    id: int
+    number: int
+    lease: int
+    state: AttemptState
+    host: int | str | None
+    started: float | None
+    ended: float | None
+    cause: str | None
+    exit: int | None
+    round: int
+    metrics: str | None
+
+
+_COMMON = "started, ended, cause, exit, round"
+_RUNS = (
+    "SELECT id, attempt, lease, 'running', host, started, NULL, NULL, NULL, round, NULL FROM claims"
+)
+_TRIED = (
+    f"SELECT id, attempt, lease, status, host, {_COMMON}, NULL FROM results",
+    f"SELECT id, number, lease, state, host, {_COMMON}, metrics FROM attempts",
+    _RUNS,
+)
+
+
+def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
+    """All attempts by number, and of each whether it is the accepted or the running one.
+
+    What several versions have of one attempt, as their result or set aside, is told once.
+    """
+    key, mark = codec.digest_key(digest), transaction.dialect.mark
+    accepted, aside, running = (
+        [_Tried(*row) for row in transaction.sql(f"{query} WHERE digest = {mark}", (key,))]
+        for query in _TRIED
+    )
+    roots = result_copies.roots_of(transaction, [attempt.id for attempt in (*accepted, *aside)])
+    attempts: dict[int, tuple[_Tried, bool]] = {a.id: (a, True) for a in running}
+    for group, is_accepted in ((accepted, True), (aside, False)):
+        for attempt in sorted(group):
+            root = roots.get(attempt.id, attempt.id)
+            attempts.setdefault(root, (attempt._replace(id=root), is_accepted))
+    if not attempts:
+        raise repository_errors.no_experiment([digest])
+    return sorted(attempts.values(), key=lambda pair: (pair[0].number, pair[0].lease))
+
+
+def all_attempts(transaction: Transaction, digest: str) -> tuple[AttemptRecord, ...]:
+    """Every attempt at an experiment, by number."""
+    tried = [each for each, _ in _tried(transaction, digest)]
+    hosts = machines.hosts_of(transaction, {e.host for e in tried if isinstance(e.host, int)})
+    kinds = machines.machines_of(transaction, {host[1] for host in hosts.values()})
+    conditions = machines.conditions_of(transaction, [each.id for each in tried])
+    found = []
+    for each in tried:
+        measured: Mapping[str, MetricValue] = codec.load_values(each.metrics)
+        name, kind, kernel, memory = (
+            hosts.get(each.host, ("", 0, "", 0))
+            if isinstance(each.host, int)
+            else (codec.unescape(each.host), 0, "", 0)
+        )
+        found.append(
+            AttemptRecord(
+                each.number, each.state, each.lease, name, each.started or 0.0, each.ended,
+                codec.unescape(each.cause), each.exit, measured, kinds.get(kind),
+                HostDetails(name, kernel, memory) if kernel or memory else None,
+                conditions.get(each.id), each.round,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _chosen(transaction: Transaction, digest: str, attempt: int | None) -> int | None:
+    """The number in the database of an attempt: the accepted or newest one, if none is named."""
+    tried = _tried(transaction, digest)
+    chiefs = [each for each, chief in tried if chief]
+    others = [each for each, chief in tried if not chief]
+    if attempt is None:
+        accepted = [each for each in chiefs if each.state != "running"]
+        # Of equal ones the first: a copy whose row in `copies` was lost has no logs of its own.
+        return max(accepted or chiefs or others, key=lambda each: (each.number, each.lease)).id
+    return next((each.id for each in (*chiefs, *others) if each.number == attempt), None)
+
+
+def logs_of(transaction: Transaction, digest: str, attempt: int | None) -> AttemptLogs:
+    number = _chosen(transaction, digest, attempt)
+    return AttemptLogs() if number is None else attempt_files.logs_of(transaction, number)
+
+
+def artifacts_of(
+    transaction: Transaction, digest: str, attempt: int | None
+) -> tuple[Artifact, ...]:
+    number = _chosen(transaction, digest, attempt)
+    return () if number is None else attempt_files.artifacts_of(transaction, number)
+
+
+def merge_records(
+    finished: Iterator[ExperimentRecord], others: Iterable[ExperimentRecord]
+) -> Iterator[ExperimentRecord]:
+    """Both, each in the order of the space, in that order."""
+    import heapq  # noqa: PLC0415
+
+    return heapq.merge(finished, others, key=lambda record: record.key)

@@ -1,0 +1,238 @@
+"""Results that another study has, or another version of this one: copied, and never run again.
+
+A copy has the metrics that its own study would have measured in the same way. It names the result
+that it was made of, on which logs and artifacts hang, and does not follow it. Copies of the kind
+``shared`` are the same experiment; one that is ``equated`` is another one, of another version of
+the program, which somebody accepts as equal. A copy of such a copy says so, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from zenturio.experiment.experiment import Experiment
+from zenturio.experiment.machine import Kinds
+from zenturio.record import (
+    claims,
+    codec,
+    former_digests,
+    leases,
+    repository_errors,
+    result_rows,
+    studies,
+)
+from zenturio.record.database import Transaction
+from zenturio.record.entities import EquatedResult
+from zenturio.record.metric_sharing import shared_metrics
+from zenturio.record.result_rows import NewResult, StoredResult
+from zenturio.record.studies import StudyVersion
+from zenturio.record.study_context import StudyContext
+
+_COPY = ("result", "source", "kind", "person", "at", "note")
+_EQUATED = "FROM copies c JOIN results r ON r.id = c.result WHERE c.kind = 'equated'"
+_BATCH = 2000
+"""Copies that are removed at a time."""
+
+
+class _Origin(NamedTuple):
+    """Why a row is a copy, and since when."""
+
+    kind: str
+    person: str
+    at: float
+    note: str
+
+
+def cached_digests(
+    context: StudyContext,
+    experiments: Sequence[Experiment],
+    kinds: Kinds = None,
+    round_: int | None = None,
+) -> frozenset[str]:
+    """Return the digests of those that have an outcome that is usable here.
+
+    What other versions have run has a row in this one afterwards, too.
+    """
+    by_key = {codec.digest_key(experiment.digest): experiment for experiment in experiments}
+    results = claims.results_of(context.transaction, by_key)
+    usable = claims.usable_results(context, results, kinds, round_)
+    known = {result.digest for result in (usable if round_ is None else results)}
+    if former_digests.adopt_former_digests(
+        context, [e for key, e in by_key.items() if key not in known]
+    ):
+        results = claims.results_of(context.transaction, by_key)
+        usable = claims.usable_results(context, results, kinds, round_)
+    own = {result.digest for result in usable if result.version == context.version.id}
+    others: dict[bytes, claims.ResultSummary] = {}
+    for result in sorted(usable, key=lambda result: result.rank):
+        if result.digest not in own:
+            others.setdefault(result.digest, result)
+    _copy(context, list(others.values()), by_key)
+    return frozenset(by_key[key].digest for key in own | others.keys())
+
+
+def _copy(
+    context: StudyContext,
+    results: Sequence[claims.ResultSummary],
+    experiments: Mapping[bytes, Experiment],
+) -> None:
+    """Add a copy of each of *results* for its experiment, by the keys of *experiments*."""
+    transaction = context.transaction
+    numbers_of_versions = {result.version for result in results}
+    versions = studies.versions_by_id(transaction, numbers_of_versions)
+    if len(versions) < len(numbers_of_versions):
+        # Nobody could read these results, and no claim is granted beside them.
+        raise repository_errors.foreign_rows("it has results of versions that are not there")
+    for version in versions.values():
+        numbers = sorted(result.id for result in results if result.version == version.id)
+        sources = result_rows.read_results(
+            transaction, context.beside(version).layout, "", among=("e.id", numbers)
+        )
+        shared = _Origin("shared", "", transaction.now, version.name)
+        accepted = _acceptances(transaction, numbers)
+        _write(
+            context,
+            version,
+            [(row, experiments[codec.digest_key(row.record.digest)]) for row in sources],
+            [accepted.get(row.number, shared) for row in sources],
+        )
+
+
+def _write(
+    context: StudyContext,
+    source: StudyVersion,
+    pairs: Sequence[tuple[StoredResult, Experiment]],
+    origins: Sequence[_Origin],
+) -> None:
+    """Adds a copy of each of these results of *source* as the outcome of its experiment."""
+    transaction, ways = context.transaction, context.beside(source).layout.ways
+    roots = roots_of(transaction, [row.number for row, _ in pairs])
+    new, copies = [], []
+    numbers = transaction.numbers(len(pairs))
+    for number, (row, experiment), origin in zip(numbers, pairs, origins, strict=True):
+        metrics = shared_metrics(row.outcome.metrics, source.name, ways, context.layout.ways)
+        place = transaction.dialect.position(experiment.index), experiment.repeat
+        outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
+        named = experiment.program, experiment.key
+        round_ = context.version.round
+        new.append(NewResult(number, *place, round_, experiment.values, outcome, row.lease, *named))
+        copies.append((number, roots.get(row.number, row.number), *origin))
+    transaction.insert("copies", _COPY, copies)
+    result_rows.write_results(context, new, files=False)
+
+
+def roots_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, int]:
+    """Return the attempt that each of these was copied from, of those that are copies."""
+    pairs = transaction.among_sql(
+        "SELECT result, source FROM copies WHERE {among}", "result", sorted(set(numbers))
+    )
+    return {int(number): int(source) for number, source in pairs}
+
+
+# Results of another version that somebody accepts
+
+
+def equate(
+    context: StudyContext, source: StudyVersion, experiments: Mapping[str, Experiment], person: str
+) -> int:
+    """Copies results of *source*, by their digests, as outcomes of the experiments beside them.
+
+    What has an outcome here already keeps it. ConflictError while somebody drives either version.
+    """
+    transaction = context.transaction
+    leases.refuse_drivers(transaction, (context.version, source))
+    former_digests.adopt_former_digests(context, experiments.values())
+    wanted = {codec.digest_key(digest): experiment for digest, experiment in experiments.items()}
+    layout = context.beside(source).layout
+    found = result_rows.read_results(
+        transaction, layout, "AND e.newest = 1", among=("e.digest", sorted(wanted))
+    )
+    there = _digests(context, experiments.values())
+    pairs: dict[tuple[str, int], tuple[StoredResult, Experiment]] = {}
+    for row in sorted(found, key=lambda row: row.number):
+        experiment = wanted[codec.digest_key(row.record.digest)]
+        if experiment.digest not in there:  # of two points that are one experiment now, the first
+            pairs.setdefault((experiment.digest, row.machine), (row, experiment))
+    origin = _Origin("equated", codec.escape(person), transaction.now, source.fixed_name)
+    if pairs:
+        _write(context, source, list(pairs.values()), [origin] * len(pairs))
+    return len(pairs)
+
+
+def _digests(context: StudyContext, experiments: Iterable[Experiment]) -> frozenset[str]:
+    """The digests of those that have a result in this version."""
+    mark = context.transaction.dialect.mark
+    found = context.transaction.among_sql(
+        f"SELECT digest FROM results WHERE version = {mark} AND {{among}}",
+        "digest",
+        sorted({codec.digest_key(experiment.digest) for experiment in experiments}),
+        (context.version.id,),
+    )
+    return frozenset(bytes(digest).hex() for (digest,) in found)
+
+
+def undo_equate(context: StudyContext, source: StudyVersion) -> int:
+    """Removes what `equate` copied from *source*; how many results of this version it were.
+
+    Where other studies have copies of these, they lose them, too: otherwise they would hand them
+    back. ConflictError while somebody drives one of the versions.
+    """
+    transaction, mark = context.transaction, context.transaction.dialect.mark
+    leases.refuse_drivers(transaction, (context.version, source))
+    note = source.fixed_name
+    own = transaction.sql(
+        f"SELECT DISTINCT r.digest {_EQUATED} AND r.version = {mark} AND c.note = {mark}",
+        (context.version.id, note),
+    )
+    keys = sorted(bytes(digest) for (digest,) in own)
+    for start in range(0, len(keys), _BATCH):
+        copies = transaction.among_sql(
+            f"SELECT r.version, r.id {_EQUATED} AND c.note = {mark} AND {{among}}",
+            "r.digest",
+            keys[start : start + _BATCH],
+            (note,),
+        )
+        versions = studies.versions_by_id(transaction, {version for version, _ in copies})
+        leases.refuse_drivers(transaction, versions.values())
+        for version in versions.values():
+            beside = context if version.id == context.version.id else context.beside(version)
+            numbers = sorted(number for of, number in copies if of == version.id)
+            transaction.among_sql("DELETE FROM copies WHERE {among}", "result", numbers)
+            result_rows.remove_results(
+                beside,
+                result_rows.read_results(transaction, beside.layout, "", among=("e.id", numbers)),
+            )
+            result_rows.record_edit(beside, numbers)
+    return len(keys)
+
+
+def equated_result(context: StudyContext, digest: str) -> EquatedResult | None:
+    """Of which version's experiment this one's result is a copy that somebody accepted."""
+    transaction, mark = context.transaction, context.transaction.dialect.mark
+    found = transaction.sql(
+        f"SELECT c.note, c.person, c.at, c.source {_EQUATED} AND r.version = {mark}"
+        f" AND r.digest = {mark} ORDER BY r.id DESC LIMIT 1",
+        (context.version.id, codec.digest_key(digest)),
+    )
+    if not found:
+        return None
+    note, person, at, source = found[0]
+    origin = transaction.sql(
+        f"SELECT digest FROM results WHERE id = {mark}"
+        f" UNION SELECT digest FROM attempts WHERE id = {mark}",
+        (source, source),
+    )
+    of = bytes(origin[0][0]).hex() if origin else ""
+    return EquatedResult(note, codec.unescape(person), at, of)
+
+
+def _acceptances(transaction: Transaction, numbers: Iterable[int]) -> dict[int, _Origin]:
+    """Of those results that somebody accepted as equal, who, when, and as equal to what."""
+    found: Sequence[Sequence[Any]] = transaction.among_sql(
+        "SELECT result, kind, person, at, note FROM copies WHERE kind = 'equated' AND {among}",
+        "result",
+        sorted(set(numbers)),
+    )
+    return {int(result): _Origin(*origin) for result, *origin in found}

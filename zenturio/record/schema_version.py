@@ -1,0 +1,148 @@
+"""The schema of a database: looked at before anything else is, made, or brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from zenturio.errors import RecordError, ZenError
+from zenturio.failpoints import Failpoint
+from zenturio.record import old_revisions
+from zenturio.record.database import Database, Transaction
+from zenturio.record.dialect import DatabaseDialect
+from zenturio.record.schema_check import check_schema
+from zenturio.record.schema_names import REVISIONS, TABLES
+
+CREATED = Failpoint("record.created")
+
+_VERSION_TABLE = "alembic_version"
+_OWN_TABLES = TABLES | frozenset(old_revisions.TABLES) | {_VERSION_TABLE}
+
+
+def connect(dialect: DatabaseDialect, patience: float) -> Database:
+    """A database whose schema is the one that this program knows; a new one where there is none.
+
+    Anything else is a RecordError, and nothing is touched.
+    """
+    if dialect.missing():
+        dialect.prepare()
+    with _open_checked(dialect, patience) as (database, found):
+        if found not in {None, REVISIONS[-1]}:
+            raise _wrong_revision(dialect.location, str(found))
+        _settle(database)
+        if found is None:
+            database.write(_create)
+    return database
+
+
+@contextmanager
+def _open_checked(
+    dialect: DatabaseDialect, patience: float
+) -> Iterator[tuple[Database, str | None]]:
+    """The database and its revision; closed if that is not what is wanted."""
+    database = Database(dialect, patience)
+    try:
+        yield database, schema_revision(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _settle(database: Database) -> None:
+    """From now on connections may change how the file is kept."""
+    database.dialect.settle()
+    database.connections.dispose()
+    database.read(_tables)
+
+
+def schema_revision(database: Database) -> str | None:
+    """The revision of the schema; none of an empty database, RecordError of somebody else's."""
+    return database.read(lambda transaction: _version(transaction, database))
+
+
+def _version(transaction: Transaction, database: Database) -> str | None:
+    names = _tables(transaction)
+    if not names:
+        return None
+    rows = (
+        transaction.sql(f"SELECT version_num FROM {_VERSION_TABLE}")
+        if _VERSION_TABLE in names
+        else []
+    )
+    row = rows[0] if rows else None
+    if transaction.dialect.name == "sqlite":
+        is_newest = row is not None and row[0] == REVISIONS[-1]
+        check_schema(transaction, _OWN_TABLES, database.dialect.location, is_newest=is_newest)
+    if row is None and names - {_VERSION_TABLE}:
+        raise RecordError(
+            f"{database.dialect.location} is a database, but not one of zenturio's",
+            hint="choose another one with ZENTURIO_DB; in PostgreSQL a schema of its own will do:"
+            " postgresql://…?options=-csearch_path%3DNAME",
+        )
+    if row is not None and row[0] == REVISIONS[-1]:
+        _check_tables(names, database.dialect.location)
+    return None if row is None else str(row[0])
+
+
+def _check_tables(names: set[str], place: str) -> None:
+    """RecordError if a table of the schema is none: a view of that name may never end."""
+    missing = sorted(TABLES - names)
+    if missing:
+        raise RecordError(
+            f"{place} is damaged: it has no table {', '.join(missing)}",
+            hint="`zen db salvage` saves what can be read; or restore a copy",
+        )
+
+
+def _tables(transaction: Transaction) -> set[str]:
+    return {name for (name,) in transaction.sql(transaction.dialect.tables)}
+
+
+def _create(transaction: Transaction) -> None:
+    """The whole schema at once, unless somebody else was faster."""
+    if transaction.dialect.creation_lock:
+        transaction.sql(transaction.dialect.creation_lock)
+    if _tables(transaction) - {_VERSION_TABLE}:
+        return
+    from zenturio.record import schema_sql  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone
+
+    for statement in schema_sql.create_statements(transaction.dialect.name):
+        transaction.sql(statement)
+    CREATED()
+    transaction.sql(
+        "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL,"
+        " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+    )
+    transaction.sql("DELETE FROM alembic_version")
+    transaction.insert("alembic_version", ("version_num",), [(REVISIONS[-1],)])
+
+
+def _wrong_revision(place: str, found: str) -> ZenError:
+    wanted = REVISIONS[-1]
+    if old_revisions.original(found) in REVISIONS[:-1]:
+        begun = " (an upgrade was cut off)" if found.endswith(old_revisions.MIGRATING) else ""
+        revision = f"{old_revisions.original(found)}{begun}"
+        return RecordError(
+            f"{place} has the schema {revision}, and this program needs {wanted}",
+            hint="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
+        )
+    return RecordError(
+        f"{place} has the schema {found}, and this program knows up to {wanted} only",
+        hint="use the zenturio that wrote it, or a newer one; to go back to this one, restore"
+        " the copy that the upgrade made",
+    )
+
+
+def upgradable_revision(dialect: DatabaseDialect, patience: float) -> str | None:
+    """The revision of a database that may be upgraded; an error of any other."""
+    with _open_checked(dialect, patience) as (database, found):
+        if found is not None and old_revisions.original(found) not in REVISIONS:
+            raise _wrong_revision(dialect.location, found)
+    database.close()
+    return found
+
+
+def create(database: Database) -> None:
+    """Makes the tables of this revision in an empty place."""
+    _settle(database)
+    database.write(_create)

@@ -1,0 +1,133 @@
+"""Names are data: how those of studies, parameters and metrics become names in SQL.
+
+The same names on every database, so that a query moves with its study: at most 63 bytes (the
+limit of PostgreSQL), and never two that differ only in case (which are one in SQLite) or in how
+Unicode composes their letters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from hashlib import blake2s
+
+from zenturio.errors import Diagnostic, InputError
+from zenturio.record.entities import StudyDefinition
+
+LONGEST = 63
+_ALL = "_all"
+_STUDY = 50
+"""Bytes of a study's view: behind it come a version and ``_all``."""
+
+FACTS = (
+    "digest", "index", "repeat", "round", "machine", "status", "cause", "host", "attempt",
+    "started", "ended", "exit", "remarks", "host_cpu", "host_cores", "host_memory", "host_kernel",
+    "host_load",
+)  # fmt: skip
+"""The columns that ``study_NAME_all`` has beside those of the study."""
+_VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
+
+
+def check_names(name: str, definition: StudyDefinition) -> None:
+    """InputError unless every name can be kept and no parameter or metric is named twice."""
+    fields = (*definition.parameters, *definition.metrics)
+    diagnostics = [
+        Diagnostic(f"{n!r} cannot be a name", hint="a name is not empty and holds no NUL byte")
+        for n in (name, *(field.name for field in fields))
+        if not is_storable(n)
+    ]
+    seen: set[str] = set()
+    for field in fields:
+        if field.name in seen:
+            diagnostics.append(
+                Diagnostic(
+                    f"{field.name!r} names two parameters or metrics of study {name!r}",
+                    hint="rename one of them",
+                )
+            )
+        seen.add(field.name)
+    if diagnostics:
+        raise InputError.all(diagnostics)
+
+
+def is_storable(name: str) -> bool:
+    """Whether every database can hold *name*."""
+    return bool(name) and "\0" not in name and _encodable(name)
+
+
+def _encodable(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def parse_version_name(name: str) -> tuple[str, int] | None:
+    """The study and the version that NAME@NUMBER means; none if it is no such name."""
+    found = _VERSION.fullmatch(name)
+    return (found[1], int(found[2])) if found else None
+
+
+def version_view(sql_name: str, number: int) -> str:
+    """The view of a version that its study's name does not mean any longer."""
+    return f"{sql_name}@{number}"
+
+
+def all_view(view: str) -> str:
+    """The view of all experiments, beside the one of those that succeeded."""
+    return view + _ALL
+
+
+def study_view(name: str, taken: Iterable[str]) -> str:
+    """``study_NAME``, or with a number behind where that or its larger view is taken."""
+    used = {folded(each) for view in taken for each in (view, all_view(view))}
+    attempt = 1
+    while not used.isdisjoint(
+        (folded(found := _fit(f"study_{name}", _STUDY, attempt)), folded(all_view(found)))
+    ):
+        attempt += 1
+    return found
+
+
+def folded(name: str) -> str:
+    """The same for names that a database, or a reader, takes for one."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+_FOLDED = frozenset(map(folded, FACTS))
+
+
+def column_name(name: str, role: str, taken: Collection[str], names: Collection[str]) -> str:
+    """The column of a new field: its name, unless that is taken.
+
+    *taken*: the columns that there are, folded. *names*: of other fields, which these would want
+    for themselves. What every study has keeps its name: a field called so is ``param_NAME`` or
+    ``metric_NAME``.
+    """
+    wanted = name
+    if folded(name) in _FOLDED:
+        wanted = f"{'param' if role == 'parameter' else 'metric'}_{name}"
+    attempt = 1
+    while True:
+        found = _fit(wanted, LONGEST, attempt)
+        spoken_for = attempt > 1 or wanted != name
+        if folded(found) not in taken and not (spoken_for and found != name and found in names):
+            return found
+        attempt += 1
+
+
+def _fit(name: str, limit: int, attempt: int) -> str:
+    """*name* within *limit* bytes, with ``__ATTEMPT`` behind it from the second on.
+
+    What is too long ends in a hash of the whole, so that it stays apart from its like.
+    """
+    suffix = f"__{attempt}" if attempt > 1 else ""
+    name = name.replace("\0", "\ufffd").encode(errors="replace").decode()
+    room = limit - len(suffix)
+    encoded = name.encode()
+    if len(encoded) > room:
+        mark = "~" + blake2s(encoded, digest_size=4).hexdigest()
+        name = encoded[: room - len(mark)].decode(errors="ignore") + mark
+    return name + suffix

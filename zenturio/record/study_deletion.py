@@ -1,0 +1,121 @@
+"""How a version of a study goes: what only it has goes with it, the rest stays with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from zenturio.experiment.experiment import Artifact
+from zenturio.record import leases, repository_errors, studies
+from zenturio.record.attempt_files import artifact_of
+from zenturio.record.database import Transaction
+from zenturio.record.entities import StudyDeletion
+from zenturio.record.studies import StudyVersion
+
+# Of the version `{v}`. Logs and artifacts of a result go unless a copy elsewhere leads to them.
+_RESULTS = "SELECT id FROM results WHERE version = {v}"
+_SET_ASIDE = "SELECT id FROM attempts WHERE version = {v}"
+_COPIES = f"(result IN ({_RESULTS}) OR result IN ({_SET_ASIDE}))"
+_ELSEWHERE = f"SELECT source FROM copies WHERE NOT {_COPIES}"
+_ATTEMPTS = f"SELECT id FROM attempts WHERE version = {{v}} AND id NOT IN ({_ELSEWHERE})"
+_GONE = (
+    f"SELECT id FROM results WHERE version = {{v}} AND id NOT IN ({_ELSEWHERE})"
+    f" UNION {_ATTEMPTS}"
+    # Of one that went before: this version's copy was the last that led to it.
+    f" UNION SELECT source FROM copies WHERE {_COPIES} AND source NOT IN"
+    f" ({_ELSEWHERE}) AND source NOT IN (SELECT id FROM results WHERE version <> {{v}})"
+    # A result may have been set aside where it was measured.
+    " AND source NOT IN (SELECT id FROM attempts WHERE version <> {v})"
+)
+_SHARED = (
+    "SELECT count(*) FROM results e WHERE version = {v} AND EXISTS"
+    " (SELECT 1 FROM results o WHERE o.digest = e.digest AND o.version <> {v})"
+)
+_TRIED = (
+    "SELECT count(*) FROM results e WHERE version = {v} AND NOT EXISTS"
+    " (SELECT 1 FROM results o WHERE o.digest = e.digest AND o.version <> {v})"
+)
+_PAST = (
+    "SELECT count(*) FROM attempts WHERE version = {v} AND id NOT IN (SELECT result FROM copies)"
+)
+_PARTS = ("stdout_head", "stdout_tail", "stderr_head", "stderr_tail")
+_LOG_BYTES = (
+    f"SELECT coalesce(sum({' + '.join(f'length({part})' for part in _PARTS)}), 0)"
+    f" FROM logs WHERE attempt IN ({_GONE})"
+)
+_KEPT = (
+    "SELECT DISTINCT c.digest, c.foreign_path FROM artifacts a JOIN contents c"
+    f" ON c.digest = a.content WHERE a.attempt IN ({_GONE}) AND a.content NOT IN"
+    f" (SELECT content FROM artifacts WHERE attempt NOT IN ({_GONE}))"
+)
+_DELETE = (
+    *(
+        f"DELETE FROM {table} WHERE attempt IN ({_GONE})"
+        for table in ("logs", "artifacts", "conditions")
+    ),
+    f"DELETE FROM chunks WHERE result IN ({_RESULTS})",
+    f"DELETE FROM aliases WHERE result IN ({_RESULTS})",
+    f"DELETE FROM copies WHERE {_COPIES}",
+    *(
+        f"DELETE FROM {table} WHERE version = {{v}}"
+        for table in (
+            "results", "attempts", "claims", "counters", "edits", "rounds", "recipes", "events",
+        )
+    ),
+    "DELETE FROM sources WHERE definition IN (SELECT id FROM definitions WHERE version = {v})",
+    *(f"DELETE FROM {table} WHERE version = {{v}}" for table in ("definitions", "leases")),
+    (
+        "DELETE FROM contents WHERE digest NOT IN (SELECT content FROM sources)"
+        " AND digest NOT IN (SELECT content FROM artifacts)"
+    ),
+)  # fmt: skip
+
+
+Locate = Callable[[Artifact, str], Artifact]
+"""From what a row says of an artifact of an experiment to where its file is."""
+
+
+def contents_in_use(transaction: Transaction, sha256: Sequence[str]) -> frozenset[str]:
+    """Those of these contents that artifacts have."""
+    rows = transaction.among_sql(
+        "SELECT DISTINCT content FROM artifacts WHERE {among}",
+        "content",
+        [bytes.fromhex(content) for content in sha256],
+    )
+    return frozenset(bytes(content).hex() for (content,) in rows)
+
+
+def preview_deletion(transaction: Transaction, name: str, locate: Locate) -> StudyDeletion:
+    """What would go with the version of that name."""
+    return _burden(transaction, studies.get_version(transaction, name), name, locate)
+
+
+def _burden(
+    transaction: Transaction, version: StudyVersion, name: str, locate: Locate
+) -> StudyDeletion:
+    def number(statement: str) -> int:
+        ((count,),) = transaction.sql(statement.replace("{v}", str(version.id)))
+        return int(count)
+
+    alone, shared = number(_TRIED), number(_SHARED)
+    kept = transaction.sql(_KEPT.replace("{v}", str(version.id)))
+    files = {str(locate(artifact_of("", 0, sha, path, 0), "").kept) for sha, path in kept}
+    past = number(_PAST)
+    return StudyDeletion(
+        name, alone, shared, alone + past, number(_LOG_BYTES), tuple(sorted(files))
+    )
+
+
+def delete_study(transaction: Transaction, name: str, locate: Locate) -> StudyDeletion:
+    """Takes the version of that name away; ConflictError while it has a driver."""
+    version = studies.get_version(transaction, name, locked=True)
+    for lease in leases.end_dead_leases(transaction, version):
+        raise repository_errors.driver_prevents_change(lease)
+    removal = _burden(transaction, version, name, locate)
+    _run(transaction, version.id, _DELETE)
+    studies.forget_version(transaction, version)
+    return removal
+
+
+def _run(transaction: Transaction, version: int, statements: Iterable[str]) -> None:
+    for statement in statements:
+        transaction.sql(statement.replace("{v}", str(version)))

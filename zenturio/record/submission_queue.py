@@ -1,0 +1,81 @@
+"""What a service is to run, in SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from zenturio.record import codec, repository_errors
+from zenturio.record.database import Transaction
+from zenturio.record.entities import StudySubmission, SubmissionState
+from zenturio.record.memory_queue import with_state
+
+_NAMES = (
+    "id", "token", "person", "study", "request", "submitted", "turn", "begun", "ended", "cause",
+    "progress",
+)  # fmt: skip
+_ALL = f"SELECT {', '.join(_NAMES)} FROM submissions"
+
+
+def submit(
+    transaction: Transaction, token: str, user: str, study: str, request: Mapping[str, Any]
+) -> StudySubmission:
+    """Puts a study into the queue, unless it is there under that *token*."""
+    by_token = f"{_ALL} WHERE token = {transaction.dialect.mark}"
+    known = transaction.sql(by_token, (token,))
+    if not known:
+        words = (codec.escape(user), codec.escape(study), json.dumps(request))
+        row = (token, *words, transaction.now, "waiting", "", "{}", 0)
+        names = (
+            "token", "person", "study", "request", "submitted", "turn", "cause", "progress",
+            "verified",
+        )  # fmt: skip
+        transaction.insert_new("submissions", names, [row])
+        known = transaction.sql(by_token, (token,))
+    return _submission(known[0])
+
+
+def list_submissions(
+    transaction: Transaction, turns: Sequence[SubmissionState] | None
+) -> tuple[StudySubmission, ...]:
+    """All submissions, or those with one of *turns*, in the order of their numbers."""
+    if turns is None:
+        rows = transaction.sql(_ALL)
+    else:
+        rows = transaction.among_sql(f"{_ALL} WHERE {{among}}", "turn", turns)
+    return tuple(map(_submission, sorted(rows)))
+
+
+def set_state(
+    transaction: Transaction, number: int, turn: SubmissionState, cause: str
+) -> StudySubmission:
+    """Moves a submission on; one that is over stays as it is."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(f"{_ALL} WHERE id = {mark}", (number,))
+    if not rows:
+        raise repository_errors.no_submission(number)
+    found = with_state(_submission(rows[0]), turn, cause, transaction.now)
+    transaction.sql(
+        f"UPDATE submissions SET turn = {mark}, cause = {mark}, begun = {mark}, ended = {mark}"
+        f" WHERE id = {mark}",
+        (found.turn, codec.escape(found.cause), found.begun, found.ended, number),
+    )
+    return found
+
+
+def report_progress(transaction: Transaction, number: int, progress: Mapping[str, Any]) -> None:
+    mark = transaction.dialect.mark
+    transaction.sql(
+        f"UPDATE submissions SET progress = {mark} WHERE id = {mark}",
+        (json.dumps(progress), number),
+    )
+
+
+@codec.decoding()
+def _submission(row: tuple[Any, ...]) -> StudySubmission:
+    number, token, user, study, request, submitted, turn, begun, ended, cause, progress = row
+    return StudySubmission(
+        number, token, codec.unescape(user), codec.unescape(study), json.loads(request), submitted,
+        turn, begun, ended, codec.unescape(cause), json.loads(progress),
+    )  # fmt: skip
