@@ -47,9 +47,10 @@ class Cluster:
             time.sleep(0.02)
         return self.scheduler
 
-    def worker(self, threads: int = 2) -> subprocess.Popen:
-        """One more worker, which has no nanny: killed it stays dead."""
+    def worker(self, threads: int = 2, preload: Path | None = None) -> subprocess.Popen:
+        """One more worker, which has no nanny: killed it stays dead. It runs *preload* first."""
         words = ["--nthreads", str(threads), "--no-nanny", "--no-dashboard"]
+        words += ["--preload", str(preload)] if preload is not None else []
         return self._start("distributed.cli.dask_worker", self._url, *words)
 
     def _start(self, module: str, *words: str) -> subprocess.Popen:

@@ -45,10 +45,18 @@ class Cluster:
     """A client of a scheduler, and the workers if they are ours."""
 
     def __init__(
-        self, client: Any, workers: Any, slots: int, where: str, renewal: Renewal | None = None
+        self,
+        client: Any,
+        workers: Any,
+        slots: int,
+        where: str,
+        renewal: Renewal | None = None,
+        loop: Any = None,
     ) -> None:
+        """With the runner of the *loop* that the client has for itself."""
         self.client = client
         self._workers = workers
+        self._loop = loop
         self._renewal = renewal
         self.slots = slots
         """How many experiments at once: now, or when all jobs have begun."""
@@ -186,6 +194,9 @@ class Cluster:
         """Leaves the scheduler; workers of our own end."""
         with suppress(Exception):  # what is lost need not be closed
             within(_ANSWER, partial(self.client.close, timeout=5))
+        if self._loop is not None:
+            with suppress(Exception):
+                within(_ANSWER, self._loop.stop)
         if self._workers is not None:
             with suppress(Exception):
                 within(_CLOSING, self._workers.close)
@@ -207,8 +218,17 @@ def connect(options: Options, session: Path, jobs: int | None) -> Cluster:
             return Cluster(client, jobs_of, jobs_of.slots, jobs_of.where, jobs_of.renewal)
         if options.address:
             address = read_address(options)
-            client = _client(address.url, options, tls_of(address, options), str(address))
-            cluster = Cluster(client, None, 0, str(address))
+            tls = tls_of(address, options)
+            loop = _guarded_loop()
+            try:
+                client = _client(address.url, options, tls, str(address), loop.loop)
+            except BaseException:
+                loop.stop()
+                raise
+            # Lines of others would go to the terminal as they are.
+            handlers = client._event_handlers  # noqa: SLF001
+            handlers.update(dict.fromkeys(handlers, lambda _event: None))
+            cluster = Cluster(client, None, 0, str(address), loop=loop)
             cluster.slots = _waited(cluster, options, address)
             return cluster
         return _local(jobs or cores(), options)
@@ -235,10 +255,28 @@ def _local(slots: int, options: Options) -> Cluster:
     return Cluster(_client(workers, options, None, where), workers, slots, where)
 
 
-def _client(target: Any, options: Options, security: Any, where: str) -> Any:
+def _guarded_loop() -> Any:
+    """A running event loop, in a thread of its own, for a scheduler that is not ours.
+
+    The schedulers that we start are in this process, and have to read our tasks in their loops.
+    """
+    from zenturio.execute.dask import inert_pickle  # noqa: PLC0415
+
+    runner = import_module("distributed.utils").LoopRunner()
+    runner.start()
+    inert_pickle.guard(runner.loop.asyncio_loop)
+    return runner
+
+
+def _client(target: Any, options: Options, security: Any, where: str, loop: Any = None) -> Any:
     try:
         return import_module("distributed").Client(
-            target, timeout=options.patience, security=security, set_as_default=False, name="zen"
+            target,
+            timeout=options.patience,
+            security=security,
+            set_as_default=False,
+            name="zen",
+            loop=loop,
         )
     except (OSError, TimeoutError) as error:
         if hasattr(target, "close"):

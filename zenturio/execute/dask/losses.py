@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import Any
 
 from zenturio.errors import PlaceError
 from zenturio.execute.dask.renewal import Ending
@@ -27,6 +28,18 @@ class Loss:
     times: int = 1
     """How many were lost one after the other: what a scheduler of somebody else counts."""
     since: float = field(default_factory=monotonic)
+
+
+def loss_of(error: Exception, tickets: Sequence[Ticket]) -> Loss:
+    """The loss that a KilledWorker of Dask tells of; it may be inert, with whatever arguments.
+
+    The names of workers matter only where the scheduler is ours, and so the error is not inert.
+    """
+    args: tuple[Any, ...] = (*error.args, None, None, None)
+    _, worker, failures, *_ = args
+    times = min(failures, DEATHS) + 1 if type(failures) is int and failures >= 0 else 1
+    name, address = getattr(worker, "name", ""), getattr(worker, "address", "")
+    return Loss(tickets, str(name), str(address), times)
 
 
 def judge(loss: Loss, ending: Ending) -> list[Ticket]:

@@ -61,27 +61,30 @@ class Report:
     worker: str = ""
     """Who reports."""
 
+    def plain(self) -> PlainReport:
+        """As it travels: in types that every reader has, for the driver imports no others."""
+        return self.done, self.back, self.running, tuple(sorted(self.lacks)), self.worker
 
+
+PlainReport = tuple[dict[int, bytes], tuple[int, ...], tuple[int, ...], tuple[str, ...], str]
 LONGEST_ADDRESS = 1000
 """Characters of a worker's address."""
 
 
-def valid_report(value: object, tickets: Collection[int]) -> Report | None:
+def read_report(value: object, tickets: Collection[int]) -> Report | None:
     """*value*, which came from a worker, if it is a report about *tickets* alone.
 
     Each of them once; of each what is to be told, in types that have no code of their own. What
     stands in the bytes is checked where they are unpacked.
     """
-    if type(value) is not Report:
+    if type(value) is not tuple or len(value) != 5:
         return None
-    done, back, running, lacks, worker = (
-        value.done, value.back, value.running, value.lacks, value.worker,
-    )  # fmt: skip
+    done, back, running, lacks, worker = value
     if not (
         type(done) is dict
         and type(back) is tuple
         and type(running) is tuple
-        and type(lacks) is frozenset
+        and type(lacks) is tuple
         and type(worker) is str
         and len(worker) <= LONGEST_ADDRESS
         and all(type(data) is bytes for data in done.values())
@@ -92,7 +95,7 @@ def valid_report(value: object, tickets: Collection[int]) -> Report | None:
     if not all(type(number) is int for number in numbers):
         return None
     is_about = len(set(numbers)) == len(numbers) and set(numbers) <= set(tickets)
-    return value if is_about else None
+    return Report(done, back, running, frozenset(lacks), worker) if is_about else None
 
 
 class Station:

@@ -24,7 +24,9 @@ from distributed import Worker, WorkerPlugin, get_worker
 from distributed.utils import sync
 from tornado.ioloop import PeriodicCallback
 
-from zenturio.execute.dask.station import Report, Station, Way
+from zenturio.errors import ZenError
+from zenturio.execute.dask.station import PlainReport, Report, Station, Way
+from zenturio.execute.parcel import pack_failure
 from zenturio.execute.this_machine import machine_facts
 from zenturio.experiment.provenance import tool_version
 
@@ -121,17 +123,20 @@ def _here() -> Stations:
     return cast("Stations", worker.plugins[Stations.name])
 
 
-def run(parcel: bytes, tickets: tuple[int, ...], way: Way, key: str) -> Report:
+def run(parcel: bytes, tickets: tuple[int, ...], way: Way, key: str) -> PlainReport:
     """The task of Dask: runs what is packed."""
     here = _here()
-    with here.at(way, key, tickets) as station:
-        return replace(station.run(parcel, tickets), worker=here.address)
+    try:
+        with here.at(way, key, tickets) as station:
+            return replace(station.run(parcel, tickets), worker=here.address).plain()
+    except ZenError as error:
+        return Report({ticket: pack_failure(error) for ticket in tickets}).plain()
 
 
-def follow(tickets: tuple[int, ...], way: Way, key: str) -> Report:
+def follow(tickets: tuple[int, ...], way: Way, key: str) -> PlainReport:
     """The task of Dask that waits for what another one left running."""
     with _here().at(way, key, tickets) as station:
-        return station.follow(tickets)
+        return station.follow(tickets).plain()
 
 
 async def stop(session: str, tickets: tuple[int, ...], dask_worker: Worker) -> None:

@@ -21,8 +21,8 @@ from typing import Any
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.dask.batches import Batches
 from zenturio.execute.dask.clusters import Cluster
-from zenturio.execute.dask.losses import Loss, judge
-from zenturio.execute.dask.station import Way, valid_report
+from zenturio.execute.dask.losses import Loss, judge, loss_of
+from zenturio.execute.dask.station import Way, read_report
 from zenturio.execute.dask.ticket import Parcel, Ticket
 from zenturio.execute.dask.work_queue import WorkQueue
 from zenturio.execute.parcel import pack_all, unpack_outcome
@@ -35,6 +35,7 @@ _LINGER = 0.003
 """Seconds that short experiments wait for others while all slots are busy."""
 _CLOSING = 10.0
 """Seconds within which what was killed is back, at the most."""
+_NOT_OURS = "install the same version of zenturio there, if it is not somebody else's worker"
 _INTERRUPTIONS = ("CommClosedError", "TimeoutError")
 """What Dask raises when its words have not come through: no proof that a worker is lost."""
 
@@ -250,8 +251,7 @@ class Traffic:
         except Exception as error:  # noqa: BLE001 - whatever Dask raises
             name = type(error).__name__
             if name == "KilledWorker":
-                worker, times = error.last_worker, error.allowed_failures + 1  # type: ignore[attr-defined]
-                self._bereaved(Loss(parcel.tickets, str(worker.name), worker.address, times))
+                self._bereaved(loss_of(error, parcel.tickets))
             elif name in _INTERRUPTIONS:
                 self._interrupted(parcel)
             else:
@@ -263,10 +263,10 @@ class Traffic:
 
     def _told(self, parcel: Parcel, value: object) -> None:
         by_number = {ticket.number: ticket for ticket in parcel.tickets}
-        report = valid_report(value, by_number)
+        report = read_report(value, by_number)
         if report is None:
             reason = f"a worker of {self._cluster.where} reports what nobody gave it"
-            self._give_up(parcel, PlaceError(reason, hint="is somebody else's worker there?"))
+            self._give_up(parcel, PlaceError(reason, hint=_NOT_OURS))
             return
         if report.lacks:
             self._first(Parcel(parcel.tickets, whole=True, worker=report.worker))
