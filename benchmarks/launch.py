@@ -19,7 +19,7 @@ from concurrent.futures import wait
 from pathlib import Path
 
 from zenturio.annotate.model import Metric
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import experiment_digest
 

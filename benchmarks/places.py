@@ -32,9 +32,10 @@ from time import perf_counter
 from distributed import Client, LocalCluster
 from launch import experiments, tiny
 
-from zenturio.execute import Executor, Local
-from zenturio.execute.dask.options import Options
-from zenturio.execute.dask.place import Dask
+from zenturio.execute.dask.executor import Dask
+from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.executor import Executor
+from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentFunction
 
 CACHE = Path.home() / ".cache" / "zenturio-benchmarks"
@@ -178,7 +179,7 @@ def ways(stack: ExitStack, folder: Path, asked: argparse.Namespace) -> dict[str,
     program, tags = tiny(folder), count(1)
     local = stack.enter_context(Local(folder / "local", SLOTS))
     auto = stack.enter_context(Dask(folder / "auto", SLOTS))
-    single = stack.enter_context(Dask(folder / "one", SLOTS, options=Options(batch="1")))
+    single = stack.enter_context(Dask(folder / "one", SLOTS, options=DaskOptions(batch="1")))
     workers = LocalCluster(
         n_workers=SLOTS, threads_per_worker=1, host="127.0.0.1",
         dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,

@@ -41,11 +41,11 @@ def bare(cluster: Any, runs: int) -> float:
 
 def through_the_place(folder: Path, runs: int) -> float:
     """Experiments a second from the first submission to the last outcome."""
-    from zenturio.execute.slurm.options import Options
-    from zenturio.execute.slurm.place import Slurm
+    from zenturio.execute.slurm.executor import Slurm
+    from zenturio.execute.slurm.options import SlurmOptions
     from zenturio.testing.executor import experiment
 
-    with Slurm(folder, runs, options=Options(poll=0.5)) as place:
+    with Slurm(folder, runs, options=SlurmOptions(poll=0.5)) as place:
         begun = time.perf_counter()
         futures = [place.submit(experiment("true")) for _ in range(runs)]
         if any(future.result(600).status != "ok" for future in futures):
@@ -75,11 +75,11 @@ def driven(folder: Path, runs: int) -> float:
 
 def worker() -> float:
     """Seconds of processor time that a job's Python takes, the experiment included."""
-    from zenturio.execute.parcel import pack
+    from zenturio.execute.experiment_codec import pack_experiment
     from zenturio.testing.executor import experiment
 
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "parcel").write_bytes(pack(experiment("true")))
+        Path(folder, "parcel").write_bytes(pack_experiment(experiment("true")))
         before = os.times()
         for number in range(5):
             words = ["-P", "-m", "zenturio.execute.worker", "parcel", f"outcome{number}"]

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from sshd import SSHD, Testbed
 from zenturio.annotate.model import Metric
-from zenturio.execute.hosts.connection import Connection, ssh
-from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.execute.hosts.connection import Connection, ssh_command
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import experiment_digest
 
@@ -54,7 +54,7 @@ def multiplexed(testbed: Testbed, count: int) -> float:
 
 def ours(testbed: Testbed, count: int, do: dict[str, str]) -> float:
     """Requests a second through the connection that hosts have."""
-    words = ssh(
+    words = ssh_command(
         "one", port=None, user="", options=("-F", str(testbed.folder / "ssh_config")), patience=10
     )
     folder = str(testbed["one"].folder / "work")

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from ports import free_port
-from zenturio.execute import tree
+from zenturio.execute import process_tree
 
 SSHD = "/usr/sbin/sshd"
 _EMPTY = Path("/run/sshd")
@@ -88,18 +88,18 @@ SetEnv PATH={path} HOME={self.folder}
 
     def drop(self):
         """Cuts all connections; what runs there runs on, and one can log in again."""
-        tree.send(tree.below(self.process.pid), signal.SIGKILL)
+        process_tree.send_signal(process_tree.descendants(self.process.pid), signal.SIGKILL)
 
     def kill(self, *, all_of_it=False):
         """Ends the server; with all of it, as if the machine had lost its power."""
-        below = tree.below(self.process.pid)
+        below = process_tree.descendants(self.process.pid)
         self.process.kill()
-        tree.send(below, signal.SIGKILL)
+        process_tree.send_signal(below, signal.SIGKILL)
         self.process.wait()
         if all_of_it:
             for pid in self.keepers():
-                tree.send([pid], signal.SIGKILL)
-            tree.kill_marked(f"ZEN_METRICS={self.folder}/".encode())
+                process_tree.send_signal([pid], signal.SIGKILL)
+            process_tree.kill_marked(f"ZEN_METRICS={self.folder}/".encode())
 
     def keepers(self):
         """The processes that keep jobs here."""

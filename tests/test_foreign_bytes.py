@@ -94,17 +94,17 @@ def workflow(ending):
 
 
 def settings(path):
-    from zenturio.execute.places import configured
+    from zenturio.execute.places import configured_places
 
     path.rename(path.with_name("zenturio.toml"))
-    for named in configured(path.parent).values():
+    for named in configured_places(path.parent).values():
         named.options()
 
 
 def hosts(path):
-    from zenturio.execute.hosts.configuration import read_configuration
+    from zenturio.execute.hosts.hosts_file import read_hosts_file
 
-    read_configuration(path)
+    read_hosts_file(path)
 
 
 def metric(text):

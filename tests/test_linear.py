@@ -15,7 +15,7 @@ from zenturio.experiment.reading import parse_value
 PACKAGE = Path(__file__).parent.parent / "zenturio"
 READERS = (
     *(f"experiment/{name}.py" for name in ("evidence", "failure", "finders", "measure", "reading")),
-    "execute/streams.py", "execute/verdict.py",
+    "execute/captured_stream.py", "execute/run_verdict.py",
     "show/portal", "study/log_follower.py", "study/overview.py",
 )  # fmt: skip
 """Packages and modules that see output, artifacts and metrics as the experiment left them."""

@@ -17,8 +17,8 @@ import loaded
 from zenturio import trust
 from zenturio.cli.main import app
 from zenturio.errors import InputError, SafetyError
-from zenturio.execute.hosts.configuration import read_configuration
-from zenturio.execute.places import configured, read_places
+from zenturio.execute.hosts.hosts_file import read_hosts_file
+from zenturio.execute.places import configured_places, read_places
 from zenturio.record.open import project_folder
 from zenturio.show import notebook_magic
 from zenturio.study.driver.cancel_requests import CancelRequests
@@ -83,7 +83,7 @@ def test_in_the_folder_of_a_stranger_the_project_is_refused(shared):
 def test_a_folder_that_the_user_lists_is_believed(shared, config):
     share(config, f'folders = ["{shared}"]')
     assert project_folder(shared) == shared
-    assert "evil" in configured(shared)
+    assert "evil" in configured_places(shared)
 
 
 @needs_root
@@ -153,16 +153,16 @@ def test_a_hosts_file_or_its_module_that_others_can_change_is_refused(tmp_path):
     path = tmp_path / "hosts.toml"
     path.write_text('[options]\nselector = "choose.py:Choose"\n[hosts.a]\nvia = "sh"\n')
     with pytest.raises(SafetyError, match="this module can be changed by everybody"):
-        read_configuration(path)
+        read_hosts_file(path)
     path.chmod(0o666)
     with pytest.raises(SafetyError, match="this file of hosts"):
-        read_configuration(path)
+        read_hosts_file(path)
 
 
 def test_a_built_in_place_is_not_replaced(tmp_path):
     (tmp_path / "zenturio.toml").write_text('[places.local]\nkind = "slurm"\n')
     with pytest.raises(InputError, match=r"zenturio.toml:2:1: \[places.local\] would replace"):
-        configured(tmp_path)
+        configured_places(tmp_path)
 
 
 def test_a_new_project_is_not_asked_about_nor_is_its_copy(tmp_path):

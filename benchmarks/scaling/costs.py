@@ -18,9 +18,9 @@ from layout import METRICS, Meter, experiment, outcome, server
 from results import AXES, fill
 
 from zenturio.annotate.scan import scan
-from zenturio.execute.parcel import pack, pack_outcome, unpack_outcome
-from zenturio.execute.slurm.session import Session
-from zenturio.execute.slurm_queue import Queue
+from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
+from zenturio.execute.slurm.session_folder import SlurmSession
+from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.experiment import Experiment, ExperimentGenerator, Log, Outcome
 from zenturio.query import results
 from zenturio.record import DriverProcess, Field, Repository, StudyDefinition
@@ -90,7 +90,7 @@ def making(folder: Path, count: int) -> dict[str, float]:
     whole = list(islice(source, count))
     each_made = (time.perf_counter() - begun) / count
     begun = time.perf_counter()
-    parcels = [pack(each) for each in whole]
+    parcels = [pack_experiment(each) for each in whole]
     replies = [pack_outcome(answer(each)) for each in whole]
     middle = time.perf_counter()
     for reply in replies:
@@ -200,12 +200,12 @@ def filing(folder: Path, count: int) -> dict[str, float]:
     begun = time.perf_counter()
     shutil.rmtree(home)
     gone = (time.perf_counter() - begun) / count
-    session = Session.begin(folder / "place")
+    session = SlurmSession.begin(folder / "place")
     source = made(folder)
     some = list(islice(source, 1000))
     begun = time.perf_counter()
     for one in some:
-        session.put(one.digest, pack(one))
+        session.put(one.digest, pack_experiment(one))
         session.outcome(one.digest).write_bytes(pack_outcome(answer(one)))
         unpack_outcome(session.outcome(one.digest).read_bytes(), folder)
         session.drop(one.digest)
@@ -224,7 +224,7 @@ def looking(folder: Path, jobs: int) -> float:
     before = os.environ["PATH"]
     os.environ["PATH"] = f"{folder}{os.pathsep}{before}"
     try:
-        queue = Queue()
+        queue = SlurmCommands()
         return timed(lambda: queue.look({"zen-x"}))
     finally:
         os.environ["PATH"] = before

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from scaling.costs import BEHIND, GROUP
 
-from zenturio.execute.dask.batches import Batches
+from zenturio.execute.dask.batch_size import BatchSizer
 
 # From README.md, where the commands are that measured them.
 DASK_TASKS = 328.0
@@ -70,7 +70,7 @@ def play(count, workers, give, take, dispatch, work, window):  # type: ignore[no
 def lines(costs: dict[str, Any], workers: int, seconds: float) -> list[Line]:
     """What each place with each database does with experiments of *seconds*."""
     make, pack_, files = costs["make"], costs["pack"], costs["files"]["letter"]
-    batches = Batches(None)
+    batches = BatchSizer(None)
     batches.took(seconds)
     together = batches.size
     ahead = 3 * together if batches.ahead else 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from zenturio.execute.hosts.events import Event
+from zenturio.execute.hosts.event_log import HostEvent
 from zenturio.show.chart_files import save
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.schedule_charts import host_stays, jobs_gantt
@@ -16,13 +16,14 @@ from zenturio.show.charts.schedule_charts import host_stays, jobs_gantt
 
 def read(name):
     """The events of a file; jobs are called by their numbers."""
-    events = [Event(**each) for each in json.loads(Path(f"{name}.json").read_text())]
+    events = [HostEvent(**each) for each in json.loads(Path(f"{name}.json").read_text())]
     numbers = {}
     for event in events:
         if event.digest:
             numbers.setdefault(event.digest, f"job {len(numbers)}")
     return [
-        Event(e.time, e.kind, numbers.get(e.digest, ""), e.host, e.why, e.iteration) for e in events
+        HostEvent(e.time, e.kind, numbers.get(e.digest, ""), e.host, e.why, e.iteration)
+        for e in events
     ]
 
 

@@ -13,8 +13,8 @@ from itertools import count
 from pathlib import Path
 
 from zenturio.errors import Passage
-from zenturio.execute.hosts.choosing import Wants, best, worth_moving
-from zenturio.execute.hosts.profile import Profile
+from zenturio.execute.hosts.host_choice import JobRequirements, best_host, worth_moving
+from zenturio.execute.hosts.progress_profile import ProgressProfile
 from zenturio.expression import parse
 
 STAGING = 0.015
@@ -49,7 +49,7 @@ class Grid:
         }  # fmt: skip
         self.now, self.events, self.heap, self.order = 0.0, [], [], count()
         rank = parse(Passage.of(self.ways["rank"]))
-        self.jobs = [Job(f"job {i}", Wants(rank=rank)) for i in range(5)]
+        self.jobs = [Job(f"job {i}", JobRequirements(rank=rank)) for i in range(5)]
         self.waiting = list(self.jobs)
         self.assign()
         while self.heap:
@@ -71,7 +71,7 @@ class Grid:
     def assign(self):
         for job in list(self.waiting):
             machines = self.free()
-            at = best(job.wants, machines)
+            at = best_host(job.wants, machines)
             if at is not None:
                 self.waiting.remove(job)
                 self.go(job, machines[at])
@@ -83,7 +83,7 @@ class Grid:
         self.later(STAGING, job, self.start)
 
     def profile(self):
-        return Profile(self.ways.get("breaches", 1))
+        return ProgressProfile(self.ways.get("breaches", 1))
 
     def start(self, job):
         self.note("started", job)
@@ -117,7 +117,7 @@ class Grid:
         self.note("progress", job, iteration=job.profile.iteration)
         if job.profile.broken(self.ways.get("contract", 0.0)):
             machines = self.free(without=job.machine)
-            at = best(job.wants, machines)
+            at = best_host(job.wants, machines)
             if at is not None and self.gains(job, machines[at], 0.0):
                 self.leave(job, "the contract is broken")
 
@@ -144,7 +144,7 @@ class Grid:
         self.assign()
         for other in self.jobs if self.ways.get("gain") else ():
             machines = self.free()
-            at = best(other.wants, machines) if other.machine and not other.exact else None
+            at = best_host(other.wants, machines) if other.machine and not other.exact else None
             if at is not None and self.gains(other, machines[at], self.ways["gain"]):
                 self.leave(other, f"{machines[at]['name']} is better")
                 return

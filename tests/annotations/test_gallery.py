@@ -17,7 +17,7 @@ from needs import needs
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.filler import Filler
 from zenturio.annotate.scan import scan
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.record import MemoryRepository
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession

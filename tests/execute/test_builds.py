@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 
 from zenturio import trust
-from zenturio.execute.builds import Builds
-from zenturio.execute.filing import Inputs
+from zenturio.execute.builds import BuildCache
+from zenturio.execute.file_staging import InputCache
 from zenturio.experiment import Build, ExperimentFile
 
 DIGEST = "0" * 31 + "1"
@@ -19,7 +19,7 @@ class Driver:
 
     def __init__(self, project):
         self.count = 0
-        self._builds = Builds(project, Inputs(project / "inputs"), Event())
+        self._builds = BuildCache(project, InputCache(project / "inputs"), Event())
 
     def built(self, folder):
         self.count = 0
@@ -69,7 +69,7 @@ def test_a_list_that_was_made_to_agree_is_not_believed(project):
     path = only(project, f"{DIGEST}.json")
     mac, _, text = path.read_text().partition("\n")
     facts = json.loads(text)
-    from zenturio.execute.filing import file_digest
+    from zenturio.execute.file_staging import file_digest
 
     for row in facts["files"]:
         if row[0] == "program":
@@ -107,7 +107,7 @@ def test_a_planted_input_is_copied_again(tmp_path):
     filed = ExperimentFile(
         "mesh.bin", 0o644, original=original, digest=content_digest(b"mesh").hex()
     )
-    shared = Inputs(tmp_path / "inputs").shared(filed)
+    shared = InputCache(tmp_path / "inputs").shared(filed)
     shared.path.chmod(0o644)
     shared.path.write_bytes(b"evil")
-    assert Inputs(tmp_path / "inputs").shared(filed).path.read_bytes() == b"mesh"
+    assert InputCache(tmp_path / "inputs").shared(filed).path.read_bytes() == b"mesh"

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import InputError
-from zenturio.execute import Inline, Local, Settings
-from zenturio.execute.parcel import pack, unpack
+from zenturio.execute.experiment_codec import pack_experiment, unpack_experiment
+from zenturio.execute.inline import Inline
+from zenturio.execute.local import Local
+from zenturio.execute.local_runner import RunnerSettings
 from zenturio.experiment import ExperimentFunction, Missing, Series
 from zenturio.testing.executor import long, outcome, running, until
 
@@ -43,7 +45,7 @@ def fork(seconds):
 
 @pytest.fixture
 def place(tmp_path):
-    with Local(tmp_path / "zen", 2, settings=Settings(grace=0.3)) as place:
+    with Local(tmp_path / "zen", 2, settings=RunnerSettings(grace=0.3)) as place:
         yield place
 
 
@@ -55,7 +57,7 @@ def made(function, **values):
 
 def test_a_call_answers_what_the_function_answers_here(place):
     values = {"n": 4, "huge": 7**3000}
-    what = unpack(pack(made(divide, **values)))
+    what = unpack_experiment(pack_experiment(made(divide, **values)))
     found, here = (
         outcome(place, what),
         Inline(divide).call(ExperimentFunction(divide).experiments(values)[0]),

@@ -15,13 +15,13 @@ from distributed import LocalCluster
 from dask_cluster import certificate
 from ports import free_port
 from zenturio.errors import InputError, PlaceError, SafetyError
-from zenturio.execute.dask import stations, traffic
-from zenturio.execute.dask.batches import Batches
-from zenturio.execute.dask.checks import complaints_of
-from zenturio.execute.dask.options import Options
-from zenturio.execute.dask.place import Dask
-from zenturio.execute.machine_codec import own_machine
-from zenturio.execute.outputs import is_of_attempt
+from zenturio.execute.dask import task_tracker, worker_plugin
+from zenturio.execute.dask.batch_size import BatchSizer
+from zenturio.execute.dask.cluster_checks import worker_problems
+from zenturio.execute.dask.executor import Dask
+from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.machine_json import own_machine
+from zenturio.execute.output_artifacts import belongs_to_attempt
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe
 from zenturio.experiment.identity import content_digest
 from zenturio.testing.executor import (
@@ -52,7 +52,7 @@ def cluster():
 def opened(cluster, tmp_path):
     """Opens places at the cluster."""
     address = cluster.scheduler_address.replace("tcp://", "dask://")
-    return lambda **ways: Dask(tmp_path / "zen", options=Options(address, grace=0.3, **ways))
+    return lambda **ways: Dask(tmp_path / "zen", options=DaskOptions(address, grace=0.3, **ways))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_machine_without_our_disk_gets_the_files_and_sends_them_back(
         monkeypatch.setattr(Path, "exists", lambda path: path.name != "big" and path.is_file())
         for what in each:
             (left,) = outcome(place, what).artifacts
-            assert is_of_attempt(left.kept, "left", tmp_path / "zen" / INCOMING, what.digest)
+            assert belongs_to_attempt(left.kept, "left", tmp_path / "zen" / INCOMING, what.digest)
             where = Path(left.kept.read_text())
             assert not where.is_relative_to(tmp_path)
     assert not where.parents[2].is_dir()  # what it had there is cleared away
@@ -125,7 +125,7 @@ def test_what_cannot_be_sent_fails_and_the_others_do_not(place, monkeypatch):
         raise RuntimeError("it broke")
 
     with monkeypatch.context() as patch:
-        patch.setattr(traffic, "pack_all", broken)
+        patch.setattr(task_tracker, "pack_all", broken)
         with pytest.raises(PlaceError, match="it broke"):
             outcome(place, experiment("true"))
     assert outcome(place, experiment("true")).status == "ok"
@@ -134,7 +134,7 @@ def test_what_cannot_be_sent_fails_and_the_others_do_not(place, monkeypatch):
 @pytest.mark.parametrize("address", ["dask://10.1.2.3:8786", "tcp://head:8786", "[2001:db8::1]:1"])
 def test_what_others_could_listen_to_is_refused(tmp_path, address):
     with pytest.raises(SafetyError) as caught:
-        Dask(tmp_path, options=Options(address))
+        Dask(tmp_path, options=DaskOptions(address))
     assert caught.value.exit_code == 6
     assert "tls://" in caught.value.diagnostics[0].hint
     assert not list((tmp_path / "places").iterdir())
@@ -155,23 +155,23 @@ def test_what_a_dead_driver_left_is_taken_away_by_the_next(opened, tmp_path):
 @pytest.mark.parametrize("host", ["127.0.0.2", "localhost", "[::1]"])
 def test_what_stays_on_this_machine_needs_no_tls(tmp_path, host):
     with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
-        Dask(tmp_path, options=Options(f"dask://{host}:{free_port()}", patience=0.2))
+        Dask(tmp_path, options=DaskOptions(f"dask://{host}:{free_port()}", patience=0.2))
 
 
 def test_an_insecure_address_can_be_allowed(tmp_path):
     with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
-        Dask(tmp_path, options=Options("dask://192.0.2.1:9", insecure=True, patience=0.2))
+        Dask(tmp_path, options=DaskOptions("dask://192.0.2.1:9", insecure=True, patience=0.2))
 
 
 @pytest.mark.parametrize("address", ["dask://", "dask://host", "http://host:80", "host:port"])
 def test_what_is_no_address_is_said_to_be_none(tmp_path, address):
     with pytest.raises(InputError, match="no address"):
-        Dask(tmp_path, options=Options(address))
+        Dask(tmp_path, options=DaskOptions(address))
 
 
 def test_a_certificate_that_is_not_there_is_named(tmp_path):
     with pytest.raises(PlaceError, match=r"nowhere\.pem, which is not there"):
-        Dask(tmp_path, options=Options("tls://127.0.0.1:1", ca="nowhere.pem"))
+        Dask(tmp_path, options=DaskOptions("tls://127.0.0.1:1", ca="nowhere.pem"))
 
 
 def test_a_file_that_is_no_certificate_is_named(tmp_path):
@@ -184,17 +184,17 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path):
         ({"ca": good, "cert": good, "key": junk}, r"both\.pem and .*junk\.pem are no certificate"),
     ):
         with pytest.raises(PlaceError, match=named):
-            Dask(tmp_path, options=Options("tls://127.0.0.1:1", **told))
+            Dask(tmp_path, options=DaskOptions("tls://127.0.0.1:1", **told))
 
 
 @pytest.mark.parametrize("batch", ["0", "x", "-1", "501", "1.5", ""])
 def test_a_batch_is_auto_or_a_number(tmp_path, batch):
     with pytest.raises(InputError, match="batch"):
-        Dask(tmp_path, options=Options(batch=batch))
+        Dask(tmp_path, options=DaskOptions(batch=batch))
 
 
 def test_batches_grow_with_what_was_measured_and_shrink_at_once():
-    batches = Batches(None)
+    batches = BatchSizer(None)
     assert (batches.size, batches.ahead) == (1, False)
     batches.took(0.001)
     assert (batches.size, batches.ahead) == (250, True)
@@ -208,7 +208,7 @@ def test_batches_grow_with_what_was_measured_and_shrink_at_once():
 
 
 def test_one_that_takes_a_little_longer_makes_no_small_batches():
-    batches = Batches(None)
+    batches = BatchSizer(None)
     for _ in range(50):
         batches.took(0.001)
     batches.took(0.02)
@@ -216,7 +216,7 @@ def test_one_that_takes_a_little_longer_makes_no_small_batches():
 
 
 def test_a_batch_leaves_something_for_every_slot():
-    batches = Batches(100)
+    batches = BatchSizer(100)
     assert [batches.share(waiting, 4) for waiting in (1, 4, 40, 4000)] == [1, 1, 10, 100]
     assert batches.share(10, 0) == 10
 
@@ -233,7 +233,7 @@ SCRIPTS = {
 @pytest.mark.parametrize("system", SCRIPTS)
 def test_the_script_of_a_batch_system_asks_for_what_was_configured(tmp_path, system):
     lines = "x = y" if system == "htcondor" else "-x y"
-    told = Options(
+    told = DaskOptions(
         cluster=system, cores=4, account="physics", lines=lines, prologue="module load gcc\n\n"
     )
     text = Dask.script(tmp_path, told)
@@ -249,7 +249,7 @@ def test_ctrl_c_stays_ours(tmp_path):
     ask = (
         "import signal; from pathlib import Path;"
         "from zenturio.execute.dask.options import Options;"
-        "from zenturio.execute.dask.place import Dask;"
+        "from zenturio.execute.dask.executor import Dask;"
         "Dask.script(Path.cwd(), Options(cluster='pbs'));"
         "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
     )
@@ -258,18 +258,18 @@ def test_ctrl_c_stays_ours(tmp_path):
 
 def test_a_place_that_starts_no_jobs_has_no_script(tmp_path):
     with pytest.raises(InputError, match="starts no jobs"):
-        Dask.script(tmp_path, Options())
+        Dask.script(tmp_path, DaskOptions())
 
 
 def test_a_worker_that_is_not_as_we_are_is_told_of(opened, monkeypatch):
     with opened() as place:
         assert list(place.check()) == []
-        monkeypatch.setattr(stations, "versions", lambda: ("here", "3.99.1", "9.9"))
+        monkeypatch.setattr(worker_plugin, "worker_versions", lambda: ("here", "3.99.1", "9.9"))
         host = platform.node()
-        told = list(complaints_of("tcp://w:1", (host, "3.11.7", "0.1.0")))
+        told = list(worker_problems("tcp://w:1", (host, "3.11.7", "0.1.0")))
         assert told == [
             f"worker tcp://w:1 on {host} has zenturio 0.1.0, and here is 9.9",
             f"worker tcp://w:1 on {host} has Python 3.11.7, and here is 3.99.1",
         ]
-        (none,) = complaints_of("tcp://w:2", ModuleNotFoundError("No module named 'zenturio'"))
+        (none,) = worker_problems("tcp://w:2", ModuleNotFoundError("No module named 'zenturio'"))
         assert "cannot import zenturio" in none

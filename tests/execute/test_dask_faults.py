@@ -9,9 +9,9 @@ import pytest
 
 from dask_cluster import Cluster, certificate
 from zenturio.errors import PlaceError
-from zenturio.execute.dask import clusters, traffic
-from zenturio.execute.dask.options import Options
-from zenturio.execute.dask.place import Dask
+from zenturio.execute.dask import cluster_client, task_tracker
+from zenturio.execute.dask.executor import Dask
+from zenturio.execute.dask.options import DaskOptions
 from zenturio.experiment import Step
 from zenturio.testing.executor import experiment, long, outcome, running, until
 
@@ -24,7 +24,7 @@ def cluster():
 
 def opened(cluster, folder, **ways):
     told = {"patience": 200.0, "grace": 0.3, **ways}
-    return Dask(folder / "zen", options=Options(cluster.address, **told))
+    return Dask(folder / "zen", options=DaskOptions(cluster.address, **told))
 
 
 def test_what_runs_when_its_worker_is_killed_runs_again_elsewhere(cluster, tmp_path):
@@ -48,7 +48,7 @@ def test_what_kills_its_worker_each_time_fails_and_the_others_do_not(tmp_path):
     """All are in one worker, which its nanny begins anew."""
     kill = f"kill -9 $(ps -o ppid= -p $PPID); sleep {long('95.2')}"
     commands = (kill, *(f"sleep 0.5; echo {i}" for i in range(4)))
-    with Dask(tmp_path / "zen", 3, options=Options(grace=0.3, batch="2")) as place:
+    with Dask(tmp_path / "zen", 3, options=DaskOptions(grace=0.3, batch="2")) as place:
         futures = [place.submit(experiment(command)) for command in commands]
         bad, *others = [future.result() for future in futures]
     assert (bad.status, bad.cause) == ("failed", "its worker died 5 times")
@@ -130,7 +130,7 @@ def ends(place: Dask) -> None:
 def test_a_scheduler_that_does_not_answer_is_an_error_and_holds_up_nobody(
     cluster, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(clusters, "_ANSWER", 0.5)
+    monkeypatch.setattr(cluster_client, "_ANSWER_SECONDS", 0.5)
     cluster.worker()
     with opened(cluster, tmp_path) as place:
         place._traffic._patience = 1.0
@@ -144,9 +144,9 @@ def test_a_scheduler_that_does_not_answer_is_an_error_and_holds_up_nobody(
 
 @pytest.mark.slow
 def test_a_worker_that_was_stopped_holds_up_no_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(clusters, "_ANSWER", 0.5)
-    monkeypatch.setattr(traffic, "_CLOSING", 0.5)
-    with Dask(tmp_path / "zen", 2, options=Options(grace=0.3)) as place:
+    monkeypatch.setattr(cluster_client, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(task_tracker, "_CLOSING_SECONDS", 0.5)
+    with Dask(tmp_path / "zen", 2, options=DaskOptions(grace=0.3)) as place:
         future = place.submit(experiment(f"sleep {long('95.9')}"))
         until(lambda: running(long("95.9")))
         (worker,) = place._cluster._workers.workers.values()

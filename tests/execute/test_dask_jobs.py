@@ -4,8 +4,8 @@ import pytest
 
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
-from zenturio.execute.dask.options import Options
-from zenturio.execute.dask.place import Dask
+from zenturio.execute.dask.executor import Dask
+from zenturio.execute.dask.options import DaskOptions
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 __all__ = ["cluster", "slurm"]
@@ -16,7 +16,7 @@ PATIENCE = 60.0
 @pytest.fixture
 def place(slurm, tmp_path):
     told = {"cores": 2, "nodes": 2, "memory": "512MB", "walltime": "00:05:00", "grace": 0.3}
-    with Dask(tmp_path / "zen", options=Options(cluster="slurm", **told)) as place:
+    with Dask(tmp_path / "zen", options=DaskOptions(cluster="slurm", **told)) as place:
         yield place
 
 
@@ -41,7 +41,7 @@ def test_experiments_run_in_jobs_which_end_with_the_place(place, slurm, tmp_path
 
 @pytest.mark.slow
 def test_a_folder_may_have_any_name_and_workers_may_come_later(slurm, tmp_path):
-    told = Options(cluster="slurm", memory="512MB", grace=0.3)
+    told = DaskOptions(cluster="slurm", memory="512MB", grace=0.3)
     with Dask(tmp_path / "my 100% ü's" / "zen", options=told) as place:
         assert list(place.check()) == []
         assert outcome(place, experiment("echo on")).status == "ok"
@@ -58,7 +58,7 @@ def test_jobs_that_are_refused_are_an_error_in_the_words_of_who_refuses(
     slurm, tmp_path, told, words, capfd
 ):
     with pytest.raises(PlaceError, match=words):
-        Dask(tmp_path / "zen", options=Options(cluster="slurm", **told))
+        Dask(tmp_path / "zen", options=DaskOptions(cluster="slurm", **told))
     assert capfd.readouterr().err == ""
     assert not list((tmp_path / "zen" / "places").glob("dask-*"))
 
@@ -80,7 +80,9 @@ def test_jobs_of_workers_that_are_all_cancelled_are_replaced(place, slurm):
 
 @pytest.mark.slow
 def test_workers_are_replaced_before_the_time_of_their_job_is_over(slurm, tmp_path):
-    told = Options(cluster="slurm", memory="512MB", walltime="00:01:00", queue="brief", grace=0.3)
+    told = DaskOptions(
+        cluster="slurm", memory="512MB", walltime="00:01:00", queue="brief", grace=0.3
+    )
     with Dask(tmp_path / "zen", options=told) as place:
         futures = [
             place.submit(experiment(f"sleep 4; echo $SLURM_JOB_ID; : {i}")) for i in range(20)
@@ -92,7 +94,7 @@ def test_workers_are_replaced_before_the_time_of_their_job_is_over(slurm, tmp_pa
 
 @pytest.mark.slow
 def test_jobs_that_never_bring_a_worker_end_the_run_with_what_they_said(slurm, tmp_path):
-    told = Options(cluster="slurm", memory="512MB", python="/no/such/python", grace=0.3)
+    told = DaskOptions(cluster="slurm", memory="512MB", python="/no/such/python", grace=0.3)
     with Dask(tmp_path / "zen", options=told) as place, pytest.raises(PlaceError) as raised:
         outcome(place, experiment("true"))
     assert "no worker can be had from the batch system: job " in str(raised.value)
@@ -101,7 +103,9 @@ def test_jobs_that_never_bring_a_worker_end_the_run_with_what_they_said(slurm, t
 
 @pytest.mark.slow
 def test_a_prologue_that_fails_ends_the_run_with_what_it_said(slurm, tmp_path):
-    told = Options(cluster="slurm", memory="512MB", prologue="no-such-module load gcc", grace=0.3)
+    told = DaskOptions(
+        cluster="slurm", memory="512MB", prologue="no-such-module load gcc", grace=0.3
+    )
     with Dask(tmp_path / "zen", options=told) as place, pytest.raises(PlaceError) as raised:
         outcome(place, experiment("true"))
     assert "the setup of the workers failed: " in str(raised.value)
@@ -110,7 +114,7 @@ def test_a_prologue_that_fails_ends_the_run_with_what_it_said(slurm, tmp_path):
 
 @pytest.mark.slow
 def test_an_experiment_that_kills_its_worker_has_failed_after_five_times(slurm, tmp_path):
-    told = Options(cluster="slurm", memory="512MB", prologue="export SET=1", grace=0.3)
+    told = DaskOptions(cluster="slurm", memory="512MB", prologue="export SET=1", grace=0.3)
     with Dask(tmp_path / "zen", options=told) as place:
         found = place.submit(experiment("kill -9 $(ps -o ppid= -p $PPID)")).result()
         assert (found.status, found.cause) == ("failed", "its worker died 5 times")

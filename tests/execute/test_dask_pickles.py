@@ -13,7 +13,7 @@ import pytest
 
 from dask_cluster import Cluster
 from zenturio.execute.dask.inert_pickle import Inert, inert_loads
-from zenturio.execute.dask.losses import DEATHS, loss_of
+from zenturio.execute.dask.worker_losses import MOST_DEATHS, loss_of
 
 
 class Evil(Exception):
@@ -118,7 +118,7 @@ def test_nesting_to_any_depth_neither_ends_the_driver_nor_holds_it():
 def test_a_lost_worker_is_told_by_whatever_arguments():
     killed = type("KilledWorker", (Inert,), {})
     assert loss_of(killed("key", object(), 1), ()).times == 2
-    assert loss_of(killed("key", object(), 10**9), ()).times == DEATHS + 1
+    assert loss_of(killed("key", object(), 10**9), ()).times == MOST_DEATHS + 1
     for error in (killed(), killed("key"), killed("key", None, "x"), killed("key", None, -5)):
         assert loss_of(error, ()).times == 1
 
@@ -129,7 +129,7 @@ def test_a_lost_worker_is_told_by_whatever_arguments():
 PRELOAD = """
 import os, pickle
 import distributed.worker, distributed.worker_state_machine
-import zenturio.execute.dask.stations as stations
+import zenturio.execute.dask.worker_plugin as stations
 from distributed import get_worker
 from distributed.protocol import to_serialize
 
@@ -160,7 +160,7 @@ import os
 import sys
 from pathlib import Path
 from zenturio.execute.dask.options import Options
-from zenturio.execute.dask.place import Dask
+from zenturio.execute.dask.executor import Dask
 from zenturio.testing.experiments import experiment
 from zenturio.errors import ZenError
 

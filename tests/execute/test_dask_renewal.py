@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from zenturio.errors import PlaceError
-from zenturio.execute.dask import renewal
-from zenturio.execute.dask.losses import DEATHS, EXPIRED, Loss, judge
-from zenturio.execute.dask.renewal import Renewal
-from zenturio.execute.dask.ticket import Ticket
+from zenturio.execute.dask import job_renewal
+from zenturio.execute.dask.job_renewal import JobRenewal
+from zenturio.execute.dask.ticket import DaskTicket
+from zenturio.execute.dask.worker_losses import MOST_DEATHS, MOST_EXPIRIES, WorkerLoss, judge_loss
 from zenturio.execute.job_setup import SETUP_FAILED
-from zenturio.execute.slurm_queue import Job, UnansweredError
+from zenturio.execute.slurm_commands import SlurmJob, UnansweredError
 from zenturio.testing.executor import experiment, until
 
 HOUR = 3600.0
@@ -25,10 +25,10 @@ class Workers:
         self.worker_spec: dict[str, object] = {}
         self.workers: dict[str, SimpleNamespace] = {}
         self.scheduler_info: dict[str, dict] = {"workers": {}}
-        self.shown: dict[str, Job] = {}
+        self.shown: dict[str, SlurmJob] = {}
         self.submitted = 0
         self.cancelled: list[str] = []
-        self.begins = Job("", "RUNNING", "n1", seconds_left=HOUR, seconds=HOUR)
+        self.begins = SlurmJob("", "RUNNING", "n1", seconds_left=HOUR, seconds=HOUR)
         self.arrive = True
         self.refuses = ""
         self.silent = False
@@ -45,7 +45,7 @@ class Workers:
         until(lambda: self.looks > looks + 30)
         return True
 
-    def jobs(self, _name: str) -> dict[str, Job]:
+    def jobs(self, _name: str) -> dict[str, SlurmJob]:
         if self.silent:
             raise UnansweredError("squeue did not answer for 60 s")
         return dict(self.shown)
@@ -100,14 +100,14 @@ Status.created, Status.running, Status.failed = map(Status, ("created", "running
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     """The jobs of workers, kept up for a driver that has work as long as *busy* says so."""
-    monkeypatch.setattr(renewal, "POLL", 0.005)
+    monkeypatch.setattr(job_renewal, "POLL_SECONDS", 0.005)
     workers = Workers()
     made = []
 
     def begin(jobs=1, patience=30.0):
         workers.scale(jobs)
         asyncio.run(_awaited(workers))
-        found = Renewal(workers, "zen-1", jobs, workers, tmp_path, patience)
+        found = JobRenewal(workers, "zen-1", jobs, workers, tmp_path, patience)
         found.begin(workers.is_busy)
         made.append(found)
         return found
@@ -138,7 +138,7 @@ def test_a_job_that_slurm_has_forgotten_is_replaced(cluster):
 
 
 def test_a_job_that_runs_without_its_worker_is_cancelled_and_replaced(cluster, monkeypatch):
-    monkeypatch.setattr(renewal, "ABSENT", 0.05)
+    monkeypatch.setattr(job_renewal, "ABSENT_SECONDS", 0.05)
     cluster.begin(2)
     del cluster.scheduler_info["workers"]["tcp://1"]
     until(lambda: cluster.submitted == 3)
@@ -180,20 +180,20 @@ def test_the_successor_comes_before_the_time_is_over_and_then_the_first_gets_no_
 
 
 def test_jobs_that_wait_for_their_turn_are_waited_for(cluster):
-    cluster.begins, cluster.arrive = Job("", "PENDING", "", "Priority"), False
+    cluster.begins, cluster.arrive = SlurmJob("", "PENDING", "", "Priority"), False
     found = cluster.begin(patience=0.05)
     assert cluster.looked()
     assert found.fault is None
 
 
-def why(found: Renewal) -> str:
+def why(found: JobRenewal) -> str:
     until(lambda: found.fault)
     assert isinstance(found.fault, PlaceError)
     return str(found.fault)
 
 
 def test_jobs_that_may_never_begin_are_given_up_with_the_reason(cluster):
-    cluster.begins, cluster.arrive = Job("", "PENDING", "", "PartitionTimeLimit"), False
+    cluster.begins, cluster.arrive = SlurmJob("", "PENDING", "", "PartitionTimeLimit"), False
     assert "job 1 waits: PartitionTimeLimit" in why(cluster.begin(patience=0.05))
 
 
@@ -207,18 +207,18 @@ def test_jobs_that_slurm_refuses_are_given_up_in_its_words(cluster):
 
 def test_jobs_that_end_before_their_workers_come_are_given_up_with_what_they_said(cluster):
     cluster.arrive = False
-    cluster.begins = Job("", "FAILED", "n1")
+    cluster.begins = SlurmJob("", "FAILED", "n1")
     (cluster.logs / "zen-1-1").write_text("no python\n")
     found = cluster.begin()
     for number in range(2, 9):
         (cluster.logs / f"zen-1-{number}").write_text("no python\n")
     assert "ended as FAILED: no python" in why(found)
-    assert cluster.submitted == renewal.BARREN
+    assert cluster.submitted == job_renewal.MOST_FRUITLESS
 
 
 def test_a_setup_that_fails_is_given_up_at_once(cluster):
     cluster.arrive = False
-    cluster.begins = Job("", "FAILED", "n1")
+    cluster.begins = SlurmJob("", "FAILED", "n1")
     (cluster.logs / "zen-1-1").write_text(f"no gcc\n{SETUP_FAILED}: module load gcc\n")
     assert "the setup of the workers failed: no gcc" in why(cluster.begin())
     assert cluster.submitted == 1
@@ -263,8 +263,8 @@ def test_a_worker_that_its_nanny_begins_anew_had_died(cluster):
 
 @pytest.fixture
 def ticket():
-    def make() -> Ticket:
-        found = Ticket(experiment("true"), 1, lambda _: None)
+    def make() -> DaskTicket:
+        found = DaskTicket(experiment("true"), 1, lambda _: None)
         assert found.starts()
         return found
 
@@ -273,27 +273,27 @@ def ticket():
 
 def test_what_the_cluster_takes_away_counts_for_nothing(ticket):
     one = ticket()
-    for _ in range(4 * DEATHS):
-        assert judge(Loss([one]), "taken") == [one]
+    for _ in range(4 * MOST_DEATHS):
+        assert judge_loss(WorkerLoss([one]), "taken") == [one]
     assert not one.alone
 
 
 def test_five_dead_workers_under_an_experiment_alone_are_its_failure(ticket):
     one, other = ticket(), ticket()
-    assert judge(Loss([one, other]), "died") == [one, other]
+    assert judge_loss(WorkerLoss([one, other]), "died") == [one, other]
     assert one.alone
     assert other.alone
-    for _ in range(DEATHS - 1):
-        assert judge(Loss([one]), "died") == [one]
-    assert judge(Loss([one]), "died") == []
+    for _ in range(MOST_DEATHS - 1):
+        assert judge_loss(WorkerLoss([one]), "died") == [one]
+    assert judge_loss(WorkerLoss([one]), "died") == []
     assert one.result(0).cause == "its worker died 5 times"
     assert not other.done()
 
 
 def test_a_job_that_is_too_short_for_an_experiment_is_the_places_fault(ticket):
     one = ticket()
-    for _ in range(EXPIRED - 1):
-        assert judge(Loss([one]), "over") == [one]
-    assert judge(Loss([one]), "over") == []
+    for _ in range(MOST_EXPIRIES - 1):
+        assert judge_loss(WorkerLoss([one]), "over") == [one]
+    assert judge_loss(WorkerLoss([one]), "over") == []
     with pytest.raises(PlaceError, match="was not over when its job was, 3 times"):
         one.result(0)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from zenturio.execute.dask.station import Report, read_report
+from zenturio.execute.dask.worker_runtime import TaskReport, read_report
 
 TICKETS = (1, 2, 3)
-GOOD = Report({1: b"x"}, (2,), (3,), worker="tcp://10.0.0.1:1")
+GOOD = TaskReport({1: b"x"}, (2,), (3,), worker="tcp://10.0.0.1:1")
 
 
 class EvilTuple(tuple):
@@ -35,8 +35,10 @@ def plain(**changes):
 
 def test_a_report_about_what_was_sent_is_believed():
     assert read_report(GOOD.plain(), TICKETS) == GOOD
-    assert read_report(Report().plain(), TICKETS) == Report()
-    assert read_report(Report(lacks=frozenset("ab")).plain(), ()) == Report(lacks=frozenset("ab"))
+    assert read_report(TaskReport().plain(), TICKETS) == TaskReport()
+    assert read_report(TaskReport(lacks=frozenset("ab")).plain(), ()) == TaskReport(
+        lacks=frozenset("ab")
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from zenturio.execute.dask.batches import Batches
-from zenturio.execute.dask.ticket import Parcel, Ticket
-from zenturio.execute.dask.work_queue import WorkQueue
+from zenturio.execute.dask.batch_size import BatchSizer
+from zenturio.execute.dask.ticket import DaskTicket, TaskBatch
+from zenturio.execute.dask.ticket_queue import TicketQueue
 from zenturio.experiment import Step
 from zenturio.testing.executor import experiment
 
@@ -14,20 +14,20 @@ SLOTS = 4
 @pytest.fixture
 def queue():
     """Of experiments that travel by threes; two workers are there."""
-    found = WorkQueue(Batches(3))
+    found = TicketQueue(BatchSizer(3))
     found.workers = {"a": 2, "b": 2}
     return found
 
 
-def ticket(cpus=1, *, alone=False) -> Ticket:
-    made = Ticket(experiment(Step("true", cpus=cpus)), SLOTS, lambda _: None)
+def ticket(cpus=1, *, alone=False) -> DaskTicket:
+    made = DaskTicket(experiment(Step("true", cpus=cpus)), SLOTS, lambda _: None)
     made.alone = alone
     return made
 
 
-def all_of(queue: WorkQueue) -> list[Parcel]:
+def all_of(queue: TicketQueue) -> list[TaskBatch]:
     """What goes while nothing comes back."""
-    sent: list[Parcel] = []
+    sent: list[TaskBatch] = []
     while parcel := queue.next(sent, SLOTS):
         sent.append(parcel)
     return sent
@@ -66,7 +66,7 @@ def test_a_wide_suspect_goes_to_a_wide_worker(queue):
 
 
 def test_what_is_about_something_sent_goes_first(queue):
-    about = Parcel([ticket()], worker="a", follows=True)
+    about = TaskBatch([ticket()], worker="a", follows=True)
     queue.put(ticket())
     queue.put_first(about)
     assert all_of(queue)[0] is about
@@ -75,7 +75,7 @@ def test_what_is_about_something_sent_goes_first(queue):
 def test_all_that_waits_can_be_taken_off(queue):
     several = [ticket(), ticket(alone=True)]
     queue.put_back(several)
-    queue.put_first(Parcel([ticket()]))
+    queue.put_first(TaskBatch([ticket()]))
     assert queue.remove(several[1])
     assert not queue.remove(several[1])
     assert len(queue) == len(queue.drain()) == 2

@@ -14,13 +14,15 @@ import pytest
 
 from needs import needs
 from zenturio.errors import ExpressionError, PlaceError, SafetyError
-from zenturio.execute import Local, Settings, tree
+from zenturio.execute import process_tree
+from zenturio.execute.local import Local
+from zenturio.execute.local_runner import RunnerSettings
 from zenturio.experiment import ExperimentFile, Log, Missing, Recipe, Step
 from zenturio.experiment.experiment import link_to
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
-SOON = Settings(grace=0.3)
+SOON = RunnerSettings(grace=0.3)
 
 
 @pytest.fixture
@@ -35,7 +37,9 @@ def place(zen):
 
 
 def launchers() -> list[int]:
-    return [pid for pid in tree.below(os.getpid()) if b"launcher" in _command_line(pid)]
+    return [
+        pid for pid in process_tree.descendants(os.getpid()) if b"launcher" in _command_line(pid)
+    ]
 
 
 def _command_line(pid: int) -> bytes:
@@ -116,7 +120,7 @@ def test_processes_that_together_hold_too_much_are_killed(place):
 
 def test_a_fork_bomb_is_stopped_before_it_takes_the_machine(zen):
     bomb = f"b() {{ test $1 = 9 || {{ b $(($1+1)) & b $(($1+1)) & }}; sleep {long('98.2')}; }}; b 1"
-    with Local(zen, 1, settings=Settings(processes=40)) as place:
+    with Local(zen, 1, settings=RunnerSettings(processes=40)) as place:
         found = outcome(place, experiment(Step(bomb, timeout=200)))
         assert (found.status, found.cause) == ("failed", "too many processes")
         assert not running(long("98.2"))
@@ -130,7 +134,7 @@ def test_a_fork_bomb_of_sessions_is_stopped_as_well(zen):
     test $1 = 9 && exec sleep {seconds}
     setsid ./b{seconds} $(($1+1)) & setsid ./b{seconds} $(($1+1)) & sleep 0.5
     """
-    with Local(zen, 1, settings=Settings(processes=20)) as place:
+    with Local(zen, 1, settings=RunnerSettings(processes=20)) as place:
         files = {f"b{seconds}": script.encode()}
         found = outcome(place, experiment(Step(f"./b{seconds} 1", timeout=200), files=files))
         assert found.cause == "too many processes"
@@ -159,7 +163,7 @@ def test_an_experiment_that_kills_its_launcher_each_time_fails(place):
     assert outcome(place, experiment("echo on")).status == "ok"
 
 
-HASTY = Settings(grace=0.3, stopped=0.2)
+HASTY = RunnerSettings(grace=0.3, stopped=0.2)
 
 
 @pytest.mark.parametrize("timeout", [None, 0.2])
@@ -180,7 +184,7 @@ def test_an_experiment_whose_launcher_is_stopped_once_runs_again(zen, tmp_path):
 def test_a_place_whose_launcher_is_stopped_can_be_closed(zen, tmp_path):
     with Local(zen, 1) as place:
         future = place.submit(experiment(f"kill -STOP $PPID; touch {tmp_path}/on; sleep 600"))
-        until(lambda: any(tree.is_stopped(pid) for pid in launchers()))
+        until(lambda: any(process_tree.is_stopped(pid) for pid in launchers()))
     assert future.result(0).status == "cancelled"
     assert not launchers()
 
@@ -189,9 +193,9 @@ def test_a_launcher_that_is_stopped_for_a_moment_is_left_alone(zen):
     with Local(zen, 1) as place:
         future = place.submit(experiment("sleep 0.3; echo on"))
         until(launchers)
-        tree.send(launchers(), signal.SIGSTOP)
-        until(lambda: all(tree.is_stopped(pid) for pid in launchers()))
-        tree.send(launchers(), signal.SIGCONT)
+        process_tree.send_signal(launchers(), signal.SIGSTOP)
+        until(lambda: all(process_tree.is_stopped(pid) for pid in launchers()))
+        process_tree.send_signal(launchers(), signal.SIGCONT)
         assert future.result().stdout.head == b"on\n"
 
 
@@ -205,7 +209,7 @@ def test_an_experiment_that_is_killed_is_an_outcome(place):
 DRIVER = """
 import sys, time
 from pathlib import Path
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.experiment.experiment import link_to
 from zenturio.expression import parse
 from zenturio.testing.executor import experiment
@@ -229,7 +233,7 @@ def _driver(zen):
 
 def test_nothing_survives_a_driver_that_is_killed(zen):
     with _driver(zen) as driver:
-        below = tree.below(driver.pid)
+        below = process_tree.descendants(driver.pid)
         driver.kill()
     until(lambda: not running(long("98.7")))
     until(lambda: not any(_command_line(pid) for pid in below))
@@ -240,7 +244,9 @@ def test_nothing_survives_a_driver_that_is_killed(zen):
 
 def test_what_survives_the_driver_and_its_launchers_goes_when_the_next_one_comes(zen):
     with _driver(zen) as driver:
-        below = [pid for pid in tree.below(driver.pid) if b"launcher" in _command_line(pid)]
+        below = [
+            pid for pid in process_tree.descendants(driver.pid) if b"launcher" in _command_line(pid)
+        ]
         os.kill(driver.pid, signal.SIGSTOP)
         for pid in below:
             os.kill(pid, signal.SIGKILL)
@@ -457,7 +463,7 @@ def test_the_size_of_the_largest_process_counts(place):
 
 def test_a_size_that_cannot_be_told_from_the_launchers_is_not_invented(zen, tmp_path):
     program = _compiled(tmp_path, "int main() { return 0; }")
-    with Local(zen, 2, settings=Settings(exact=float("inf"))) as place:
+    with Local(zen, 2, settings=RunnerSettings(exact=float("inf"))) as place:
         futures = [place.submit(experiment("./p", files={"p": program})) for _ in range(20)]
         sizes = [future.result().metrics["maxrss"] for future in futures]
     assert all(isinstance(size, Missing) or size < 4_000_000 for size in sizes)
@@ -526,7 +532,7 @@ def test_a_machine_that_is_as_required_runs_it(place):
 
 
 def test_an_error_of_our_own_leaves_nobody_waiting(zen, monkeypatch):
-    from zenturio.execute.dispatch import Dispatcher
+    from zenturio.execute.dispatcher import Dispatcher
 
     def breaks(self):
         raise RuntimeError("a mistake")

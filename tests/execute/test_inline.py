@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zenturio.errors import InputError
-from zenturio.execute import Inline
+from zenturio.execute.inline import Inline
 from zenturio.experiment import ExperimentFunction, Missing, Series
 from zenturio.experiment.function import experiment
 from zenturio.space import Space

@@ -2,13 +2,14 @@
 
 import pytest
 
-from zenturio.execute import Local, Settings
+from zenturio.execute.local import Local
+from zenturio.execute.local_runner import RunnerSettings
 from zenturio.testing.executor import CommandContract, experiment, outcome
 
 
 @pytest.fixture
 def place(tmp_path):
-    with Local(tmp_path / "zen", 2, settings=Settings(grace=0.3)) as place:
+    with Local(tmp_path / "zen", 2, settings=RunnerSettings(grace=0.3)) as place:
         yield place
 
 

@@ -5,12 +5,12 @@ import platform
 
 import pytest
 
-from zenturio.execute import Local
-from zenturio.execute.machine_codec import read_machine_parts, write_machine_parts
-from zenturio.execute.parcel import pack, pack_outcome, unpack_outcome
-from zenturio.execute.schema import MalformedError
-from zenturio.execute.this_machine import check_machine_facts, machine_facts, physical_cores
-from zenturio.execute.worker import run
+from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
+from zenturio.execute.json_checks import MalformedError
+from zenturio.execute.local import Local
+from zenturio.execute.machine_facts import check_machine_facts, machine_facts, physical_cores
+from zenturio.execute.machine_json import machine_parts_from_json, machine_parts_to_json
+from zenturio.execute.worker import run_packed
 from zenturio.experiment import Outcome
 from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
 from zenturio.testing.executor import experiment, outcome
@@ -37,7 +37,9 @@ def test_an_outcome_tells_the_machine_that_ran_it_and_its_load(tmp_path):
 
 def test_a_worker_sends_them_along(tmp_path):
     what = experiment("true")
-    found = unpack_outcome(run(pack(what), tmp_path), what.digest, tmp_path / "outputs")
+    found = unpack_outcome(
+        run_packed(pack_experiment(what), tmp_path), what.digest, tmp_path / "outputs"
+    )
     assert (found.machine, found.host_details) == here()
     assert found.conditions.load_start >= 0
 
@@ -69,5 +71,5 @@ def test_all_that_may_be_known_comes_out_as_it_went_in(tmp_path):
                               other={"fans": 3, "quiet": True, "note": None}),
     )  # fmt: skip
     assert unpack_outcome(pack_outcome(gone), gone.digest, tmp_path) == gone
-    none = read_machine_parts(write_machine_parts(Outcome("ab" * 16, "ok")))
+    none = machine_parts_from_json(machine_parts_to_json(Outcome("ab" * 16, "ok")))
     assert set(none.values()) == {None}

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from zenturio.annotate.model import Metric
 from zenturio.annotate.scan import scan
 from zenturio.errors import ConflictError, PlaceError, SafetyError, ZenError
-from zenturio.execute.outputs import attempt_folder, is_of_attempt
-from zenturio.execute.parcel import (
-    pack,
-    pack_all,
+from zenturio.execute.experiment_codec import (
+    pack_experiment,
+    pack_experiments,
     pack_failure,
     pack_outcome,
-    unpack,
-    unpack_all,
+    unpack_experiment,
+    unpack_experiments,
     unpack_outcome,
 )
+from zenturio.execute.output_artifacts import attempt_folder, belongs_to_attempt
 from zenturio.experiment import (
     Artifact,
     Evidence,
@@ -104,13 +104,13 @@ def plain(each: Experiment):
 
 @given(EXPERIMENT)
 def test_an_experiment_comes_out_as_it_went_in(each):
-    found = unpack(pack(each))
+    found = unpack_experiment(pack_experiment(each))
     assert same(plain(found), plain(each))
 
 
 @given(st.lists(EXPERIMENT, max_size=4))
 def test_several_that_travel_together_come_out_in_their_order(several):
-    found = unpack_all(pack_all(several))
+    found = unpack_experiments(pack_experiments(several))
     assert [repr(plain(each)) for each in found] == [repr(plain(each)) for each in several]
 
 
@@ -130,12 +130,12 @@ def test_an_outcome_comes_out_as_it_went_in(metrics, said, status):
 def test_what_several_share_travels_once():
     big = b"x" * 100_000
     each = [experiment(f"cat f; echo {i}", files={"f": big}, builds=("true",)) for i in range(9)]
-    assert len(pack_all(each)) < 2 * len(big)
+    assert len(pack_experiments(each)) < 2 * len(big)
 
 
 def test_a_build_is_the_same_object_for_those_that_share_it():
     each = [experiment(f"./p {i}", files={"p": b"1"}, builds=("true",)) for i in range(2)]
-    first, second = unpack_all(pack_all(each))
+    first, second = unpack_experiments(pack_experiments(each))
     assert first.build is second.build
     assert first.build == each[0].build
     assert first.recipe is second.recipe
@@ -160,7 +160,7 @@ def test_a_study_measures_there_what_it_measures_here(tmp_path):
     application = scan([tmp_path / "study.py"])
     point = application.space[2]
     for made in ExperimentGenerator(application).experiments(point):
-        gone = unpack(pack(made))
+        gone = unpack_experiment(pack_experiment(made))
         assert gone.recipe == made.recipe
         evidence = Evidence(Log(b"total 7", b"", 7))
         here = MetricReader(made.recipe).measure(made.values, evidence)
@@ -175,8 +175,8 @@ def test_a_study_measures_there_what_it_measures_here(tmp_path):
 
 def test_an_expression_whose_names_were_written_out_says_the_same():
     formula = parse("a + b").replace({"b": parse("n * 2")})
-    (gone,) = unpack(
-        pack(replace(experiment("true"), recipe=Recipe((Metric("m", formula=formula),))))
+    (gone,) = unpack_experiment(
+        pack_experiment(replace(experiment("true"), recipe=Recipe((Metric("m", formula=formula),))))
     ).recipe.metrics
     assert gone.formula == formula
     assert gone.formula.value({"a": 1, "n": 4}) == 9
@@ -188,11 +188,11 @@ def test_a_large_file_travels_or_is_named(tmp_path):
     digest = content_digest(content).hex()
     big = ExperimentFile("big", 0o644, None, tmp_path / "big", digest)
     whole = replace(experiment("true"), files=(big,))
-    (there,) = unpack(pack(whole)).files
+    (there,) = unpack_experiment(pack_experiment(whole)).files
     assert there == ExperimentFile("big", 0o644, content, None, digest)
-    named = pack(whole, shared=True)
+    named = pack_experiment(whole, shared=True)
     assert len(named) < 10_000
-    assert unpack(named).files == (big,)
+    assert unpack_experiment(named).files == (big,)
 
 
 def kept(incoming: Path, content: bytes = b"1\n") -> Outcome:
@@ -209,7 +209,7 @@ def test_artifacts_come_back_with_the_outcome(tmp_path):
     (found,), (again,) = (back(data, tmp_path / "here").artifacts for _ in range(2))
     assert found.kept != again.kept
     for each in (found, again):
-        assert is_of_attempt(each.kept, "sub/a", tmp_path / "here", DIGEST)
+        assert belongs_to_attempt(each.kept, "sub/a", tmp_path / "here", DIGEST)
         assert (each.kept.read_bytes(), each.mode) == (b"1\n", 0o750)
 
 
@@ -264,7 +264,7 @@ def test_whatever_is_changed_in_an_outcome_it_is_read_or_refused(data):
 
 @given(st.data())
 def test_whatever_is_changed_in_a_parcel_it_is_read_or_refused(data):
-    parcel = pack(experiment("true", files={"a": b"1"}, builds=("true",)))
+    parcel = pack_experiment(experiment("true", files={"a": b"1"}, builds=("true",)))
     head = len(b"zen-parcel 2\n") + 4
     manifest = json.loads(parcel[head : head + int.from_bytes(parcel[head - 4 : head], "big")])
     target = data.draw(
@@ -274,12 +274,12 @@ def test_whatever_is_changed_in_a_parcel_it_is_read_or_refused(data):
     target[at] = data.draw(JSON)
     text = json.dumps(manifest).encode()
     with suppress(ZenError):
-        unpack(b"zen-parcel 2\n" + len(text).to_bytes(4, "big") + text)
+        unpack_experiment(b"zen-parcel 2\n" + len(text).to_bytes(4, "big") + text)
 
 
 @given(st.binary(max_size=200), st.integers(0, 2**32 - 1))
 def test_any_bytes_behind_the_head_are_read_or_refused(noise, length):
-    for magic, read in ((b"zen-outcome 2\n", back), (b"zen-parcel 2\n", unpack)):
+    for magic, read in ((b"zen-outcome 2\n", back), (b"zen-parcel 2\n", unpack_experiment)):
         with suppress(ZenError):
             read(magic + length.to_bytes(4, "big") + noise)
 
@@ -306,10 +306,16 @@ def test_what_a_place_could_not_do_is_raised_where_it_is_read():
     assert caught.value.diagnostics == gone.diagnostics
 
 
-@pytest.mark.parametrize("read", [unpack, back])
+@pytest.mark.parametrize("read", [unpack_experiment, back])
 @pytest.mark.parametrize(
     "torn",
-    [b"", b"zen", b"\x80\x04pickle", pack(experiment("true"))[:-40], pack(experiment("x")) + b"1"],
+    [
+        b"",
+        b"zen",
+        b"\x80\x04pickle",
+        pack_experiment(experiment("true"))[:-40],
+        pack_experiment(experiment("x")) + b"1",
+    ],
 )
 def test_what_is_not_whole_or_nothing_of_ours_is_refused(read, torn):
     with pytest.raises(PlaceError):
@@ -319,7 +325,11 @@ def test_what_is_not_whole_or_nothing_of_ours_is_refused(read, torn):
 def test_no_number_is_too_long():
     huge = 7**20_000
     gone = replace(experiment("true"), values={"n": huge}, index=huge)
-    assert unpack(pack(gone)).values["n"] == unpack(pack(gone)).index == huge
+    assert (
+        unpack_experiment(pack_experiment(gone)).values["n"]
+        == unpack_experiment(pack_experiment(gone)).index
+        == huge
+    )
     metrics = back(pack_outcome(Outcome(DIGEST, "ok", metrics={"m": -huge}))).metrics
     assert metrics["m"] == -huge
     assert math.isnan(

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.annotate.commands import fill_command
-from zenturio.execute import streams, tree
-from zenturio.execute.cpus import Cpus
-from zenturio.execute.filing import Inputs
-from zenturio.execute.outputs import found
-from zenturio.execute.streams import Stream
-from zenturio.execute.verdict import ended, verdict
-from zenturio.execute.words import words
+from zenturio.execute import captured_stream, process_tree
+from zenturio.execute.captured_stream import CapturedStream
+from zenturio.execute.command_line import plain_words
+from zenturio.execute.cpu_pool import CpuPool
+from zenturio.execute.file_staging import InputCache
+from zenturio.execute.output_patterns import matching_files
+from zenturio.execute.run_verdict import judge_exit, judge_run
 from zenturio.experiment import ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
 
@@ -60,13 +60,13 @@ from zenturio.experiment.identity import content_digest
     ],
 )
 def test_plain_words_need_no_shell(command, split):
-    assert words(command) == split
+    assert plain_words(command) == split
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="ab1 \t'\"=./-,$`\\;&|*?~#!{}()<>\n", max_size=12))
 def test_what_is_split_is_split_as_a_shell_splits_it(text):
-    split = words(f"./a {text}")
+    split = plain_words(f"./a {text}")
     if split is not None:
         script = f"show() {{ for w; do printf '%s\\0' \"$w\"; done; }}; show {text}"
         done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True)
@@ -76,7 +76,7 @@ def test_what_is_split_is_split_as_a_shell_splits_it(text):
 @given(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_a_value_is_one_word_with_and_without_a_shell(text):
     command = fill_command("./a {v} end", {"v": text})
-    split = words(command)
+    split = plain_words(command)
     assert split is None or split == ["./a", text, "end"]
     assert shlex.split(command) == ["./a", text, "end"]
 
@@ -98,7 +98,7 @@ def test_a_value_is_one_word_with_and_without_a_shell(text):
     ],
 )
 def test_an_exit_status_has_a_name(status, shell, verdict):
-    assert ended(status, shell=shell) == verdict
+    assert judge_exit(status, shell=shell) == verdict
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,8 @@ def test_an_exit_status_has_a_name(status, shell, verdict):
 def test_a_run_that_was_stopped_says_why(stop, expected):
     facts = {"stop": stop, "why": "Argument list too long", "status": -9}
     assert (
-        verdict(facts, Step("a", timeout=90.0, memory=1000), shell=False, stderr=Log()) == expected
+        judge_run(facts, Step("a", timeout=90.0, memory=1000), shell=False, stderr=Log())
+        == expected
     )
 
 
@@ -122,9 +123,9 @@ def test_a_run_that_was_stopped_says_why(stop, expected):
 
 
 def test_a_stream_is_shown_from_its_beginning_and_up_to_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "SHOWN", 20)
+    monkeypatch.setattr(captured_stream, "LIVE_LOG_BYTES", 20)
     path = tmp_path / "a.stdout"
-    stream = Stream(4, 4)
+    stream = CapturedStream(4, 4)
     stream.show(str(path))
     assert not path.exists()
     for chunk, seen in ((b"one ", b""), (b"two ", b"one two "), (b"x" * 40, b"one two ")):
@@ -138,7 +139,7 @@ def test_a_stream_is_shown_from_its_beginning_and_up_to_a_limit(tmp_path, monkey
 
 
 def test_a_stream_that_cannot_be_shown_is_kept_all_the_same(tmp_path):
-    stream = Stream(4, 4)
+    stream = CapturedStream(4, 4)
     os.write(stream.write, b"one")
     stream.drain()
     stream.show(str(tmp_path / "none" / "a.stdout"))
@@ -150,7 +151,7 @@ def test_a_stream_that_cannot_be_shown_is_kept_all_the_same(tmp_path):
 
 @given(st.lists(st.binary(max_size=20), max_size=20), st.integers(0, 30), st.integers(1, 30))
 def test_a_stream_keeps_its_head_and_its_tail(chunks, head, tail):
-    stream = Stream(head, tail)
+    stream = CapturedStream(head, tail)
     for chunk in chunks:
         os.write(stream.write, chunk)
         if chunk:
@@ -166,7 +167,7 @@ def test_a_stream_keeps_its_head_and_its_tail(chunks, head, tail):
 
 
 def test_what_is_held_of_a_stream_is_bounded():
-    stream = Stream(1000, 1000)
+    stream = CapturedStream(1000, 1000)
     for _ in range(1000):
         os.write(stream.write, b"x" * 60_000)
         stream.drain()
@@ -175,7 +176,7 @@ def test_what_is_held_of_a_stream_is_bounded():
 
 
 def test_the_rest_is_read_though_somebody_holds_the_pipe():
-    stream = Stream(100, 100)
+    stream = CapturedStream(100, 100)
     os.write(stream.write, b"rest")
     stream.rest()
     assert stream.kept() == (b"rest", b"")
@@ -212,14 +213,14 @@ def folder(tmp_path):
     ],
 )
 def test_patterns_find_plain_files(folder, patterns, paths):
-    assert found(str(folder), patterns) == paths
+    assert matching_files(str(folder), patterns) == paths
 
 
 # CPUs
 
 
 def test_cpus_are_handed_out_once():
-    cpus = Cpus()
+    cpus = CpuPool()
     assert cpus.every == sorted(os.sched_getaffinity(0))
     one = [cpus.take(1) for _ in cpus.every]
     assert sorted(cpu for each in one for cpu in each) == cpus.every
@@ -236,21 +237,21 @@ def test_cpus_are_handed_out_once():
 def test_processes_are_found_by_what_their_environment_holds():
     mark = f"ZEN_TEST={os.getpid()}/"
     with subprocess.Popen(["sleep", "99.2"], env={"A": "1", "ZEN_TEST": f"{os.getpid()}/x"}) as one:
-        assert one.pid in list(tree.marked(mark.encode()))
-        assert one.pid not in list(tree.marked(b"EN_TEST="))
-        tree.kill_marked(mark.encode())
+        assert one.pid in list(process_tree.marked_processes(mark.encode()))
+        assert one.pid not in list(process_tree.marked_processes(b"EN_TEST="))
+        process_tree.kill_marked(mark.encode())
         assert one.wait() == -9
 
 
 def test_descendants_are_found_in_their_order():
     command = "sleep 99.3 & exec sh -c 'sleep 99.3 & wait'"
     with subprocess.Popen(["sh", "-c", command]) as one:
-        while len(found_below := tree.below(one.pid)) < 2:
+        while len(found_below := process_tree.descendants(one.pid)) < 2:
             pass
-        assert set(found_below) == set(tree.children(one.pid))
-        assert one.pid in tree.below(os.getpid())
-        tree.kill(lambda: [one.pid])
-    assert tree.below(one.pid) == []
+        assert set(found_below) == set(process_tree.children(one.pid))
+        assert one.pid in process_tree.descendants(os.getpid())
+        process_tree.kill_trees(lambda: [one.pid])
+    assert process_tree.descendants(one.pid) == []
 
 
 def test_a_copy_that_others_may_read_already_is_not_replaced(tmp_path):
@@ -259,7 +260,7 @@ def test_a_copy_that_others_may_read_already_is_not_replaced(tmp_path):
     filed = ExperimentFile(
         "in/large", 0o644, None, original, content_digest(original.read_bytes()).hex()
     )
-    many = [Inputs(tmp_path / "inputs") for _ in range(4)]  # as many processes have them
+    many = [InputCache(tmp_path / "inputs") for _ in range(4)]  # as many processes have them
     barrier = Barrier(16)
 
     def share(number):

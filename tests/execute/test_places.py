@@ -7,8 +7,9 @@ import pytest
 
 from zenturio import plugins
 from zenturio.errors import InputError
-from zenturio.execute import Local, Simulate
+from zenturio.execute.local import Local
 from zenturio.execute.places import find_place, open_place
+from zenturio.execute.simulate import Simulate
 from zenturio.settings.schema import setting
 from zenturio.testing.executor import experiment, outcome
 

@@ -6,7 +6,7 @@ import pytest
 
 from needs import needs
 from zenturio.annotate.scan import scan
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 from zenturio.testing.executor import outcome
 

@@ -12,20 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.execute import wire
-from zenturio.execute.hosts.protocol import ANSWERS, check_answer, check_event, sound_facts
-from zenturio.execute.run_facts import check_run_facts
-from zenturio.execute.schema import (
+from zenturio.execute.hosts.answer_checks import (
+    ANSWER_CHECKS,
+    check_answer,
+    check_event,
+    valid_facts,
+)
+from zenturio.execute.json_checks import (
     MalformedError,
     first_of,
-    items,
+    integer,
+    list_of,
+    number,
     one_of,
     path,
     read_json,
-    real,
     record,
     text,
-    whole,
 )
+from zenturio.execute.run_facts import check_run_facts
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
@@ -47,13 +52,13 @@ def refused(check, *values):
 
 
 def test_types_and_ranges_are_checked():
-    refused(whole(0, 9), -1, 10, 1.0, True, "1", None)
-    refused(real(0), -0.5, float("nan"), float("inf"), 10**400, "1", True)
+    refused(integer(0, 9), -1, 10, 1.0, True, "1", None)
+    refused(number(0), -0.5, float("nan"), float("inf"), 10**400, "1", True)
     refused(text(3), "four", 1, "\0", "\ud800")
     refused(one_of(0, "a"), False, 0.0, "b", [])
-    refused(items(whole(), 2), [1, 2, 3], [-1], {}, "ab")
-    refused(record({"a": whole()}, {"b": text()}), {}, {"a": 1, "c": 2}, {"a": 1, "b": 2}, [])
-    refused(first_of(whole(), text()), 1.5, None)
+    refused(list_of(integer(), 2), [1, 2, 3], [-1], {}, "ab")
+    refused(record({"a": integer()}, {"b": text()}), {}, {"a": 1, "c": 2}, {"a": 1, "b": 2}, [])
+    refused(first_of(integer(), text()), 1.5, None)
     refused(path, "", "/a", "../a", "a/../b", "a//b", "./a", "a/", "x" * 256, 3)
     path("a/b.c\udc80", "it")
 
@@ -88,7 +93,7 @@ def test_json_of_usual_size_is_read(value):
     assert repr(read_json(json.dumps(value).encode())) == repr(json.loads(json.dumps(value)))
 
 
-@given(st.sampled_from(sorted(ANSWERS)), JSON, st.text(max_size=9))
+@given(st.sampled_from(sorted(ANSWER_CHECKS)), JSON, st.text(max_size=9))
 def test_any_answer_is_taken_or_refused(do, value, name):
     for answer in (value, {name: value}, {"error": value}, {"files": value, "state": value}):
         try:
@@ -109,7 +114,7 @@ def test_any_account_of_a_run_is_taken_or_refused(name, value):
 
 @given(st.dictionaries(st.sampled_from(["cores", "memory", "load", "speed", "gpus"]), JSON))
 def test_facts_that_make_no_sense_are_left_out_and_told(facts):
-    sound, fault = sound_facts(facts)
+    sound, fault = valid_facts(facts)
     assert sound.items() <= facts.items()
     assert bool(fault) == (len(sound) < len(facts))
     assert type(sound.get("cores", 1)) is int
@@ -144,7 +149,7 @@ def test_any_bytes_on_the_wire_are_a_message_or_refused(noise):
 def test_memory_is_taken_as_bytes_come_not_as_a_length_says():
     tracemalloc.start()
     try:
-        for length, size in ((2**32 - 1, 10), (wire.LARGEST, 10)):
+        for length, size in ((2**32 - 1, 10), (wire.LARGEST_MESSAGE_BYTES, 10)):
             try:
                 message, _ = through_a_pipe(struct.pack("!I", length) + b"x" * size)
             except MalformedError:

@@ -12,10 +12,10 @@ import pytest
 
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm import clerk, pilots, submission
-from zenturio.execute.slurm import place as place_of
-from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.place import Slurm
+from zenturio.execute.slurm import array_submission, pilots, queue_poller
+from zenturio.execute.slurm import executor as place_of
+from zenturio.execute.slurm.executor import Slurm
+from zenturio.execute.slurm.options import SlurmOptions
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe, Step
 from zenturio.testing.executor import (
     CommandContract,
@@ -28,7 +28,7 @@ from zenturio.testing.executor import (
 
 __all__ = ["cluster", "slurm"]
 
-QUICK = Options(poll=0.1, grace=1.0, patience=100.0)
+QUICK = SlurmOptions(poll=0.1, grace=1.0, patience=100.0)
 IN_THE_GATE = (
     "succeeds_is_ok", "files_are_there", "environment_is", "takes_too_long", "cancelling",
     "closing_leaves", "reports_is_a_metric", "outputs_are_kept", "output_that_is_missing",
@@ -49,7 +49,7 @@ def opened(slurm, tmp_path):
 
     def make(jobs=3, **options) -> Slurm:
         quick = {"poll": 0.1, "grace": 1.0, "patience": 100.0}
-        made.append(Slurm(tmp_path / "zen", jobs, options=Options(**{**quick, **options})))
+        made.append(Slurm(tmp_path / "zen", jobs, options=SlurmOptions(**{**quick, **options})))
         return made[-1]
 
     yield make
@@ -111,7 +111,7 @@ def jobs(slurm) -> str:
 def test_a_lost_answer_of_sbatch_does_not_submit_twice(
     opened, instead, monkeypatch, tmp_path, arrives
 ):
-    monkeypatch.setattr(submission, "UNSURE", 1.0)
+    monkeypatch.setattr(array_submission, "UNSURE_SECONDS", 1.0)
     does = {
         "at once": '$REAL "$@" >/dev/null',
         "late": '(sleep 3; $REAL "$@") >/dev/null 2>&1 &',
@@ -158,7 +158,7 @@ def test_arrays_are_as_long_as_the_cluster_takes(opened, slurm):
 
 def test_where_only_few_jobs_are_taken_all_are_run_in_the_end(opened, instead, monkeypatch, slurm):
     """As a site that lets a user have two jobs at a time."""
-    monkeypatch.setattr(clerk, "FULL", 0.3)
+    monkeypatch.setattr(queue_poller, "FULL_PAUSE_SECONDS", 0.3)
     instead(
         "sbatch",
         f"""count=$(sed -n 's/#SBATCH --array=0-//p' "$2")
@@ -404,8 +404,8 @@ def test_a_queue_that_hangs_holds_nothing_up_for_ever(opened, slurm):
 
 @pytest.mark.slow
 def test_a_controller_that_does_not_answer_holds_up_no_end(opened, slurm, monkeypatch):
-    monkeypatch.setattr(place_of, "CLOSING", 1.0)
-    monkeypatch.setattr(clerk, "HURRY", 0.5)
+    monkeypatch.setattr(place_of, "CLOSING_SECONDS", 1.0)
+    monkeypatch.setattr(queue_poller, "CLOSING_COMMAND_SECONDS", 0.5)
     place = opened()
     future = place.submit(experiment("sleep 5"))
     until(future.running)
@@ -495,7 +495,7 @@ def test_the_cluster_is_checked(opened, instead):
 
 
 def test_that_experiments_are_short_is_said_once(opened, monkeypatch):
-    monkeypatch.setattr(pilots, "MEASURED", 3)
+    monkeypatch.setattr(pilots, "LEAST_MEASURED", 3)
     place = opened(5, pilots="never")
     several = [place.submit(experiment("true")) for _ in range(5)]
     for future in several:

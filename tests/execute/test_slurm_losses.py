@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import PlaceError
-from zenturio.execute.parcel import pack_failure, pack_outcome
-from zenturio.execute.slurm.clerk import DEATHS, Clerk
-from zenturio.execute.slurm.desk import Desk
-from zenturio.execute.slurm.options import Options
+from zenturio.execute.experiment_codec import pack_failure, pack_outcome
+from zenturio.execute.slurm.array_submission import ArraySubmission
+from zenturio.execute.slurm.job_script import JobPaths
+from zenturio.execute.slurm.options import SlurmOptions
+from zenturio.execute.slurm.outcome_reader import OutcomeReader
 from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.reader import Reader
-from zenturio.execute.slurm.script import Paths
-from zenturio.execute.slurm.session import Session
-from zenturio.execute.slurm.submission import Submission
-from zenturio.execute.slurm.ticket import Ticket
-from zenturio.execute.slurm_queue import Job
+from zenturio.execute.slurm.queue_poller import MOST_DEATHS, QueuePoller
+from zenturio.execute.slurm.session_folder import SlurmSession
+from zenturio.execute.slurm.ticket import SlurmTicket
+from zenturio.execute.slurm.ticket_table import TicketTable
+from zenturio.execute.slurm_commands import SlurmJob
 from zenturio.experiment import Outcome
 from zenturio.testing.executor import experiment, until
 
@@ -28,13 +28,13 @@ MANY = 7
 class Queue:
     """Does with each job that is submitted what the test says."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SlurmSession) -> None:
         self.session = session
-        self.shown: dict[tuple[str, int], list[Job]] = {}
+        self.shown: dict[tuple[str, int], list[SlurmJob]] = {}
         self.submitted = 0
         self.patience = 1.0
         self.cancelled: list[str] = []
-        self.plays: Callable[[str, str], Job] = lambda _name, _digest: Job("1", "PENDING")
+        self.plays: Callable[[str, str], SlurmJob] = lambda _name, _digest: SlurmJob("1", "PENDING")
 
     def submit(self, script: Path) -> str:
         self.submitted += 1
@@ -60,17 +60,17 @@ class Queue:
 @pytest.fixture
 def cluster(tmp_path):
     """The queue, a function that has an experiment run, and what was said to the user."""
-    session = Session.begin(tmp_path / "place")
-    options = Options(poll=0.01, grace=0.0, pilots="never")
-    queue, desk, remarks = Queue(session), Desk(3), []
-    paths = Paths(session.path, tmp_path, shared=True)
-    submission = Submission(desk, session, options, paths, queue)
-    reader = Reader(desk, [session], tmp_path / "outputs", 0.01, lambda _: None)
+    session = SlurmSession.begin(tmp_path / "place")
+    options = SlurmOptions(poll=0.01, grace=0.0, pilots="never")
+    queue, desk, remarks = Queue(session), TicketTable(3), []
+    paths = JobPaths(session.path, tmp_path, shared=True)
+    submission = ArraySubmission(desk, session, options, paths, queue)
+    reader = OutcomeReader(desk, [session], tmp_path / "outputs", 0.01, lambda _: None)
     waits = Pilots(options, lambda: None, remarks.append, lambda: None, lambda _: None)
-    clerk = Clerk(desk, submission, queue, options, remarks.append, waits, reader.unpacked)
+    clerk = QueuePoller(desk, submission, queue, options, remarks.append, waits, reader.unpacked)
 
-    def run(*commands: str) -> Ticket:
-        ticket = Ticket(experiment(*commands or ("true",)), session, clerk.stir)
+    def run(*commands: str) -> SlurmTicket:
+        ticket = SlurmTicket(experiment(*commands or ("true",)), session, clerk.stir)
         session.put(ticket.digest, b"parcel")
         desk.add(ticket)
         clerk.stir()
@@ -86,14 +86,14 @@ def cluster(tmp_path):
 def ends(queue: Queue, state: str, times: int, *, begun=True, then="ok", left=b""):
     """So many jobs end in that state; the next one runs the experiment."""
 
-    def play(task: str, digest: str) -> Job:
+    def play(task: str, digest: str) -> SlurmJob:
         if queue.submitted > times:
             queue.writes(f"{task}.0")
             queue.session.outcome(digest).write_bytes(pack_outcome(Outcome(digest, then)))
-            return Job("", "COMPLETED", "n1")
+            return SlurmJob("", "COMPLETED", "n1")
         if begun:
             queue.writes(f"{task}.0", left and pack_outcome(replace(left, digest=digest)))
-        return Job("", state, "n1")
+        return SlurmJob("", state, "n1")
 
     queue.plays = play
 
@@ -116,7 +116,7 @@ def test_an_experiment_whose_worker_dies_five_times_has_failed(cluster, state):
     ends(cluster, state, MANY)
     found = cluster.run().result()
     assert (found.status, found.cause, found.host) == ("failed", "its worker died 5 times", "n1")
-    assert cluster.submitted >= DEATHS == 5
+    assert cluster.submitted >= MOST_DEATHS == 5
 
 
 def test_four_dead_workers_are_no_outcome(cluster):
@@ -129,7 +129,7 @@ def test_lost_nodes_do_not_count_among_dead_workers(cluster):
     ends(cluster, "", len(states))
     play = cluster.plays
 
-    def mixed(task: str, digest: str) -> Job:
+    def mixed(task: str, digest: str) -> SlurmJob:
         job = play(task, digest)
         return job if job.state else replace(job, state=states[cluster.submitted - 1])
 
@@ -150,12 +150,12 @@ def test_an_experiment_that_never_began_or_was_taken_off_is_no_failure_but_the_p
 
 
 def test_what_a_worker_could_not_do_is_tried_elsewhere(cluster):
-    def play(task: str, digest: str) -> Job:
+    def play(task: str, digest: str) -> SlurmJob:
         cluster.writes(f"{task}.0")
         full = pack_failure(PlaceError("/scratch: No space left on device"))
         data = full if cluster.submitted == 1 else pack_outcome(Outcome(digest, "ok"))
         cluster.session.outcome(digest).write_bytes(data)
-        return Job("", "COMPLETED", "n1")
+        return SlurmJob("", "COMPLETED", "n1")
 
     cluster.plays = play
     assert cluster.run().result().status == "ok"
@@ -164,10 +164,10 @@ def test_what_a_worker_could_not_do_is_tried_elsewhere(cluster):
 
 
 def test_a_setup_that_fails_is_the_places_fault_at_once(cluster):
-    def play(task: str, _digest: str) -> Job:
+    def play(task: str, _digest: str) -> SlurmJob:
         cluster.writes(f"{task}.0.setup")
         (cluster.session.path / "logs" / task).write_text("module: no gcc/13\n")
-        return Job("", "FAILED", "n1")
+        return SlurmJob("", "FAILED", "n1")
 
     cluster.plays = play
     with pytest.raises(PlaceError, match="setup of the place failed on n1: module: no gcc/13"):
@@ -178,17 +178,17 @@ def test_a_setup_that_fails_is_the_places_fault_at_once(cluster):
 def test_what_an_interrupted_start_left_says_nothing_of_the_next(cluster):
     """The queue was never looked at while the job waited between its two starts."""
 
-    def play(task: str, digest: str) -> Job:
+    def play(task: str, digest: str) -> SlurmJob:
         cluster.writes(f"{task}.0", pack_outcome(replace(INTERRUPTED, digest=digest)))
-        return Job("", "RUNNING", "n1", restarts=0)
+        return SlurmJob("", "RUNNING", "n1", restarts=0)
 
     cluster.plays = play
     ticket = cluster.run()
     until(ticket.running)
     (task,) = cluster.shown
-    cluster.shown[task] = [Job("1", "RUNNING", "n2", restarts=1)]
+    cluster.shown[task] = [SlurmJob("1", "RUNNING", "n2", restarts=1)]
     cluster.writes(f"{task[0]}-{task[1]}.1")
-    cluster.shown[task] = [Job("1", "COMPLETED", "n2", restarts=1)]
+    cluster.shown[task] = [SlurmJob("1", "COMPLETED", "n2", restarts=1)]
     cluster.session.outcome(ticket.digest).write_bytes(pack_outcome(Outcome(ticket.digest, "ok")))
     assert ticket.result().status == "ok"
     assert cluster.submitted == 1
@@ -196,14 +196,14 @@ def test_what_an_interrupted_start_left_says_nothing_of_the_next(cluster):
 
 @pytest.mark.parametrize(("last", "status"), [(TERMINATED, "failed"), (INTERRUPTED, "ok")])
 def test_of_several_starts_the_last_one_counts(cluster, last, status):
-    def play(task: str, digest: str) -> Job:
+    def play(task: str, digest: str) -> SlurmJob:
         if cluster.submitted > 1:
             cluster.session.outcome(digest).write_bytes(pack_outcome(Outcome(digest, "ok")))
-            return Job("", "COMPLETED", "n1")
+            return SlurmJob("", "COMPLETED", "n1")
         other = INTERRUPTED if last is TERMINATED else TERMINATED
         for number, left in enumerate((other, other, last)):
             cluster.writes(f"{task}.{number}", pack_outcome(replace(left, digest=digest)))
-        return Job("", "COMPLETED", "n1", restarts=2)
+        return SlurmJob("", "COMPLETED", "n1", restarts=2)
 
     cluster.plays = play
     assert cluster.run().result().status == status
@@ -213,7 +213,7 @@ def test_one_that_is_cancelled_while_it_waits_for_another_job_does_not_begin(clu
     ends(cluster, "PREEMPTED", MANY)
     play = cluster.plays
 
-    def last(task: str, digest: str) -> Job:
+    def last(task: str, digest: str) -> SlurmJob:
         if cluster.submitted == 2:
             ticket.cancel()
         return play(task, digest)

@@ -7,16 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm.fates import blame, fate, stopped
-from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.script import Demand, Paths, script
-from zenturio.execute.slurm.session import Session
-from zenturio.execute.slurm_queue import FullError, Job, Queue, TooLongError, UnansweredError
+from zenturio.execute.slurm.job_exit import cancelled_outcome, job_outcome, loss_blame
+from zenturio.execute.slurm.job_script import JobDemand, JobPaths, array_script
+from zenturio.execute.slurm.options import SlurmOptions
+from zenturio.execute.slurm.session_folder import SlurmSession
+from zenturio.execute.slurm_commands import (
+    ArrayTooLongError,
+    QueueFullError,
+    SlurmCommands,
+    SlurmJob,
+    UnansweredError,
+)
 from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Build, Outcome, Step
 from zenturio.testing.executor import experiment
 
-PATHS = Paths(Path("/scratch/my work/places/slurm/session-1"), Path("/scratch/my work"), False)
+PATHS = JobPaths(Path("/scratch/my work/places/slurm/session-1"), Path("/scratch/my work"), False)
 SCRIPT = """\
 #!/bin/bash -l
 #SBATCH --job-name=zen-1
@@ -59,30 +65,30 @@ exec '/opt/my python' -P -m zenturio.execute.worker "parcels/$zen_digest" "outco
 
 
 def test_a_script_says_all_that_was_configured():
-    options = Options(
+    options = SlurmOptions(
         partition="long", account="physics", qos="high", constraint="a100|h100", time="8:00:00",
         extra="--gres=gpu:1\n\n#SBATCH --exclusive\n", setup="module load gcc\nexport A=1",
         python="/opt/my python",
     )  # fmt: skip
-    assert script("zen-1", 3, Demand(4, 2**30, 60.0), options, PATHS) == SCRIPT
+    assert array_script("zen-1", 3, JobDemand(4, 2**30, 60.0), options, PATHS) == SCRIPT
 
 
 def test_what_is_not_configured_is_left_to_the_cluster():
-    text = script("zen-1", 1, Demand(), Options(), PATHS)
+    text = array_script("zen-1", 1, JobDemand(), SlurmOptions(), PATHS)
     for option in ("--mem", "--time", "--partition", "--account", "--qos", "--constraint"):
         assert option not in text
 
 
 def test_a_time_limit_holds_where_there_is_no_timeout():
-    options = Options(time="4:00:00")
-    assert "#SBATCH --time=4:00:00\n" in script("zen-1", 1, Demand(), options, PATHS)
-    assert "#SBATCH --time=2\n" in script("zen-1", 1, Demand(seconds=30.0), options, PATHS)
+    options = SlurmOptions(time="4:00:00")
+    assert "#SBATCH --time=4:00:00\n" in array_script("zen-1", 1, JobDemand(), options, PATHS)
+    assert "#SBATCH --time=2\n" in array_script("zen-1", 1, JobDemand(seconds=30.0), options, PATHS)
 
 
 def test_an_experiment_asks_for_the_most_that_a_step_needs_and_for_all_their_time():
     steps = (Step("a", 10.0, cpus=2, memory=5), Step("b", 20.0, cpus=3), Step("c", 1.0, memory=9))
-    assert Demand.of(experiment(*steps)) == Demand(3, 9, 31.0)
-    assert Demand.of(experiment(*steps, Step("d"))).seconds is None
+    assert JobDemand.of(experiment(*steps)) == JobDemand(3, 9, 31.0)
+    assert JobDemand.of(experiment(*steps, Step("d"))).seconds is None
 
 
 def test_a_build_counts_too_for_it_may_have_to_be_made():
@@ -90,7 +96,7 @@ def test_a_build_counts_too_for_it_may_have_to_be_made():
 
     what = experiment(Step("a", 10.0))
     built = replace(what, build=Build("d", (), (Step("make", 5.0, cpus=8),)))
-    assert Demand.of(built) == Demand(8, None, 15.0)
+    assert JobDemand.of(built) == JobDemand(8, None, 15.0)
 
 
 # Words of Slurm
@@ -124,17 +130,19 @@ def test_the_queue_is_read_line_by_line(says, tmp_path):
     widths = (64, 16, 16, 24, 128, 12, 24, 24, 128)
     lines = ("".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     says("squeue", "\n".join(lines) + "\n")
-    found = Queue().look(["zen-1", "zen-2"])
+    found = SlurmCommands().look(["zen-1", "zen-2"])
     assert found == {
         ("zen-1", 0): [
-            Job("12", "RUNNING", "n1", "None", 0, 93784.0),
-            Job("13", "COMPLETED", "n1", "None"),
+            SlurmJob("12", "RUNNING", "n1", "None", 0, 93784.0),
+            SlurmJob("13", "COMPLETED", "n1", "None"),
         ],
-        ("zen-1", 1): [Job("12", "PENDING", "", "launch failed, held", 2, 60.0, 60.0)],
+        ("zen-1", 1): [SlurmJob("12", "PENDING", "", "launch failed, held", 2, 60.0, 60.0)],
     }
     assert "--name=zen-1,zen-2" in (tmp_path / "told").read_text()
     assert (tmp_path / "told").read_text().count("\n") == 1
-    assert Queue().jobs("other")["7"] == Job("7", "RUNNING", "n2", "None", 0, None, 7200.0)
+    assert SlurmCommands().jobs("other")["7"] == SlurmJob(
+        "7", "RUNNING", "n2", "None", 0, None, 7200.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,10 +164,10 @@ def test_the_queue_is_read_line_by_line(says, tmp_path):
 def test_what_sbatch_says_means_again_fewer_shorter_or_never(says, words, kind):
     says("sbatch", err=words, code=1)
     errors = {
-        "again": UnansweredError, "fewer": FullError, "shorter": TooLongError, "never": PlaceError,
+        "again": UnansweredError, "fewer": QueueFullError, "shorter": ArrayTooLongError, "never": PlaceError,
     }  # fmt: skip
     with pytest.raises(errors[kind]) as raised:
-        Queue().submit(Path("script"))
+        SlurmCommands().submit(Path("script"))
     if kind == "never":
         assert str(raised.value).startswith("sbatch: " + words.partition("error: ")[2])
 
@@ -167,22 +175,22 @@ def test_what_sbatch_says_means_again_fewer_shorter_or_never(says, words, kind):
 def test_a_queue_that_cannot_be_looked_at_is_asked_again_whatever_it_says(says):
     says("squeue", err="squeue: error: something that nobody knows", code=1)
     with pytest.raises(UnansweredError, match="something that nobody knows"):
-        Queue().look(["zen-1"])
+        SlurmCommands().look(["zen-1"])
 
 
 def test_the_number_of_a_job_is_what_stands_before_the_cluster(says):
     says("sbatch", "123;north\n")
-    assert Queue().submit(Path("script")) == "123"
+    assert SlurmCommands().submit(Path("script")) == "123"
     says("sbatch", "\n")
     with pytest.raises(UnansweredError, match="told no number"):
-        Queue().submit(Path("script"))
+        SlurmCommands().submit(Path("script"))
 
 
 def test_an_enclosing_job_lends_nothing_to_those_that_it_submits(says, tmp_path, monkeypatch):
     for name in ("SLURM_JOB_ID", "SLURM_MEM_PER_NODE", "SLURM_CONF", "SBATCH_ACCOUNT"):
         monkeypatch.setenv(name, "x")
     says("sbatch", "1\n")
-    Queue().submit(Path("script"))
+    SlurmCommands().submit(Path("script"))
     names = {line.partition("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert {n for n in names if n.startswith(("SLURM", "SBATCH"))} == {
         "SLURM_CONF", "SBATCH_ACCOUNT",
@@ -192,19 +200,19 @@ def test_an_enclosing_job_lends_nothing_to_those_that_it_submits(says, tmp_path,
 def test_a_machine_without_slurm_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PlaceError, match="there is no sbatch on this machine"):
-        Queue().submit(Path("script"))
+        SlurmCommands().submit(Path("script"))
 
 
 def test_many_jobs_are_cancelled_some_at_a_time(says, tmp_path):
     says("scancel", err="scancel: error: Invalid job id specified", code=1)
-    Queue().cancel(f"{n}_0" for n in range(450))
+    SlurmCommands().cancel(f"{n}_0" for n in range(450))
     lines = (tmp_path / "told").read_text().splitlines()
     assert [len(line.split()) - 1 for line in lines] == [200, 200, 50]
 
 
 def test_reasons_that_waiting_does_not_end_are_known():
     def stuck(reason, state="PENDING"):
-        return Job("1", state, "", reason).stuck
+        return SlurmJob("1", state, "", reason).stuck
 
     assert not any(map(stuck, ("Priority", "Resources", "BeginTime", "QOSMaxJobsPerUserLimit")))
     assert all(map(stuck, ("JobHeldUser", "PartitionTimeLimit", "BadConstraints", "InvalidQOS")))
@@ -239,7 +247,7 @@ def test_only_what_slurm_may_have_done_is_doubtful():
     ],
 )
 def test_what_a_job_left_is_read_by_the_light_of_why_it_ended(state, left, status, cause):
-    found = fate("d", Job("1", state, "n1") if state else None, left, begun=True)
+    found = job_outcome("d", SlurmJob("1", state, "n1") if state else None, left, begun=True)
     assert (found.digest, found.status, found.cause) == ("d", status, cause)
 
 
@@ -261,15 +269,19 @@ def test_what_a_job_left_is_read_by_the_light_of_why_it_ended(state, left, statu
 def test_a_job_that_is_lost_says_nothing_of_an_experiment_that_had_not_begun(
     state, left, begun, whose
 ):
-    job = Job("1", state, "n1") if state else None
-    assert fate("d", job, left, begun=begun) is None
-    assert blame(job, begun=begun) == whose
+    job = SlurmJob("1", state, "n1") if state else None
+    assert job_outcome("d", job, left, begun=begun) is None
+    assert loss_blame(job, begun=begun) == whose
 
 
 def test_what_was_to_end_is_cancelled_unless_it_had_succeeded():
-    assert stopped("d", OK) is OK
-    assert stopped("d", KILLED).status == stopped("d", FAILED).status == "cancelled"
-    assert stopped("d", None).status == "cancelled"
+    assert cancelled_outcome("d", OK) is OK
+    assert (
+        cancelled_outcome("d", KILLED).status
+        == cancelled_outcome("d", FAILED).status
+        == "cancelled"
+    )
+    assert cancelled_outcome("d", None).status == "cancelled"
 
 
 # The folder
@@ -279,7 +291,7 @@ def test_what_was_to_end_is_cancelled_unless_it_had_succeeded():
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6))
 def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
     """Tasks of two jobs, a and b, and two drivers, c and d, come in any order."""
-    session = Session.begin(tmp_path_factory.mktemp("place"))
+    session = SlurmSession.begin(tmp_path_factory.mktemp("place"))
     try:
         session.write("x", "", [D1])
         began, gave_up = set(), []
@@ -300,30 +312,30 @@ def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
 
 
 def test_a_session_is_one_drivers_until_that_is_gone(tmp_path):
-    mine = Session.begin(tmp_path)
+    mine = SlurmSession.begin(tmp_path)
     mine.put(D1, b"parcel")
-    (other,) = Session.all(tmp_path)
+    (other,) = SlurmSession.all(tmp_path)
     assert other.holds(D1)
     assert not other.take()
     mine.leave()
     assert other.take()
-    assert not Session.all(tmp_path)[0].take()
+    assert not SlurmSession.all(tmp_path)[0].take()
     other.remove()
-    assert Session.all(tmp_path) == []
+    assert SlurmSession.all(tmp_path) == []
 
 
 def test_what_dead_drivers_left_empty_is_swept_away(tmp_path):
-    dead, full, alive = (Session.begin(tmp_path) for _ in range(3))
+    dead, full, alive = (SlurmSession.begin(tmp_path) for _ in range(3))
     full.put(D1, b"parcel")
     dead.leave()
     full.leave()
-    Session.sweep(tmp_path)
-    assert {s.path for s in Session.all(tmp_path)} == {full.path, alive.path}
+    SlurmSession.sweep(tmp_path)
+    assert {s.path for s in SlurmSession.all(tmp_path)} == {full.path, alive.path}
     alive.remove()
 
 
 def test_tasks_are_those_of_the_newest_array_that_was_not_given_up(tmp_path):
-    session = Session.begin(tmp_path)
+    session = SlurmSession.begin(tmp_path)
     session.write("zen-1-000000", "", [D1, D2])
     session.write("zen-1-000001", "", [D2, D3])
     session.write("zen-1-000002", "", [D1])
@@ -335,7 +347,7 @@ def test_tasks_are_those_of_the_newest_array_that_was_not_given_up(tmp_path):
 
 
 def test_a_parcel_that_is_put_anew_has_no_outcome(tmp_path):
-    session = Session.begin(tmp_path)
+    session = SlurmSession.begin(tmp_path)
     session.put(D1, b"one")
     session.outcome(D1).write_bytes(b"outcome")
     assert session.ended() == [D1]
@@ -346,7 +358,7 @@ def test_a_parcel_that_is_put_anew_has_no_outcome(tmp_path):
 
 
 def test_of_a_log_of_any_size_the_end_is_read(tmp_path):
-    session = Session.begin(tmp_path)
+    session = SlurmSession.begin(tmp_path)
     with (session.path / "logs" / "zen-1-0").open("wb") as log:
         log.truncate(2**36)
         log.seek(0, 2)

@@ -10,11 +10,11 @@ import pytest
 from slurm import cluster, slurm
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute.slurm import pilots
-from zenturio.execute.slurm.options import Options
+from zenturio.execute.slurm.executor import Slurm
+from zenturio.execute.slurm.options import SlurmOptions
 from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.place import Slurm
-from zenturio.execute.slurm.session import Session
-from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.slurm.session_folder import SlurmSession
+from zenturio.execute.slurm.ticket import SlurmTicket
 from zenturio.experiment import Outcome, Step
 from zenturio.testing.executor import experiment, outcome, running, until
 
@@ -53,9 +53,9 @@ def held(tmp_path, monkeypatch):
 def test_what_is_left_of_short_ones_goes_to_pilots_and_runs_once(
     slurm, tmp_path, monkeypatch, held
 ):
-    monkeypatch.setattr(pilots, "MEASURED", 4)
+    monkeypatch.setattr(pilots, "LEAST_MEASURED", 4)
     log = tmp_path / "log"
-    with Slurm(tmp_path / "zen", 60, options=Options(**WAYS)) as place:
+    with Slurm(tmp_path / "zen", 60, options=SlurmOptions(**WAYS)) as place:
         first = [place.submit(counted(log)) for _ in range(4)]
         assert not any(by_pilot(future.result()) for future in first)
         held.touch()
@@ -78,7 +78,7 @@ def test_what_is_left_of_short_ones_goes_to_pilots_and_runs_once(
 
 @pytest.mark.slow
 def test_pilots_can_be_had_from_the_first_experiment_on(slurm, tmp_path):
-    with Slurm(tmp_path / "zen", 60, options=Options(pilots="always", **WAYS)) as place:
+    with Slurm(tmp_path / "zen", 60, options=SlurmOptions(pilots="always", **WAYS)) as place:
         assert by_pilot(outcome(place, counted(tmp_path / "log")))
         killer = "kill -9 $(ps -o ppid= -p $PPID)"  # the worker, not the launcher
         found = outcome(place, experiment(f'test -n "$SLURM_ARRAY_JOB_ID" || {killer}; echo on'))
@@ -89,7 +89,7 @@ def test_pilots_can_be_had_from_the_first_experiment_on(slurm, tmp_path):
 @pytest.mark.slow
 def test_pilots_that_are_wanted_always_and_cannot_be_had_end_the_run(slurm, tmp_path):
     ways = {**WAYS, "setup": "no-such-module load gcc"}
-    with Slurm(tmp_path / "zen", 60, options=Options(pilots="always", **ways)) as place:
+    with Slurm(tmp_path / "zen", 60, options=SlurmOptions(pilots="always", **ways)) as place:
         with pytest.raises(PlaceError, match="no-such-module: command not found"):
             outcome(place, counted(tmp_path / "log"))
         with pytest.raises(PlaceError, match="no-such-module: command not found"):
@@ -106,15 +106,15 @@ def test_jobs_of_a_dead_drivers_pilots_are_ended_by_the_next(slurm, tmp_path):
     words = ("--job-name=zen-0123456789abcdef", "--hold", "--wrap", "true")
     slurm.run("sbatch", *words)
     slurm.run("sbatch", "--job-name=another", "--hold", "--wrap", "true")
-    with Slurm(tmp_path / "zen", 1, options=Options()):
+    with Slurm(tmp_path / "zen", 1, options=SlurmOptions()):
         assert slurm.run("squeue", "-h", "-o", "%j").split() == ["another"]
 
 
 def test_pilots_need_a_folder_that_nodes_see(slurm, tmp_path):
-    options = Options(pilots="always", folder=str(tmp_path / "scratch"))
+    options = SlurmOptions(pilots="always", folder=str(tmp_path / "scratch"))
     with pytest.raises(InputError, match="workers that stay need the project's folder"):
         Slurm(tmp_path / "zen", 1, options=options)
-    assert Session.all(tmp_path / "scratch" / "places" / "slurm") == []
+    assert SlurmSession.all(tmp_path / "scratch" / "places" / "slurm") == []
 
 
 # The choice, without Slurm
@@ -144,7 +144,7 @@ class Workers:
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     """Pilots with what is heard of them; closed behind."""
-    monkeypatch.setattr(pilots, "_LOOK", 0.01)
+    monkeypatch.setattr(pilots, "_POLL_SECONDS", 0.01)
     open_ones = []
 
     def make(fails=None, **ways):
@@ -157,7 +157,7 @@ def made(tmp_path, monkeypatch):
             return workers
 
         found = Pilots(
-            Options(**ways), begin, heard.remarks.append, lambda: heard.came.append(1),
+            SlurmOptions(**ways), begin, heard.remarks.append, lambda: heard.came.append(1),
             heard.again.append,
         )  # fmt: skip
         open_ones.append(found)
@@ -170,8 +170,10 @@ def made(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ticket(tmp_path):
-    def make(*commands) -> Ticket:
-        found = Ticket(experiment(*commands or ("true",)), Session(tmp_path), lambda: None)
+    def make(*commands) -> SlurmTicket:
+        found = SlurmTicket(
+            experiment(*commands or ("true",)), SlurmSession(tmp_path), lambda: None
+        )
         assert found.leave()
         return found
 
@@ -179,13 +181,13 @@ def ticket(tmp_path):
 
 
 def short(found: Pilots) -> None:
-    for _ in range(pilots.MEASURED):
+    for _ in range(pilots.LEAST_MEASURED):
         found.learn(0.1)
 
 
 def came(found: Pilots, heard) -> None:
     short(found)
-    assert found.begin(pilots.MEASURED)
+    assert found.begin(pilots.LEAST_MEASURED)
     heard.workers.peopled = True
     until(lambda: heard.came)
 
@@ -194,8 +196,8 @@ def test_pilots_begin_when_enough_short_ones_wait_and_take_them_when_they_are_th
     found, heard = made()
     assert not found.begin(1000)
     short(found)
-    assert not found.begin(pilots.MEASURED - 1)
-    assert found.begin(pilots.MEASURED)
+    assert not found.begin(pilots.LEAST_MEASURED - 1)
+    assert found.begin(pilots.LEAST_MEASURED)
     assert not found.begin(1000)
     assert not found.takes(ticket())
     heard.workers.peopled = True
@@ -209,7 +211,7 @@ def test_a_search_that_asks_for_few_at_a_time_gets_pilots_too(made):
     found, _ = made()
     short(found)
     assert not found.begin(2)
-    for _ in range(pilots.MEASURED // 2):
+    for _ in range(pilots.LEAST_MEASURED // 2):
         found.see()
     assert found.begin(2)
 
@@ -226,7 +228,7 @@ def test_what_does_not_fit_into_a_pilot_goes_to_a_job(made, ticket):
 def test_long_ones_get_jobs_again(made, ticket):
     found, heard = made()
     came(found, heard)
-    for _ in range(pilots.MEASURED):
+    for _ in range(pilots.LEAST_MEASURED):
         found.learn(60.0)
     assert not found.takes(ticket())
     (_, remark) = heard.remarks
@@ -282,11 +284,11 @@ def test_what_they_do_not_see_to_its_end_gets_a_job_of_its_own(made, ticket):
 def test_pilots_that_fail_again_and_again_are_given_up(made, ticket):
     found, heard = made()
     came(found, heard)
-    for _ in range(pilots.FAULTS):
+    for _ in range(pilots.MOST_FAULTS):
         assert found.takes(ticket())
         found.run(ticket())
         heard.workers.futures[-1].set_exception(PlaceError("the scheduler is lost"))
-    assert len(heard.again) == pilots.FAULTS
+    assert len(heard.again) == pilots.MOST_FAULTS
     assert not found.takes(ticket())
     until(lambda: heard.workers.closed)
     assert sorted(set(heard.remarks[1:])) == [
@@ -296,7 +298,7 @@ def test_pilots_that_fail_again_and_again_are_given_up(made, ticket):
 
 
 def test_pilots_with_nothing_to_do_end_and_can_begin_again(made, ticket, monkeypatch):
-    monkeypatch.setattr(pilots, "IDLE", 0.05)
+    monkeypatch.setattr(pilots, "IDLE_SECONDS", 0.05)
     found, heard = made()
     came(found, heard)
     until(lambda: heard.workers.closed)

@@ -7,7 +7,7 @@ import pytest
 
 from needs import needs
 from zenturio.annotate.scan import scan
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 
 MAKEFILE = "p: p.c\n\tcc -o p p.c\n\techo made >> log\n"

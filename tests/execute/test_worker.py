@@ -12,22 +12,24 @@ import pytest
 
 from zenturio.errors import PlaceError
 from zenturio.execute import worker
-from zenturio.execute.parcel import pack, unpack_all, unpack_outcome
-from zenturio.execute.running import Settings
+from zenturio.execute.experiment_codec import pack_experiment, unpack_experiments, unpack_outcome
+from zenturio.execute.local_runner import RunnerSettings
 from zenturio.experiment import INCOMING, Outcome, Recipe, Step
 from zenturio.testing.executor import experiment, gflops, long, running, until
 
-SOON = Settings(grace=0.3)
+SOON = RunnerSettings(grace=0.3)
 
 
 def run(what, folder, **ways):
     return unpack_outcome(
-        worker.run(pack(what), folder, settings=SOON, **ways), what.digest, folder / INCOMING
+        worker.run_packed(pack_experiment(what), folder, settings=SOON, **ways),
+        what.digest,
+        folder / INCOMING,
     )
 
 
 def started(what, folder: Path, *words: str, parent: str = "") -> subprocess.Popen:
-    (folder / "parcel").write_bytes(pack(what))
+    (folder / "parcel").write_bytes(pack_experiment(what))
     command = [sys.executable, "-m", "zenturio.execute.worker", "parcel", "outcome", *words]
     if parent:
         command = [sys.executable, "-c", parent, *command]
@@ -35,7 +37,7 @@ def started(what, folder: Path, *words: str, parent: str = "") -> subprocess.Pop
 
 
 def result(folder: Path):
-    (experiment,) = unpack_all((folder / "parcel").read_bytes())
+    (experiment,) = unpack_experiments((folder / "parcel").read_bytes())
     return unpack_outcome((folder / "outcome").read_bytes(), experiment.digest, folder / INCOMING)
 
 
@@ -72,7 +74,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path):
 @pytest.mark.parametrize("shared", [True, False])
 def test_artifacts_are_named_or_sent(tmp_path, shared):
     what = experiment("echo 1 > a", recipe=Recipe(outputs=("a",)))
-    data = worker.run(pack(what), tmp_path, shared=shared)
+    data = worker.run_packed(pack_experiment(what), tmp_path, shared=shared)
     home = tmp_path / (INCOMING if shared else "back")
     (one,) = unpack_outcome(data, what.digest, home).artifacts
     assert one.kept.is_relative_to(home)
@@ -159,11 +161,11 @@ def test_what_ended_just_before_its_job_was_told_to_end_does_not_count(number):
     ended.set_result(Outcome("0" * 32, "ok"))
     late = Timer(0.05, os.kill, (os.getpid(), number))
     late.start()
-    assert worker._stoppable(ended, 60).status == "cancelled"
+    assert worker._wait_for_outcome(ended, 60).status == "cancelled"
     late.join()
 
 
 def test_what_ended_in_peace_counts():
     ended = Future()
     ended.set_result(Outcome("0" * 32, "ok"))
-    assert worker._stoppable(ended, 0.02).status == "ok"
+    assert worker._wait_for_outcome(ended, 0.02).status == "ok"

@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from zenturio.execute.outputs import collect
+from zenturio.execute.output_artifacts import collect_outputs
 from zenturio.experiment import INCOMING
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
@@ -32,7 +32,7 @@ def left(home: Path, of, attempt: int = 1, files: dict[str, bytes] | None = None
         for path, content in (contents(of.index) if files is None else files).items():
             Path(folder, path).parent.mkdir(exist_ok=True)
             Path(folder, path).write_bytes(content)
-        artifacts = collect(folder, ["**"], home / INCOMING, of.digest, move=True)
+        artifacts = collect_outputs(folder, ["**"], home / INCOMING, of.digest, move=True)
     return replace(outcome(of, attempt=attempt, time=of.index / 7), artifacts=artifacts)
 
 

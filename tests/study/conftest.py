@@ -4,7 +4,7 @@ import pytest
 
 from postgres import postgres, postgres_url
 from study.oracle import Study
-from zenturio.execute import machine_codec
+from zenturio.execute import machine_json
 
 __all__ = ["postgres", "postgres_url"]
 
@@ -31,11 +31,11 @@ def study(tmp_path):
 @pytest.fixture
 def on(monkeypatch):
     """Makes this machine another one, by the name of its processor."""
-    facts = machine_codec.machine_facts()
+    facts = machine_json.machine_facts()
 
     def become(cpu):
-        monkeypatch.setattr(machine_codec, "machine_facts", lambda: {**facts, "cpu": cpu})
-        machine_codec.own_machine_parts.cache_clear()
+        monkeypatch.setattr(machine_json, "machine_facts", lambda: {**facts, "cpu": cpu})
+        machine_json.own_machine_parts.cache_clear()
 
     yield become
-    machine_codec.own_machine_parts.cache_clear()
+    machine_json.own_machine_parts.cache_clear()

@@ -5,7 +5,7 @@ import sys
 import threading
 from pathlib import Path
 
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
 from zenturio.study.service import study_service
 from zenturio.study.service.submission_queue import locked_alone

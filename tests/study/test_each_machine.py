@@ -9,8 +9,8 @@ import pytest
 import zenturio as zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.execute import Local
-from zenturio.execute.machine_codec import own_machine
+from zenturio.execute.local import Local
+from zenturio.execute.machine_json import own_machine
 from zenturio.record import ResultCount
 from zenturio.record.open import open_repository
 from zenturio.search import parse_budget

@@ -7,7 +7,7 @@ import pytest
 import zenturio as zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space

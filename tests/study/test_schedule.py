@@ -4,7 +4,7 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError
-from zenturio.execute import Simulate
+from zenturio.execute.simulate import Simulate
 from zenturio.record import MemoryRepository
 from zenturio.schedule.formats.files import read_workflow
 from zenturio.schedule.model.platform import Platform, PlatformMachine, identical

@@ -10,7 +10,7 @@ import pytest
 
 from study.test_queueing import ends_in_the_scheduling_room
 from zenturio.errors import AnnotationError, ConflictError, InputError
-from zenturio.execute import Local
+from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, MemoryRepository, maintenance
 from zenturio.record.open import open_repository

@@ -130,6 +130,6 @@ def test_a_launcher_that_is_killed_costs_no_result(study):
 
 
 def launchers(pid):
-    from zenturio.execute import tree
+    from zenturio.execute import process_tree
 
-    return tree.children(pid)
+    return process_tree.children(pid)

@@ -63,17 +63,17 @@ def run(
     Example: zen workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on
     '*.dat' --on hosts.toml --gantt flow.svg
     """
-    from zenturio.execute.hosts.flow import Doing, run_flow
-    from zenturio.execute.hosts.place import Hosts, HostsSettings
+    from zenturio.execute.hosts.executor import Hosts, HostsSettings
+    from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
     from zenturio.record.open import FOLDER, project_folder
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.schedule.generators.generator import instance_of
 
     flow = instance_of(source, {}, 0).workflow
-    doing = Doing(command, tuple(file or []), tuple(hand_on or []), iterations)
+    doing = TaskTemplate(command, tuple(file or []), tuple(hand_on or []), iterations)
     settings = HostsSettings(str(hosts))
     with Hosts(project_folder() / FOLDER, options=settings) as place, output.waiting("running"):
-        trace = run_flow(flow, doing, place, algorithm)
+        trace = run_workflow(flow, doing, place, algorithm)
     if gantt is not None:
         from zenturio.show.chart_files import save
         from zenturio.show.charts.schedule_charts import gantt as drawn

@@ -11,8 +11,8 @@ from zenturio.cli import output
 from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
-    from zenturio.execute.hosts.events import Event
-    from zenturio.execute.hosts.survey import Seen
+    from zenturio.execute.hosts.event_log import HostEvent
+    from zenturio.execute.hosts.host_survey import HostState
 
 NAMED = 500
 """Jobs that are called by their values in a picture; others by their digests."""
@@ -53,11 +53,11 @@ def hosts(
     if events or gantt is not None:
         _happened(folder, digest or [], gantt, json)
         return
-    from zenturio.execute.hosts.survey import survey, trusted_configuration
+    from zenturio.execute.hosts.host_survey import survey_hosts, trusted_hosts_file
 
-    configuration = trusted_configuration(file, folder)
+    configuration = trusted_hosts_file(file, folder)
     with output.waiting("asking hosts"):
-        found = survey(configuration, folder, anew=calibrate)
+        found = survey_hosts(configuration, folder, anew=calibrate)
     if json:
         output.facts([_facts(each) for each in found])
     else:
@@ -70,7 +70,7 @@ def hosts(
 
 
 def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool) -> None:
-    from zenturio.execute.hosts.events import read_events
+    from zenturio.execute.hosts.event_log import read_events
 
     found = read_events(folder, digests)
     if picture is not None:
@@ -93,7 +93,7 @@ def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool
         output.table(heads, rows)
 
 
-def _names(events: "list[Event]") -> dict[str, str]:
+def _names(events: "list[HostEvent]") -> dict[str, str]:
     """What jobs are called: by the values in which they differ, where those are recorded."""
     from zenturio.cli.live import settings
     from zenturio.errors import ZenError
@@ -114,7 +114,7 @@ def _iteration(number: int | None) -> str:
     return "" if number is None else f"iteration {number}"
 
 
-def _row(each: "Seen") -> tuple[Any, ...]:
+def _row(each: "HostState") -> tuple[Any, ...]:
     facts = each.facts
     memory = facts.get("memory")
     return (
@@ -131,5 +131,5 @@ def _row(each: "Seen") -> tuple[Any, ...]:
     )
 
 
-def _facts(each: "Seen") -> dict[str, Any]:
+def _facts(each: "HostState") -> dict[str, Any]:
     return {"host": each.name, "up": each.up, "why": each.why, **each.facts}

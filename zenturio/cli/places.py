@@ -8,7 +8,7 @@ from zenturio.cli import output
 from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
-    from zenturio.execute.places import Named
+    from zenturio.execute.places import NamedPlace
 
 Name = Annotated[str, typer.Argument(help="A place by its name, or dask://host:8786.")]
 
@@ -45,7 +45,7 @@ def places(context: typer.Context, json: Json = False) -> None:
     typer.echo("\nsettings of one: zen places show NAME; does it work: zen places check NAME")
 
 
-def _facts(named: "Named") -> dict[str, Any]:
+def _facts(named: "NamedPlace") -> dict[str, Any]:
     from zenturio.settings.project_file import FILE
 
     place = named.table.place
@@ -72,15 +72,15 @@ def check(
     """
     from dataclasses import asdict
 
+    from zenturio.execute.place_probe import probe_place
     from zenturio.execute.places import find_place
-    from zenturio.execute.probe import probe
     from zenturio.record.open import FOLDER, project_folder
 
     project = project_folder()
     named = find_place(name, project)
     named.options()
     found = []
-    for finding in probe(named, project / FOLDER):
+    for finding in probe_place(named, project / FOLDER):
         found.append(finding)
         if not json:
             typer.echo(f"{'good ' if finding.good else 'WRONG'}  {finding.text}")
@@ -136,7 +136,7 @@ def show(
         typer.echo("there is nothing to set but jobs")
 
 
-def _script(named: "Named") -> str:
+def _script(named: "NamedPlace") -> str:
     """What a job of the place would be."""
     from zenturio.errors import InputError
     from zenturio.record.open import FOLDER, project_folder

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from zenturio.execute import Executor
+from zenturio.execute.executor import Executor
 from zenturio.execute.places import open_place
 from zenturio.record.open import FOLDER, begin_project, open_repository, project_folder
 from zenturio.show.portal.access import UserDirectory

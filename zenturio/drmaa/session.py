@@ -32,7 +32,7 @@ from zenturio.drmaa.errors import (
 from zenturio.drmaa.names import JobControlAction, JobState, JobSubmissionState
 from zenturio.drmaa.template import ERRORS, OUTPUT, JobTemplate
 from zenturio.errors import ZenError
-from zenturio.execute.executor import Lasting
+from zenturio.execute.executor import Resumable
 from zenturio.execute.places import open_place
 from zenturio.experiment import Experiment, Outcome
 
@@ -229,7 +229,7 @@ class Session:
             raise DeniedByDrmException(f"{job.name}: {error}") from error
         _bring(job, outcome)
         del self._jobs[job.name]
-        if isinstance(self._place, Lasting):
+        if isinstance(self._place, Resumable):
             self._place.forget(outcome.digest)
         return _info(job.name, outcome)
 

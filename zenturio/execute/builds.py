@@ -24,9 +24,17 @@ from threading import Event
 
 from zenturio import trust
 from zenturio.errors import PlaceError
-from zenturio.execute.filing import SMALL, Folder, Inputs, Shared, disk, file_digest, remove
-from zenturio.execute.schema import loose_text, nullable, record, row, whole
-from zenturio.execute.seal import opened, sealed
+from zenturio.execute.file_staging import (
+    COPY_LIMIT_BYTES,
+    InputCache,
+    SharedFile,
+    StagedFolder,
+    disk_errors,
+    file_digest,
+    remove_tree,
+)
+from zenturio.execute.json_checks import any_text, integer, nullable, record, tuple_of
+from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, Log, Status, Step
 from zenturio.experiment.identity import checked_digest
@@ -34,13 +42,13 @@ from zenturio.experiment.identity import checked_digest
 _PAUSE = 0.02
 _MAGIC = b"zen-failure 1\n"
 _check_failure = record({
-    "session": loose_text(4096), "cause": loose_text(2**16), "exit": nullable(whole(-(2**31))),
-    "logs": row(whole(), whole()),
+    "session": any_text(4096), "cause": any_text(2**16), "exit": nullable(integer(-(2**31))),
+    "logs": tuple_of(integer(), integer()),
 })  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class BuildFailure:
     """Why there is no build."""
 
     status: Status
@@ -51,12 +59,12 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuildResult:
     """What a build left: the files, small or shared, and the symbolic links."""
 
     digest: str
     folder: Path
-    files: tuple[tuple[str, int, int, Shared | None], ...]
+    files: tuple[tuple[str, int, int, SharedFile | None], ...]
     """Path, mode, and when it was last written, by which ``make`` in an experiment goes."""
     links: tuple[tuple[str, str], ...]
     idle: bool = False
@@ -66,7 +74,7 @@ class Built:
     def paths(self) -> frozenset[str]:
         return frozenset([f[0] for f in self.files] + [link[0] for link in self.links])
 
-    def put(self, folder: Folder) -> None:
+    def put(self, folder: StagedFolder) -> None:
         """Gives an experiment's folder all that the build left."""
         for name, mode, mtime, shared in self.files:
             if shared is None:
@@ -77,14 +85,14 @@ class Built:
             folder.link(text, name)
 
 
-RunSteps = Callable[[tuple[Step, ...], str], Failure | None]
+RunSteps = Callable[[tuple[Step, ...], str], BuildFailure | None]
 """Runs commands in a folder; says what went wrong."""
 
 
-class Builds:
+class BuildCache:
     """Makes builds, each once."""
 
-    def __init__(self, folder: Path, inputs: Inputs, closed: Event, session: str = "") -> None:
+    def __init__(self, folder: Path, inputs: InputCache, closed: Event, session: str = "") -> None:
         # What others built is not used, nor removed: a project may have come from them.
         self._key = trust.user_key()
         owner = blake2b(b"folder", key=self._key, digest_size=4).hexdigest()
@@ -92,21 +100,21 @@ class Builds:
         self._inputs = inputs
         self._closed = closed
         self._session = session
-        self._known: dict[str, Built | Failure] = {}
+        self._known: dict[str, BuildResult | BuildFailure] = {}
 
-    def get(self, build: Build, run: RunSteps) -> Built | Failure:
+    def get(self, build: Build, run: RunSteps) -> BuildResult | BuildFailure:
         """The build: known, found on disk, waited for, or made now by *run*."""
         known = self._known.get(build.digest)
         if known is not None:
             return known
-        with disk(self._folder):
+        with disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             with self._held(build.digest) as held:
                 if not held:
-                    return Failure("cancelled", "cancelled", None, Log(), Log())
+                    return BuildFailure("cancelled", "cancelled", None, Log(), Log())
                 found = self._known.get(build.digest) or self._found(build.digest)
                 found = found or self._tried(build.digest) or self._make(build, run)
-        if not isinstance(found, Failure) or found.status != "cancelled":
+        if not isinstance(found, BuildFailure) or found.status != "cancelled":
             self._known[build.digest] = found
         return found
 
@@ -117,26 +125,26 @@ class Builds:
     def is_idle(self, digest: str) -> bool:
         """Whether the commands of this build left every file as it was."""
         known = self._known.get(digest)
-        return isinstance(known, Built) and known.idle
+        return isinstance(known, BuildResult) and known.idle
 
     def forget(self, digest: str) -> None:
         """A build that was changed is no build: the next experiment makes it again."""
         self._known.pop(digest, None)
         self._list(digest).unlink(missing_ok=True)
 
-    def _make(self, build: Build, run: RunSteps) -> Built | Failure:
+    def _make(self, build: Build, run: RunSteps) -> BuildResult | BuildFailure:
         path = self._folder / checked_digest(build.digest)
-        remove(str(path))
+        remove_tree(str(path))
         path.mkdir()
-        Folder(str(path)).put(build.files, self._inputs)
-        before = _looks(path)
+        StagedFolder(str(path)).put(build.files, self._inputs)
+        before = _file_stamps(path)
         failure = run(build.steps, str(path))
         if failure is not None:
-            remove(str(path))
+            remove_tree(str(path))
             self._remember(build.digest, failure)
             return failure
         (path / REPORT).unlink(missing_ok=True)
-        built = replace(_listed(build.digest, path), idle=_looks(path) == before)
+        built = replace(_scan_build(build.digest, path), idle=_file_stamps(path) == before)
         files = [
             (n, m, t, file_digest(path / n), shared.look if shared else None)
             for n, m, t, shared in built.files
@@ -151,7 +159,7 @@ class Builds:
         content = f"{digest}\n{text}".encode()
         return blake2b(content, key=self._key, digest_size=16).hexdigest()
 
-    def _found(self, digest: str) -> Built | None:
+    def _found(self, digest: str) -> BuildResult | None:
         """A build that is on disk, made by this user, and whose files are what they were."""
         path = self._folder / checked_digest(digest)
         try:
@@ -165,18 +173,18 @@ class Builds:
         except (OSError, ValueError):
             return None
         files = tuple(
-            (n, mode, mtime, Shared(path / n, (look[0], look[1], look[2])) if look else None)
+            (n, mode, mtime, SharedFile(path / n, (look[0], look[1], look[2])) if look else None)
             for n, mode, mtime, _, look in facts["files"]
         )
         if any(shared is not None and shared.changed() for _, _, _, shared in files):
             return None
         links = tuple((name, text) for name, text in facts["links"])
-        return Built(digest, path, files, links, facts["idle"])
+        return BuildResult(digest, path, files, links, facts["idle"])
 
     def _list(self, digest: str) -> Path:
         return self._folder / f"{checked_digest(digest)}.json"
 
-    def _remember(self, digest: str, failure: Failure) -> None:
+    def _remember(self, digest: str, failure: BuildFailure) -> None:
         """Tells the other workers of this session, who wait for the lock."""
         if not self._session or failure.status == "cancelled":
             return
@@ -187,15 +195,17 @@ class Builds:
             "exit": failure.exit,
             "logs": [out.size, err.size],
         }
-        content = sealed(_MAGIC, facts, (out.head, out.tail, err.head, err.tail))
+        content = frame_message(_MAGIC, facts, (out.head, out.tail, err.head, err.tail))
         self._failed(digest).write_bytes(content)
 
-    def _tried(self, digest: str) -> Failure | None:
+    def _tried(self, digest: str) -> BuildFailure | None:
         """How another worker of this session failed with it."""
         if not self._session:
             return None
         try:
-            facts, blobs = opened(_MAGIC, self._failed(digest).read_bytes(), _check_failure)
+            facts, blobs = unframe_message(
+                _MAGIC, self._failed(digest).read_bytes(), _check_failure
+            )
             out_head, out_tail, err_head, err_tail = blobs
         except (OSError, ValueError, PlaceError):
             return None
@@ -203,7 +213,7 @@ class Builds:
             return None
         out_size, err_size = facts["logs"]
         out, err = Log(out_head, out_tail, out_size), Log(err_head, err_tail, err_size)
-        return Failure("failed", facts["cause"], facts["exit"], out, err)
+        return BuildFailure("failed", facts["cause"], facts["exit"], out, err)
 
     def _failed(self, digest: str) -> Path:
         return self._folder / f"{checked_digest(digest)}.failed"
@@ -229,9 +239,9 @@ class Builds:
             os.close(lock)
 
 
-def _listed(digest: str, path: Path) -> Built:
+def _scan_build(digest: str, path: Path) -> BuildResult:
     """What stands in a folder behind a build; large files are made read-only, to be shared."""
-    files: list[tuple[str, int, int, Shared | None]] = []
+    files: list[tuple[str, int, int, SharedFile | None]] = []
     links: list[tuple[str, str]] = []
     for folder, names, others in os.walk(path):
         for name in sorted([*names, *others]):
@@ -240,11 +250,11 @@ def _listed(digest: str, path: Path) -> Built:
             if found.is_symlink():
                 links.append((relative, os.readlink(found)))  # noqa: PTH115 - the text itself
             elif found.is_file():
-                files.append((relative, *_seen(found)))
-    return Built(digest, path, tuple(files), tuple(links))
+                files.append((relative, *_file_entry(found)))
+    return BuildResult(digest, path, tuple(files), tuple(links))
 
 
-def _looks(path: Path) -> dict[str, tuple[int, int, int]]:
+def _file_stamps(path: Path) -> dict[str, tuple[int, int, int]]:
     """What tells that a file was made or written to, for all files below *path*."""
     looks = {}
     for folder, _, names in os.walk(path):
@@ -254,10 +264,10 @@ def _looks(path: Path) -> dict[str, tuple[int, int, int]]:
     return looks
 
 
-def _seen(path: Path) -> tuple[int, int, Shared | None]:
+def _file_entry(path: Path) -> tuple[int, int, SharedFile | None]:
     status = path.stat()
     mode = status.st_mode & 0o777
-    if status.st_size <= SMALL:
+    if status.st_size <= COPY_LIMIT_BYTES:
         return mode, status.st_mtime_ns, None
     path.chmod(mode & 0o555)
-    return mode, status.st_mtime_ns, Shared.of(path)
+    return mode, status.st_mtime_ns, SharedFile.of(path)

@@ -42,12 +42,12 @@ def load(root: str, target: str) -> Callable[..., Any]:
     home, _, name = target.rpartition(":")
     if root not in sys.path:
         sys.path.insert(0, root)
-    module = _of_file(home) if home.endswith(".py") else importlib.import_module(home)
+    module = _import_file(home) if home.endswith(".py") else importlib.import_module(home)
     function: Callable[..., Any] = getattr(module, name)
     return function
 
 
-def _of_file(path: str) -> ModuleType:
+def _import_file(path: str) -> ModuleType:
     """A program that was started by its file, whose module is found nowhere."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec is not None
@@ -58,24 +58,24 @@ def _of_file(path: str) -> ModuleType:
     return module
 
 
-def warm(root: str, target: str) -> None:
+def preload(root: str, target: str) -> None:
     """Imports what a fork will need; what is wrong with it, the fork says."""
     with suppress(BaseException):  # whatever a module does when it is imported
         load(root, target)
-        importlib.import_module("zenturio.execute.answers")
-        importlib.import_module("zenturio.execute.noted")
+        importlib.import_module("zenturio.execute.function_metrics")
+        importlib.import_module("zenturio.execute.value_json")
 
 
-def answer(root: str, target: str) -> int:
+def call_function(root: str, target: str) -> int:
     """Calls the function in the current folder, and reports what it answers; the exit status."""
-    from zenturio.execute.answers import named  # noqa: PLC0415 - a launcher that is not asked has none
-    from zenturio.execute.noted import noted_values, read_noted  # noqa: PLC0415
+    from zenturio.execute.function_metrics import metrics_of  # noqa: PLC0415 - a launcher that is not asked has none
+    from zenturio.execute.value_json import value_from_json, values_to_json  # noqa: PLC0415
 
     try:
         told = json.loads(Path(ARGUMENTS).read_bytes())
-        given = load(root, target)(**{name: read_noted(value) for name, value in told.items()})
-        metrics = {} if given is None else named(given)
-        line = json.dumps(noted_values(metrics)) + "\n"
+        given = load(root, target)(**{name: value_from_json(value) for name, value in told.items()})
+        metrics = {} if given is None else metrics_of(given)
+        line = json.dumps(values_to_json(metrics)) + "\n"
         with Path(os.environ["ZEN_METRICS"]).open("a") as file:
             file.write(line)
     except BaseException:  # noqa: BLE001 - what the function raises is an outcome
@@ -88,19 +88,19 @@ def answer(root: str, target: str) -> int:
     return 0
 
 
-def answered(lines: bytes) -> Mapping[str, Any]:
+def read_metrics(lines: bytes) -> Mapping[str, Any]:
     """The metrics that a call reported."""
-    from zenturio.execute.noted import read_noted  # noqa: PLC0415
+    from zenturio.execute.value_json import value_from_json  # noqa: PLC0415
 
     found: dict[str, Any] = {}
     for line in lines.splitlines():
         with suppress(ValueError):
             told = json.loads(line)
-            found |= {str(n): read_noted(v) for n, v in told.items()} if told else {}
+            found |= {str(n): value_from_json(v) for n, v in told.items()} if told else {}
     return found
 
 
-def raised(stderr: bytes) -> str:
+def exception_name(stderr: bytes) -> str:
     """The type of the exception that a traceback ends with."""
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line[:1].strip()]
     name = lines[-1].partition(":")[0] if lines else ""
@@ -108,4 +108,4 @@ def raised(stderr: bytes) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(answer(*sys.argv[1:]))
+    sys.exit(call_function(*sys.argv[1:]))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 
-class Closing(ABC):
+class ClosesOnExit(ABC):
     """A place that is closed behind the last line of a ``with``."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def within(seconds: float, function: Callable[[], T]) -> T:
+def call_with_timeout(seconds: float, function: Callable[[], T]) -> T:
     """Return what *function* returns, or raise what it raises.
 
     TimeoutError where it takes longer than so many *seconds*: it goes on then, in a thread that

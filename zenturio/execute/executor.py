@@ -59,7 +59,7 @@ class SelectsMachine(Executor, Protocol):
 
 
 @runtime_checkable
-class Lasting(Executor, Protocol):
+class Resumable(Executor, Protocol):
     """A place whose experiments outlive their driver: the next one that submits them finds them.
 
     What came out is kept, beyond ``close``, until it is forgotten.
@@ -71,7 +71,7 @@ class Lasting(Executor, Protocol):
 
 
 @runtime_checkable
-class Talking(Executor, Protocol):
+class EmitsMessages(Executor, Protocol):
     """A place that has something to say to its user while it works."""
 
     remarks: deque[str]
@@ -79,7 +79,7 @@ class Talking(Executor, Protocol):
 
 
 @runtime_checkable
-class Refusing(Executor, Protocol):
+class ScreensExperiments(Executor, Protocol):
     """A place that knows beforehand what it can never run."""
 
     def refusal(self, experiment: Experiment) -> ZenError | None:
@@ -88,7 +88,7 @@ class Refusing(Executor, Protocol):
 
 
 @runtime_checkable
-class Learning(Executor, Protocol):
+class AdaptsToRuntime(Executor, Protocol):
     """A place that goes by how long experiments take."""
 
     def learn(self, outcome: Outcome) -> None:
@@ -96,18 +96,18 @@ class Learning(Executor, Protocol):
         ...
 
 
-Stage = Literal["queued", "running", "ended"]
+Progress = Literal["queued", "running", "ended"]
 """How far an experiment is whose outcome is not recorded."""
 
 
-class Left(Protocol):
+class Outstanding(Protocol):
     """What drivers have at a place, living and dead, seen from outside.
 
     The class of a place that has such a thing answers it from ``left(folder, options)``. It may
     also have ``drained()``: of machines that get nothing new, the name and why.
     """
 
-    def stages(self) -> Mapping[str, Stage]:
+    def stages(self) -> Mapping[str, Progress]:
         """How far each experiment is there, by digest."""
         ...
 

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from time import perf_counter, thread_time, time
 from typing import Any
 
-from zenturio.execute.answers import measured, named
-from zenturio.execute.machine_codec import own_machine, own_machine_parts
+from zenturio.execute.function_metrics import measure_of, metrics_of
+from zenturio.execute.machine_json import own_machine, own_machine_parts
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -22,7 +22,7 @@ from zenturio.experiment import (
     Outcome,
 )
 
-_PLAIN = frozenset({int, float, str, bool})
+_PLAIN_TYPES = frozenset({int, float, str, bool})
 _NO_SIZE = Missing("it ran within the driver, whose size is no measure of it")
 _EMPTY = Log()
 
@@ -70,9 +70,9 @@ class Inline:
             }
             if type(answer) is dict:
                 for name, value in answer.items():
-                    metrics[name] = value if type(value) in _PLAIN else measured(value)
+                    metrics[name] = value if type(value) in _PLAIN_TYPES else measure_of(value)
             elif answer is not None:
-                metrics.update(named(answer))
+                metrics.update(metrics_of(answer))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - what the function raises is an outcome
             return self._failed(experiment, error, started, perf_counter() - clock)
         cause = ""

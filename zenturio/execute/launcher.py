@@ -21,17 +21,17 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from zenturio.execute import tree, wire
+from zenturio.execute import process_tree, wire
+from zenturio.execute.captured_stream import CapturedStream, live_log_paths
 from zenturio.execute.spawn import Spawner
-from zenturio.execute.streams import Stream, shown
 
-_WATCH = 0.1
+_WATCH_SECONDS = 0.1
 """Seconds between two looks at the memory and the number of processes."""
-_QUIET = 0.002
+_QUIET_SECONDS = 0.002
 """Seconds for which a command is left alone, with what it prints: most short ones end by then."""
-_UNKILLABLE = 30.0
+_UNKILLABLE_SECONDS = 30.0
 """Seconds after which a killed process that does not go is left to the system."""
-_AT_A_TIME = 64
+_REAPED_AT_ONCE = 64
 """How many children are taken in before something else gets its turn."""
 _SETSID = next((p for p in ("/usr/bin/setsid", "/bin/setsid") if os.access(p, os.X_OK)), "")
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
@@ -65,7 +65,7 @@ class Launcher:
     def peak(self) -> int:
         """The launcher's own largest size; looked up now and then, for it hardly changes."""
         if self._runs % 256 == 0:
-            self._peak = tree.own_peak()
+            self._peak = process_tree.own_peak_bytes()
         self._runs += 1
         return self._peak
 
@@ -74,20 +74,20 @@ class Launcher:
         while (request := wire.receive(self.requests)) is not None:
             if "steps" not in request:
                 continue  # a cancellation that came too late
-            reply, blobs = Run(self, request).go()
+            reply, blobs = LauncherRun(self, request).go()
             if self.gone:
                 return
             wire.send(self._replies, reply, *blobs)
 
 
-class Run:
+class LauncherRun:
     """One request: its commands, one after the other, until one fails or the run is stopped."""
 
     def __init__(self, launcher: Launcher, request: dict[str, Any]) -> None:
         self._launcher = launcher
         self._poll = launcher.poll
         self._request = request
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, CapturedStream] = {}
         self._ctime = 0.0
         self._maxrss = 0
         self._hidden = 0
@@ -102,8 +102,8 @@ class Run:
     def go(self) -> tuple[dict[str, Any], list[bytes]]:
         """The reply: how it ended, what it used; and head and tail of both streams."""
         request = self._request
-        streams = [Stream(request["head"], request["tail"]) for _ in range(2)]
-        busy = tree.load()
+        streams = [CapturedStream(request["head"], request["tail"]) for _ in range(2)]
+        busy = process_tree.load_average()
         started, clock = time.time(), time.monotonic()
         step, wall, why = self._steps(streams)
         for stream in streams:
@@ -121,12 +121,12 @@ class Run:
             "hidden": self._hidden,
             "started": started,
             "ended": started + time.monotonic() - clock,
-            "load": [busy, tree.load()],
+            "load": [busy, process_tree.load_average()],
             "sizes": [stream.size for stream in streams],
             "lengths": list(map(len, blobs)),
         }, blobs
 
-    def _steps(self, streams: list[Stream]) -> tuple[int, float, str]:
+    def _steps(self, streams: list[CapturedStream]) -> tuple[int, float, str]:
         """Runs the commands; the last one's number, the wall time of all, and what went wrong."""
         number, wall = 0, 0.0
         request = self._request
@@ -146,7 +146,7 @@ class Run:
                 self._hidden = max(self._hidden, 0 if exact else self._launcher.peak())
                 begun = spawner.begun
                 self._over = False
-                self._pump(_QUIET)
+                self._pump(_QUIET_SECONDS)
                 if not self._over:
                     self._open(streams)
                     self._wait(step, begun, streams)
@@ -158,37 +158,39 @@ class Run:
             return number, wall, error.strerror or str(error)
         return number, wall, ""
 
-    def _open(self, streams: list[Stream]) -> None:
+    def _open(self, streams: list[CapturedStream]) -> None:
         """From now on, reads what comes through *streams*."""
         for stream in streams:
             if stream.fileno() not in self._streams and not stream.ended:
                 self._streams[stream.fileno()] = stream
                 self._poll.register(stream, select.POLLIN)
 
-    def _wait(self, step: dict[str, Any], begun: float, streams: list[Stream]) -> None:
+    def _wait(self, step: dict[str, Any], begun: float, streams: list[CapturedStream]) -> None:
         """Until the command ended, or its run is to be stopped."""
         limit = step["timeout"]
         end = begun + limit if limit is not None else float("inf")
-        look = begun + _WATCH
+        look = begun + _WATCH_SECONDS
         while not self._over and not self._stop:
             now = time.monotonic()
             if now >= end:
                 self._stop = "timeout"
             elif now >= look:
-                look = now + _WATCH
+                look = now + _WATCH_SECONDS
                 self._watch(step["memory"])
                 if self._request.get("shown"):
-                    for stream, path in zip(streams, shown(self._request["folder"]), strict=True):
+                    for stream, path in zip(
+                        streams, live_log_paths(self._request["folder"]), strict=True
+                    ):
                         stream.show(path)
             if not self._stop:
                 self._pump(min(end, look) - now)
 
     def _watch(self, memory: int | None) -> None:
         """Stops a run that holds too much memory, or too many processes."""
-        members = tree.below(os.getpid())
+        members = process_tree.descendants(os.getpid())
         if len(members) > self._request["processes"]:
             self._stop = "processes"
-        elif memory and tree.resident(members) > memory:
+        elif memory and process_tree.resident_bytes(members) > memory:
             self._stop = "memory"
 
     def _pump(self, seconds: float) -> None:
@@ -219,7 +221,7 @@ class Run:
 
         No more than some at a time: a fork bomb has always another one.
         """
-        for _ in range(_AT_A_TIME):
+        for _ in range(_REAPED_AT_ONCE):
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
@@ -237,7 +239,7 @@ class Run:
 
     def _members(self) -> list[int]:
         """Every process of this run; where the system tells no children, the command itself."""
-        return tree.below(os.getpid()) or ([] if self._over else [self._leader])
+        return process_tree.descendants(os.getpid()) or ([] if self._over else [self._leader])
 
     def _end(self, grace: float) -> None:
         """Ends whatever the run left: asks, and kills after *grace* seconds."""
@@ -246,18 +248,22 @@ class Run:
         end = time.monotonic() + grace
         if grace > 0 and not self._launcher.gone:
             members = self._members()
-            tree.send(members, signal.SIGTERM)
-            tree.send(members, signal.SIGCONT)  # one that is stopped hears nothing else
+            process_tree.send_signal(members, signal.SIGTERM)
+            process_tree.send_signal(
+                members, signal.SIGCONT
+            )  # one that is stopped hears nothing else
         while self._reap() and time.monotonic() < end and not self._launcher.gone:
-            self._pump(min(end - time.monotonic(), _WATCH))
-        end = time.monotonic() + _UNKILLABLE
+            self._pump(min(end - time.monotonic(), _WATCH_SECONDS))
+        end = time.monotonic() + _UNKILLABLE_SECONDS
         pause = 0.001
         while self._reap() and time.monotonic() < end:
-            tree.kill(lambda: tree.children(os.getpid()) or self._members(), self._leader)
+            process_tree.kill_trees(
+                lambda: process_tree.children(os.getpid()) or self._members(), self._leader
+            )
             self._pump(pause)
-            pause = min(pause * 2, _WATCH)
+            pause = min(pause * 2, _WATCH_SECONDS)
 
-    def _finish(self, stream: Stream) -> tuple[bytes, bytes]:
+    def _finish(self, stream: CapturedStream) -> tuple[bytes, bytes]:
         stream.rest()
         if self._streams.pop(stream.fileno(), None):
             self._poll.unregister(stream)
@@ -275,7 +281,7 @@ def main() -> None:
     """Serves the driver at the other end of standard input and output."""
     import resource  # noqa: PLC0415 - not on every platform that imports this module
 
-    tree.adopt_orphans()
+    process_tree.adopt_orphans()
     gc.disable()  # a run leaves no cycles
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123

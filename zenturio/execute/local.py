@@ -19,21 +19,21 @@ from pathlib import Path
 from threading import Event, Lock
 
 from zenturio.errors import PlaceError, ZenError
-from zenturio.execute.closing import Closing
-from zenturio.execute.cpus import Cpus
-from zenturio.execute.dispatch import Dispatcher
-from zenturio.execute.filing import disk
-from zenturio.execute.machine_codec import own_machine
-from zenturio.execute.running import Runner, Settings
-from zenturio.execute.task import Room, Task
+from zenturio.execute.closing import ClosesOnExit
+from zenturio.execute.cpu_pool import CpuPool
+from zenturio.execute.dispatcher import Dispatcher
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.local_runner import LocalRunner, RunnerSettings
+from zenturio.execute.local_task import LocalTask, ResourcePool
+from zenturio.execute.machine_json import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.provenance import cores, memory
 
-_USUAL = Settings()
+_DEFAULTS = RunnerSettings()
 
 
-class Local(Closing):
+class Local(ClosesOnExit):
     """Runs experiments on this machine, below *folder*."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Local(Closing):
         *,
         keep: Keep = "never",
         pin: bool = False,
-        settings: Settings = _USUAL,
+        settings: RunnerSettings = _DEFAULTS,
     ) -> None:
         """*jobs* at once, as many as there are cores if none is said; *pin*: each on own CPUs."""
         self.slots = jobs or cores()
@@ -51,14 +51,16 @@ class Local(Closing):
         self._memory = min(memory(), settings.memory or memory())
         self._closed = Event()
         self._lock = Lock()
-        self._runner = Runner(folder, replace(settings, keep=keep), self._closed)
-        room = Room(self.slots, self._memory)
-        with disk(folder):  # short of open files, it has no pipe to wake its thread through
-            self._dispatcher = Dispatcher(self._runner, room, Cpus() if pin else None, self._closed)
+        self._runner = LocalRunner(folder, replace(settings, keep=keep), self._closed)
+        room = ResourcePool(self.slots, self._memory)
+        with disk_errors(folder):  # short of open files, it has no pipe to wake its thread through
+            self._dispatcher = Dispatcher(
+                self._runner, room, CpuPool() if pin else None, self._closed
+            )
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when there is room for it."""
-        task = Task(experiment, self.slots)
+        task = LocalTask(experiment, self.slots)
         refusal = self.refusal(experiment)
         if refusal is not None:
             task.set_exception(refusal)
@@ -89,6 +91,6 @@ class Local(Closing):
             )
         if not experiment.recipe.requires:
             return None
-        from zenturio.execute.requiring import unmet  # noqa: PLC0415 - it loads the language
+        from zenturio.execute.requirements import unmet_requirement  # noqa: PLC0415 - it loads the language
 
-        return unmet(experiment)
+        return unmet_requirement(experiment)

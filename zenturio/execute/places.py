@@ -28,13 +28,13 @@ from zenturio.settings.project_file import FILE, read_project_file
 from zenturio.settings.schema import NoSettings, Setting, described, settings_of
 
 _PLACES = "places"
-CALLED = "inline"
+INLINE = "inline"
 """A place that calls functions of this process, and runs no commands."""
-_OWN = {"kind": str, "jobs": int}
+_COMMON_SETTINGS = {"kind": str, "jobs": int}
 """What any place may be told besides its settings."""
 
 
-class Closable(Executor, Protocol):
+class ClosableExecutor(Executor, Protocol):
     """A place that ``with`` closes."""
 
     def __enter__(self) -> Self: ...
@@ -49,7 +49,7 @@ class Closable(Executor, Protocol):
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedPlace:
     """A place as it was named: the plug-in, and what that is told."""
 
     name: str
@@ -89,10 +89,10 @@ class Named:
 
     def options(self, given: Mapping[str, str] = {}) -> Any:
         """The settings of the file, then those that are *given*; none if the place has none."""
-        entries = {n: e for n, e in self.table.entries.items() if n not in _OWN}
+        entries = {n: e for n, e in self.table.entries.items() if n not in _COMMON_SETTINGS}
         kind = getattr(self.load(), "Options", None)
         options = settings_of(
-            kind or NoSettings, {**entries, **given}, f"the place {self.kind}", _OWN
+            kind or NoSettings, {**entries, **given}, f"the place {self.kind}", _COMMON_SETTINGS
         )
         return options if kind is not None else None
 
@@ -109,9 +109,9 @@ def read_places(path: Path) -> dict[str, Table]:
     return {name: document.table((_PLACES, name), table) for name, table in places.items()}
 
 
-def configured(project: Path) -> dict[str, Named]:
+def configured_places(project: Path) -> dict[str, NamedPlace]:
     """The places that the project's zenturio.toml tells of, by name."""
-    known = [name for name in plugins.names("places") if name != CALLED]
+    known = [name for name in plugins.names("places") if name != INLINE]
     found = {}
     for name, table in read_places(project / FILE).items():
         entry = table.entries.get("kind", Entry(name, table.place))
@@ -129,37 +129,37 @@ def configured(project: Path) -> dict[str, Named]:
                 message = f"[places.{name}] does not say of which kind it is"
                 hint = f'kind = "dask", or another one; {did_you_mean(name, known)}'
             raise InputError(message, place=entry.place, hint=hint)
-        found[name] = Named(name, str(entry.value), table)
+        found[name] = NamedPlace(name, str(entry.value), table)
     return found
 
 
-def known_places(project: Path) -> dict[str, Named]:
+def known_places(project: Path) -> dict[str, NamedPlace]:
     """All places that have a name: those of zenturio.toml, then those that are installed."""
-    found = configured(project)
-    others = [name for name in plugins.names("places") if name != CALLED and name not in found]
-    return found | {name: Named(name, name) for name in others}
+    found = configured_places(project)
+    others = [name for name in plugins.names("places") if name != INLINE and name not in found]
+    return found | {name: NamedPlace(name, name) for name in others}
 
 
-def find_place(text: str, project: Path) -> Named:
+def find_place(text: str, project: Path) -> NamedPlace:
     """What *text* names in the *project*: see above."""
     if text.endswith(".toml"):
-        return Named(text, "hosts", Table({"file": Entry(text)}))
+        return NamedPlace(text, "hosts", Table({"file": Entry(text)}))
     scheme, sign, rest = text.partition("://")
     if sign:
         kind = "dask" if scheme in ("tcp", "tls") else scheme
-        _known(kind, text, ())
+        _check_kind(kind, text, ())
         if not rest:
             raise InputError(f"{text!r} is no address", hint="write dask://host:8786")
-        return Named(text, kind, Table({"address": Entry(text)}))
-    found = configured(project)
+        return NamedPlace(text, kind, Table({"address": Entry(text)}))
+    found = configured_places(project)
     if text in found:
         return found[text]
-    _known(text, text, found)
-    return Named(text, text)
+    _check_kind(text, text, found)
+    return NamedPlace(text, text)
 
 
-def _known(kind: str, text: str, others: Any) -> None:
-    known = [name for name in plugins.names("places") if name != CALLED]
+def _check_kind(kind: str, text: str, others: Any) -> None:
+    known = [name for name in plugins.names("places") if name != INLINE]
     if kind not in known:
         raise InputError(f"no place is named {text!r}", hint=did_you_mean(kind, (*known, *others)))
 
@@ -172,7 +172,7 @@ def open_place(
     keep: Keep = "never",
     pin: bool = False,
     given: Mapping[str, str] = {},
-) -> Closable:
+) -> ClosableExecutor:
     """The place that *text* names, which works below *folder*, the project's ``.zenturio``.
 
     *given* are settings that override those of zenturio.toml.
@@ -182,18 +182,18 @@ def open_place(
 
 
 def open_named(
-    named: Named,
+    named: NamedPlace,
     folder: Path,
     jobs: int | None = None,
     *,
     keep: Keep = "never",
     pin: bool = False,
     given: Mapping[str, str] = {},
-) -> Closable:
+) -> ClosableExecutor:
     """The place, opened."""
     options = named.options(given)
     if named.kind != "hosts":  # its texts stand in a file of its own, which it asks about itself
         trust.require(folder, named.texts())
     told: dict[str, Any] = {} if options is None else {"options": options}
-    place: Closable = named.load()(folder, jobs or named.jobs, keep=keep, pin=pin, **told)
+    place: ClosableExecutor = named.load()(folder, jobs or named.jobs, keep=keep, pin=pin, **told)
     return place

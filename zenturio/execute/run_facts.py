@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from zenturio.execute.schema import (
+from zenturio.execute.json_checks import (
     MalformedError,
-    items,
-    loose_text,
+    any_text,
+    integer,
+    list_of,
     nullable,
+    number,
     one_of,
-    real,
     record,
-    row,
-    whole,
+    tuple_of,
 )
 
 STOPS = ("", "timeout", "cancelled", "memory", "processes", "unstartable")
-_MOMENT = real(0, 1e12)
+_MOMENT = number(0, 1e12)
 """Seconds since 1970."""
-_SECONDS = real(-1e9, 1e12)
-_SIZE = whole(0, 2**62)
-_LOAD = nullable(real(0, 1e9))
+_SECONDS = number(-1e9, 1e12)
+_SIZE = integer(0, 2**62)
+_LOAD = nullable(number(0, 1e9))
 """When the run began, and when it ended."""
 
-_check = record({
-    "stop": one_of(*STOPS), "why": loose_text(4096), "step": whole(0, 2**16),
-    "status": whole(-255, 255), "wtime": _SECONDS, "ctime": _SECONDS,
+_check_reply = record({
+    "stop": one_of(*STOPS), "why": any_text(4096), "step": integer(0, 2**16),
+    "status": integer(-255, 255), "wtime": _SECONDS, "ctime": _SECONDS,
     "maxrss": nullable(_SIZE), "hidden": _SIZE, "started": _MOMENT, "ended": _MOMENT,
-    "load": row(_LOAD, _LOAD), "sizes": row(_SIZE, _SIZE), "lengths": items(_SIZE, 4, 4),
+    "load": tuple_of(_LOAD, _LOAD), "sizes": tuple_of(_SIZE, _SIZE),
+    "lengths": list_of(_SIZE, 4, 4),
 })  # fmt: skip
 
 
 def check_run_facts(told: Any, steps: int) -> None:
     """MalformedError where *told* is no account of a run of so many *steps*."""
-    _check(told, "reply")
+    _check_reply(told, "reply")
     if told["step"] >= max(steps, 1):
         raise MalformedError(f"reply.step is {told['step']} of {steps}")

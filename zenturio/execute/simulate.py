@@ -24,8 +24,8 @@ from time import perf_counter, thread_time, time
 from typing import Any
 
 from zenturio.errors import InputError, PlaceError, ZenError
-from zenturio.execute.closing import Closing
-from zenturio.execute.filing import checked_link
+from zenturio.execute.closing import ClosesOnExit
+from zenturio.execute.file_staging import checked_link
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -49,14 +49,14 @@ from zenturio.schedule.formats.plan_json import plan_facts, trace_facts
 from zenturio.schedule.generators.generator import ProblemCache
 
 _VERBS = (["zen", "simulate"], ["zen", "schedule"])
-_Said = tuple[Callable[[], Any], bytes, bool]
+_CommandResult = tuple[Callable[[], Any], bytes, bool]
 """What ``--json`` would show, the metrics that are reported, and whether something never ended."""
-UNENDED, NEVER = 3, b"not everything ended: machines failed for good\n"
+UNFINISHED, UNFINISHED_MESSAGE = 3, b"not everything ended: machines failed for good\n"
 """The exit code then, and what is said."""
 _NO_SIZE = Missing("it was simulated within the driver, whose size is no measure of it")
 
 
-class Simulate(Closing):
+class Simulate(ClosesOnExit):
     """Plays what ``zen simulate`` would, and plans what ``zen schedule`` would.
 
     With one slot, which is all there is if nobody says more, in the calling thread.
@@ -69,8 +69,8 @@ class Simulate(Closing):
         """Folder and what else other places are told: nothing here needs them."""
         self.slots = jobs or 1
         library = ProblemCache()
-        self._players = [_Player(library) for _ in range(self.slots)]
-        self._idle: SimpleQueue[_Player] = SimpleQueue()
+        self._players = [_SimulationSlot(library) for _ in range(self.slots)]
+        self._idle: SimpleQueue[_SimulationSlot] = SimpleQueue()
         for player in self._players:
             self._idle.put(player)
         self._pool = ThreadPoolExecutor(self.slots, "simulate") if self.slots > 1 else None
@@ -104,14 +104,14 @@ class Simulate(Closing):
             self._idle.put(player)
 
 
-class _Player:
+class _SimulationSlot:
     """One slot: one experiment at a time, with files of its own."""
 
     def __init__(self, library: ProblemCache) -> None:
         self._host = platform.node()
         self._meter = MetricReader(Recipe())
         self._recipe = Recipe()
-        self._scratch = _Scratch()
+        self._scratch = _ScratchFolder()
         self._library = library
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class _Player:
         said, told, fault, code = b"", b"", b"", 0
         try:
             said, told, code = self._simulated(experiment)
-            fault = NEVER if code else b""
+            fault = UNFINISHED_MESSAGE if code else b""
         except ZenError as error:
             fault, code = f"{error}\n".encode(), error.exit_code
         wall = perf_counter() - clock
@@ -153,16 +153,16 @@ class _Player:
 
     def _simulated(self, experiment: Experiment) -> tuple[bytes, bytes, int]:
         """What the command would say with ``--json``, the metrics, and its exit code."""
-        verb, *words = _words(experiment)
+        verb, *words = _command_words(experiment)
         folder = self._scratch.holding(experiment.files)
         carry_out = self._played if verb == "simulate" else self._planned
         said, told, left = carry_out(words, folder)
-        code = UNENDED if left else 0
+        code = UNFINISHED if left else 0
         if "--json" not in words:
             return b"", told, code
         return json.dumps(said(), ensure_ascii=False).encode() + b"\n", told, code
 
-    def _played(self, words: list[str], folder: Path) -> _Said:
+    def _played(self, words: list[str], folder: Path) -> _CommandResult:
         stream = StreamRequest.read(words, folder)
         if stream is not None:
             return self._streamed(stream)
@@ -173,7 +173,7 @@ class _Player:
         planned = getattr(what, "makespan", None)
         return lambda: trace_facts(trace, planned), simulation_report(trace), bool(trace.left)
 
-    def _streamed(self, stream: StreamRequest) -> _Said:
+    def _streamed(self, stream: StreamRequest) -> _CommandResult:
         found = stream.played(self._library.platform)
         left = any(each.left for each in found)
         if not stream.algorithm:
@@ -181,12 +181,12 @@ class _Player:
         (only,) = found
         return only.facts, streaming.stream_report(only), left
 
-    def _planned(self, words: list[str], folder: Path) -> _Said:
+    def _planned(self, words: list[str], folder: Path) -> _CommandResult:
         plan = PlanRequest.read(words, folder).plan(self._library)
         return lambda: plan_facts(plan), planning.plan_report(plan), False
 
 
-def _words(experiment: Experiment) -> list[str]:
+def _command_words(experiment: Experiment) -> list[str]:
     """What stands behind ``zen`` in the only command there is."""
     steps = [*(experiment.build.steps if experiment.build else ()), *experiment.steps]
     try:
@@ -202,7 +202,7 @@ def _words(experiment: Experiment) -> list[str]:
     return words[1:]
 
 
-class _Scratch:
+class _ScratchFolder:
     """A folder that holds the files of one experiment at a time, and is there when it is needed."""
 
     def __init__(self) -> None:

@@ -17,15 +17,15 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from zenturio.execute import tree
+from zenturio.execute import process_tree
 
-WORDS = ("python", "-m", "zenturio.execute.call")
+CALL_COMMAND = ("python", "-m", "zenturio.execute.call")
 """How a command begins that calls a function of Python."""
 _DESCRIPTORS = 2**16
 """No process here has as many open."""
 _SHELL = "/bin/sh"
-_LIMITED = 'ulimit -d "$0" && exec "$@"'
-_PIDS = 2**22
+_LIMITED_SHELL = 'ulimit -d "$0" && exec "$@"'
+_PID_LIMIT = 2**22
 """More processes than that no Linux has: their numbers go up and begin again."""
 _DEFAULTS = [
     getattr(signal, name)
@@ -52,13 +52,13 @@ class Spawner:
         """A process in a session of its own, and whether it was started exactly (by *setsid*)."""
         shell = [_SHELL, "-c", step["command"]]
         words = step["words"] or shell
-        if tuple(words[:3]) == WORDS and len(words) == 5:
+        if tuple(words[:3]) == CALL_COMMAND and len(words) == 5:
             return self._call(*words[3:]), False
         path = self._which(words[0])
         if path is None:
             words, path = shell, _SHELL  # which says in the usual words that it is not found
         if step["data"]:
-            words = [_SHELL, "-c", _LIMITED, str(step["data"] // 1024), path, *words[1:]]
+            words = [_SHELL, "-c", _LIMITED_SHELL, str(step["data"] // 1024), path, *words[1:]]
             path = _SHELL
         if setsid and os.access(path, os.X_OK):
             with suppress(OSError):
@@ -73,7 +73,7 @@ class Spawner:
     def _call(self, root: str, target: str) -> int:
         """A fork of this process that calls a function: no interpreter has to start for it."""
         call = import_module("zenturio.execute.call")
-        call.warm(root, target)
+        call.preload(root, target)
         gc.freeze()  # a collection in the fork would copy what is in memory already
         self.begun = time.monotonic()
         pid = os.fork()
@@ -82,7 +82,7 @@ class Spawner:
         status = 1
         try:
             self._become()
-            status = call.answer(root, target)
+            status = call.call_function(root, target)
         finally:
             os._exit(status)
 
@@ -102,14 +102,16 @@ class Spawner:
     def _exactly(self, setsid: str, words: list[str]) -> int:
         """Starts *words* as a child of setsid, which ends at once and leaves it to us."""
         own = os.getpid()
-        before = set(tree.children(own))
+        before = set(process_tree.children(own))
         parent = self._spawn(setsid, [setsid, "-f", "--", *words])
         _, status = os.waitpid(parent, 0)
-        new = [pid for pid in tree.children(own) if pid not in before]
+        new = [pid for pid in process_tree.children(own) if pid not in before]
         if status or not new:
             raise OSError(errno.ENOSYS, "setsid does not fork")
         # Should the program have ended already, its own orphans are here too: it is the oldest.
-        return min(new, key=lambda pid: (tree.started(pid), (pid - parent) % _PIDS))
+        return min(
+            new, key=lambda pid: (process_tree.start_ticks(pid), (pid - parent) % _PID_LIMIT)
+        )
 
     def _spawn(self, path: str, words: list[str]) -> int:
         """posix_spawn; a program that somebody is still writing is waited for a little."""

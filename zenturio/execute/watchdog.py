@@ -13,7 +13,7 @@ from typing import Protocol
 LOOK_SECONDS = 0.5
 
 
-class Watched(Protocol):
+class Watchable(Protocol):
     """Something that kills what it depends on, if that does not go on any more."""
 
     def look(self) -> None: ...
@@ -23,12 +23,12 @@ class Watchdog:
     """Looks at all that it watches, twice a second; its thread begins with the first of them."""
 
     def __init__(self) -> None:
-        self._watched: set[Watched] = set()
+        self._watched: set[Watchable] = set()
         self._turn = Lock()
         self._closed = Event()
         self._thread: Thread | None = None
 
-    def watch(self, watched: Watched) -> None:
+    def watch(self, watched: Watchable) -> None:
         """From now on."""
         with self._turn:
             self._watched.add(watched)
@@ -36,7 +36,7 @@ class Watchdog:
                 self._thread = Thread(target=self._drive, name="zenturio-watchdog", daemon=True)
                 self._thread.start()
 
-    def leave(self, watched: Watched) -> None:
+    def leave(self, watched: Watchable) -> None:
         """No longer."""
         with self._turn:
             self._watched.discard(watched)

@@ -11,10 +11,10 @@ import os
 import struct
 from typing import Any
 
-from zenturio.execute.schema import MalformedError, items, read_json, whole
+from zenturio.execute.json_checks import MalformedError, integer, list_of, read_json
 
 _LENGTH = struct.Struct("!I")
-LARGEST = 2**25
+LARGEST_MESSAGE_BYTES = 2**25
 """Bytes of the JSON of one message."""
 _PIECE = 2**20
 _MOST_BLOBS = 2**17
@@ -22,18 +22,18 @@ _MOST_BLOBS = 2**17
 
 def send(descriptor: int, message: dict[str, Any], *blobs: bytes) -> None:
     """Writes *message* and the *blobs*, whose lengths the message tells."""
-    data = memoryview(packed(message, *blobs))
+    data = memoryview(encode_message(message, *blobs))
     while data:
         data = data[os.write(descriptor, data) :]
 
 
-def packed(message: dict[str, Any], *blobs: bytes) -> bytes:
+def encode_message(message: dict[str, Any], *blobs: bytes) -> bytes:
     """The bytes in which *message* and the *blobs* travel."""
     text = json.dumps(message).encode()
     return b"".join((_LENGTH.pack(len(text)), text, *blobs))
 
 
-def receive(descriptor: int, most: int = LARGEST) -> dict[str, Any] | None:
+def receive(descriptor: int, most: int = LARGEST_MESSAGE_BYTES) -> dict[str, Any] | None:
     """The next message; nothing where the other side has gone. MalformedError if it is none."""
     head = read_exactly(descriptor, _LENGTH.size)
     if head is None:
@@ -60,7 +60,7 @@ def receive_blobs(
 ) -> list[bytes] | None:
     """The bytes behind *message*, at most *most* in each piece; nothing where the side has gone."""
     lengths = message.get("lengths", [])
-    items(whole(0, most), most_count, least_count)(lengths, "lengths")
+    list_of(integer(0, most), most_count, least_count)(lengths, "lengths")
     blobs = []
     for length in lengths:
         blob = read_exactly(descriptor, length)

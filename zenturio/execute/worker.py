@@ -30,9 +30,9 @@ from time import monotonic, sleep
 from types import FrameType
 
 from zenturio.errors import PlaceError, ZenError
+from zenturio.execute.experiment_codec import pack_failure, pack_outcome, unpack_experiment
 from zenturio.execute.local import Local
-from zenturio.execute.parcel import pack_failure, pack_outcome, unpack
-from zenturio.execute.running import Settings
+from zenturio.execute.local_runner import RunnerSettings
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Outcome
 
@@ -43,33 +43,33 @@ Who ends a job signals one process after the other. A shell whose command got th
 on and may end well, and the outcome must not count. On a busy machine some ten milliseconds were
 seen between two processes; a job of a batch system takes much longer to start than this wait.
 """
-_DEATH_SIGNAL = 1
+_PR_SET_PDEATHSIG = 1
 _SIGNALS = ("SIGTERM", "SIGKILL")
 
 
-def run(
+def run_packed(
     parcel: bytes,
     folder: Path,
     *,
     keep: Keep = "never",
     session: str = "",
     shared: bool = False,
-    settings: Settings | None = None,
+    settings: RunnerSettings | None = None,
 ) -> bytes:
     """The outcome of a packed experiment, run below *folder*, or why it could not be run.
 
     Workers of one *session* that share a disk try a build that fails once. With *shared* who asks
     sees the same disk, and artifacts are only named.
     """
-    way = replace(settings or Settings(), session=session)
-    return _run(parcel, folder, keep, way, shared=shared)[0]
+    way = replace(settings or RunnerSettings(), session=session)
+    return _run_packed(parcel, folder, keep, way, shared=shared)[0]
 
 
-def _run(
+def _run_packed(
     parcel: bytes,
     folder: Path,
     keep: Keep,
-    settings: Settings,
+    settings: RunnerSettings,
     *,
     shared: bool,
     begins: Callable[[], None] = lambda: None,
@@ -81,10 +81,10 @@ def _run(
     *settle* seconds after its end.
     """
     try:
-        experiment = unpack(parcel)
+        experiment = unpack_experiment(parcel)
         with Local(folder, experiment.cpus, keep=keep, settings=settings) as place:
             begins()
-            outcome = _stoppable(place.submit(experiment), settle)
+            outcome = _wait_for_outcome(place.submit(experiment), settle)
             return pack_outcome(outcome, shared=shared), is_from_signal(outcome)
     except ZenError as error:
         return pack_failure(error), False
@@ -104,7 +104,7 @@ def is_from_signal(outcome: Outcome) -> bool:
     return outcome.status == "failed" and any(name in ended for name in _SIGNALS)
 
 
-def _stoppable(future: Future[Outcome], settle: float) -> Outcome:
+def _wait_for_outcome(future: Future[Outcome], settle: float) -> Outcome:
     """Return the outcome; if this thread gets signals, SIGTERM and SIGINT cancel it.
 
     Who ends a job signals all of its processes: what the program came to behind that counts for
@@ -138,7 +138,7 @@ def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
     """From now on, the end of the process that started this one sends *number* (Linux)."""
     parent = os.getppid()
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, int(number), 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:  # it ended meanwhile
         os.kill(os.getpid(), number)
 
@@ -163,11 +163,11 @@ def main(words: list[str] | None = None) -> int:
     if not asked.stay:
         die_with_parent()
     start: Path | None = asked.start
-    outcome, is_doubtful = _run(
+    outcome, is_doubtful = _run_packed(
         asked.parcel.read_bytes(),
         asked.folder or asked.outcome.absolute().parent,
         asked.keep,
-        Settings(session=asked.session),
+        RunnerSettings(session=asked.session),
         shared=asked.shared,
         begins=start.touch if start else lambda: None,
         settle=SETTLE_SECONDS if start else 0.0,
@@ -181,12 +181,12 @@ def main(words: list[str] | None = None) -> int:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file that nobody sees in part, and that is on the disk when it is seen."""
-    _drafted(path, content).replace(path)
+    _write_draft(path, content).replace(path)
 
 
 def write_once(path: Path, content: bytes) -> None:
     """The same, but a file that is there stays as it is: whoever was first has settled it."""
-    draft = _drafted(path, content)
+    draft = _write_draft(path, content)
     try:
         path.hardlink_to(draft)
     except FileExistsError:
@@ -196,7 +196,7 @@ def write_once(path: Path, content: bytes) -> None:
     draft.unlink(missing_ok=True)
 
 
-def _drafted(path: Path, content: bytes) -> Path:
+def _write_draft(path: Path, content: bytes) -> Path:
     draft = path.with_name(f".{path.name}.{platform.node()}.{os.getpid()}")
     with draft.open("wb") as file:
         file.write(content)

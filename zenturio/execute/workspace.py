@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
-from zenturio.execute import tree
-from zenturio.execute.filing import Folder, disk, emptied, remove
+from zenturio.execute import process_tree
+from zenturio.execute.file_staging import StagedFolder, disk_errors, empty_folder, remove_tree
 from zenturio.experiment import METRICS
 from zenturio.experiment.identity import checked_digest
 
@@ -34,7 +34,7 @@ class Workspace:
 
     def __init__(self, folder: Path) -> None:
         self._work = folder.absolute() / "work"
-        with disk(self._work):
+        with disk_errors(self._work):
             self._work.mkdir(parents=True, exist_ok=True)
             self._sweep()
             self._session, self._lock = self._begin()
@@ -44,7 +44,7 @@ class Workspace:
         """Cleared folders, and the files in them that may be written anew."""
         self._turn = Lock()
 
-    def make(self, digest: str) -> Folder:
+    def make(self, digest: str) -> StagedFolder:
         """A folder for an experiment: a cleared one under a new name, which costs less."""
         path = f"{self._path}/{checked_digest(digest)}"
         with self._turn:
@@ -57,14 +57,14 @@ class Workspace:
             os.mkdir(path)  # noqa: PTH102 - called often
         elif spare != path:
             os.rename(spare, path)  # noqa: PTH104 - called often
-        return Folder(path, left)
+        return StagedFolder(path, left)
 
-    def drop(self, folder: Folder, *, keep: bool) -> None:
+    def drop(self, folder: StagedFolder, *, keep: bool) -> None:
         """Takes a folder away, or puts it where kept ones are found."""
         path = folder.path
         if keep:
             self._put(path)
-        left = None if keep else emptied(path, folder.own)
+        left = None if keep else empty_folder(path, folder.own)
         with self._turn:
             self._used.discard(path)
             if left is not None:
@@ -72,13 +72,13 @@ class Workspace:
 
     def _put(self, path: str) -> None:
         kept = self._work / Path(path).name.partition("-")[0]
-        remove(str(kept))
-        with disk(kept), suppress(FileNotFoundError):  # an experiment may delete its folder
+        remove_tree(str(kept))
+        with disk_errors(kept), suppress(FileNotFoundError):  # an experiment may delete its folder
             os.rename(path, kept)  # noqa: PTH104
 
     def close(self) -> None:
         """Takes the session away."""
-        remove(self._path)
+        remove_tree(self._path)
         os.close(self._lock)
 
     def _begin(self) -> tuple[Path, int]:
@@ -102,21 +102,21 @@ class Workspace:
                 continue  # it begins, or it ends
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                tree.kill_marked(mark(f"{session}/"))
-                remove(str(session))
+                process_tree.kill_marked(environment_mark(f"{session}/"))
+                remove_tree(str(session))
             except BlockingIOError:
                 continue  # its driver lives
             finally:
                 os.close(lock)
 
 
-def where(folder: Path, digest: str) -> Path | None:
+def running_folder(folder: Path, digest: str) -> Path | None:
     """The folder below *folder* in which the experiment runs at this moment."""
     found = (folder / "work").glob(f"{_SESSION}*/{checked_digest(digest)}")
     return next(found, None)
 
 
-def at_work(folder: Path) -> list[int]:
+def live_driver_pids(folder: Path) -> list[int]:
     """The processes of the drivers that hold a session below *folder*."""
     found = []
     for session in sorted((folder / "work").glob(f"{_SESSION}*")):
@@ -131,6 +131,6 @@ def at_work(folder: Path) -> list[int]:
     return found
 
 
-def mark(path: str) -> bytes:
+def environment_mark(path: str) -> bytes:
     """What the environment of each process holds that runs in a folder beginning with *path*."""
     return f"{METRICS}={path}".encode("utf-8", "surrogateescape")

@@ -10,7 +10,7 @@ from typing import Any
 from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.model import Application
 from zenturio.errors import ConflictError, Interrupted, PlaceError
-from zenturio.execute.filing import checked_link
+from zenturio.execute.file_staging import checked_link
 from zenturio.experiment import Experiment, ExperimentFile, ExperimentGenerator, Step
 from zenturio.study.point_selection import PointSelection
 

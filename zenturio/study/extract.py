@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 from zenturio.annotate.model import MEASURED, Metric
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.execute.noted import noted_values, read_noted
+from zenturio.execute.value_json import value_from_json, values_to_json
 from zenturio.experiment import (
     Evidence,
     ExperimentGenerator,
@@ -124,7 +124,7 @@ class MeasuredOutcomes(Iterable[Outcome]):
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Put *outcomes* behind the others."""
         for o in outcomes:
-            row = [o.digest, o.status, o.cause, noted_values(o.metrics), o.attempt]
+            row = [o.digest, o.status, o.cause, values_to_json(o.metrics), o.attempt]
             self._file.write(json.dumps(row) + "\n")
 
     def __iter__(self) -> Iterator[Outcome]:
@@ -132,7 +132,7 @@ class MeasuredOutcomes(Iterable[Outcome]):
         self._file.seek(0)
         for line in self._file:
             digest, status, cause, noted, attempt = cast("list[Any]", json.loads(line))
-            metrics = {name: read_noted(measure) for name, measure in noted.items()}
+            metrics = {name: value_from_json(measure) for name, measure in noted.items()}
             yield Outcome(digest, status, cause, metrics, attempt)
 
 

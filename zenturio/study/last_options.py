@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zenturio.errors import InputError, ZenError
 
 if TYPE_CHECKING:
-    from zenturio.execute.executor import Left
+    from zenturio.execute.executor import Outstanding
 
 RUN = "run"
 """The note of a study that holds it: the options of ``zen run`` by their names."""
@@ -31,7 +31,7 @@ def place_of(notes: Mapping[str, Any]) -> str:
     return str(notes.get(RUN, {}).get("on", ""))
 
 
-def orphans_at(notes: Mapping[str, Any], folder: Path) -> Left | None:
+def orphans_at(notes: Mapping[str, Any], folder: Path) -> Outstanding | None:
     """What drivers have at the place where the study was run last, if that outlives them.
 
     *folder* is the project's ``.zenturio``.
@@ -44,7 +44,7 @@ def orphans_at(notes: Mapping[str, Any], folder: Path) -> Left | None:
     try:
         named = find_place(name, folder.absolute().parent)
         look = getattr(named.load(), "left", None)
-        found: Left | None = None if look is None else look(folder, named.options())
+        found: Outstanding | None = None if look is None else look(folder, named.options())
     except ZenError:  # a place that is not configured any more has nothing to tell
         return None
     return found

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, did_you_mean
-from zenturio.execute.machine_codec import own_machine
+from zenturio.execute.machine_json import own_machine
 from zenturio.execute.places import find_place, open_place
 from zenturio.execute.workspace import Keep
 from zenturio.output_files import note_database

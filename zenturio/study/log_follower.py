@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from zenturio.execute.streams import shown
-from zenturio.execute.workspace import where
+from zenturio.execute.captured_stream import live_log_paths
+from zenturio.execute.workspace import running_folder
 from zenturio.experiment import Log
 from zenturio.record import Repository
 from zenturio.record.open import FOLDER, project_folder
@@ -69,9 +69,9 @@ def follow_log(
                 for tail in tails:
                     tail.close()
                 tails, attempt = (FileTail(), FileTail()), newest
-            folder = where(project_folder() / FOLDER, digest)
+            folder = running_folder(project_folder() / FOLDER, digest)
             if folder is not None:
-                paths = shown(str(folder))
+                paths = live_log_paths(str(folder))
                 _put(put, [t.read(path) for t, path in zip(tails, paths, strict=True)])
             time.sleep(POLL)
         _put(put, [tail.rest() for tail in tails])
@@ -84,8 +84,8 @@ def follow_log(
 
 def log_so_far(digest: str, put: Callable[[int, bytes], object]) -> None:
     """Hand over what an experiment that runs on this machine has said by now."""
-    folder = where(project_folder() / FOLDER, digest)
-    for number, path in enumerate(shown(str(folder)) if folder else ()):
+    folder = running_folder(project_folder() / FOLDER, digest)
+    for number, path in enumerate(live_log_paths(str(folder)) if folder else ()):
         tail = FileTail()
         put(number, tail.read(path))
         tail.close()

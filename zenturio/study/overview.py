@@ -30,7 +30,7 @@ from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.last_options import orphans_at, place_of
 
 if TYPE_CHECKING:
-    from zenturio.execute.executor import Left, Stage
+    from zenturio.execute.executor import Outstanding, Progress
     from zenturio.expression import Value
 
 
@@ -57,7 +57,7 @@ class StudyStatus:
     """Those that are not certainly dead."""
     place: str = ""
     """Where it was run last, if that is known."""
-    stages: Mapping[Stage, int] = field(default_factory=dict)
+    stages: Mapping[Progress, int] = field(default_factory=dict)
     """How far those of its experiments are that the place has, where they outlive their driver."""
     drained: Mapping[str, str] = field(default_factory=dict)
     """Why each machine of the place is drained that gets nothing new."""
@@ -155,15 +155,15 @@ def _standing(repository: Repository, study: StudyInfo) -> StudyStatus:
     )
 
 
-def _drained(left: Left | None) -> Mapping[str, str]:
+def _drained(left: Outstanding | None) -> Mapping[str, str]:
     ask = getattr(left, "drained", None)
     return {} if ask is None else dict(ask())
 
 
-def _stages(repository: Repository, study: str, left: Left | None) -> dict[Stage, int]:
+def _stages(repository: Repository, study: str, left: Outstanding | None) -> dict[Progress, int]:
     """How far the experiments of *study* are that its place still has."""
     stages = left.stages() if left is not None else {}
-    found: Counter[Stage] = Counter()
+    found: Counter[Progress] = Counter()
     if stages:
         for record in repository.records(study, states=("missing", "running")):
             if record.digest in stages:

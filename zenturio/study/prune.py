@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import ConflictError
-from zenturio.execute.workspace import at_work
+from zenturio.execute.workspace import live_driver_pids
 from zenturio.record import Repository, StudyDeletion, maintenance
 from zenturio.record.open import FOLDER, open_repository, project_folder
 
@@ -96,7 +96,7 @@ def _refuse_while_driven(repository: Repository) -> None:
 
 def _refuse_while_used(project: Path) -> None:
     """What a run remembers elsewhere (``--db``) has its folders here all the same."""
-    for pid in at_work(project):
+    for pid in live_driver_pids(project):
         raise ConflictError(
             f"process {pid} runs experiments in {project}", hint="prune when it has ended"
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import ConflictError
-from zenturio.execute.workspace import at_work
+from zenturio.execute.workspace import live_driver_pids
 from zenturio.failpoints import Failpoint
 from zenturio.output_files import recorded_outputs
 from zenturio.record.open import FOLDER, project_folder
@@ -76,7 +76,7 @@ def redact(
     """
     sought, home = Secret(secret), project_folder() / FOLDER
     if really:
-        for pid in at_work(home):
+        for pid in live_driver_pids(home):
             raise ConflictError(
                 f"process {pid} runs experiments in {home}", hint="redact when it has ended"
             )

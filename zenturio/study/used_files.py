@@ -28,8 +28,8 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.source import Source
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute import tracer
-from zenturio.execute.filing import Folder, Inputs, disk
-from zenturio.execute.running import IDENTITY
+from zenturio.execute.file_staging import InputCache, StagedFolder, disk_errors
+from zenturio.execute.local_runner import IDENTITY
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
@@ -89,9 +89,9 @@ def trace(application: Application) -> Trace:
 
 def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
     folder = scratch / "folder"
-    with disk(folder):
+    with disk_errors(folder):
         folder.mkdir()
-        Folder(str(folder)).put(experiment.files, Inputs(scratch / "inputs"))
+        StagedFolder(str(folder)).put(experiment.files, InputCache(scratch / "inputs"))
     steps = (*(experiment.build.steps if experiment.build else ()), *experiment.steps)
     own = {IDENTITY: experiment.digest, METRICS: f"{folder}/{REPORT}"}
     request = {
@@ -226,7 +226,7 @@ def declare(application: Application, bodies: Iterable[str]) -> Path:
     text = insert(
         source.text or "", dialect_of(path, source.lines[0]), bodies=bodies, before=place.line
     )
-    with disk(path):
+    with disk_errors(path):
         write_whole(path, [source.bom + source.encode(text)])
         path.chmod(source.mode)
     return path

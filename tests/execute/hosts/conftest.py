@@ -6,7 +6,7 @@ import pytest
 
 from needs import needs
 from sshd import SSHD, Testbed
-from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
 
 
 @pytest.fixture(scope="session")

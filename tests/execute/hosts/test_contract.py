@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.execute.hosts.place import Hosts, HostsSettings
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.testing.executor import CommandContract
 
 

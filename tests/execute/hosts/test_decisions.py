@@ -13,13 +13,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.execute.hosts.bundle import packed
-from zenturio.execute.hosts.choosing import Wants, best, worth_moving
-from zenturio.execute.hosts.events import Event, Events, read_events
-from zenturio.execute.hosts.machine import Ways
-from zenturio.execute.hosts.modules import evaluator, module, selector
-from zenturio.execute.hosts.profile import Profile
-from zenturio.execute.hosts.site import asks, filled
+from zenturio.execute.hosts.agent_bundle import packed_agent
+from zenturio.execute.hosts.decision_plugins import load_evaluator, load_plugin, load_selector
+from zenturio.execute.hosts.event_log import EventLog, HostEvent, read_events
+from zenturio.execute.hosts.host_choice import JobRequirements, best_host, worth_moving
+from zenturio.execute.hosts.hosts_options import HostsOptions
+from zenturio.execute.hosts.progress_profile import ProgressProfile
+from zenturio.execute.hosts.stage_context import fill_host_facts, host_pattern
 from zenturio.execute.hosts.stages import Staging
 from zenturio.expression import parse
 from zenturio.show.charts.schedule_charts import host_stays, jobs_gantt
@@ -28,7 +28,7 @@ SPEEDS = st.floats(0.01, 1000)
 
 
 def profile(*seconds, of=None, breaches=1):
-    found = Profile(breaches)
+    found = ProgressProfile(breaches)
     for i, each in enumerate(seconds, 1):
         line = {"iteration": i, "seconds": each} | ({"of": of} if of else {})
         found.hear(json.dumps(line) + "\n", i)
@@ -38,7 +38,7 @@ def profile(*seconds, of=None, breaches=1):
 @given(st.lists(st.tuples(SPEEDS, st.integers(0, 4)), max_size=8))
 def test_the_best_host_is_the_one_that_a_naive_search_finds(hosts):
     facts = [{"speed": speed, "free": free} for speed, free in hosts]
-    found = best(Wants(), facts)
+    found = best_host(JobRequirements(), facts)
     expected = None
     for i, (speed, free) in enumerate(hosts):
         if expected is None or (speed, free) > hosts[expected]:
@@ -47,19 +47,19 @@ def test_the_best_host_is_the_one_that_a_naive_search_finds(hosts):
 
 
 def test_hosts_that_are_not_as_required_are_left_out_and_unknown_facts_are_null():
-    wants = Wants(requires=(parse("host.gpus >= 2"),), rank=parse("-host.cost"))
+    wants = JobRequirements(requires=(parse("host.gpus >= 2"),), rank=parse("-host.cost"))
     hosts = [{"cost": 1}, {"cost": 3, "gpus": 4}, {"cost": 2, "gpus": 2}, {"cost": 0, "gpus": 1}]
-    assert best(wants, hosts, ("gpus", "cost")) == 2
-    assert best(wants, [{"cost": 1}], ("gpus", "cost")) is None
+    assert best_host(wants, hosts, ("gpus", "cost")) == 2
+    assert best_host(wants, [{"cost": 1}], ("gpus", "cost")) is None
 
 
 def test_requirements_may_use_the_values_of_the_point():
-    wants = Wants(requires=(parse("host.memory >= n * 1GB"),), values={"n": 2})
-    assert best(wants, [{"memory": 10**9}, {"memory": 2 * 10**9}]) == 1
+    wants = JobRequirements(requires=(parse("host.memory >= n * 1GB"),), values={"n": 2})
+    assert best_host(wants, [{"memory": 10**9}, {"memory": 2 * 10**9}]) == 1
 
 
 def test_a_program_says_anew_what_it_needs():
-    wants = Wants(requires=(parse("host.cores >= 4"),), rank=parse("host.speed"))
+    wants = JobRequirements(requires=(parse("host.cores >= 4"),), rank=parse("host.speed"))
     more = wants.anew("# second phase\n\nrequire host.memory >= 1GB\nRANK host.memory\n")
     assert [each.text for each in more.requires] == ["host.memory >= 1GB"]
     assert more.rank.text == "host.memory"
@@ -83,7 +83,7 @@ def test_what_is_usual_does_not_grow_with_a_slowdown_that_stays():
 
 
 def test_odd_lines_of_a_profile_say_nothing():
-    found = Profile()
+    found = ProgressProfile()
     found.hear('no json\n[1]\n{"seconds": "soon"}\n{"seconds": -1, "of": 0}\n3\n', 9)
     assert (found.seconds, found.iteration, found.left) == ([], 2, None)
     assert found.told == 9
@@ -109,23 +109,23 @@ def test_a_move_is_worth_it_if_what_is_left_ends_earlier(ratio, move, done):
 
 
 def test_nothing_is_known_of_a_job_without_a_profile():
-    assert not worth_moving(Profile(), 1, 100, move=0, gain=0, anew=False)
+    assert not worth_moving(ProgressProfile(), 1, 100, move=0, gain=0, anew=False)
     assert not worth_moving(profile(1, 1), 1, 100, move=0, gain=0, anew=False)
 
 
 def test_names_of_facts_are_filled_in_and_quoted():
     facts = {"arch": "x86_64", "name": "a b"}
-    assert filled("./run.{host.arch} {host.name} {host.none}", facts, quote=True) == (
+    assert fill_host_facts("./run.{host.arch} {host.name} {host.none}", facts, quote=True) == (
         "./run.x86_64 'a b' {host.none}"
     )
-    assert asks("bin/solver.{host.arch}") == "bin/solver.*"
+    assert host_pattern("bin/solver.{host.arch}") == "bin/solver.*"
 
 
 def test_what_is_shipped_is_the_same_each_time_and_understood_by_python_3_9():
-    packed.cache_clear()
-    first = packed()
-    packed.cache_clear()
-    assert packed() == first
+    packed_agent.cache_clear()
+    first = packed_agent()
+    packed_agent.cache_clear()
+    assert packed_agent() == first
     with zipfile.ZipFile(io.BytesIO(first)) as archive:
         for name in archive.namelist():
             tree = ast.parse(archive.read(name), feature_version=(3, 9))
@@ -138,10 +138,10 @@ def test_what_is_shipped_is_the_same_each_time_and_understood_by_python_3_9():
 
 
 def test_what_is_shipped_needs_nothing_but_the_standard_library(tmp_path):
-    (tmp_path / "agent.pyz").write_bytes(packed())
+    (tmp_path / "agent.pyz").write_bytes(packed_agent())
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]);"
-        "import zenturio.execute.hosts.remote.serve as serve;"
+        "import zenturio.execute.hosts.remote.agent as serve;"
         "assert serve.__file__.startswith(sys.argv[1]);"
         "known = set(sys.stdlib_module_names) | {'zenturio', '__main__'};"
         "print({name.split('.')[0] for name in sys.modules} - known)"
@@ -156,7 +156,7 @@ def test_what_is_shipped_needs_nothing_but_the_standard_library(tmp_path):
 
 
 def events(*told):
-    return [Event(float(i), kind, job, host) for i, (kind, job, host) in enumerate(told)]
+    return [HostEvent(float(i), kind, job, host) for i, (kind, job, host) in enumerate(told)]
 
 
 LIFE = (
@@ -201,7 +201,7 @@ def test_jobs_are_drawn_in_the_order_in_which_they_came_and_called_by_their_name
 def test_events_are_told_again_and_old_ones_make_way(tmp_path):
     folder = tmp_path / "places" / "hosts"
     folder.mkdir(parents=True)
-    noted = Events(folder, large=10_000)
+    noted = EventLog(folder, large=10_000)
     for number in range(2500):
         noted.note("progress", f"{number:032}", "one", iteration=number)
     sizes = [path.stat().st_size for path in sorted(folder.iterdir())]
@@ -219,17 +219,17 @@ def test_the_modules_of_the_guide_do_what_it_says(tmp_path):
     (tmp_path / "lab.py").write_text(code.replace("datetime.now().hour", "12"))
     chosen, evaluated = (f"{tmp_path}/lab.py:{name}" for name in ("Nights", "Residual"))
     hosts = [{"tags": "desk", "speed": 9.0}, {"tags": "", "speed": 1.0}]
-    assert selector(chosen)(Wants(), hosts, ()) == 1
-    assert selector(chosen)(Wants(), hosts[:1], ()) is None
-    found = Profile()
+    assert load_selector(chosen)(JobRequirements(), hosts, ()) == 1
+    assert load_selector(chosen)(JobRequirements(), hosts[:1], ()) is None
+    found = ProgressProfile()
     found.hear("".join(f'{{"residual": {i}}}\n' for i in range(5)), 9)
-    assert evaluator(evaluated)(found, Ways()) == "the residual grows"
-    assert evaluator(evaluated)(Profile(), Ways()) == ""
-    assert isinstance(module(f"{tmp_path}/lab.py:Scratch"), Staging)
+    assert load_evaluator(evaluated)(found, HostsOptions()) == "the residual grows"
+    assert load_evaluator(evaluated)(ProgressProfile(), HostsOptions()) == ""
+    assert isinstance(load_plugin(f"{tmp_path}/lab.py:Scratch"), Staging)
 
 
 def test_lines_of_a_profile_that_make_no_sense_say_nothing():
-    profile = Profile()
+    profile = ProgressProfile()
     lines = ["[" * 10**5, '{"seconds": ' + "9" * 10**5 + "}", "[1]", "{", '{"seconds": Infinity}']
     profile.hear("\n".join(lines), 1)
     profile.hear('{"iteration": true, "seconds": "1", "of": 1.5}', 2)

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from zenturio.errors import PlaceError
-from zenturio.execute.hosts.place import Hosts, HostsSettings
-from zenturio.execute.hosts.place_faults import sign
-from zenturio.execute.this_machine import machine_facts
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
+from zenturio.execute.hosts.host_faults import fault_sign
+from zenturio.execute.machine_facts import machine_facts
 from zenturio.experiment import Log
 from zenturio.testing.executor import experiment, outcome, until
 
@@ -152,10 +152,15 @@ def test_who_looks_on_sees_which_host_is_drained_and_why(place, tmp_path):
 
 def test_signs_of_a_hosts_fault_are_those_of_failures_alone():
     full = Log(b"No space left on device", b"", 23)
-    assert sign("", 1, "", full) == "no space left on device"
-    assert sign("", 0, "", full) == sign("timeout", 0, "", full) == sign("", 1, "", Log()) == ""
-    assert "exit 127" in sign("", 127, "", Log())
-    assert "too many" in sign("unstartable", 0, "too many processes", Log())
+    assert fault_sign("", 1, "", full) == "no space left on device"
+    assert (
+        fault_sign("", 0, "", full)
+        == fault_sign("timeout", 0, "", full)
+        == fault_sign("", 1, "", Log())
+        == ""
+    )
+    assert "exit 127" in fault_sign("", 127, "", Log())
+    assert "too many" in fault_sign("unstartable", 0, "too many processes", Log())
 
 
 def test_an_outcome_tells_the_machine_of_the_host_that_ran_it(place):

@@ -12,12 +12,12 @@ import time
 import pytest
 
 from zenturio.errors import PlaceError
-from zenturio.execute import tree
-from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh
-from zenturio.execute.hosts.events import read_events
-from zenturio.execute.hosts.journal import Journal
-from zenturio.execute.hosts.place import Hosts, HostsSettings
-from zenturio.execute.hosts.remote.store import Store
+from zenturio.execute import process_tree
+from zenturio.execute.hosts.attempt_journal import AttemptJournal
+from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh_command
+from zenturio.execute.hosts.event_log import read_events
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
+from zenturio.execute.hosts.remote.job_store import JobStore
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 
@@ -156,7 +156,7 @@ def test_a_keeper_that_is_stopped_is_killed_where_its_job_is_to_go(connection):
 
 def test_a_connection_whose_client_is_stopped_can_be_closed(connection):
     found, _ = connection
-    tree.send([found._process.pid], signal.SIGSTOP)
+    process_tree.send_signal([found._process.pid], signal.SIGSTOP)
     faults = []
 
     def ask():
@@ -174,15 +174,15 @@ def test_a_connection_whose_client_is_stopped_can_be_closed(connection):
 
 
 def _leads(pid, below):
-    return pid != below and below in tree.below(pid) and pid != os.getppid()
+    return pid != below and below in process_tree.descendants(pid) and pid != os.getppid()
 
 
 DRIVER = """
 import sys, time
 from pathlib import Path
-from zenturio.execute.hosts.journal import Journal
-from zenturio.execute.hosts.place import Hosts, HostsSettings
-from zenturio.execute.parcel import unpack
+from zenturio.execute.hosts.attempt_journal import Journal
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
+from zenturio.execute.experiment_codec import unpack
 place = Hosts(Path(sys.argv[1]), options=HostsSettings(sys.argv[2]))
 futures = [place.submit(unpack(Path(each).read_bytes())) for each in sys.argv[3:]]
 print("ready", flush=True)
@@ -196,7 +196,7 @@ time.sleep(600)
 @pytest.fixture
 def driver(testbed, tmp_path):
     """Starts a driver of its own for experiments; it is killed with -9."""
-    from zenturio.execute.parcel import pack
+    from zenturio.execute.experiment_codec import pack_experiment
 
     path = testbed.write(tmp_path / "driver.toml", {"connect": 60}, one={"slots": 2, "speed": 1.0})
     started = []
@@ -205,7 +205,7 @@ def driver(testbed, tmp_path):
         names = []
         for i, each in enumerate(experiments):
             names.append(tmp_path / f"parcel{i}")
-            names[-1].write_bytes(pack(each))
+            names[-1].write_bytes(pack_experiment(each))
         command = [sys.executable, "-c", DRIVER, tmp_path / "zen", path, *names]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         started.append(process)
@@ -339,7 +339,7 @@ def test_nothing_is_left_when_all_is_over(hosts, testbed, tmp_path):
     place.forget(what.digest)
     place.close()
     work = testbed["one"].folder / "work"
-    journal = Journal(tmp_path / "zen")
+    journal = AttemptJournal(tmp_path / "zen")
     owner = journal.owner
     journal.close()
     assert list(work.glob(f"jobs/{owner}*"))
@@ -398,7 +398,7 @@ def test_a_probe_that_is_wrong_is_told_and_the_host_is_used(hosts, probe, said):
 
 
 def test_half_a_file_does_not_stay_at_a_host(tmp_path):
-    store = Store(tmp_path, "me")
+    store = JobStore(tmp_path, "me")
     store.put("abc", 0, b"x" * 100, 0o644, mtime=None, last=False)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (150, limits[1]))
@@ -410,7 +410,7 @@ def test_half_a_file_does_not_stay_at_a_host(tmp_path):
     assert not list((tmp_path / "files").iterdir())
     (tmp_path / "files" / f".abc.{platform.node()}.999999999").touch()
     store.put("def", 0, b"x", 0o644, mtime=None, last=False)  # one that is on its way
-    assert Store(tmp_path, "me").tokens() == []
+    assert JobStore(tmp_path, "me").tokens() == []
     (left,) = (tmp_path / "files").iterdir()
     assert left.name.startswith(".def.")
 
@@ -423,7 +423,7 @@ def test_a_host_that_cannot_be_reached_leaves_the_others(hosts, testbed):
 
 
 def test_no_agent_and_no_password_go_along():
-    words = ssh("one", port=None, user="", options=(), patience=3)
+    words = ssh_command("one", port=None, user="", options=(), patience=3)
     for way in ("BatchMode=yes", "StrictHostKeyChecking=yes", "ForwardAgent=no"):
         assert way in words
     assert words[-2:] == ["--", "one"]
@@ -451,14 +451,14 @@ def test_a_host_that_is_silent_is_given_up(hosts, testbed, tmp_path):
     place = hosts({"patience": 0.3, "connect": 1}, one={"speed": 2.0}, two={})
     future = place.submit(experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep 1"))
     until(lambda: begun(tmp_path))
-    sessions = tree.below(testbed["one"].process.pid)
-    tree.send(sessions, signal.SIGSTOP)
+    sessions = process_tree.descendants(testbed["one"].process.pid)
+    process_tree.send_signal(sessions, signal.SIGSTOP)
     testbed["one"].process.send_signal(signal.SIGSTOP)  # as if a cable were cut
     try:
         assert future.result().host == "two"
     finally:
         testbed["one"].process.send_signal(signal.SIGCONT)
-        tree.send(sessions, signal.SIGCONT)
+        process_tree.send_signal(sessions, signal.SIGCONT)
     assert (tmp_path / "count").read_text() == "one\ntwo\n"
 
 
@@ -562,7 +562,7 @@ def test_files_that_lead_elsewhere_are_refused(connection, path):
 
 @pytest.mark.parametrize(("name", "text"), [("a", "/etc"), ("a", "../b"), ("in/a", "../../b")])
 def test_a_host_makes_no_link_that_leads_out_of_the_folder(tmp_path, name, text):
-    store = Store(tmp_path, "me")
+    store = JobStore(tmp_path, "me")
     message = {
         "files": [[name, 0o120777, None]], "shared": [], "build": None, "over": [], "builds": False,
     }  # fmt: skip

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from zenturio.errors import ConflictError, ExperimentsFailed, InputError
-from zenturio.execute.hosts.flow import Doing, run_flow
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
+from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.testing.executor import until
 
@@ -46,7 +46,9 @@ def flow(tmp_path):
         (tmp_path / "flow.json").write_text(json.dumps(value))
         ways = {"files": (tmp_path / "task.sh",), "hands_on": ("*.dat",), **doing}
         command = "sh task.sh {iteration}"
-        return instance_of(str(tmp_path / "flow.json"), {}, 0).workflow, Doing(command, **ways)
+        return instance_of(str(tmp_path / "flow.json"), {}, 0).workflow, TaskTemplate(
+            command, **ways
+        )
 
     return make
 
@@ -61,7 +63,7 @@ def names(trace, kind="ended"):
 
 def test_tasks_run_in_their_order_with_the_files_of_those_before(hosts, flow, tmp_path):
     place = hosts(one={}, two={})
-    trace = run_flow(*flow(), place)
+    trace = run_workflow(*flow(), place)
     assert trace.left == ()
     assert sorted(ran(tmp_path)) == ["a1", "a2", "end", "mix", "start"]
     assert ran(tmp_path)[0], ran(tmp_path)[-1] == ("start", "end")
@@ -70,21 +72,21 @@ def test_tasks_run_in_their_order_with_the_files_of_those_before(hosts, flow, tm
 
 
 def test_a_loop_is_run_until_its_last_task_says_that_it_converged(hosts, flow, tmp_path):
-    trace = run_flow(*flow("mix start"), hosts(one={"slots": 2}))
+    trace = run_workflow(*flow("mix start"), hosts(one={"slots": 2}))
     assert len(trace.again) == 2
     assert [ran(tmp_path).count(each) for each in ("start", "a1", "mix", "end")] == [3, 3, 3, 1]
 
 
 def test_a_loop_that_does_not_converge_is_a_fault(hosts, flow):
     with pytest.raises(ExperimentsFailed, match="mix has not converged in 2 iterations"):
-        run_flow(*flow("mix start", most=2), hosts(one={"slots": 2}))
+        run_workflow(*flow("mix start", most=2), hosts(one={"slots": 2}))
 
 
 def test_a_task_that_breaks_its_contract_moves_to_another_host(hosts, flow, tmp_path):
     place = hosts(one={"speed": 2.0}, two={"speed": 1.0})
     (tmp_path / "pace.one").write_text("0.5")
     (tmp_path / "pace.two").write_text("0.02")
-    trace = run_flow(*flow(names=("start",)), place)
+    trace = run_workflow(*flow(names=("start",)), place)
     assert names(trace, "cancelled") == ["start"]
     assert (tmp_path / "trace").read_text() == "start one\nstart two\n"
 
@@ -107,7 +109,7 @@ class Lasting(Returning):
 
 def test_the_way_there_and_back_breaks_no_contract(hosts, flow, monkeypatch):
     monkeypatch.setattr(Stages, "of", lambda _: Stages(Late(), Starting(), Lasting()))
-    trace = run_flow(*flow(names=("start",)), hosts(one={}, two={}), "hybrid:adopt=always")
+    trace = run_workflow(*flow(names=("start",)), hosts(one={}, two={}), "hybrid:adopt=always")
     (run,) = trace.runs
     assert run.kind == "ended"
     assert run.start > 0.7
@@ -117,7 +119,7 @@ def test_what_runs_on_a_host_that_dies_runs_elsewhere(hosts, flow, testbed, tmp_
     place = hosts({"patience": 0.3}, one={"speed": 2.0}, two={})
     (tmp_path / "pace.one").write_text("999")
     with ThreadPoolExecutor(1) as pool:
-        flown = pool.submit(run_flow, *flow(names=("start",)), place, "hybrid:contract=10000")
+        flown = pool.submit(run_workflow, *flow(names=("start",)), place, "hybrid:contract=10000")
         until((tmp_path / "trace").exists)
         testbed["one"].kill(all_of_it=True)
         trace = flown.result()
@@ -130,10 +132,10 @@ def test_what_has_ended_is_not_run_again_after_a_failure(hosts, flow, tmp_path):
     place = hosts(one={}, two={})
     (tmp_path / "broken.mix").touch()
     with pytest.raises(ExperimentsFailed, match=r"'mix' on (one|two): exit 3: it is broken$"):
-        run_flow(*flow(), place, "heft")
+        run_workflow(*flow(), place, "heft")
     (tmp_path / "broken.mix").unlink()
     place.close()
-    run_flow(*flow(), hosts(one={}, two={}), "heft")
+    run_workflow(*flow(), hosts(one={}, two={}), "heft")
     assert sorted(ran(tmp_path)) == ["a1", "a2", "end", "mix", "mix", "start"]
     assert not [p for p in (tmp_path / "zen" / "places" / "hosts").iterdir() if len(p.name) == 32]
 
@@ -142,12 +144,12 @@ def test_a_workflow_has_one_driver(hosts, flow, tmp_path):
     (tmp_path / "pace.one").write_text("0.2")
     given = flow(names=("start",))
     with ThreadPoolExecutor() as pool:
-        first = pool.submit(run_flow, *given, hosts(one={}))
+        first = pool.submit(run_workflow, *given, hosts(one={}))
         until(lambda: (tmp_path / "trace").exists())
         with pytest.raises(ConflictError, match="runs in this project already"):
-            run_flow(*given, hosts(one={}))
+            run_workflow(*given, hosts(one={}))
         assert first.result().left == ()
-    run_flow(*given, hosts(one={}))
+    run_workflow(*given, hosts(one={}))
     assert ran(tmp_path) == ["start", "start"]
 
 
@@ -156,9 +158,9 @@ def test_files_of_one_name_are_refused(hosts, flow, tmp_path):
     other.parent.mkdir()
     other.touch()
     with pytest.raises(InputError, match="would be the same file of a task"):
-        run_flow(*flow(files=(tmp_path / "task.sh", other)), hosts(one={}))
+        run_workflow(*flow(files=(tmp_path / "task.sh", other)), hosts(one={}))
 
 
 def test_a_file_that_is_not_there_is_told(hosts, flow, tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.sh cannot be read"):
-        run_flow(*flow(files=(tmp_path / "nowhere.sh",)), hosts(one={}))
+        run_workflow(*flow(files=(tmp_path / "nowhere.sh",)), hosts(one={}))

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import PlaceError
-from zenturio.execute.hosts.choosing import Wants
 from zenturio.execute.hosts.connection import Connection
-from zenturio.execute.hosts.job import Job
-from zenturio.execute.hosts.place import Hosts, HostsSettings
-from zenturio.execute.schema import MalformedError
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
+from zenturio.execute.hosts.host_choice import JobRequirements
+from zenturio.execute.hosts.host_job import HostJob
+from zenturio.execute.json_checks import MalformedError
 from zenturio.experiment import Recipe
 from zenturio.testing.executor import experiment, long, outcome, running, until
 
@@ -88,7 +88,7 @@ def test_more_bytes_than_an_attempt_may_bring_back_are_not_fetched(place, tmp_pa
 
 
 def test_events_that_nobody_reads_are_not_kept_without_end():
-    job = Job(left(), 1, Wants.of(left()))
+    job = HostJob(left(), 1, JobRequirements.of(left()))
     event = {"text": "x" * 2**16, "told": 0}
 
     def flood():

@@ -376,7 +376,7 @@ def test_room_that_one_job_is_drawn_to_draws_no_other(hosts, loop, tmp_path):
 
 
 MODULES = """
-from zenturio.execute.hosts.choosing import best
+from zenturio.execute.hosts.host_choice import best
 from zenturio.execute.hosts.stages import Staging
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import PlaceError
-from zenturio.execute.hosts.bundle import packed
+from zenturio.execute.hosts.agent_bundle import packed_agent
 from zenturio.execute.hosts.connection import Connection
 
 SOMEBODY = 65534
@@ -46,7 +46,7 @@ def test_an_agent_with_other_bytes_is_replaced_not_executed(connect, tmp_path):
     connect(folder).close()
     agent(folder).write_text(f"open({str(tmp_path / 'executed')!r}, 'w')")
     assert connect(folder).ask("hello")[0]["jobs"] == {}
-    assert agent(folder).read_bytes() == packed()
+    assert agent(folder).read_bytes() == packed_agent()
     assert not (tmp_path / "executed").exists()
 
 
@@ -68,7 +68,7 @@ def test_an_agent_that_is_no_file_is_not_executed(connect, tmp_path, kind):
             connect(folder)
     else:
         assert connect(folder).ask("hello")
-        assert agent(folder).read_bytes() == packed()
+        assert agent(folder).read_bytes() == packed_agent()
     assert not (tmp_path / "executed").exists()
 
 

@@ -9,12 +9,12 @@ from zenturio.errors import InputError
 from zenturio.settings.schema import setting
 
 AUTO = "auto"
-MOST = 500
+LARGEST_BATCH = 500
 """Experiments in one task, at the most."""
 
 
 @dataclass(frozen=True)
-class Options:
+class DaskOptions:
     """Where the workers are, or how they are started; nothing of it: on this machine."""
 
     address: str = setting("", "the scheduler's: dask://host:8786, or tls://host:8786")
@@ -47,8 +47,9 @@ class Options:
         """How many experiments make a task; none if that is to be found out."""
         if self.batch == AUTO:
             return None
-        if not self.batch.isdecimal() or not 1 <= int(self.batch) <= MOST:
+        if not self.batch.isdecimal() or not 1 <= int(self.batch) <= LARGEST_BATCH:
             raise InputError(
-                f"batch={self.batch} is not possible", hint=f"auto, or a number from 1 to {MOST}"
+                f"batch={self.batch} is not possible",
+                hint=f"auto, or a number from 1 to {LARGEST_BATCH}",
             )
         return int(self.batch)

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import InputError, PlaceError, SafetyError
-from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.options import DaskOptions
 
-_CURE = "write dask://host:8786, or tls://host:8786"
-_CERTIFICATES = 'ca = "ca.pem", cert = "cert.pem" and key = "key.pem" in [places.NAME]'
-_SAID = {"tls_ca_file": "ca", "tls_client_cert": "cert", "tls_client_key": "key"}
+_ADDRESS_HINT = "write dask://host:8786, or tls://host:8786"
+_CERTIFICATES_HINT = 'ca = "ca.pem", cert = "cert.pem" and key = "key.pem" in [places.NAME]'
+_SETTING_NAMES = {"tls_ca_file": "ca", "tls_client_cert": "cert", "tls_client_key": "key"}
 
 
 @dataclass(frozen=True)
-class Address:
+class SchedulerAddress:
     """Where a scheduler listens."""
 
     host: str
@@ -43,7 +43,7 @@ class Address:
         return self.url.replace("tcp://", "dask://")
 
 
-def read_address(options: Options) -> Address:
+def read_address(options: DaskOptions) -> SchedulerAddress:
     """The scheduler's address; SafetyError where others could listen to what is said."""
     text = options.address
     scheme, sign, rest = text.partition("://")
@@ -51,8 +51,8 @@ def read_address(options: Options) -> Address:
         scheme, rest = "dask", text
     host, colon, port = rest.rpartition(":")
     if scheme not in ("dask", "tcp", "tls") or not colon or not port.isdecimal() or not host:
-        raise InputError(f"{text!r} is no address of a scheduler", hint=_CURE)
-    found = Address(host.strip("[]"), int(port), scheme == "tls")
+        raise InputError(f"{text!r} is no address of a scheduler", hint=_ADDRESS_HINT)
+    found = SchedulerAddress(host.strip("[]"), int(port), scheme == "tls")
     if not (found.tls or found.is_here or options.insecure):
         raise SafetyError(
             f"{text}: what goes there could be read, and replaced, by anybody on the way",
@@ -62,7 +62,7 @@ def read_address(options: Options) -> Address:
     return found
 
 
-def tls_of(address: Address, options: Options) -> Any:
+def tls_of(address: SchedulerAddress, options: DaskOptions) -> Any:
     """The certificates, from the options or from Dask's own configuration."""
     if not address.tls:
         return None
@@ -70,19 +70,21 @@ def tls_of(address: Address, options: Options) -> Any:
     given["tls_client_key"] = options.key or options.cert
     for name, path in given.items():
         if path and not Path(path).expanduser().is_file():
-            raise PlaceError(f"{address} needs the file {path}, which is not there ({_SAID[name]})")
+            raise PlaceError(
+                f"{address} needs the file {path}, which is not there ({_SETTING_NAMES[name]})"
+            )
     told = {name: str(Path(path).expanduser()) for name, path in given.items() if path}
     security = import_module("distributed").Security(require_encryption=True, **told)
     if not (security.tls_ca_file and security.tls_client_cert):
         raise PlaceError(
             f"{address} needs certificates",
-            hint=_CERTIFICATES,
+            hint=_CERTIFICATES_HINT,
         )
-    _try(security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
+    _check_certificates(security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
     return security
 
 
-def _try(ca: str, cert: str, key: str | None) -> None:
+def _check_certificates(ca: str, cert: str, key: str | None) -> None:
     """PlaceError, which names the file, where one does not hold what it is for."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     what = f"{ca} holds no certificate of who signs (ca)"
@@ -94,4 +96,4 @@ def _try(ca: str, cert: str, key: str | None) -> None:
             context.load_cert_chain(cert, key or None)
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or error.strerror or str(error)
-        raise PlaceError(f"{what}: {reason}", hint=_CERTIFICATES) from error
+        raise PlaceError(f"{what}: {reason}", hint=_CERTIFICATES_HINT) from error

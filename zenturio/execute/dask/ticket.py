@@ -6,14 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import time
 
-from zenturio.execute.stoppable import Stoppable
+from zenturio.execute.cancellable_future import CancellableFuture
 from zenturio.experiment import Experiment, Outcome
 
 
-class Ticket(Stoppable):
+class DaskTicket(CancellableFuture):
     """The future of an experiment; cancelling it while it runs kills the experiment."""
 
-    def __init__(self, experiment: Experiment, slots: int, stop: Callable[[Ticket], None]) -> None:
+    def __init__(
+        self, experiment: Experiment, slots: int, stop: Callable[[DaskTicket], None]
+    ) -> None:
         """For a cluster with so many *slots*; *stop* hears that it is to be killed."""
         super().__init__()
         self.experiment = experiment
@@ -31,7 +33,7 @@ class Ticket(Stoppable):
     def stop(self) -> None:
         self._stop(self)
 
-    def goes_with(self, other: Ticket) -> bool:
+    def goes_with(self, other: DaskTicket) -> bool:
         """Whether both may be in one task."""
         return self.cpus == other.cpus and not self.alone and not other.alone
 
@@ -67,10 +69,10 @@ class Ticket(Stoppable):
 
 
 @dataclass(frozen=True)
-class Parcel:
+class TaskBatch:
     """A task of Dask: experiments that travel together."""
 
-    tickets: Sequence[Ticket]
+    tickets: Sequence[DaskTicket]
     whole: bool = False
     """Whether large files go with it."""
     worker: str = ""

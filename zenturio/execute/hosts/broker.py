@@ -8,13 +8,18 @@ from contextlib import suppress
 from threading import RLock
 
 from zenturio.errors import ExpressionError, PlaceError, PluginError
-from zenturio.execute.hosts.choosing import Wants, best, explain, worth_moving
-from zenturio.execute.hosts.host import Host
-from zenturio.execute.hosts.job import Job
-from zenturio.execute.hosts.machine import KNOWN, Ways
-from zenturio.execute.hosts.modules import Selector
+from zenturio.execute.hosts.decision_plugins import Selector
+from zenturio.execute.hosts.host_choice import (
+    JobRequirements,
+    best_host,
+    explain_mismatch,
+    worth_moving,
+)
+from zenturio.execute.hosts.host_job import HostJob
+from zenturio.execute.hosts.hosts_options import KNOWN_FACTS, HostsOptions
+from zenturio.execute.hosts.remote_host import RemoteHost
 
-_CHANGING = frozenset(("load", "free_memory", "disk", "free"))
+_CHANGING_FACTS = frozenset(("load", "free_memory", "disk", "free"))
 """What may be otherwise in a moment: a requirement of these is waited for."""
 
 
@@ -25,33 +30,37 @@ class Broker:
     """
 
     def __init__(
-        self, ways: Ways, limit: int | None, select: Selector, start: Callable[[Job, Host], None]
+        self,
+        ways: HostsOptions,
+        limit: int | None,
+        select: Selector,
+        start: Callable[[HostJob, RemoteHost], None],
     ) -> None:
         """*select* chooses hosts, *start* begins an attempt; at most *limit* run at a time."""
         self._ways = ways
         self._select = select
         self._limit = limit
         self._start = start
-        self._hosts: dict[str, Host] = {}
-        self._waiting: list[Job] = []
-        self._running: dict[Job, Host] = {}
-        self._promised: dict[Job, Host] = {}
+        self._hosts: dict[str, RemoteHost] = {}
+        self._waiting: list[HostJob] = []
+        self._running: dict[HostJob, RemoteHost] = {}
+        self._promised: dict[HostJob, RemoteHost] = {}
         """Room that is kept for jobs which are to move there."""
         self._turn = RLock()
         self._move: float | None = None
         self._closed = False
 
     @property
-    def hosts(self) -> list[Host]:
+    def hosts(self) -> list[RemoteHost]:
         return list(self._hosts.values())
 
-    def host(self, name: str) -> Host | None:
+    def host(self, name: str) -> RemoteHost | None:
         return self._hosts.get(name)
 
-    def add(self, host: Host) -> None:
+    def add(self, host: RemoteHost) -> None:
         self._hosts[host.name] = host
 
-    def refusal(self, job: Job) -> PlaceError | ExpressionError | None:
+    def refusal(self, job: HostJob) -> PlaceError | ExpressionError | None:
         """Why no host will ever do for *job*; none as long as one may."""
         hosts = [host for host in self.hosts if not host.leaving and not host.distrusted]
         if self.hosts and all(host.drained for host in hosts):
@@ -68,18 +77,18 @@ class Broker:
         asked = {name for each in job.wants.requires for name in each.host_names}
         facts = {host.name: host.values() for host in hosts}
         try:
-            if best(job.wants, list(facts.values()), self._names()) is not None:
+            if best_host(job.wants, list(facts.values()), self._names()) is not None:
                 return None
-            if asked & _CHANGING or asked - set(self._names()):
+            if asked & _CHANGING_FACTS or asked - set(self._names()):
                 return self._unknown(job)
             return PlaceError(
                 "no host is as REQUIRE wants it",
-                hint=explain(job.wants, facts, self._names()),
+                hint=explain_mismatch(job.wants, facts, self._names()),
             )
         except ExpressionError as error:
             return error
 
-    def put(self, job: Job) -> None:
+    def put(self, job: HostJob) -> None:
         """*job* waits from now on, behind those that came before it."""
         with self._turn:
             self.stays(job)  # it may go where room was kept, or where it is better by now
@@ -87,7 +96,7 @@ class Broker:
                 insort(self._waiting, job, key=lambda each: each.number)
         self.assign()
 
-    def adopt(self, job: Job, host: Host) -> None:
+    def adopt(self, job: HostJob, host: RemoteHost) -> None:
         """*job* runs at *host* already, whether there is room or not."""
         with self._turn:
             self._take(job, host)
@@ -100,19 +109,19 @@ class Broker:
                 return ""
             job, up = self._waiting[0], [host for host in self.hosts if host.is_usable]
             with suppress(ExpressionError):
-                why = explain(job.wants, {h.name: h.values() for h in up}, self._names())
+                why = explain_mismatch(job.wants, {h.name: h.values() for h in up}, self._names())
                 count = len(self._waiting)
                 return f"nothing runs, {count:,} waiting: no host is as required now\n{why}".strip()
             return ""
 
-    def left(self, job: Job) -> None:
+    def left(self, job: HostJob) -> None:
         """*job* is not at its host any more."""
         with self._turn:
             host = self._running.pop(job, None)
             if host is not None:
                 host.take(-job.cpus, -job.memory)
 
-    def stays(self, job: Job) -> None:
+    def stays(self, job: HostJob) -> None:
         """*job* does not move: what was kept for it is free again."""
         with self._turn:
             host = self._promised.pop(job, None)
@@ -162,32 +171,32 @@ class Broker:
             if job.running() or job.set_running_or_notify_cancel():
                 job.set_exception(fault)
 
-    def better(self, job: Job, host: Host) -> Host | None:
+    def better(self, job: HostJob, host: RemoteHost) -> RemoteHost | None:
         """Where *job*, which breaks its contract, is better off now."""
         with self._turn:
             found = self._best(job, without=host)
             return found if found and self._gains(job, found, gain=0.0) else None
 
-    def others(self, job: Job, host: Host) -> bool:
+    def others(self, job: HostJob, host: RemoteHost) -> bool:
         """Whether any other host would do, room or not."""
         with self._turn:
             return self._best(job, without=host, room=False) is not None
 
-    def suits(self, wants: Wants, host: Host) -> bool:
+    def suits(self, wants: JobRequirements, host: RemoteHost) -> bool:
         """Whether *host* is as it is wanted; ExpressionError where that makes no sense."""
-        return best(wants, [host.values()], self._names()) is not None
+        return best_host(wants, [host.values()], self._names()) is not None
 
     def moved(self, seconds: float) -> None:
         """A move cost so many seconds: the next one will do so too."""
         self._move = seconds if self._move is None else 0.5 * (self._move + seconds)
 
-    def close(self) -> tuple[list[Job], list[Job]]:
+    def close(self) -> tuple[list[HostJob], list[HostJob]]:
         """Gives out nothing more; who waits in vain, and who runs."""
         with self._turn:
             self._closed = True
             return list(self._waiting), list(self._running)
 
-    def drop(self, job: Job) -> bool:
+    def drop(self, job: HostJob) -> bool:
         """Takes *job* off, if it waits."""
         with self._turn:
             if job not in self._waiting:
@@ -200,16 +209,20 @@ class Broker:
             return False
         return any(host.fits(1, 0) for host in self._hosts.values())
 
-    def _best(self, job: Job, *, without: Host | None = None, room: bool = True) -> Host | None:
+    def _best(
+        self, job: HostJob, *, without: RemoteHost | None = None, room: bool = True
+    ) -> RemoteHost | None:
         """The best host for *job*; none where its selector fails: it is heard when it assigns."""
         try:
             return self._chosen(job, without=without, room=room)
         except PluginError:
             return None
 
-    def _chosen(self, job: Job, *, without: Host | None = None, room: bool = True) -> Host | None:
+    def _chosen(
+        self, job: HostJob, *, without: RemoteHost | None = None, room: bool = True
+    ) -> RemoteHost | None:
         hosts = [host for host in self._hosts.values() if host is not without]
-        fit: Iterable[Host] = (
+        fit: Iterable[RemoteHost] = (
             host
             for host in hosts
             if job.suits(host.kind)
@@ -223,16 +236,16 @@ class Broker:
             return None  # it could be computed when the job came: it will be again
         return None if at is None else candidates[at]
 
-    def _cpus(self, job: Job, host: Host) -> int:
+    def _cpus(self, job: HostJob, host: RemoteHost) -> int:
         return min(job.cpus, host.slots)
 
-    def _take(self, job: Job, host: Host) -> None:
+    def _take(self, job: HostJob, host: RemoteHost) -> None:
         self._running[job] = host
         host.take(job.cpus, job.memory)
         with suppress(ExpressionError):
             job.score = job.wants.score(host.values(), self._names())
 
-    def _gains(self, job: Job, there: Host, gain: float) -> bool:
+    def _gains(self, job: HostJob, there: RemoteHost, gain: float) -> bool:
         names = self._names()
         return worth_moving(
             job.profile,
@@ -258,9 +271,9 @@ class Broker:
                     job.hear("better", {"host": there.name})
 
     def _names(self) -> set[str]:
-        return {*KNOWN, *(name for host in self._hosts.values() for name in host.facts)}
+        return {*KNOWN_FACTS, *(name for host in self._hosts.values() for name in host.facts)}
 
-    def _unknown(self, job: Job) -> ExpressionError | None:
+    def _unknown(self, job: HostJob) -> ExpressionError | None:
         """The error of a requirement that asks for what no host knows."""
         for each in job.wants.requires:
             if each.host_names - self._names():

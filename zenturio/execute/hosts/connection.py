@@ -23,20 +23,20 @@ from typing import Any
 
 from zenturio.errors import PlaceError
 from zenturio.execute import wire
-from zenturio.execute.hosts.bundle import WANTED, boot, packed
-from zenturio.execute.hosts.protocol import ANSWERS, check_answer, check_event
-from zenturio.execute.schema import MalformedError, whole
+from zenturio.execute.hosts.agent_bundle import AGENT_WANTED, boot_command, packed_agent
+from zenturio.execute.hosts.answer_checks import ANSWER_CHECKS, check_answer, check_event
+from zenturio.execute.json_checks import MalformedError, integer
 
 GREETING = b"zenturio agent\n"
-ASKED = 60.0
+ANSWER_SECONDS = 60.0
 """Seconds that an answer may take."""
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 """Seconds between two looks at whether a connection is still wanted."""
-_CLOSING = 2.0
+_CLOSING_SECONDS = 2.0
 """Seconds in which a client may end by itself."""
-_NOISE = 65536
+_MOST_NOISE_BYTES = 65536
 """Bytes that a login may print before the agent greets."""
-_WAYS = (
+_SSH_OPTIONS = (
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
     "UpdateHostKeys=no",
@@ -49,15 +49,15 @@ _WAYS = (
     "ControlPath=none",
     "LogLevel=ERROR",
 )
-CHANGED = "has changed and you have requested strict checking"
+KEY_CHANGED = "has changed and you have requested strict checking"
 """What ssh says of a key that is not the one it knows; behind it come words for any bad key."""
-_OWN_FOLDER = (
+_OWN_FOLDER_HINT = (
     "name a folder of your own, with room, that nobody else can write to: "
     'folder = "/scratch/YOUR-NAME/zenturio"'
 )
-_CURES = (
+_HINTS = (
     (
-        CHANGED,
+        KEY_CHANGED,
         "somebody may be in between: ask who runs it; if its key is new, ssh-keygen -R its name",
     ),
     ("host key", "compare its key once by hand: log in with ssh, as the same user"),
@@ -65,15 +65,15 @@ _CURES = (
     ("resolve", "is the address right?"),
     ("refused", "does sshd run there, at this port?"),
     ("timed out", "is it switched on, and may one reach it from here?"),
-    ("belongs to somebody else", _OWN_FOLDER),
-    ("can be written by others", "take that away (chmod go-w), or " + _OWN_FOLDER),
-    ("can be replaced", _OWN_FOLDER),
-    ("read-only file system", _OWN_FOLDER),
-    ("errno 13", _OWN_FOLDER),
+    ("belongs to somebody else", _OWN_FOLDER_HINT),
+    ("can be written by others", "take that away (chmod go-w), or " + _OWN_FOLDER_HINT),
+    ("can be replaced", _OWN_FOLDER_HINT),
+    ("read-only file system", _OWN_FOLDER_HINT),
+    ("errno 13", _OWN_FOLDER_HINT),
     ("too many levels of symbolic links", "name the folder itself, not a link to it"),
     ("not a directory", "name the folder itself, not a link to it"),
-    ("no space left", _OWN_FOLDER),
-    ("quota", _OWN_FOLDER),
+    ("no space left", _OWN_FOLDER_HINT),
+    ("quota", _OWN_FOLDER_HINT),
     ("python", 'name another one: python = "/opt/python3/bin/python3"'),
 )
 Answer = tuple[dict[str, Any], list[bytes]]
@@ -88,7 +88,7 @@ class RefusedError(Exception):
 
 
 @dataclass
-class _Question:
+class _Request:
     """What was asked, and who waits for the answer."""
 
     do: str
@@ -97,12 +97,12 @@ class _Question:
     """Nobody waits any more: the connection ends."""
 
 
-def ssh(
+def ssh_command(
     address: str, *, port: int | None, user: str, options: Sequence[str], patience: float
 ) -> list[str]:
     """The words before the command that a host is to run."""
     alive = max(int(patience / 3), 1)
-    ways = [*_WAYS, f"ConnectTimeout={max(int(patience), 1)}"]
+    ways = [*_SSH_OPTIONS, f"ConnectTimeout={max(int(patience), 1)}"]
     ways += [f"ServerAliveInterval={alive}", "ServerAliveCountMax=3"]
     words = ["ssh", "-T", *options]
     words += [word for way in ways for word in ("-o", way)]
@@ -133,7 +133,7 @@ class Connection:
         self.violation = ""
         """What the host said that no host may say: then the connection has ended for good."""
         self._numbers = count(1)
-        self._waiting: dict[int, _Question] = {}
+        self._waiting: dict[int, _Request] = {}
         self._writing = Lock()
         self._hear = hear
         self._dropped = dropped
@@ -144,7 +144,7 @@ class Connection:
         """Bytes that came before the greeting."""
         try:
             self._process = subprocess.Popen(
-                [*words, boot(python, folder, owner)],
+                [*words, boot_command(python, folder, owner)],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -168,16 +168,16 @@ class Connection:
         self._thread = Thread(target=self._listen, name="zenturio-host", daemon=True)
         self._thread.start()
 
-    def ask(self, do: str, *blobs: bytes, seconds: float = ASKED, **what: Any) -> Answer:
+    def ask(self, do: str, *blobs: bytes, seconds: float = ANSWER_SECONDS, **what: Any) -> Answer:
         """The host's answer: a message, and bytes with it."""
         number = next(self._numbers)
-        question = self._waiting[number] = _Question(do, Future())
+        question = self._waiting[number] = _Request(do, Future())
         try:
             with self._writing:
                 if not self._open:
                     raise BrokenPipeError
                 message = {**what, "do": do, "id": number, "lengths": list(map(len, blobs))}
-                self._write(wire.packed(message, *blobs))
+                self._write(wire.encode_message(message, *blobs))
             answer, parts = question.future.result(seconds)
         except Late:
             question.abandoned = True
@@ -215,7 +215,7 @@ class Connection:
             heard += self._line(end)
             if heard.endswith(GREETING):
                 return
-            if heard.endswith(WANTED) and not shipped:
+            if heard.endswith(AGENT_WANTED) and not shipped:
                 self._ship()
                 shipped = True
 
@@ -224,12 +224,12 @@ class Connection:
         line = b""
         while not line.endswith(b"\n"):
             self._heard += 1
-            if self._heard > _NOISE:
+            if self._heard > _MOST_NOISE_BYTES:
                 raise PlaceError("its login prints without end", hint="look at its .bashrc")
             left = end - time.monotonic() if self._wanted() else 0.0
-            ready, _, _ = select.select([self._from], [], [], max(min(left, _LOOK), 0))
+            ready, _, _ = select.select([self._from], [], [], max(min(left, _POLL_SECONDS), 0))
             piece = os.read(self._from, 1) if ready else b""
-            if not ready and left > _LOOK:
+            if not ready and left > _POLL_SECONDS:
                 continue
             if not piece:
                 if not ready:
@@ -240,7 +240,7 @@ class Connection:
 
     def _ship(self) -> None:
         try:
-            self._write(packed())
+            self._write(packed_agent())
         except OSError:
             raise self._failure(b"", late=False) from None
 
@@ -250,7 +250,7 @@ class Connection:
         poll = select.poll()
         poll.register(self._to, select.POLLOUT)
         while left:
-            if not poll.poll(ASKED * 1000):
+            if not poll.poll(ANSWER_SECONDS * 1000):
                 self._kill()
                 raise BrokenPipeError
             with suppress(BlockingIOError):
@@ -265,9 +265,9 @@ class Connection:
         told = said.decode("utf-8", "replace").splitlines()
         lines = [each.strip() for each in told if each.strip()]
         last = lines[-1] if lines else ""
-        words = next((each for each in lines if CHANGED in each), last)
+        words = next((each for each in lines if KEY_CHANGED in each), last)
         why = words or ("it timed out" if late else f"ssh ended with {self._process.returncode}")
-        known = (hint for word, hint in _CURES if word in why.lower())
+        known = (hint for word, hint in _HINTS if word in why.lower())
         return PlaceError(why, hint=next(known, ""))
 
     def _hear_diagnostics(self) -> None:
@@ -276,7 +276,7 @@ class Connection:
         assert stream is not None
         with suppress(OSError, ValueError), stream:
             while piece := os.read(stream.fileno(), 65536):
-                self._said += piece[: max(_NOISE - len(self._said), 0)]
+                self._said += piece[: max(_MOST_NOISE_BYTES - len(self._said), 0)]
 
     def _listen(self) -> None:
         try:
@@ -299,7 +299,7 @@ class Connection:
             self._hear(message)
             return True
         number = message.pop("id")
-        whole()(number, "id")
+        integer()(number, "id")
         question = self._waiting.pop(number, None)
         if question is None:
             raise MalformedError("an answer came to what nobody has asked")
@@ -320,7 +320,7 @@ class Connection:
 
     def _parts(self, do: str, message: dict[str, Any]) -> list[bytes] | None:
         """What follows an answer: as many pieces as belong to it, none with an error."""
-        expected = ANSWERS[do]
+        expected = ANSWER_CHECKS[do]
         count = 0 if "error" in message else expected.pieces
         return wire.receive_blobs(
             self._from, message, most=expected.most, least_count=count, most_count=count
@@ -336,7 +336,7 @@ class Connection:
         """Ends the client; whoever waits hears that the connection is gone."""
         self._open = False
         process = self._process
-        if self.violation or not self._writing.acquire(timeout=_CLOSING):
+        if self.violation or not self._writing.acquire(timeout=_CLOSING_SECONDS):
             self._kill()  # who writes to it hears that at once
             self._writing.acquire()
         with suppress(OSError):
@@ -344,7 +344,7 @@ class Connection:
                 process.stdin.close()
         self._writing.release()
         try:
-            process.wait(_CLOSING)
+            process.wait(_CLOSING_SECONDS)
         except subprocess.TimeoutExpired:
             self._kill()
             process.wait()

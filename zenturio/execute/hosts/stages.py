@@ -14,29 +14,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from zenturio.execute.filing import remove
-from zenturio.execute.hosts.building import built
-from zenturio.execute.hosts.logs import logs_of
-from zenturio.execute.hosts.machine import Ways
-from zenturio.execute.hosts.modules import (
+from zenturio.execute.file_staging import remove_tree
+from zenturio.execute.hosts.attempt_folder import prepare_folder, suits_host
+from zenturio.execute.hosts.decision_plugins import (
     Evaluator,
     Ranked,
     Selector,
     Slowdown,
-    evaluator,
-    module,
-    selector,
+    load_evaluator,
+    load_plugin,
+    load_selector,
 )
-from zenturio.execute.hosts.moving import fetch, fetch_all
-from zenturio.execute.hosts.preparing import prepare, suits
-from zenturio.execute.hosts.site import Site
+from zenturio.execute.hosts.file_transfer import fetch_file, fetch_files
+from zenturio.execute.hosts.host_builds import ensure_built
+from zenturio.execute.hosts.hosts_options import HostsOptions
+from zenturio.execute.hosts.reply_logs import reply_logs
+from zenturio.execute.hosts.stage_context import StageContext
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Log
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedAttempt:
     """What an attempt left: how it ended, what it said, and its files, in a folder here."""
 
     facts: dict[str, Any]
@@ -56,19 +56,19 @@ class Finished:
 class Prolog(Protocol):
     """Prepares the host: the folder and all files of the experiment."""
 
-    def __call__(self, site: Site) -> None: ...
+    def __call__(self, site: StageContext) -> None: ...
 
 
 class Wrapper(Protocol):
     """Starts the experiment; it is called again where nobody knows whether it did."""
 
-    def __call__(self, site: Site) -> None: ...
+    def __call__(self, site: StageContext) -> None: ...
 
 
 class Epilog(Protocol):
     """Brings home what the experiment left; the host is cleaned behind it."""
 
-    def __call__(self, site: Site) -> Finished: ...
+    def __call__(self, site: StageContext) -> FinishedAttempt: ...
 
 
 @dataclass(frozen=True)
@@ -82,30 +82,30 @@ class Stages:
     evaluator: Evaluator = field(default_factory=Slowdown)
 
     @staticmethod
-    def of(ways: Ways) -> Stages:
+    def of(ways: HostsOptions) -> Stages:
         """Those that *ways* name."""
         return Stages(
-            module(ways.prolog),
-            module(ways.wrapper),
-            module(ways.epilog),
-            selector(ways.selector),
-            evaluator(ways.evaluator),
+            load_plugin(ways.prolog),
+            load_plugin(ways.wrapper),
+            load_plugin(ways.epilog),
+            load_selector(ways.selector),
+            load_evaluator(ways.evaluator),
         )
 
 
 class Staging:
     """The usual prolog: shared files once for each host, all others with the experiment."""
 
-    def __call__(self, site: Site) -> None:
+    def __call__(self, site: StageContext) -> None:
         experiment = site.experiment
-        wanted = [f for f in experiment.files if suits(f.path, site)]
-        prepare(site, wanted, built(site))
+        wanted = [f for f in experiment.files if suits_host(f.path, site)]
+        prepare_folder(site, wanted, ensure_built(site))
 
 
 class Starting:
     """The usual wrapper: the experiment's commands, in its environment."""
 
-    def __call__(self, site: Site) -> None:
+    def __call__(self, site: StageContext) -> None:
         experiment = site.experiment
         site.ask("start", request=site.request(experiment.steps, experiment.environment))
 
@@ -113,14 +113,14 @@ class Starting:
 class Returning:
     """The usual epilog: streams, metrics, and the files that OUTPUT names."""
 
-    def __call__(self, site: Site) -> Finished:
+    def __call__(self, site: StageContext) -> FinishedAttempt:
         told, blobs = site.ask("reply")
         check_run_facts(told["reply"], len(site.experiment.steps))
-        remove(str(site.scratch))
+        remove_tree(str(site.scratch))
         site.scratch.mkdir(parents=True)
-        fetch_all(site, site.experiment.recipe.outputs, site.scratch)
-        logs = logs_of(told["reply"]["sizes"], blobs)
-        reported = fetch(site, REPORT)
+        fetch_files(site, site.experiment.recipe.outputs, site.scratch)
+        logs = reply_logs(told["reply"]["sizes"], blobs)
+        reported = fetch_file(site, REPORT)
         spoilt, fault = told["spoilt"], told["fault"]
         reply, machine, idle = told["reply"], told["machine"], told["idle"]
-        return Finished(reply, *logs, site.scratch, reported, spoilt, fault, machine, idle)
+        return FinishedAttempt(reply, *logs, site.scratch, reported, spoilt, fault, machine, idle)

@@ -9,7 +9,7 @@ from zenturio.settings.schema import setting
 
 
 @dataclass(frozen=True)
-class Options:
+class SlurmOptions:
     """Where jobs go, what they may use, and how often the queue is looked at."""
 
     partition: str = setting("", "partition of the jobs; the cluster's default, if none is said")

@@ -17,31 +17,31 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from zenturio.errors import ZenError
-from zenturio.execute.slurm.fates import stopped
-from zenturio.execute.slurm.options import Options
-from zenturio.execute.slurm.script import WORKER
-from zenturio.execute.slurm.ticket import Ticket
+from zenturio.execute.slurm.job_exit import cancelled_outcome
+from zenturio.execute.slurm.job_script import WORKER_BYTES
+from zenturio.execute.slurm.options import SlurmOptions
+from zenturio.execute.slurm.ticket import SlurmTicket
 from zenturio.experiment import Outcome
 from zenturio.expression import parse
 
 if TYPE_CHECKING:
-    from zenturio.execute.dask.place import Dask
+    from zenturio.execute.dask.executor import Dask
 
-SHORT = 5.0
+SHORT_SECONDS = 5.0
 """Seconds below which an experiment is not worth a job of its own."""
-LONG = 10.0
+LONG_SECONDS = 10.0
 """Seconds from which it is."""
-MEASURED = 20
+LEAST_MEASURED = 20
 """So many experiments are measured before anything is made of their duration."""
-IDLE = 60.0
+IDLE_SECONDS = 60.0
 """Seconds after which pilots end that have nothing to do: somebody pays for them."""
-LATE = 120.0
+LATE_SECONDS = 120.0
 """Seconds after which it is said that none has come."""
-CLOSING = 90.0
+CLOSING_SECONDS = 90.0
 """Seconds that closing waits for them, which may just be submitted: each step has a deadline."""
-FAULTS = 3
+MOST_FAULTS = 3
 """So often they may fail to run something before all goes to job arrays again."""
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 
 
 class Pilots:
@@ -49,19 +49,19 @@ class Pilots:
 
     def __init__(
         self,
-        options: Options,
+        options: SlurmOptions,
         make: Callable[[], Dask],
         remark: Callable[[str], None],
         came: Callable[[], None],
-        again: Callable[[Ticket], None],
+        again: Callable[[SlurmTicket], None],
     ) -> None:
         """*came* hears that one is there, *again* gets what is to have a job of its own."""
         self._options = options
         self._make, self._remark, self._came, self._again = make, remark, came, again
-        self._memory = _bytes(options.pilot_memory)
+        self._memory = _read_bytes(options.pilot_memory)
         self._always = self._wanted = options.pilots == "always"
-        self._barred = _barred(options)
-        self._seconds: deque[float] = deque(maxlen=MEASURED)
+        self._barred = _why_no_pilots(options)
+        self._seconds: deque[float] = deque(maxlen=LEAST_MEASURED)
         self._more = self._faults = self._out = 0
         self._used = monotonic()
         self._told = False
@@ -83,10 +83,13 @@ class Pilots:
         place = self._place
         return place.wants if place is not None and self._wanted else 0
 
-    def takes(self, ticket: Ticket) -> bool:
+    def takes(self, ticket: SlurmTicket) -> bool:
         """Whether *ticket* is for them now."""
         demand, options = ticket.demand, self._options
-        fits = demand.cpus <= options.pilot_cores and (demand.memory or 0) + WORKER <= self._memory
+        fits = (
+            demand.cpus <= options.pilot_cores
+            and (demand.memory or 0) + WORKER_BYTES <= self._memory
+        )
         return self.here and fits and not ticket.alone
 
     def learn(self, seconds: float) -> None:
@@ -94,23 +97,23 @@ class Pilots:
         with self._lock:
             self._seconds.append(seconds)
             known, usual = len(self._seconds), median(self._seconds)
-        if self._always or known < MEASURED or self._told:
+        if self._always or known < LEAST_MEASURED or self._told:
             return
-        if self._wanted and usual >= LONG:
+        if self._wanted and usual >= LONG_SECONDS:
             self._wanted = False
             self._remark(f"experiments of {usual:.2g} s get jobs of their own again")
-        elif not self._wanted and usual < SHORT and self._barred:
+        elif not self._wanted and usual < SHORT_SECONDS and self._barred:
             self._told = True
             self._remark(
                 f"experiments of {usual:.2g} s are short for jobs of their own: workers that stay"
                 f" run many, but {self._barred}"
             )
-        elif not self._wanted and usual < SHORT:
+        elif not self._wanted and usual < SHORT_SECONDS:
             self._wanted = True
 
     def begin(self, waiting: int) -> bool:
         """So many wait: begins pilots if they are worth it, and whether it did."""
-        if not self._wanted or (waiting < MEASURED and self._more < MEASURED // 2):
+        if not self._wanted or (waiting < LEAST_MEASURED and self._more < LEAST_MEASURED // 2):
             return False
         with self._lock:
             if self._thread is not None or self._always or self._closed.is_set():
@@ -129,7 +132,7 @@ class Pilots:
         """One more experiment is to be run."""
         self._more += self._wanted
 
-    def run(self, ticket: Ticket) -> bool:
+    def run(self, ticket: SlurmTicket) -> bool:
         """Has them run *ticket*, which nobody else has; false if they have just gone."""
         with self._lock:
             place = self._place
@@ -147,7 +150,7 @@ class Pilots:
             self._closed.set()
             thread, place = self._thread, self._place
         if thread is not None:
-            thread.join(CLOSING)
+            thread.join(CLOSING_SECONDS)
         elif place is not None:
             place.close()
 
@@ -158,8 +161,8 @@ class Pilots:
         except ZenError as error:
             self._give_up(str(error))
             return
-        late = monotonic() + LATE
-        while not self._closed.wait(_LOOK):
+        late = monotonic() + LATE_SECONDS
+        while not self._closed.wait(_POLL_SECONDS):
             if self._place is None and place.peopled:
                 self._used = monotonic()
                 self._place = place
@@ -180,8 +183,8 @@ class Pilots:
     def _leaves(self) -> bool:
         """Whether they are to end; then nothing is handed to them any more."""
         with self._lock:
-            idle = not self._out and monotonic() - self._used > IDLE
-            if idle or self._faults >= FAULTS:
+            idle = not self._out and monotonic() - self._used > IDLE_SECONDS
+            if idle or self._faults >= MOST_FAULTS:
                 self._place = None
             return self._place is None
 
@@ -189,16 +192,18 @@ class Pilots:
         self._told, self._wanted = True, False
         self._remark(f"workers that stay are given up, and job arrays go on: {why}")
 
-    def _back(self, ticket: Ticket, inner: Future[Outcome]) -> None:
+    def _back(self, ticket: SlurmTicket, inner: Future[Outcome]) -> None:
         """What came of one; who was stopped by nobody of ours gets a job of its own."""
         with self._lock:
             self._out -= 1
             self._used = monotonic()
         error = None if inner.cancelled() else inner.exception()
-        outcome = stopped(ticket.digest, None) if inner.cancelled() or error else inner.result()
+        outcome = (
+            cancelled_outcome(ticket.digest, None) if inner.cancelled() or error else inner.result()
+        )
         lost = outcome.status == "cancelled"
         if ticket.stopped or self._closed.is_set():
-            ticket.set_result(stopped(ticket.digest, outcome))
+            ticket.set_result(cancelled_outcome(ticket.digest, outcome))
         elif lost:
             self._lose(ticket, error, outcome.cause)
         else:
@@ -206,7 +211,7 @@ class Pilots:
                 self.learn(outcome.ended - outcome.started)
             ticket.set_result(outcome)
 
-    def _lose(self, ticket: Ticket, error: BaseException | None, cause: str) -> None:
+    def _lose(self, ticket: SlurmTicket, error: BaseException | None, cause: str) -> None:
         why = str(error) if error else cause
         if error is not None and self._always:
             ticket.set_exception(error)
@@ -214,7 +219,7 @@ class Pilots:
         self._remark(f"what workers that stay do not see to its end gets a job of its own: {why}")
         if error is not None:
             self._faults += 1
-            if self._faults == FAULTS:
+            if self._faults == MOST_FAULTS:
                 self._give_up(why)
         ticket.alone = True
         ticket.go_to(None)
@@ -224,7 +229,7 @@ class Pilots:
             ticket.set_exception(fault)
 
 
-def _barred(options: Options) -> str:
+def _why_no_pilots(options: SlurmOptions) -> str:
     """Why there are to be no pilots, in words; nothing if there may be."""
     if options.pilots == "never":
         return 'pilots = "never"'
@@ -237,7 +242,7 @@ def _barred(options: Options) -> str:
     return ""
 
 
-def _bytes(text: str) -> float:
+def _read_bytes(text: str) -> float:
     """What *text* says, as far as it can be read: Dask reads it itself."""
     try:
         return float(parse(text).value({}) or 0)

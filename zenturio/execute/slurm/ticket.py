@@ -7,33 +7,35 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm.fates import Blame
-from zenturio.execute.slurm.script import Demand
-from zenturio.execute.slurm.session import Session
-from zenturio.execute.slurm_queue import Task
-from zenturio.execute.stoppable import Stoppable
+from zenturio.execute.cancellable_future import CancellableFuture
+from zenturio.execute.slurm.job_exit import LossBlame
+from zenturio.execute.slurm.job_script import JobDemand
+from zenturio.execute.slurm.session_folder import SlurmSession
+from zenturio.execute.slurm_commands import ArrayTask
 from zenturio.experiment import Experiment, Outcome
 
 
-class Ticket(Stoppable):
+class SlurmTicket(CancellableFuture):
     """The future of an experiment; cancelling it takes its job off the queue, or kills it."""
 
-    def __init__(self, experiment: Experiment, session: Session, stir: Callable[[], None]) -> None:
+    def __init__(
+        self, experiment: Experiment, session: SlurmSession, stir: Callable[[], None]
+    ) -> None:
         super().__init__()
         self.experiment = experiment
         self.digest = experiment.digest
-        self.demand = Demand.of(experiment)
+        self.demand = JobDemand.of(experiment)
         self.session = session
         """Where its parcel lies; of another driver, if its job was found again."""
         self.adopted = False
         """Whether the driver that submitted its job was another one."""
-        self.task: Task | None = None
+        self.task: ArrayTask | None = None
         """Which job it is, as soon as that may have been submitted."""
         self.began = False
         """Whether the queue has shown it running."""
         self.told = False
         """Whether Slurm was asked to end it."""
-        self.losses: Counter[Blame] = Counter()
+        self.losses: Counter[LossBlame] = Counter()
         """How many of its jobs were lost, by whose fault that may be."""
         self.fault: PlaceError | None = None
         """What its job could not do: the place's fault."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.errors import NotFoundError, Passage
-from zenturio.execute.hosts.events import Event
+from zenturio.execute.hosts.event_log import HostEvent
 from zenturio.expression import text_of
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
@@ -194,7 +194,7 @@ class HostStay:
     """Why it went on to another activity."""
 
 
-def host_stays(events: Sequence[Event]) -> list[HostStay]:
+def host_stays(events: Sequence[HostEvent]) -> list[HostStay]:
     """Return the activities of jobs; those that have not ended last until the last event."""
     stays: list[HostStay] = []
     current: dict[str, tuple[str, str, float]] = {}
@@ -212,7 +212,9 @@ def host_stays(events: Sequence[Event]) -> list[HostStay]:
     return stays
 
 
-def jobs_gantt(events: Sequence[Event], names: Mapping[str, str] = {}, title: str = "") -> Chart:
+def jobs_gantt(
+    events: Sequence[HostEvent], names: Mapping[str, str] = {}, title: str = ""
+) -> Chart:
     """Return a chart of *events*; jobs have *names*, or the first digits of their digests.
 
     Raise NotFoundError if no job has run.

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zenturio import trust
-from zenturio.execute.filing import disk
+from zenturio.execute.file_staging import disk_errors
 
 UNWANTED = "unwanted"
 
@@ -20,7 +20,7 @@ class CancelRequests:
 
     def ask(self, digest: str) -> None:
         """Have the experiment cancelled by whoever runs it."""
-        with disk(self._folder):
+        with disk_errors(self._folder):
             trust.begin(self._folder.parent)
             self._folder.mkdir(exist_ok=True)
             (self._folder / digest).touch()

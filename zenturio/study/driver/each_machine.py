@@ -7,12 +7,12 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from zenturio.errors import InputError
-from zenturio.execute import Executor
 from zenturio.execute.executor import (
-    Lasting,
-    Learning,
+    AdaptsToRuntime,
+    EmitsMessages,
+    Executor,
+    Resumable,
     SelectsMachine,
-    Talking,
     machines_of,
 )
 from zenturio.experiment import Experiment, MachineKind, Outcome
@@ -29,18 +29,18 @@ class OneKind:
         self._place = place
         self.machine = machine
         self.slots = max(place.slots_of(machine), 1)
-        if isinstance(place, Talking):
+        if isinstance(place, EmitsMessages):
             self.remarks = place.remarks
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         return self._place.submit_to(self.machine, experiment)
 
     def forget(self, digest: str) -> None:
-        if isinstance(self._place, Lasting):
+        if isinstance(self._place, Resumable):
             self._place.forget(digest)
 
     def learn(self, outcome: Outcome) -> None:
-        if isinstance(self._place, Learning):
+        if isinstance(self._place, AdaptsToRuntime):
             self._place.learn(outcome)
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError
-from zenturio.execute import Executor, Inline
-from zenturio.execute.executor import machines_of
+from zenturio.execute.executor import Executor, machines_of
+from zenturio.execute.inline import Inline
 from zenturio.experiment import Experiment, ExperimentFunction, Outcome
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Repository, StudyDefinition

@@ -9,8 +9,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic, time
 
 from zenturio.errors import PlaceError
-from zenturio.execute import Executor
-from zenturio.execute.executor import Lasting, Talking
+from zenturio.execute.executor import EmitsMessages, Executor, Resumable
 from zenturio.experiment import Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.study.driver.work_queue import ClaimedExperiment
@@ -24,8 +23,8 @@ class InFlight:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._lasting = executor if isinstance(executor, Lasting) else None
-        self._talking = executor if isinstance(executor, Talking) else None
+        self._lasting = executor if isinstance(executor, Resumable) else None
+        self._talking = executor if isinstance(executor, EmitsMessages) else None
         self._away: dict[str, Future[Outcome]] = {}
         self._unwanted: set[str] = set()
         self._back: SimpleQueue[tuple[ClaimedExperiment, Future[Outcome]] | None] = SimpleQueue()

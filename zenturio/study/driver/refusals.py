@@ -15,9 +15,8 @@ from typing import Any
 
 from zenturio.annotate.model import MEASURED, Application
 from zenturio.errors import Diagnostic, ExpressionError, InputError
-from zenturio.execute import Executor
-from zenturio.execute.executor import Refusing
-from zenturio.execute.requiring import check_requirements
+from zenturio.execute.executor import Executor, ScreensExperiments
+from zenturio.execute.requirements import check_requirements
 from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.experiment.points import value_at
 from zenturio.expression import Expression, Value, text_of
@@ -110,7 +109,7 @@ def _chosen(formula: Expression, points: Sequence[Point]) -> list[str]:
 
 def refuse(experiments: Iterable[Experiment], place: Executor) -> None:
     """Raise why one of *experiments* can never run at *place*, if that knows."""
-    if isinstance(place, Refusing):
+    if isinstance(place, ScreensExperiments):
         for experiment in experiments:
             refusal = place.refusal(experiment)
             if refusal is not None:

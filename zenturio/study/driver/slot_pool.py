@@ -18,9 +18,15 @@ from threading import Lock
 from time import monotonic
 
 from zenturio.errors import PlaceError
-from zenturio.execute import Executor
-from zenturio.execute.executor import Lasting, Learning, SelectsMachine, Talking, machines_of
-from zenturio.execute.stoppable import Stoppable
+from zenturio.execute.cancellable_future import CancellableFuture
+from zenturio.execute.executor import (
+    AdaptsToRuntime,
+    EmitsMessages,
+    Executor,
+    Resumable,
+    SelectsMachine,
+    machines_of,
+)
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.machine import Kinds, MachineKind
 
@@ -35,7 +41,7 @@ ChooseOwner = Callable[[Sequence[Hashable], RunningSeconds], Hashable]
 """Whose turn it is, among those who have something to run; is not to ask the lender again."""
 
 
-class SlotRequest(Stoppable):
+class SlotRequest(CancellableFuture):
     """The future of an experiment that waits for a slot, or has one."""
 
     def __init__(
@@ -140,7 +146,7 @@ class SlotPool:
     def __init__(
         self, place: Executor, choose: ChooseOwner = lambda owners, _running: owners[0]
     ) -> None:
-        self.remarks: deque[str] = place.remarks if isinstance(place, Talking) else deque()
+        self.remarks: deque[str] = place.remarks if isinstance(place, EmitsMessages) else deque()
         self._place = place
         self._used = 0
         self._choose = choose
@@ -158,11 +164,11 @@ class SlotPool:
         return machines_of(self._place)
 
     def forget(self, digest: str) -> None:
-        if isinstance(self._place, Lasting):
+        if isinstance(self._place, Resumable):
             self._place.forget(digest)
 
     def learn(self, outcome: Outcome) -> None:
-        if isinstance(self._place, Learning):
+        if isinstance(self._place, AdaptsToRuntime):
             self._place.learn(outcome)
 
     def share(self, owner: Hashable, urgency: Urgency | None = None) -> Allotment:

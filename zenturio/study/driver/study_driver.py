@@ -10,8 +10,7 @@ from time import monotonic
 
 from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, RecordError
-from zenturio.execute import Executor
-from zenturio.execute.executor import Learning
+from zenturio.execute.executor import AdaptsToRuntime, Executor
 from zenturio.experiment import Experiment, MachineKind, Outcome
 from zenturio.experiment.failure import log_end
 from zenturio.experiment.machine import Kinds
@@ -87,7 +86,7 @@ class StudyDriver:
         self._repository = repository
         self._slots = executor.slots
         self._place = executor
-        self._learning = executor if isinstance(executor, Learning) else None
+        self._learning = executor if isinstance(executor, AdaptsToRuntime) else None
         self._source = source
         self._fail_fast = settings.fail_fast
         self._listener = listener

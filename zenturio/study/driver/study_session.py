@@ -12,8 +12,7 @@ from typing import Any
 
 from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, RecordError
-from zenturio.execute import Executor
-from zenturio.execute.executor import machines_of
+from zenturio.execute.executor import Executor, machines_of
 from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
 from zenturio.experiment.machine import Kinds
 from zenturio.experiment.used import ask_versions

@@ -13,7 +13,7 @@ from threading import Event
 from time import monotonic, time
 
 from zenturio.errors import RecordError
-from zenturio.execute import Executor
+from zenturio.execute.executor import Executor
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository, StudySubmission, SubmissionState
 from zenturio.study.driver.cancel_requests import CancelRequests

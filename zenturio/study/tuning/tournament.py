@@ -8,8 +8,7 @@ from itertools import islice
 from time import perf_counter, thread_time, time
 
 from zenturio.errors import InputError, Interrupted
-from zenturio.execute import Executor
-from zenturio.execute.executor import machines_of
+from zenturio.execute.executor import Executor, machines_of
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.used import ask_versions
 from zenturio.record import Repository

@@ -14,8 +14,8 @@ from typing import Any
 from zenturio import trust
 from zenturio.annotate.model import Application
 from zenturio.errors import InputError, Interrupted, NotFoundError
-from zenturio.execute import Local
-from zenturio.execute.machine_codec import own_machine
+from zenturio.execute.local import Local
+from zenturio.execute.machine_json import own_machine
 from zenturio.experiment import (
     Evidence,
     Experiment,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter, thread_time, time
 from typing import Any
 
-from zenturio.execute.machine_codec import own_machine_parts
+from zenturio.execute.machine_json import own_machine_parts
 from zenturio.experiment import (
     Evidence,
     Experiment,

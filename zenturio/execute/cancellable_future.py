@@ -1,0 +1,41 @@
+"""What places hand out: the future of an outcome."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+from zenturio.experiment import Outcome
+from zenturio.experiment.machine import MachineKind
+
+
+class CancellableFuture(Future[Outcome]):
+    """The future of an experiment; cancelling it while it runs kills the experiment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stopped = False
+        """Whether it is to end before its time."""
+        self.setup = ""
+        """What the place runs before: a part of the kind of machine that an outcome belongs to."""
+
+    def set_result(self, outcome: Outcome) -> None:
+        """What came of it, with what the place ran before."""
+        if self.setup:
+            machine = replace(outcome.machine or MachineKind(), setup=self.setup)
+            outcome = replace(outcome, machine=machine)
+        super().set_result(outcome)
+
+    def cancel(self) -> bool:
+        """Takes it off, or kills it; false where it is over already."""
+        if super().cancel():
+            return True
+        if self.done():
+            return False
+        self.stopped = True
+        self.stop()
+        return True
+
+    def stop(self) -> None:
+        """Ends what runs for it now, if anything does."""
+        raise NotImplementedError

@@ -1,0 +1,43 @@
+"""How a launcher is told of a command: whether it needs a shell, and its words where not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from zenturio.annotate.commands import BUILTINS
+from zenturio.experiment import Step
+
+_STACK = 8 * 2**20
+"""Bytes for a stack, besides what MEMORY allows, for each CPU."""
+
+_UNQUOTED = re.compile(r"[A-Za-z0-9_./+,:@%^= \t-]*")
+"""Nothing here means something to a shell; ``=`` does in the first word only."""
+_QUOTED = re.compile(
+    r"""(?: [A-Za-z0-9_./+,:@%^=\ \t-]  |  '[^'\n]*'  |  "[^"$`\\\n]*"  )*""", re.VERBOSE
+)
+
+
+def plain_words(command: str) -> list[str] | None:
+    """The words of *command*; nothing where it holds syntax or a built-in of the shell."""
+    if _UNQUOTED.fullmatch(command):
+        found = command.split()
+    elif _QUOTED.fullmatch(command):
+        found = shlex.split(command)
+    else:
+        return None
+    if not found or "=" in found[0] or found[0] in BUILTINS:
+        return None
+    return found
+
+
+def step_request(step: Step) -> dict[str, Any]:
+    """A step as a launcher understands it."""
+    return {
+        "command": step.command,
+        "words": plain_words(step.command),
+        "timeout": step.timeout,
+        "memory": step.memory,
+        "data": None if step.memory is None else step.memory + step.cpus * _STACK,
+    }

@@ -1,0 +1,328 @@
+"""Clusters of Dask: found at an address, started on this machine, or as jobs of a batch system."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from zenturio.errors import PlaceError, PluginError
+from zenturio.execute.dask.job_renewal import JobRenewal, LossReason
+from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.security import SchedulerAddress, read_address, tls_of
+from zenturio.execute.dask.ticket import TaskBatch
+from zenturio.execute.dask.worker_runtime import DriverSettings
+from zenturio.execute.deadline import call_with_timeout
+from zenturio.execute.machine_facts import check_machine_facts
+from zenturio.execute.machine_json import machine_parts
+from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.provenance import cores
+
+_PAUSE = 0.1
+_OWN_SETTINGS = {
+    "distributed.nanny.pre-spawn-environ": {},  # experiments would inherit it
+    "distributed.scheduler.allowed-failures": 0,  # each lost worker is told of
+    "distributed.scheduler.http.routes": [],  # pages that any user of this machine could see
+    "distributed.worker.http.routes": [],
+}
+_ANSWER_SECONDS = 10.0
+"""Seconds that a scheduler or a worker may take to answer; one that was stopped never does."""
+_SLOWEST_BYTES_PER_SECOND = 2**17
+"""Bytes in a second that a network carries at the least."""
+_CLOSING_SECONDS = 15.0
+"""Seconds within which workers of our own end."""
+_LARGE_BYTES = 2**20
+"""Bytes beyond which a parcel is not put into the message that describes a task."""
+
+
+class DaskCluster:
+    """A client of a scheduler, and the workers if they are ours."""
+
+    def __init__(
+        self,
+        client: Any,
+        workers: Any,
+        slots: int,
+        where: str,
+        renewal: JobRenewal | None = None,
+        loop: Any = None,
+    ) -> None:
+        """With the runner of the *loop* that the client has for itself."""
+        self.client = client
+        self._workers = workers
+        self._loop = loop
+        self._renewal = renewal
+        self.slots = slots
+        """How many experiments at once: now, or when all jobs have begun."""
+        self.where = where
+        """The scheduler, in words."""
+        self.answers = True
+        """Whether it answered when it was asked last."""
+        self._machines: dict[str, MachineKind | None] = {}
+        """By address, what workers said that they are; None of those that did not say it."""
+        self._present: frozenset[MachineKind] = frozenset()
+        """The kinds of machine that were there when the scheduler answered last."""
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self.client.status == "running")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the client has given up."""
+        return self.client.status in ("closed", "closing")
+
+    @property
+    def queued(self) -> bool:
+        """Whether workers come when a batch system lets them."""
+        return self._renewal is not None
+
+    @property
+    def fault(self) -> PlaceError | None:
+        """Why no worker will come any more."""
+        return self._renewal.fault if self._renewal is not None else None
+
+    def begin(self, is_busy: Callable[[], bool]) -> None:
+        """Sees to it that there are workers while *is_busy* says that there is work."""
+        if self._renewal is not None:
+            self._renewal.begin(is_busy)
+
+    def ending(self, worker: str, address: str, since: float) -> LossReason:
+        """Why the *worker* of that name was lost; it was *since* then by the monotonic clock."""
+        if self._renewal is None:
+            return "died"
+        return self._renewal.ending(worker, address, since)
+
+    def threads(self) -> dict[str, int]:
+        """How many experiments each worker takes, by its address; OSError where nobody answers."""
+        asked = self.client.scheduler.ncores
+        self.answers = False
+        threads = dict(self.client.sync(asked, workers=None, callback_timeout=_ANSWER_SECONDS))
+        self.answers = True
+        return threads
+
+    def machines(self) -> frozenset[MachineKind]:
+        """The kinds of machine of the workers that are there; a new one is asked once.
+
+        None at all where workers come when a batch system lets them: others may come later.
+        """
+        if self.queued or not self.is_connected:
+            return self._present
+        with suppress(OSError):
+            workers = self.threads()
+            new = [worker for worker in workers if worker not in self._machines]
+            if new:
+                self._machines |= dict.fromkeys(new)
+                self._machines |= self._asked(new)
+            known = (self._machines[worker] for worker in workers)
+            self._present = frozenset(machine for machine in known if machine is not None)
+        return self._present
+
+    def _asked(self, workers: list[str]) -> dict[str, MachineKind]:
+        from zenturio.execute.dask import worker_plugin  # noqa: PLC0415 - loads Dask
+
+        ask = partial(
+            self.client.run, worker_plugin.worker_machine, workers=workers, on_error="ignore"
+        )
+        answers = call_with_timeout(_ANSWER_SECONDS, ask)
+        found = {}
+        for worker, text in answers.items():
+            with suppress(ValueError):
+                facts = json.loads(str(text))
+                check_machine_facts(facts, "its machine")
+                found[worker] = machine_parts(facts)["machine"]
+        return found
+
+    def look(self) -> bool:
+        """Counts who is there now; whether there is somebody to run something, or will be."""
+        if self.queued:
+            return True
+        with suppress(OSError):
+            threads = self.threads()
+            self.slots = sum(threads.values()) or self.slots
+            if not threads and self._workers is not None:
+                self._workers.scale(1)  # Dask takes off a worker that needs 15 s to begin anew
+            return bool(threads)
+        return False
+
+    def send(self, data: bytes | None, parcel: TaskBatch, way: DriverSettings, key: str) -> Any:
+        """A task of Dask: to run what is packed, or to follow what runs already."""
+        from zenturio.execute.dask import worker_plugin  # noqa: PLC0415 - loads Dask
+
+        workers = [parcel.worker] if parcel.worker else list(parcel.among) or None
+        told: dict[str, Any] = {"key": key, "pure": False, "retries": 0, "workers": workers}
+        told["allow_other_workers"] = bool(parcel.worker)  # which may be lost meanwhile
+        if data is None:
+            return self.client.submit(worker_plugin.follow_batch, parcel.numbers, way, key, **told)
+        if len(data) > _LARGE_BYTES:
+            scatter = partial(self.client.scatter, data, workers=workers, hash=False)
+            data = call_with_timeout(
+                _ANSWER_SECONDS + len(data) / _SLOWEST_BYTES_PER_SECOND, scatter
+            )
+        return self.client.submit(worker_plugin.run_batch, data, parcel.numbers, way, key, **told)
+
+    def stop(self, session: str, numbers: tuple[int, ...]) -> None:
+        """Tells every worker to kill these."""
+        from zenturio.execute.dask import worker_plugin  # noqa: PLC0415
+
+        with suppress(OSError):  # it is said again
+            self.client.run(
+                worker_plugin.stop_experiments, session, numbers, wait=False, on_error="ignore"
+            )
+
+    def leave(self, session: str) -> None:
+        """Tells every worker that this driver goes, and waits until it has cleared up."""
+        from zenturio.execute.dask import worker_plugin  # noqa: PLC0415
+
+        if self.is_connected:
+            with suppress(OSError):
+                leave = partial(
+                    self.client.run, worker_plugin.leave_session, session, on_error="ignore"
+                )
+                call_with_timeout(_ANSWER_SECONDS, leave)
+
+    def eligible(self, cpus: int) -> tuple[str, ...]:
+        """The workers that may be given something of so many CPUs; none if it may be any."""
+        retiring = self._renewal.retiring if self._renewal is not None else frozenset()
+        if cpus == 1 and not retiring:
+            return ()
+        threads = self.threads()
+        enough = min(cpus, max(threads.values(), default=1))
+        wide = [worker for worker, count in threads.items() if count >= enough]
+        stays = [worker for worker in wide if worker not in retiring] or wide
+        return () if len(stays) == len(threads) else tuple(stays)
+
+    def close(self) -> None:
+        """Leaves the scheduler; workers of our own end."""
+        with suppress(Exception):  # what is lost need not be closed
+            call_with_timeout(_ANSWER_SECONDS, partial(self.client.close, timeout=5))
+        if self._loop is not None:
+            with suppress(Exception):
+                call_with_timeout(_ANSWER_SECONDS, self._loop.stop)
+        if self._workers is not None:
+            with suppress(Exception):
+                call_with_timeout(_CLOSING_SECONDS, self._workers.close)
+
+
+def connect(options: DaskOptions, session: Path, jobs: int | None) -> DaskCluster:
+    """The cluster that *options* describe, for the driver of a folder *session*.
+
+    PlaceError where there is none.
+    """
+    with _require_dask():
+        if options.cluster is not None:
+            jobs_of = import_module("zenturio.execute.dask.worker_jobs").WorkerJobs(
+                options, session
+            )
+            try:
+                client = _connect_client(jobs_of.workers, options, None, jobs_of.where)
+            except BaseException:
+                jobs_of.close()
+                raise
+            return DaskCluster(client, jobs_of, jobs_of.slots, jobs_of.where, jobs_of.renewal)
+        if options.address:
+            address = read_address(options)
+            tls = tls_of(address, options)
+            loop = _guarded_loop()
+            try:
+                client = _connect_client(address.url, options, tls, str(address), loop.loop)
+            except BaseException:
+                loop.stop()
+                raise
+            # Lines of others would go to the terminal as they are.
+            handlers = client._event_handlers  # noqa: SLF001
+            handlers.update(dict.fromkeys(handlers, lambda _event: None))
+            cluster = DaskCluster(client, None, 0, str(address), loop=loop)
+            cluster.slots = _wait_for_workers(cluster, options, address)
+            return cluster
+        return _start_local(jobs or cores(), options)
+
+
+def _start_local(slots: int, options: DaskOptions) -> DaskCluster:
+    """One worker for this machine; nobody else can talk to it, for they lack its key."""
+    dask, distributed = import_module("dask"), import_module("distributed")
+    where = "the workers of this machine"
+    try:
+        with dask.config.set(_OWN_SETTINGS):
+            workers = distributed.LocalCluster(
+                n_workers=1,
+                threads_per_worker=slots,
+                processes=True,
+                host="127.0.0.1",
+                memory_limit=0,
+                dashboard_address="127.0.0.1:0",
+                security=distributed.Security.temporary(),
+                silence_logs=logging.CRITICAL,
+            )
+    except (OSError, RuntimeError) as error:
+        raise PlaceError(f"{where} cannot be started: {error}") from error
+    return DaskCluster(_connect_client(workers, options, None, where), workers, slots, where)
+
+
+def _guarded_loop() -> Any:
+    """A running event loop, in a thread of its own, for a scheduler that is not ours.
+
+    The schedulers that we start are in this process, and have to read our tasks in their loops.
+    """
+    from zenturio.execute.dask import inert_pickle  # noqa: PLC0415
+
+    runner = import_module("distributed.utils").LoopRunner()
+    runner.start()
+    inert_pickle.guard(runner.loop.asyncio_loop)
+    return runner
+
+
+def _connect_client(
+    target: Any, options: DaskOptions, security: Any, where: str, loop: Any = None
+) -> Any:
+    try:
+        return import_module("distributed").Client(
+            target,
+            timeout=options.patience,
+            security=security,
+            set_as_default=False,
+            name="zen",
+            loop=loop,
+        )
+    except (OSError, TimeoutError) as error:
+        if hasattr(target, "close"):
+            target.close()
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise PlaceError(
+            f"no scheduler of Dask answers at {where}: {reason}",
+            hint="start one (dask scheduler), or see whether name, port and tls are right",
+        ) from error
+
+
+def _wait_for_workers(cluster: DaskCluster, options: DaskOptions, address: SchedulerAddress) -> int:
+    """How many experiments the workers take, as soon as there is one."""
+    end = monotonic() + options.patience
+    while not (threads := cluster.threads()):
+        if monotonic() > end:
+            cluster.close()
+            raise PlaceError(
+                f"the scheduler at {address} has no worker",
+                hint=f"start some there: dask worker {address.url}",
+            )
+        sleep(_PAUSE)
+    return sum(threads.values())
+
+
+@contextmanager
+def _require_dask() -> Iterator[None]:
+    """Dask, if it is installed; what it logs is not for users."""
+    try:
+        import distributed  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise PluginError(
+            f"the place dask needs what is not installed: {error.name}",
+            hint="pip install 'zenturio[dask]'",
+        ) from error
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    yield

@@ -1,0 +1,131 @@
+"""
+A cluster of Dask as a place: a local one, one at an address, or one in jobs of a batch system.
+
+What the machine of a worker does is in station, what travels between in traffic.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import ClassVar
+
+from zenturio.errors import PlaceError
+from zenturio.execute.closing import ClosesOnExit
+from zenturio.execute.dask.batch_size import BatchSizer
+from zenturio.execute.dask.cluster_client import connect
+from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.session_folder import DaskSession
+from zenturio.execute.dask.task_tracker import TaskTracker
+from zenturio.execute.dask.ticket import DaskTicket
+from zenturio.execute.dask.worker_runtime import DriverSettings
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import INCOMING, Experiment, Outcome
+from zenturio.experiment.machine import Kinds
+
+_DEFAULTS = DaskOptions()
+_HAND_BACK_SECONDS = 1.0
+"""Seconds after which a task gives back what it has not begun."""
+
+
+class Dask(ClosesOnExit):
+    """Experiments run in the workers of a cluster of Dask."""
+
+    Options: ClassVar = DaskOptions
+
+    def __init__(
+        self,
+        folder: Path = Path(".zenturio"),
+        jobs: int | None = None,
+        *,
+        keep: Keep = "never",
+        pin: bool = False,
+        options: DaskOptions = _DEFAULTS,
+        hands_back: bool = False,
+    ) -> None:
+        """*jobs* at once, in a local cluster; others have as many slots as their workers say.
+
+        With *hands_back* an experiment that has lost its worker is cancelled, for somebody else.
+        """
+        self._batches = batches = BatchSizer(options.together)
+        self._prologue = options.prologue.strip()
+        folder = folder.absolute()
+        self._session = DaskSession(folder)
+        name, node = self._session.name, platform.node()
+        self._way = DriverSettings(
+            name, node, str(folder), keep, pin, options.grace, _HAND_BACK_SECONDS
+        )
+        try:
+            self._cluster = connect(options, self._session.folder, jobs)
+        except BaseException:
+            self._session.close()
+            raise
+        incoming = folder.absolute() / INCOMING
+        self._traffic = TaskTracker(
+            self._cluster, self._way, batches, incoming, options.patience, hands_back=hands_back
+        )
+        self._closed = False
+        self._lock = Lock()
+
+    @property
+    def slots(self) -> int:
+        """How many at once: workers come and go."""
+        return self._cluster.slots
+
+    @property
+    def machines(self) -> Kinds:
+        """The kinds of machine of the workers that are there, with what each runs before."""
+        setup = self._prologue
+        return frozenset(replace(each, setup=setup) for each in self._cluster.machines())
+
+    @property
+    def wants(self) -> int:
+        """How many it likes to have: batches that run, that wait for a slot, that come back."""
+        return self.slots * (self._batches.size * 3 if self._batches.ahead else 2)
+
+    @property
+    def peopled(self) -> bool:
+        """Whether there is a worker at this moment."""
+        with suppress(OSError):
+            return bool(self._cluster.threads())
+        return False
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Takes an experiment; it starts when a worker has room for it."""
+        ticket = DaskTicket(experiment, self.slots, self._traffic.stop)
+        ticket.setup = self._prologue
+        if self._closed:
+            ticket.set_exception(PlaceError("this place is closed"))
+        else:
+            self._traffic.put(ticket)
+        return ticket
+
+    def close(self) -> None:
+        """Kills what runs, cancels what waits, and leaves the cluster, or ends its own."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._traffic.close()
+        self._cluster.leave(self._way.session)
+        self._traffic.bury()
+        self._cluster.close()
+        self._session.close()
+
+    @staticmethod
+    def script(folder: Path, options: DaskOptions) -> str:
+        """What a job of workers would be."""
+        from zenturio.execute.dask.worker_jobs import worker_script  # noqa: PLC0415 - loads Dask
+
+        return worker_script(options, folder)
+
+    def check(self) -> Iterable[str]:
+        """What is wrong with the cluster, in words."""
+        from zenturio.execute.dask.cluster_checks import cluster_problems  # noqa: PLC0415 - loads Dask
+
+        return cluster_problems(self._cluster)

@@ -1,0 +1,264 @@
+"""Workers of Dask as jobs of a batch system, by dask-jobqueue."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from shlex import quote
+from tempfile import TemporaryDirectory
+from threading import get_ident
+from typing import Any
+
+from zenturio.errors import InputError, PlaceError, PluginError
+from zenturio.execute.dask.job_renewal import JobRenewal, forget_unsubmitted
+from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.session_folder import QUEUED
+from zenturio.execute.file_staging import disk_errors, write_new
+from zenturio.execute.job_setup import setup_lines
+from zenturio.execute.slurm_commands import SlurmCommands
+
+_CLASSES = {
+    "slurm": "SLURMCluster",
+    "pbs": "PBSCluster",
+    "lsf": "LSFCluster",
+    "sge": "SGECluster",
+    "htcondor": "HTCondorCluster",
+}
+_ACCOUNT = {"slurm": "account", "pbs": "account", "lsf": "project", "sge": "project"}
+"""What each of them calls who pays."""
+SUBMIT_SECONDS = 60.0
+"""Seconds that the batch system may take for the first jobs, at the least."""
+_KEYS = ("ca.pem", "cert.pem", "key.pem")
+_ROLES = ("client", "scheduler", "worker")
+
+
+def worker_script(options: DaskOptions, folder: Path) -> str:
+    """The script of a job, as it would be submitted; nothing is started."""
+    if options.cluster is None:
+        raise InputError(
+            "this place starts no jobs", hint='cluster = "slurm", or another one, in [places.NAME]'
+        )
+    with TemporaryDirectory() as scratch:  # for the library makes the folder of the logs
+        logs = folder if options.cluster == "slurm" else Path(scratch)
+        told = _cluster_settings(options, logs, "zenturio") | {
+            "security": _security_of(_log_folder(folder))
+        }
+        with _cluster_errors(options):
+            job = _cluster_class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **told)
+        text: str = job.job_script()
+        return text.replace(str(_log_folder(Path(scratch))), str(_log_folder(folder)))
+
+
+class WorkerJobs:
+    """A cluster whose workers are jobs, and the keys by which they know each other."""
+
+    def __init__(self, options: DaskOptions, session: Path) -> None:
+        """Submits the jobs of the driver of that folder."""
+        self.where = f"the jobs of {options.cluster}"
+        self.slots = options.nodes * options.cores
+        """How many experiments they take, when all have begun."""
+        folder = session.parents[1]
+        with disk_errors(session):
+            _log_folder(folder).mkdir(parents=True, exist_ok=True)
+            security = _create_keys(session)
+            self._name = name = session.name.replace("dask-", "zen-")
+            self._logs = _log_folder(folder)
+            if options.cluster == "slurm":  # where who comes after us can end them by their name
+                write_new(str(session / QUEUED), name.encode(), 0o600)
+        self.workers = _start_cluster(options, folder, security, name)
+        queue = SlurmCommands(options.patience) if options.cluster == "slurm" else None
+        self.renewal = JobRenewal(
+            self.workers, name, options.nodes, queue, self._logs, options.patience
+        )
+
+    def close(self) -> None:
+        """Ends the jobs; what they wrote stays where none of them came, to tell why."""
+        self.renewal.close()
+        came = bool(self.workers.scheduler_info.get("workers"))
+        with suppress(Exception):  # whatever the library raises: the jobs end by themselves too
+            self.workers.close(timeout=10)
+        for log in self._logs.glob(f"{self._name}-*") if came else ():
+            log.unlink(missing_ok=True)
+
+
+def _create_keys(keys: Path) -> Any:
+    """New keys, in files that nobody else may read."""
+    made = import_module("distributed").Security.temporary()
+    parts = (made.tls_ca_file, made.tls_client_cert, made.tls_client_key)
+    for name, text in zip(_KEYS, parts, strict=True):
+        write_new(str(keys / name), text.encode(), 0o600)
+    return _security_of(keys)
+
+
+def _security_of(keys: Path) -> Any:
+    ca, cert, key = (str(keys / name) for name in _KEYS)
+    told = {f"tls_{who}_cert": cert for who in _ROLES} | {f"tls_{who}_key": key for who in _ROLES}
+    security: type[Any] = import_module("distributed").Security
+
+    class Quoted(security):  # type: ignore[misc]
+        """The library writes what workers need into a script as it stands."""
+
+        def get_tls_config_for_role(self, role: str) -> dict[str, Any]:
+            found = super().get_tls_config_for_role(role)
+            plain = role != "worker"
+            return {n: t if plain or not isinstance(t, str) else quote(t) for n, t in found.items()}
+
+    return Quoted(require_encryption=True, tls_ca_file=ca, **told)
+
+
+def _start_cluster(options: DaskOptions, folder: Path, security: Any, name: str) -> Any:
+    told = _cluster_settings(options, folder, name)
+    if options.cluster == "slurm":  # where we see to lost workers; Dask would cancel their jobs
+        import_module("dask").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+    worker_script(
+        options, folder
+    )  # refuses what cannot be, before anything is there to be taken down
+    with _cluster_errors(options):
+        workers = _cluster_class(options)(
+            **told,
+            security=security,
+            scheduler_options={"dashboard_address": "127.0.0.1:0", "allowed_failures": 0},
+            silence_logs=logging.CRITICAL,
+        )
+        try:
+            with _quiet_loggers():
+                wait = max(options.patience, SUBMIT_SECONDS)
+                workers.sync(_submit_jobs, workers, options.nodes, callback_timeout=wait)
+        except BaseException:
+            with suppress(Exception):
+                workers.close(timeout=1)
+            raise
+    return workers
+
+
+async def _submit_jobs(workers: Any, jobs: int) -> None:
+    """Returns when the jobs are in the queue; raises what the batch system says to them."""
+    workers.scale(jobs=jobs)
+    try:
+        await workers
+    except BaseException:
+        forget_unsubmitted(workers)
+        raise
+
+
+@contextmanager
+def _cluster_errors(options: DaskOptions) -> Iterator[None]:
+    """What was said of the jobs, and is not possible, in the words of who refuses it."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError) as error:
+        text = str(error) or f"{options.cluster} did not answer"
+        said = [line for line in text.strip().splitlines() if line.strip()]
+        at = said.index("stderr:") + 1 if "stderr:" in said else 0
+        raise PlaceError(
+            f"the jobs of {options.cluster} cannot be started: {'; '.join(said[at:])}",
+            hint="see the settings of the place: zen places show NAME --script",
+        ) from error
+
+
+@contextmanager
+def _quiet_loggers() -> Iterator[None]:
+    """What the library logs of an error, besides raising it, is not for users."""
+    loggers = [logging.getLogger(name) for name in ("asyncio", "tornado.application")]
+    before = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for each, level in zip(loggers, before, strict=True):
+            each.setLevel(level)
+
+
+def _log_folder(folder: Path) -> Path:
+    """Where the jobs write what they say: on a disk that they share with this machine."""
+    return folder.absolute() / "places" / "jobs"
+
+
+def _cluster_class(options: DaskOptions) -> Any:
+    try:
+        with _signal_handlers_kept():
+            jobqueue = import_module("dask_jobqueue")
+    except ImportError as error:
+        raise PluginError(
+            f"jobs of {options.cluster} need what is not installed: {error.name}",
+            hint="pip install 'zenturio[dask]'",
+        ) from error
+    return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
+
+
+@contextmanager
+def _signal_handlers_kept() -> Iterator[None]:
+    """For a library that takes Ctrl-C when it is imported, which only the main thread can."""
+    take, thread = signal.signal, get_ident()
+
+    def ours(number: int, handler: Any) -> Any:
+        return signal.getsignal(number) if get_ident() == thread else take(number, handler)
+
+    signal.signal = ours  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        signal.signal = take
+
+
+def _cluster_settings(options: DaskOptions, folder: Path, name: str) -> dict[str, Any]:
+    """What the library is told, as this batch system has it."""
+    kind = options.cluster or "slurm"
+    lines, home = _lines(options.lines), str(_log_folder(folder))
+    if kind == "slurm":  # for which the library would not quote where they write
+        lines = [f"--output={quote(home.replace('%', '%%') + f'/{name}-%j')}", *lines]
+    told: dict[str, Any] = {
+        "cores": options.cores,
+        "processes": 1,
+        "memory": options.memory,
+        "protocol": "tls://",
+        "job_name": name,
+        "log_directory": None if kind == "slurm" else home,
+        "python": f"{quote(options.python or sys.executable)} -P",  # imports nothing from there
+        "interface": options.interface or None,
+        "job_extra_directives": lines,
+        "job_script_prologue": _prologue(options),
+    }
+    if kind == "slurm":
+        told["shebang"] = "#!/bin/bash -l"
+    if kind == "htcondor":
+        if options.queue:
+            raise InputError("HTCondor has no queues", hint="leave out queue = …")
+        pairs = {"accounting_group": options.account} if options.account else {}
+        return told | {
+            "disk": options.disk,
+            "job_extra_directives": pairs | _pairs(options.lines),
+        }
+    told["walltime"] = options.walltime
+    if kind == "lsf" and options.walltime.count(":") == 2:  # which counts in minutes
+        told["walltime"] = options.walltime.rpartition(":")[0]
+    told["queue"] = options.queue or None
+    told[_ACCOUNT[kind]] = options.account or None
+    return told
+
+
+def _prologue(options: DaskOptions) -> list[str]:
+    """The commands before a worker starts, which end its job where one of them fails."""
+    if options.cluster == "htcondor":  # which makes one line of them
+        return _lines(options.prologue)
+    lines = setup_lines(options.prologue).splitlines()
+    if options.cluster == "slurm":  # where a login shell has set PATH anew
+        lines.insert(0, f'export PATH={quote(os.environ.get("PATH", ""))}:"$PATH"')
+    return lines
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """HTCondor's lines are ``name = value``."""
+    pairs = (line.partition("=") for line in _lines(text))
+    return {name.strip(): value.strip() for name, _, value in pairs}

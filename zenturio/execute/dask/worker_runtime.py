@@ -1,0 +1,205 @@
+"""
+What runs experiments within a worker of Dask: the machinery of this machine, kept between tasks.
+
+A station is one driver's in one worker process. On the driver's own machine it works in the
+project's folder; elsewhere in a scratch folder of the worker, and files travel.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Collection, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from time import monotonic, time
+
+from zenturio.errors import PlaceError, ZenError
+from zenturio.execute.dask.session_folder import session_path
+from zenturio.execute.dask.worker_files import WorkerFiles
+from zenturio.execute.experiment_codec import pack_failure, pack_outcome, unpack_experiments
+from zenturio.execute.file_staging import remove_tree
+from zenturio.execute.local import Local
+from zenturio.execute.local_runner import RunnerSettings
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import Experiment, Outcome
+
+NANNY_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MALLOC_TRIM_THRESHOLD_",
+)
+"""What Dask's nannies set for their workers, and what would change what experiments do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """What a driver tells the stations that work for it."""
+
+    session: str
+    """Names the driver: a word that nobody else has."""
+    host: str
+    """The driver's machine."""
+    folder: str
+    """The project's folder, on that machine."""
+    keep: Keep
+    pin: bool
+    grace: float
+    """Seconds between SIGTERM and SIGKILL."""
+    spell: float
+    """Seconds after which a task gives back what it has not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What a task has to say of its experiments, by their tickets."""
+
+    done: dict[int, bytes] = field(default_factory=dict)
+    back: tuple[int, ...] = ()
+    """Not begun: they are to go to whoever is free."""
+    running: tuple[int, ...] = ()
+    """Still running here; another task asks for them."""
+    lacks: frozenset[str] = frozenset()
+    """Nothing was run: these files are not here."""
+    worker: str = ""
+    """Who reports."""
+
+    def plain(self) -> PlainReport:
+        """As it travels: in types that every reader has, for the driver imports no others."""
+        return self.done, self.back, self.running, tuple(sorted(self.lacks)), self.worker
+
+
+PlainReport = tuple[dict[int, bytes], tuple[int, ...], tuple[int, ...], tuple[str, ...], str]
+LONGEST_ADDRESS = 1000
+"""Characters of a worker's address."""
+
+
+def read_report(value: object, tickets: Collection[int]) -> TaskReport | None:
+    """*value*, which came from a worker, if it is a report about *tickets* alone.
+
+    Each of them once; of each what is to be told, in types that have no code of their own. What
+    stands in the bytes is checked where they are unpacked.
+    """
+    if type(value) is not tuple or len(value) != 5:
+        return None
+    done, back, running, lacks, worker = value
+    if not (
+        type(done) is dict
+        and type(back) is tuple
+        and type(running) is tuple
+        and type(lacks) is tuple
+        and type(worker) is str
+        and len(worker) <= LONGEST_ADDRESS
+        and all(type(data) is bytes for data in done.values())
+        and all(type(name) is str for name in lacks)
+    ):
+        return None
+    numbers = [*done, *back, *running]
+    if not all(type(number) is int for number in numbers):
+        return None
+    is_about = len(set(numbers)) == len(numbers) and set(numbers) <= set(tickets)
+    return TaskReport(done, back, running, frozenset(lacks), worker) if is_about else None
+
+
+class WorkerRuntime:
+    """Runs the experiments of one driver in one worker."""
+
+    def __init__(self, way: DriverSettings, scratch: Path, slots: int, memory: int | None) -> None:
+        self._near = (
+            way.host == platform.node() and session_path(Path(way.folder), way.session).exists()
+        )
+        self._scratch = None if self._near else scratch / f"zenturio-{way.session}"
+        folder = self._scratch or Path(way.folder)
+        settings = RunnerSettings(
+            grace=way.grace, session=way.session, memory=memory, without=NANNY_VARIABLES
+        )
+        self._spell = way.spell
+        self._stock = WorkerFiles(folder / "inputs")
+        self._local = Local(folder, slots, keep=way.keep, pin=way.pin, settings=settings)
+        self._lock = Lock()
+        self._taken: dict[int, tuple[str, Future[Outcome]]] = {}
+        self._stopped: set[int] = set()
+        self.busy = 0
+        """Tasks that are here now."""
+        self.used = monotonic()
+
+    def run(self, parcel: bytes, tickets: tuple[int, ...]) -> TaskReport:
+        """Runs what is packed; reports when it is over, or when it takes too long together."""
+        experiments = [self._stock.stored(each) for each in unpack_experiments(parcel)]
+        lacks = frozenset(name for each in experiments for name in self._stock.lacks(each))
+        if lacks:
+            return TaskReport(lacks=lacks)
+        pairs = zip(tickets, experiments, strict=True)
+        futures = {ticket: self._begin(ticket, each) for ticket, each in pairs}
+        wait(futures.values(), self._spell if len(futures) > 1 else None)
+        wait(futures.values(), return_when=FIRST_COMPLETED)
+        back = [t for t, future in futures.items() if Future.cancel(future)]  # kills none that runs
+        running = [t for t, future in futures.items() if not future.done()]
+        return self._report(futures.keys() - running, running, frozenset(back))
+
+    def follow(self, tickets: tuple[int, ...]) -> TaskReport:
+        """Waits for what an earlier task left running; what is not known here goes back."""
+        with self._lock:
+            known = {t: self._taken[t][1] for t in tickets if t in self._taken}
+        wait(known.values())
+        report = self._report(known, (), frozenset())
+        return TaskReport(report.done, tuple(t for t in tickets if t not in known))
+
+    def stop(self, tickets: Iterable[int]) -> None:
+        """Kills those that run, and those that come later."""
+        tickets = list(tickets)
+        with self._lock:
+            self._stopped.update(tickets)
+            futures = [self._taken[t][1] for t in tickets if t in self._taken]
+        for future in futures:
+            future.cancel()
+
+    def close(self) -> None:
+        """Kills all that runs, and leaves nothing behind but what was to be kept."""
+        with self._lock:
+            futures = [future for _, future in self._taken.values()]
+        for future in futures:
+            future.cancel()
+        self._local.close()
+        if self._scratch is not None:
+            remove_tree(str(self._scratch))
+
+    def _begin(self, ticket: int, experiment: Experiment) -> Future[Outcome]:
+        future = self._local.submit(experiment)
+        with self._lock:
+            self._taken[ticket] = (experiment.digest, future)
+            stopped = ticket in self._stopped
+        if stopped:
+            future.cancel()
+        return future
+
+    def _report(
+        self, over: Iterable[int], running: Iterable[int], back: frozenset[int]
+    ) -> TaskReport:
+        """Tells of those that are over; the station has nothing to do with them any more."""
+        done, returned = {}, []
+        for ticket in over:
+            with self._lock:
+                digest, future = self._taken.pop(ticket)
+                stopped = ticket in self._stopped
+                self._stopped.discard(ticket)
+            if ticket in back and not stopped:
+                returned.append(ticket)
+            else:
+                done[ticket] = self._packed(digest, future)
+        return TaskReport(done, tuple(returned), tuple(running))
+
+    def _packed(self, digest: str, future: Future[Outcome]) -> bytes:
+        if future.cancelled():
+            now = time()
+            never = Outcome(digest, "cancelled", "cancelled", started=now, ended=now)
+            return pack_outcome(never)
+        try:
+            return pack_outcome(future.result(), shared=self._near)
+        except ZenError as error:
+            return pack_failure(error)
+        except OSError as error:
+            reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            return pack_failure(PlaceError(f"{platform.node()}: {reason}"))

@@ -1,0 +1,233 @@
+"""One thread that keeps the launchers of a machine busy.
+
+Most experiments are light: their folders are filled and their outcomes made by this thread, between
+two waits, and the next ones are prepared while others run. What takes longer (a build, large files,
+outputs to keep) gets a thread of its own for its time.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from contextlib import suppress
+from threading import Event, Thread
+
+from zenturio.execute.cpu_pool import CpuPool
+from zenturio.execute.launcher_process import LauncherLostError, LauncherProcess
+from zenturio.execute.local_runner import LocalRunner
+from zenturio.execute.local_task import LocalTask, ResourcePool
+from zenturio.execute.watchdog import Watchdog
+from zenturio.experiment import Outcome
+
+
+class Dispatcher:
+    """Starts tasks in the order in which they came, as soon as there is *room* for the first."""
+
+    def __init__(
+        self, runner: LocalRunner, room: ResourcePool, cpus: CpuPool | None, closed: Event
+    ) -> None:
+        self._runner = runner
+        self._room = room
+        self._cpus = cpus
+        self._closed = closed
+        self._ahead = room.cpus
+        self._came: deque[LocalTask] = deque()
+        self._left: deque[tuple[LocalTask, LauncherProcess]] = deque()
+        """Heavy tasks that are over."""
+        self._waiting: deque[LocalTask] = deque()
+        self._running: dict[LocalTask, LauncherProcess] = {}
+        self._by_descriptor: dict[int, LocalTask] = {}
+        self._taken: dict[LocalTask, list[int]] = {}
+        self._idle: list[LauncherProcess] = []
+        self._watchdog = Watchdog()
+        self._wake, self._far = os.pipe()
+        self._asleep = False
+        self._poll = select.poll()
+        self._poll.register(self._wake, select.POLLIN)
+        self._thread = Thread(target=self._drive, name="zenturio-dispatcher", daemon=True)
+        self._thread.start()
+
+    def put(self, task: LocalTask) -> None:
+        """From any thread."""
+        self._came.append(task)
+        self.stir()
+
+    def stir(self) -> None:
+        """Makes the thread look at what has changed."""
+        if self._asleep:
+            self._asleep = False
+            os.write(self._far, b".")
+
+    def join(self) -> None:
+        """Until all that ran has ended: after *closed* was set."""
+        os.write(self._far, b".")
+        self._thread.join()
+        os.close(self._wake)
+        os.close(self._far)
+
+    def _drive(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            self._closed.set()
+            for task in (*self._running, *self._waiting, *self._came):
+                if not task.done():  # whoever waits for it is not to wait for ever
+                    task.set_exception(error)
+            raise
+        finally:
+            for slot in (*self._idle, *self._running.values()):
+                slot.close()
+            self._watchdog.close()
+
+    def _loop(self) -> None:
+        while self._running or not self._closed.is_set():
+            if self._closed.is_set():
+                self._cancel()
+            self._take_in()
+            self._start()
+            self._prepare()
+            self._listen()
+        self._cancel()
+
+    def _take_in(self) -> None:
+        while self._came:
+            self._waiting.append(self._came.popleft())
+        while self._left:
+            task, slot = self._left.popleft()
+            self._release(task, slot)
+
+    def _cancel(self) -> None:
+        """Takes off what waits, and kills what runs."""
+        self._take_in()
+        while self._waiting:
+            task = self._waiting.popleft()
+            task.cancel()
+            task.set_running_or_notify_cancel()
+            self._runner.drop(task)
+        for task in list(self._running):
+            if not task.stopped:
+                task.cancel()
+
+    def _start(self) -> None:
+        """Starts the first of those that wait, as long as there is room for it."""
+        while self._waiting and self._room.fits(self._waiting[0]):
+            task = self._waiting.popleft()
+            if not task.running() and not task.set_running_or_notify_cancel():
+                self._runner.drop(task)
+                continue
+            slot = (
+                self._idle.pop()
+                if self._idle
+                else LauncherProcess(self._watchdog, self._runner.settings.stopped)
+            )  # the one that was busy last
+            self._room.take(task)
+            self._running[task] = slot
+            if self._cpus:
+                self._taken[task] = self._cpus.take(task.cpus)
+            if task.prepared is not None or self._runner.is_light(task.experiment):
+                self._start_light(task, slot)
+            else:
+                Thread(target=self._run_heavy, args=(task, slot), daemon=True).start()
+
+    def _start_light(self, task: LocalTask, slot: LauncherProcess) -> None:
+        try:
+            prepared = task.prepared or self._runner.prepare(task)
+            if isinstance(prepared, Outcome):
+                self._over(task, prepared)
+                return
+            prepared.request["cpus"] = self._pinned(task)
+            slot.send(task, prepared.request)
+        except LauncherLostError:
+            self._begin_again(task)
+        except Exception as error:  # noqa: BLE001 - the future carries it to who waits
+            self._fail(task, error)
+        else:
+            self._by_descriptor[slot.fileno()] = task
+            self._poll.register(slot, select.POLLIN)
+
+    def _pinned(self, task: LocalTask) -> list[int] | None:
+        """The CPUs that *task* is bound to; all of them where too few were left for it alone."""
+        return (self._taken.get(task) or self._cpus.every) if self._cpus else None
+
+    def _prepare(self) -> None:
+        """Fills the folders of the next few, while all slots are busy."""
+        for i in range(min(self._ahead, len(self._waiting))):
+            task = self._waiting[i]
+            if task.prepared is None and self._runner.is_light(task.experiment):
+                with suppress(Exception):  # which comes again when it is started
+                    self._runner.prepare(task)
+            if self._came or self._left:
+                return
+
+    def _listen(self) -> None:
+        """Waits until something ends or comes."""
+        self._asleep = True
+        over = self._closed.is_set() and not self._running
+        ended: list[tuple[LocalTask, LauncherProcess]] = []
+        for descriptor, _ in self._poll.poll(0 if over or self._came or self._left else None):
+            if descriptor == self._wake:
+                os.read(self._wake, 4096)
+            else:
+                task = self._by_descriptor.pop(descriptor)
+                self._poll.unregister(descriptor)
+                ended.append((task, self._running[task]))
+        self._asleep = False
+        for task, slot in ended:
+            self._finish(task, slot)
+
+    def _finish(self, task: LocalTask, slot: LauncherProcess) -> None:
+        try:
+            reply = slot.receive()
+            prepared = task.prepared
+            assert prepared is not None
+            self._release(task, slot)
+            self._start()  # first of all: the launcher is not to wait for what follows
+            task.set_result(self._runner.finish(task, prepared, reply))
+        except LauncherLostError:
+            self._begin_again(task)
+        except Exception as error:  # noqa: BLE001
+            self._fail(task, error)
+
+    def _begin_again(self, task: LocalTask) -> None:
+        """After the loss of its launcher."""
+        outcome = self._runner.lost(task)
+        if outcome is not None:
+            self._over(task, outcome)
+        else:
+            self._release(task, self._running[task])
+            self._waiting.appendleft(task)
+
+    def _over(self, task: LocalTask, outcome: Outcome) -> None:
+        self._release(task, self._running[task])
+        task.set_result(outcome)
+
+    def _fail(self, task: LocalTask, error: Exception) -> None:
+        """The place failed, not the experiment."""
+        self._runner.drop(task)
+        if task in self._running:
+            self._release(task, self._running[task])
+        task.set_exception(error)
+
+    def _release(self, task: LocalTask, slot: LauncherProcess) -> None:
+        """What *task* took is free again."""
+        del self._running[task]
+        self._room.give_back(task)
+        self._idle.append(slot)
+        if self._cpus:
+            self._cpus.give_back(self._taken.pop(task))
+
+    def _run_heavy(self, task: LocalTask, slot: LauncherProcess) -> None:
+        outcome: Outcome | None = None
+        fault: Exception | None = None
+        try:
+            outcome = self._runner.run(task, slot, self._pinned(task))
+        except Exception as error:  # noqa: BLE001
+            self._runner.drop(task)
+            fault = error
+        self._left.append((task, slot))
+        self.stir()
+        if outcome is not None:
+            task.set_result(outcome)
+        else:
+            task.set_exception(fault)

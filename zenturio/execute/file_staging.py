@@ -1,0 +1,348 @@
+"""
+Files of experiments on disk: written, copied, cloned or, where they are large, shared.
+
+A folder gets files of its own, so that what an experiment writes harms no other one: small files
+are copied; large ones are cloned where the file system can (FICLONE), which costs neither time nor
+room. Where it cannot, the folder gets a symbolic link to one copy that may only be read; root may
+write all the same, so the copy is looked at after each run (``Shared.changed``).
+
+Files that are copied keep their times, and those that are filled in are newer than all of them: a
+``make`` in the folder builds what depends on a value, and nothing else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from time import time_ns
+
+from zenturio.errors import PlaceError, SafetyError
+from zenturio.experiment import ExperimentFile
+from zenturio.experiment.identity import checked_digest, content_digest, content_hash
+
+COPY_LIMIT_BYTES = 2**20
+"""Files up to so many bytes are copied."""
+MTIME_STEP_NANOSECONDS = 10_000_000
+"""Nanoseconds by which a filled file is newer than a copied one that was written just now: more
+than a tick of any file system's clock, less than a program takes to look."""
+_FICLONE = 0x40049409
+_USER = os.geteuid()
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def disk_errors(folder: str | Path) -> Iterator[None]:
+    """Failures of the disk as what they are to the user: a place that is not as it is needed."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = "make room, or name another folder" if error.errno == 28 else ""
+        raise PlaceError(f"{error.filename or folder}: {reason}", hint=hint) from error
+
+
+def write_new(path: str, content: bytes, mode: int, mtime: int | None = None) -> None:
+    """A new file, of this *mtime* if one is given; nothing that is there is written through."""
+    descriptor = os.open(path, _NEW, mode & 0o777)
+    try:
+        if mode & 0o022:  # bits that the umask commonly takes away
+            os.fchmod(descriptor, mode & 0o777)
+        _write_all(descriptor, content)
+        if mtime is not None:
+            os.utime(descriptor, ns=(mtime, mtime))
+    finally:
+        os.close(descriptor)
+
+
+def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
+    """Writes into a file that is there, which costs much less; false where that is not safe.
+
+    It must be a plain file of ours that has no other name.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != _USER:
+            return False
+        if stat.S_IMODE(found.st_mode) != mode & 0o777:
+            os.fchmod(descriptor, mode & 0o777)
+        if found.st_size > len(content):
+            os.ftruncate(descriptor, len(content))
+        _write_all(descriptor, content)
+        os.utime(descriptor, ns=(mtime, mtime))
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def checked_path(path: str) -> str:
+    """*path* if it stays inside the folder that it is for."""
+    if not path or path.startswith("/") or (".." in path and ".." in path.split("/")):
+        raise SafetyError(f"{path!r} leads out of the experiment's folder")
+    return path
+
+
+def checked_link(filed: ExperimentFile) -> str:
+    """Where a link leads, if that is inside the folder that it is for."""
+    text = os.fsdecode(filed.content or b"")
+    depth = checked_path(filed.path).count("/")
+    for part in text.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if text.startswith("/") or depth < 0:
+            raise SafetyError(f"{filed.path!r} leads out of the experiment's folder, to {text!r}")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFile:
+    """A copy that several experiments read, as it looked when it was made."""
+
+    path: Path
+    look: tuple[int, int, int]
+
+    @staticmethod
+    def of(path: Path) -> SharedFile:
+        return SharedFile(path, _stamp(path))
+
+    @property
+    def mtime(self) -> int:
+        return self.look[2]
+
+    def changed(self) -> bool:
+        """Whether somebody wrote to it, or took it away."""
+        try:
+            return _stamp(self.path) != self.look
+        except OSError:
+            return True
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of what the regular file *path* holds, as ``content_digest`` has it.
+
+    OSError where it cannot be read, and where it is a link or no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return hashlib.file_digest(file, content_hash).hexdigest()
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+class InputCache:
+    """Read-only copies of large files, by their content: ``inputs/DIGEST``.
+
+    Where an original of the same content has another time, that is a copy of its own: others use
+    the first one, and what is built goes by times.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[str, int | None], SharedFile] = {}
+        self._turn = Lock()
+
+    def shared(self, filed: ExperimentFile) -> SharedFile:
+        """The copy of the file's original, made where there is none."""
+        assert filed.original is not None, "who has the content needs no copy"
+        name = checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else "")
+        time = filed.mtime if filed.mtime is not None and filed.mtime < time_ns() else None
+        with self._turn:
+            known = self._known.get((name, time))
+            if known is None:
+                path = self._folder / name
+                if path.exists() and time is not None and path.stat().st_mtime_ns != time:
+                    path = self._folder / f"{name}-{time:x}"
+                if not _has_content(path, filed.digest):
+                    path.unlink(missing_ok=True)
+                    self._copy(filed, filed.original, path, time)
+                known = self._known[name, time] = SharedFile.of(path)
+            return known
+
+    def forget(self, shared: SharedFile) -> None:
+        """Takes away a copy that was changed; the next experiment makes it again."""
+        with self._turn:
+            shared.path.unlink(missing_ok=True)
+            self._known = {k: known for k, known in self._known.items() if known != shared}
+
+    def _copy(self, filed: ExperimentFile, original: Path, path: Path, time: int | None) -> None:
+        content = original.read_bytes()
+        if filed.digest and content_digest(content).hex() != filed.digest:
+            raise PlaceError(
+                f"{original} is not what it was when the study began",
+                hint="run the study again: it is another experiment now",
+            )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.chmod(draft, 0o555 if filed.mode & 0o111 else 0o444)  # noqa: PTH101
+        if time is not None:
+            os.utime(draft, ns=(time, time))
+        _keep_first(draft, path)
+
+
+def _has_content(path: Path, digest: str) -> bool:
+    """Whether the copy *path*, which an earlier driver or anybody else made, has this content."""
+    try:
+        return file_digest(path) == digest
+    except OSError:
+        return False
+
+
+def _keep_first(draft: str, path: Path) -> None:
+    """Lets *draft* be *path*, unless another process had one there first: that may be in use."""
+    try:
+        os.link(draft, path)  # a rename would replace what is there
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        os.replace(draft, path)  # noqa: PTH105
+        return
+    os.unlink(draft)  # noqa: PTH108
+
+
+class StagedFolder:
+    """A folder that is being filled for one experiment; plain files *left* in it are used again."""
+
+    def __init__(self, path: str, left: Iterable[str] = ()) -> None:
+        self.path = path
+        self.shared: list[SharedFile] = []
+        self.own: set[str] = set()
+        """What may be left for the next one: the names of files that were written here."""
+        self._left = set(left)
+        self._made: set[str] = set()
+
+    def put(self, files: Sequence[ExperimentFile], inputs: InputCache) -> None:
+        """Writes *files*, or copies, clones or links their originals; makes links and folders."""
+        now = time_ns()
+        for filed in files:
+            if filed.kind == "folder":
+                os.makedirs(f"{self.path}/{checked_path(filed.path)}", exist_ok=True)  # noqa: PTH103
+        links = [filed for filed in files if filed.kind == "link"]
+        files = [filed for filed in files if filed.kind == "file"]
+        times = [min(filed.mtime, now) for filed in files if filed.mtime is not None]
+        filled = max(now, max(times, default=0) + MTIME_STEP_NANOSECONDS)
+        for filed in files:
+            name = checked_path(filed.path)
+            if filed.content is not None:
+                mtime = filled if filed.mtime is None else min(filed.mtime, now)
+                self._write(name, filed.content, filed.mode, mtime)
+            elif filed.original is not None and not filed.digest:
+                shutil.copy(filed.original, self._target(name))
+            elif filed.original is not None:
+                self.share(inputs.shared(filed), name, filed.mode)
+        for filed in links:  # last, so that nothing is written through one
+            self.link(checked_link(filed), filed.path)
+
+    def share(self, shared: SharedFile, name: str, mode: int) -> None:
+        """A large file: a clone if the file system makes one, else a link to what is shared."""
+        target = self._target(name)
+        if _clone(shared.path, target, mode):
+            os.utime(target, ns=(shared.mtime, shared.mtime))
+        else:
+            Path(target).symlink_to(shared.path)
+            self.shared.append(shared)
+
+    def copy(self, source: Path, name: str, mode: int, mtime: int) -> None:
+        """A small file of a build."""
+        self._write(name, source.read_bytes(), mode, mtime)
+
+    def link(self, text: str, name: str) -> None:
+        """A symbolic link, as it stood in the application or in a build."""
+        Path(self._target(name)).symlink_to(text)
+
+    def finish(self) -> None:
+        """Takes away what is left of the one before."""
+        for name in self._left:
+            os.unlink(f"{self.path}/{name}")  # noqa: PTH108
+
+    def _write(self, name: str, content: bytes, mode: int, mtime: int) -> None:
+        self.own.add(name)
+        if name in self._left and overwrite(f"{self.path}/{name}", content, mode, mtime):
+            self._left.discard(name)
+        else:
+            write_new(self._target(name), content, mode, mtime)
+
+    def _target(self, name: str) -> str:
+        """Where *name* goes, which is free; the folders above it are there."""
+        target = f"{self.path}/{name}"
+        if name in self._left:
+            os.unlink(target)  # noqa: PTH108
+            self._left.discard(name)
+        elif "/" in name:
+            parent = os.path.dirname(target)  # noqa: PTH120 - called often
+            if parent not in self._made:
+                os.makedirs(parent, exist_ok=True)  # noqa: PTH103
+                self._made.add(parent)
+        return target
+
+
+def _clone(source: Path, target: str, mode: int) -> bool:
+    """A copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
+    with suppress(OSError), source.open("rb") as file:
+        descriptor = os.open(target, _NEW, mode & 0o777)
+        try:
+            fcntl.ioctl(descriptor, _FICLONE, file.fileno())
+        except OSError:
+            os.unlink(target)  # noqa: PTH108
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+    return False
+
+
+def empty_folder(folder: str, own: set[str]) -> set[str] | None:
+    """Takes away all but the plain files named in *own*; tells which of them there are.
+
+    None, and the folder is gone too, where it cannot be made as good as new.
+    """
+    left = set()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name in own and entry.is_file(follow_symlinks=False):
+                    left.add(entry.name)
+                else:
+                    os.unlink(entry.path)  # noqa: PTH108
+        if os.lstat(folder).st_mode & 0o700 == 0o700:
+            return left
+    except OSError:  # a folder within, or a mode that forbids it
+        pass
+    remove_tree(folder)
+    return None
+
+
+def remove_tree(folder: str) -> None:
+    """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
+    for path, folders, _ in os.walk(folder, followlinks=False):
+        for each in folders:
+            with suppress(OSError):
+                inside = f"{path}/{each}"
+                if not stat.S_ISLNK(os.lstat(inside).st_mode):
+                    os.chmod(inside, 0o700)  # noqa: PTH101 - an experiment took it away
+    with suppress(OSError):
+        os.chmod(folder, 0o700)  # noqa: PTH101
+    shutil.rmtree(folder, ignore_errors=True)

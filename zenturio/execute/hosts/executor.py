@@ -1,0 +1,326 @@
+"""
+Machines that one reaches over SSH, as a place for experiments.
+
+What runs there outlives the connection, and the driver: a study that is resumed finds its
+experiments again, by their digests, wherever they run or have ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Lock, Thread, current_thread
+from time import monotonic
+from typing import Any
+
+from zenturio import trust
+from zenturio.errors import PlaceError
+from zenturio.execute.closing import ClosesOnExit
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.hosts.attempt_agent import AttemptAgent
+from zenturio.execute.hosts.attempt_journal import AttemptJournal
+from zenturio.execute.hosts.broker import Broker
+from zenturio.execute.hosts.connection import DroppedError, RefusedError
+from zenturio.execute.hosts.event_log import EventLog
+from zenturio.execute.hosts.host_choice import JobRequirements
+from zenturio.execute.hosts.host_job import HostJob
+from zenturio.execute.hosts.host_outcomes import OutcomeBuilder
+from zenturio.execute.hosts.hosts_file import HostsFile, read_hosts_file
+from zenturio.execute.hosts.hosts_options import HostMachine
+from zenturio.execute.hosts.outstanding import HostsOutstanding
+from zenturio.execute.hosts.remote_attempt import AttemptServices
+from zenturio.execute.hosts.remote_host import RemoteHost
+from zenturio.execute.hosts.stages import Stages
+from zenturio.execute.workspace import Keep
+from zenturio.experiment import INCOMING, Experiment, Outcome
+from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.settings.schema import setting
+
+_MOST_MESSAGES = 100
+_CLOSING_SECONDS = 20.0
+"""Seconds within which what runs is ended, at the most."""
+
+
+@dataclass(frozen=True)
+class HostsSettings:
+    """What can be set in zenturio.toml; all else stands in the file of hosts."""
+
+    file: str = setting("hosts.toml", "the file that tells which hosts there are")
+
+
+_DEFAULTS = HostsSettings()
+
+
+class Hosts(ClosesOnExit):
+    """Runs experiments on the hosts of a file; in the project, *folder* remembers where."""
+
+    Options = HostsSettings
+
+    def __init__(
+        self,
+        folder: Path = Path(".zenturio"),
+        jobs: int | None = None,
+        *,
+        keep: Keep = "never",  # noqa: ARG002 - folders at hosts never stay
+        pin: bool = False,  # noqa: ARG002 - hosts pin nothing
+        options: HostsSettings = _DEFAULTS,
+        configuration: HostsFile | None = None,
+        stages: Stages | None = None,
+    ) -> None:
+        """*jobs* at once, at all hosts together: as many as they have slots, if none is said."""
+        if configuration is None:
+            configuration = read_hosts_file(_hosts_file(folder, options))
+            trust.require(folder.absolute(), configuration.texts())
+        self._configuration = configuration
+        self.ways = self._configuration.ways
+        self._folder = folder.absolute()
+        self._journal = AttemptJournal(folder)
+        self.events = EventLog(self._journal.folder)
+        self.remarks: deque[str] = deque(maxlen=_MOST_MESSAGES)
+        stages = stages or Stages.of(self.ways)
+        self._broker = Broker(self.ways, jobs, stages.selector, self._begin)
+        self._agents: set[Thread] = set()
+        self._turn = Lock()
+        self._closed = Event()
+        self._stuck = False
+        """Whether nothing runs although jobs wait: it was told."""
+        self._told: set[str] = set()
+        """Experiments whose outcomes this driver has heard of."""
+        self._known = read_facts(self._journal.folder)
+        self._desk = AttemptServices(
+            self.ways,
+            stages,
+            self._journal,
+            self.events,
+            OutcomeBuilder(self._folder / INCOMING),
+            self._broker,
+        )
+        self._meet(self._configuration.discovered())
+        if self.ways.discover:
+            Thread(target=self._discover, name="zenturio-discovery", daemon=True).start()
+        try:
+            self.slots = self._slots(jobs)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def hosts(self) -> list[RemoteHost]:
+        """All hosts, with what is known of them."""
+        return self._broker.hosts
+
+    def host(self, name: str) -> RemoteHost | None:
+        """The host of that name, if there is one."""
+        return self._broker.host(name)
+
+    @property
+    def machines(self) -> Kinds:
+        """The kinds of machine of the hosts that are connected."""
+        return frozenset(host.kind for host in self.hosts if host.up and host.kind is not None)
+
+    def slots_of(self, machine: MachineKind) -> int:
+        """Return how many experiments the hosts of that kind run at once."""
+        return min(sum(host.slots for host in self.hosts if host.kind == machine), self.slots)
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        """Takes an experiment; one that an earlier driver began goes on, or has ended already."""
+        return self._submit(experiment)
+
+    def submit_to(self, machine: MachineKind, experiment: Experiment) -> Future[Outcome]:
+        """Take an experiment that only hosts of that kind may run."""
+        return self._submit(experiment, machine)
+
+    def _submit(self, experiment: Experiment, kind: MachineKind | None = None) -> Future[Outcome]:
+        wants = JobRequirements.of(experiment, self.ways.require, self.ways.rank)
+        job = HostJob(experiment, max(host.slots for host in self.hosts), wants, kind)
+        if self._closed.is_set():
+            job.set_exception(PlaceError("this place is closed"))
+            return job
+        refusal = self._broker.refusal(job)
+        if refusal is not None:
+            job.set_exception(refusal)
+        elif not self._adopted(job):
+            self.events.note("submitted", job.digest)
+            self._broker.put(job)
+        return job
+
+    def alone(self, name: str) -> AbstractContextManager[None]:
+        """The only one in the project that has *name*; ConflictError else."""
+        return self._journal.alone(name)
+
+    def forget(self, digest: str) -> None:
+        """The outcome is recorded: nobody will ask this place for it again."""
+        self._told.discard(digest)
+        self._journal.forget(digest)
+
+    def close(self) -> None:
+        """Kills what runs, cancels what waits, and lets go of the hosts.
+
+        Outcomes stay until they are forgotten: the next driver finds them.
+        """
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        waiting, running = self._broker.close()
+        for job in waiting:
+            self._desk.take_off(job)
+        for job in running:
+            job.cancel()
+        end = monotonic() + _CLOSING_SECONDS
+        for thread in list(self._agents):
+            thread.join(max(end - monotonic(), 0.0))
+        for host in self.hosts:
+            host.tidy(max(end - monotonic(), 0.0))
+        with suppress(OSError):
+            write_facts(self._journal.folder, self.hosts)
+        for host in self.hosts:
+            host.close()
+        self._journal.close()
+
+    @staticmethod
+    def left(folder: Path, options: HostsSettings) -> HostsOutstanding:
+        """What drivers have at the hosts of a file."""
+        return HostsOutstanding(folder, _hosts_file(folder, options))
+
+    def check(self) -> Iterable[str]:
+        """What is wrong with hosts, in words."""
+        for host in self.hosts:
+            if not host.up or host.why:
+                yield f"{host.name}: {host.why}"
+
+    def suspend(self, digest: str, *, resume: bool = False) -> bool:
+        """Stops the processes of a running experiment, or lets them go on; whether it runs."""
+        attempt = self._journal.attempt(digest)
+        host = self._broker.host(attempt.host) if attempt else None
+        if attempt is None or host is None:
+            return False
+        try:
+            host.ask("signal", token=attempt.token, signal="CONT" if resume else "STOP")
+        except (DroppedError, RefusedError):
+            return False
+        return True
+
+    def _meet(self, machines: Iterable[HostMachine]) -> None:
+        """New machines become hosts; those that are gone get nothing more."""
+        named = {machine.name: machine for machine in machines}
+        here = {host.name for host in self.hosts}
+        for host in self.hosts:
+            host.leaving = host.name not in named
+        for name, machine in named.items():
+            if name in here:
+                continue
+            known = self._known.get(name, {})
+            known = known if known.get("address") == machine.address else {}
+            self._broker.add(
+                RemoteHost(
+                    machine, self.ways, self._journal.owner, known, self._journal.counts,
+                    self._changed,
+                )
+            )  # fmt: skip
+
+    def _slots(self, jobs: int | None) -> int:
+        """How many at once; PlaceError where no host can be reached."""
+        end = monotonic() + 3 * self.ways.connect
+        for host in self.hosts:
+            host.first.wait(max(end - monotonic(), 0.0))
+        if not any(host.up for host in self.hosts):
+            why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
+            raise PlaceError("no host can be reached", hint=why)
+        slots = sum(host.slots for host in self.hosts)
+        return max(min(slots, jobs or slots), 1)
+
+    def _adopted(self, job: HostJob) -> bool:
+        """Whether an earlier driver has begun it: then it goes on from there."""
+        if job.digest in self._told:  # by this one, which wants another attempt
+            self.forget(job.digest)
+        job.add_done_callback(lambda _done: self._told.add(job.digest))
+        outcome = self._journal.outcome(job.digest)
+        if outcome is not None and outcome.machine is not None and not job.suits(outcome.machine):
+            self._journal.forget(job.digest)
+            return False
+        if outcome is not None:
+            job.set_running_or_notify_cancel()
+            self.events.note("adopted", job.digest, outcome.host, "ended")
+            job.set_result(replace(outcome, attempt=1))
+            return True
+        attempt = self._journal.attempt(job.digest)
+        host = self._broker.host(attempt.host) if attempt else None
+        if host is None or not job.suits(host.kind):
+            self._journal.forget(job.digest)
+            return False
+        job.set_running_or_notify_cancel()
+        self._broker.adopt(job, host)
+        return True
+
+    def _begin(self, job: HostJob, host: RemoteHost) -> None:
+        """An agent for an attempt, in a thread of its own."""
+        agent = AttemptAgent(self._desk, job, host)
+        thread = Thread(target=self._run, args=(agent,), name="zenturio-agent", daemon=True)
+        with self._turn:
+            self._agents.add(thread)
+            thread.start()
+
+    def _run(self, agent: AttemptAgent) -> None:
+        try:
+            agent.run()
+        finally:
+            with self._turn:
+                self._agents.discard(current_thread())
+
+    def _changed(self, host: RemoteHost) -> None:
+        """Heard in the host's thread."""
+        if host.announced != host.up:
+            if host.announced is not None or not host.up:
+                self.remarks.append(f"{host.name}: {'it is back' if host.up else host.why}")
+            host.announced = host.up
+            self.events.note("up" if host.up else "down", host=host.name, why=host.why)
+        if host.announced_drained != host.drained:
+            host.announced_drained = host.drained
+            self.remarks.append(f"{host.name}: {host.drained or 'it is taken back'}")
+            self.events.note(
+                "drained" if host.drained else "taken back", host=host.name, why=host.drained
+            )
+            self._journal.keep_drained({h.name: h.drained for h in self.hosts if h.drained})
+        if host.drained:
+            self._broker.refuse_hopeless()
+        self._broker.changed()
+        stuck = self._broker.stuck() if host.up else ""
+        if stuck and not self._stuck:
+            self.remarks.append(stuck)
+        self._stuck = bool(stuck)
+
+    def _discover(self) -> None:
+        while not self._closed.wait(self.ways.exists):
+            with suppress(PlaceError):  # as it was, then
+                self._meet(self._configuration.discovered())
+                self._broker.changed()
+
+
+def _hosts_file(folder: Path, options: HostsSettings) -> Path:
+    """The file of hosts: from where one stands, or else from the project's folder."""
+    path = Path(options.file)
+    return path if path.exists() else folder.absolute().parent / path
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """What was known of hosts when a driver was there before."""
+    try:
+        found = json.loads((folder / "facts.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_facts(folder: Path, hosts: Iterable[RemoteHost]) -> None:
+    with disk_errors(folder):
+        known = read_facts(folder)
+        for host in hosts:
+            known[host.name] = {**host.facts, "address": host.machine.address}
+        draft = folder / ".facts.json"
+        draft.write_text(json.dumps(known))
+        draft.replace(folder / "facts.json")

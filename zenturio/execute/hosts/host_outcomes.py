@@ -1,0 +1,127 @@
+"""From what an attempt left to the outcome of its experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import time
+
+from zenturio.execute import output_artifacts
+from zenturio.execute.command_line import plain_words
+from zenturio.execute.hosts.host_builds import HostBuildFailure
+from zenturio.execute.hosts.reply_logs import KEPT_BYTES
+from zenturio.execute.hosts.stages import FinishedAttempt
+from zenturio.execute.machine_json import machine_parts, run_conditions
+from zenturio.execute.output_patterns import missing_outputs
+from zenturio.execute.run_verdict import IDLE_BUILD, judge_run, usage_metrics
+from zenturio.experiment import (
+    Evidence,
+    Experiment,
+    MetricReaders,
+    MetricValue,
+    Missing,
+    Outcome,
+    Status,
+    Step,
+)
+from zenturio.experiment.machine import MachineKind
+
+
+class OutcomeBuilder:
+    """Measures what came back; artifacts are kept below *kept*."""
+
+    def __init__(self, kept: Path) -> None:
+        self._kept = kept
+        self._meters = MetricReaders()
+
+    def outcome(self, experiment: Experiment, host: str, found: FinishedAttempt) -> Outcome:
+        """What happened, as the host tells it."""
+        facts, steps = found.facts, experiment.steps
+        step = steps[facts["step"]] if steps else Step("")
+        shell = plain_words(step.command) is None
+        status, cause = judge_run(facts, step, shell=shell, stderr=found.stderr)
+        meter = self._meters.of(experiment.recipe)
+        evidence = Evidence(
+            found.stdout, found.stderr, found.folder, found.reported, usage_metrics(facts, "keeper")
+        )
+        metrics = meter.measure(experiment.values, evidence)
+        if status == "ok":
+            cause = (
+                ("a large input file was written to" if found.spoilt else found.fault)
+                or missing_outputs(str(found.folder), experiment.recipe.required)
+                or meter.lacking(metrics)
+            )
+            status = "failed" if cause else "ok"
+        patterns = experiment.recipe.outputs
+        kept = (
+            output_artifacts.collect_outputs(
+                str(found.folder), patterns, self._kept, experiment.digest, move=True
+            )
+            if patterns
+            else ()
+        )
+        return Outcome(
+            experiment.digest,
+            status,
+            cause,
+            metrics,
+            1,
+            host,
+            facts["started"],
+            facts["ended"],
+            None if facts["stop"] == "unstartable" else facts["status"],
+            found.stdout.trimmed(KEPT_BYTES),
+            found.stderr.trimmed(KEPT_BYTES),
+            kept,
+            remark=IDLE_BUILD if found.is_build_idle else "",
+            conditions=run_conditions(facts),
+            **({} if found.machine is None else machine_parts(found.machine)),
+        )
+
+    def unbuilt(
+        self,
+        experiment: Experiment,
+        host: str,
+        broken: HostBuildFailure,
+        began: float,
+        machine: MachineKind | None = None,
+    ) -> Outcome:
+        """Nothing was run, for there is no program."""
+        return Outcome(
+            experiment.digest,
+            "failed",
+            broken.cause,
+            _missing_metrics(experiment, broken.cause),
+            host=host,
+            started=began,
+            ended=time(),
+            exit=broken.exit,
+            stdout=broken.stdout.trimmed(KEPT_BYTES),
+            stderr=broken.stderr.trimmed(KEPT_BYTES),
+            machine=machine,
+        )
+
+    def nothing(
+        self,
+        experiment: Experiment,
+        status: Status,
+        cause: str,
+        host: str,
+        began: float,
+        machine: MachineKind | None = None,
+    ) -> Outcome:
+        """Nothing came of it."""
+        return Outcome(
+            experiment.digest,
+            status,
+            cause,
+            _missing_metrics(experiment, cause),
+            host=host,
+            started=began,
+            ended=time(),
+            machine=machine,
+        )
+
+
+def _missing_metrics(experiment: Experiment, cause: str) -> dict[str, MetricValue]:
+    why = Missing("nothing came of it: " + cause)
+    return {metric.name: why for metric in experiment.recipe.metrics}

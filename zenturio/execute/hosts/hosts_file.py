@@ -1,0 +1,234 @@
+"""
+hosts.toml: which machines there are, and how jobs are treated.
+
+    [options]
+    contract = 0.5
+
+    [hosts.pegasus]
+    address = "pegasus.example.org"
+    memory = "1GB"
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from zenturio import trust
+from zenturio.errors import InputError, Passage, Place, PlaceError, did_you_mean
+from zenturio.execute.hosts.hosts_options import (
+    FOLDER,
+    KNOWN_FACTS,
+    PLUGIN_OPTIONS,
+    HostMachine,
+    HostsOptions,
+)
+from zenturio.expression import Expression, Value, parse
+from zenturio.schedule.formats.document import FormatDocument
+from zenturio.settings.document import place_at, read_text
+from zenturio.settings.positions import KeyPath
+
+_ACCESS_KEYS = ("address", "port", "user", "via", "slots", "folder", "python", "ssh", "probe")
+_FACT_KEYS = ("cores", "memory", "arch", "speed", "mhz", "load", "cost", "tags", "facts")
+_MOST_SLOTS = 10**5
+_DISCOVERY_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class HostsFile:
+    """What such a file says."""
+
+    file: str
+    machines: tuple[HostMachine, ...]
+    ways: HostsOptions
+
+    def texts(self) -> dict[str, str]:
+        """Shell text, options of ssh and modules of the file, by where they stand."""
+        texts = {}
+        if self.ways.discover:
+            texts[f"{self.file} [options] discover"] = self.ways.discover
+        for name in PLUGIN_OPTIONS:
+            path, colon, _ = getattr(self.ways, name).rpartition(":")
+            if colon:
+                texts[f"{self.file} [options] {name}"] = read_text(Path(path))
+        for machine in self.machines:
+            where = f"{self.file} [hosts.{machine.name}]"
+            if machine.probe:
+                texts[f"{where} probe"] = machine.probe
+            if machine.ssh:  # -o ProxyCommand is a command
+                texts[f"{where} ssh"] = " ".join(machine.ssh)
+            if machine.python != "python3":
+                texts[f"{where} python"] = machine.python
+        return texts
+
+    def discovered(self) -> tuple[HostMachine, ...]:
+        """The machines of the file, and those that its command names now."""
+        if not self.ways.discover:
+            return self.machines
+        known = {machine.name for machine in self.machines}
+        found = [each for each in _discover(self) if each.name not in known]
+        return (*self.machines, *found)
+
+
+def read_hosts_file(path: Path) -> HostsFile:
+    """The file at *path*, or InputError with the place of what is wrong."""
+    trust.check_owner(path, "file of hosts")
+    document = FormatDocument.from_toml(path, read_text(path))
+    value = document.value
+    document.keys(value, ("hosts", "options"), ())
+    ways = _read_options(document, value.get("options", {}))
+    machines = _read_machines(document, value.get("hosts", {}), ("hosts",))
+    if not machines and not ways.discover:
+        raise InputError(f"{path} names no host", hint='write [hosts.NAME] and address = "..."')
+    return HostsFile(str(path), machines, ways)
+
+
+def _read_machines(document: FormatDocument, value: Any, way: KeyPath) -> tuple[HostMachine, ...]:
+    if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+        document.wrong(way, "hosts are tables", "write [hosts.NAME]")
+    return tuple(_read_machine(document, name, each, (*way, name)) for name, each in value.items())
+
+
+def _read_machine(
+    document: FormatDocument, name: str, value: dict[str, Any], way: KeyPath
+) -> HostMachine:
+    document.keys(value, (*_ACCESS_KEYS, *_FACT_KEYS), way)
+    via = value.get("via", "ssh")
+    if via not in ("ssh", "sh"):
+        document.wrong((*way, "via"), f"via = {via!r}", did_you_mean(str(via), ("ssh", "sh")))
+    address = _read_text(document, value, "address", way, name)
+    if address.startswith("-"):
+        document.wrong((*way, "address"), f"{address!r} is no address")
+    port, slots = value.get("port"), value.get("slots")
+    return HostMachine(
+        name,
+        address,
+        None if port is None else document.whole(port, (*way, "port"), 1, 65535),
+        _read_text(document, value, "user", way),
+        via,
+        None if slots is None else document.whole(slots, (*way, "slots"), 1, _MOST_SLOTS),
+        _read_text(document, value, "folder", way, FOLDER),
+        _read_text(document, value, "python", way, "python3"),
+        _read_texts(document, value.get("ssh", []), (*way, "ssh")),
+        _read_text(document, value, "probe", way),
+        _read_facts(document, value, way),
+    )
+
+
+def _read_facts(document: FormatDocument, value: dict[str, Any], way: KeyPath) -> dict[str, Value]:
+    """What is declared of a machine, and what is added to it in a table of its own."""
+    found: dict[str, Value] = {}
+    if "cores" in value:
+        found["cores"] = document.whole(value["cores"], (*way, "cores"), 1, _MOST_SLOTS)
+    for name in ("memory", "speed", "mhz", "load", "cost"):
+        if name in value:
+            number = document.number(value[name], (*way, name))
+            found[name] = int(number) if name == "memory" else number
+    if "arch" in value:
+        found["arch"] = document.words(value["arch"], (*way, "arch"))
+    if "tags" in value:
+        found["tags"] = ",".join(_read_texts(document, value["tags"], (*way, "tags")))
+    more = value.get("facts", {})
+    if not isinstance(more, dict):
+        document.wrong((*way, "facts"), "facts is no table", 'facts = { gpus = 2, site = "UCM" }')
+    for name, each in more.items():
+        if not isinstance(each, bool | int | float | str):
+            document.wrong((*way, "facts", name), f"{name} is no number and no text")
+        if name in KNOWN_FACTS:
+            document.wrong((*way, "facts", name), f"{name} is known of every host already")
+        found[name] = each
+    return found
+
+
+def _read_text(
+    document: FormatDocument, value: dict[str, Any], key: str, way: KeyPath, usual: str = ""
+) -> str:
+    return document.words(value.get(key, usual), (*way, key))
+
+
+def _read_texts(document: FormatDocument, value: Any, way: KeyPath) -> tuple[str, ...]:
+    items = document.items(value, way)
+    document.texts(items, lambda i: (*way, i))
+    return tuple(items)
+
+
+def _read_options(document: FormatDocument, value: Any) -> HostsOptions:
+    """The table ``[options]``: fields of Ways, each of its type."""
+    hints = get_type_hints(HostsOptions)
+    document.keys(value, tuple(field.name for field in fields(HostsOptions)), ("options",))
+    return HostsOptions(
+        **{n: _read_option(document, n, hints[n], each) for n, each in value.items()}
+    )
+
+
+def _read_option(document: FormatDocument, name: str, annotation: Any, value: Any) -> Any:
+    way = ("options", name)
+    if annotation is float:
+        return document.number(value, way)
+    if annotation is int:
+        return document.whole(value, way, 0, 1000)
+    if name in PLUGIN_OPTIONS:
+        return _read_module(document, document.words(value, way), way)
+    if annotation is str:
+        return document.words(value, way)
+    if annotation == tuple[str, ...]:
+        return _read_texts(document, value, way)
+    if Expression in get_args(annotation):
+        return _read_expression(document, document.words(value, way), way)
+    if value not in get_args(annotation):
+        document.wrong(way, f"{name} = {value!r}", did_you_mean(str(value), get_args(annotation)))
+    return value
+
+
+def _value_position(document: FormatDocument, text: str, way: KeyPath) -> Place:
+    """Where *text* begins, behind its key."""
+    key, _ = document.span(way)
+    at = document.text.find(text, key)
+    return place_at(document.file, document.text, key if at < 0 else at)
+
+
+def _read_module(document: FormatDocument, text: str, way: KeyPath) -> str:
+    """The name of an entry point as it is; a file stands beside the file of hosts."""
+    path, colon, name = text.rpartition(":")
+    if not colon:
+        return text
+    if not path.endswith(".py") or not name.isidentifier():
+        document.wrong(way, f"{text!r} is no module", "write FILE.py:CLASS, or a name")
+    file = Path(document.file).absolute().parent / path
+    trust.check_owner(file, "module")
+    if not file.is_file():
+        document.wrong(way, f"{path} is not there", f"it is looked for in {file.parent}")
+    return f"{file}:{name}"
+
+
+def _read_expression(document: FormatDocument, text: str, way: KeyPath) -> Expression:
+    return parse(Passage(text, ((0, _value_position(document, text, way)),)))
+
+
+def _discover(configuration: HostsFile) -> tuple[HostMachine, ...]:
+    command = configuration.ways.discover
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=Path(configuration.file).absolute().parent,
+            capture_output=True,
+            timeout=_DISCOVERY_SECONDS,
+            check=True,
+        )
+        value = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise PlaceError(f"discover = {command!r}: {error}", hint="it prints JSON") from error
+    text = done.stdout.decode("utf-8", "replace")
+    return _read_machines(FormatDocument(f"what {command!r} prints", text, value), value, ())
+
+
+def fact_values(facts: Mapping[str, Any]) -> dict[str, Value]:
+    """Facts as expressions may ask for them: numbers, texts, or NULL."""
+    return {
+        name: each if isinstance(each, bool | int | float | str) else None
+        for name, each in facts.items()
+    }

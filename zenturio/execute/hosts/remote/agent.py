@@ -1,0 +1,270 @@
+"""
+The host's end of a connection: does what is asked, and tells what happens.
+
+Requests and replies carry a number; events carry none. When the input ends, so does this process,
+and nothing else: jobs have keepers of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from zenturio.execute import process_tree, wire
+from zenturio.execute.hosts.remote import host_facts, supervisor
+from zenturio.execute.hosts.remote.job_store import JobStore, remove_tree
+from zenturio.execute.hosts.remote.job_watch import WatchedJob
+from zenturio.execute.machine_facts import machine_facts
+from zenturio.execute.output_patterns import folder_fault, matching_files
+from zenturio.execute.run_facts import check_run_facts
+from zenturio.experiment.inside import OutsideError, open_inside
+
+GREETING = b"zenturio agent\n"
+_POLL_SECONDS = 0.1
+"""Seconds between two looks at what jobs write, while any runs."""
+_COMMAND_BYTES, _STREAM_BYTES, _MOST_FILES = 2**20, 2**22, 10**5
+"""The same limits as in hosts/protocol.py, beyond which the driver believes nothing."""
+_COMMAND_SECONDS = 10.0
+"""Seconds that a command may take which is run for its answer."""
+Answer = tuple[dict[str, Any], list[bytes]]
+
+
+class HostAgent:
+    """Serves one driver through a pair of descriptors."""
+
+    def __init__(self, folder: Path, owner: str, requests: int = 0, replies: int = 1) -> None:
+        self._store = JobStore(folder, owner)
+        self._folder = folder
+        self._requests = requests
+        self._replies = replies
+        self._watched: dict[str, WatchedJob] = {}
+        self._poll = select.poll()
+        self._poll.register(requests, select.POLLIN)
+        self._ways: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
+            "hello": self._hello, "facts": self._facts, "command": self._command,
+            "missing": self._missing, "put": self._put, "prepare": self._prepare,
+            "start": self._start, "watch": self._watch, "state": self._state,
+            "cancel": self._cancel, "signal": self._signal, "reply": self._reply,
+            "found": self._found, "read": self._read, "built": self._built,
+            "remove": self._remove,
+        }  # fmt: skip
+
+    def serve(self) -> None:
+        """Until the driver goes."""
+        while True:
+            ready = {descriptor for descriptor, _ in self._poll.poll(self._wait())}
+            if self._requests in ready:
+                request = wire.receive(self._requests)
+                if request is None:
+                    return
+                self._do(request)
+            self._look(ready)
+
+    def _wait(self) -> float | None:
+        return _POLL_SECONDS * 1000 if self._watched else None
+
+    def _look(self, ready: set[int]) -> None:
+        """Tells what jobs have written, and which have ended."""
+        for watched in list(self._watched.values()):
+            state = ""
+            if watched.descriptor in ready or watched.descriptor < 0 or not ready:
+                state = watched.over()
+            if not ready or state:
+                for event in watched.news():
+                    wire.send(self._replies, event)
+            if state:
+                self._unwatch(watched)
+                wire.send(self._replies, {"event": "over", "token": watched.token, "state": state})
+
+    def _do(self, request: dict[str, Any]) -> None:
+        blobs = wire.receive_blobs(self._requests, request) or []
+        try:
+            answer, parts = self._ways[request["do"]](request, blobs)
+        except (OSError, ValueError, OutsideError, subprocess.SubprocessError) as error:
+            answer, parts = {"error": str(error) or type(error).__name__}, []
+        except (LookupError, TypeError) as error:  # a question that is not whole ends nobody
+            answer, parts = {"error": repr(error)}, []
+        answer = {**answer, "id": request["id"], "lengths": list(map(len, parts))}
+        wire.send(self._replies, answer, *parts)
+
+    def _hello(self, _request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Return where the folder is, which jobs there are, and what machine this is."""
+        jobs = {token: self._store.job(token).state() for token in self._store.tokens()}
+        return {"folder": str(self._folder), "jobs": jobs, "machine": machine_facts()}, []
+
+    def _facts(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        told: dict[str, Any] = host_facts.current_facts(str(self._folder))
+        if request["whole"]:
+            told.update(host_facts.static_facts())
+        if request["calibrate"]:
+            told["speed"] = host_facts.measure_speed()
+        if request["probe"]:
+            told.update(self._probed(request["probe"]))
+        return {"facts": told}, []
+
+    def _probed(self, command: str) -> dict[str, Any]:
+        """What a command of the host's owner says of it: a JSON object."""
+        done = self._said(command)
+        said: Any = None
+        if done.returncode == 0:
+            with suppress(ValueError):
+                said = json.loads(done.stdout)
+        if not isinstance(said, dict):
+            words = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
+            raise ValueError(  # noqa: TRY004 - what a command says is a value
+                f"the probe {command!r} ends with {done.returncode}, and prints no JSON object: "
+                f"{words or 'nothing'}"
+            )
+        return said
+
+    def _said(self, command: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+
+    def _command(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        done = self._said(request["command"])
+        return {"status": done.returncode}, [
+            done.stdout[:_COMMAND_BYTES],
+            done.stderr[:_COMMAND_BYTES],
+        ]
+
+    def _missing(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Which of the shared files are not here."""
+        absent = [each for each in request["digests"] if not self._store.staged(each).exists()]
+        return {"missing": absent}, []
+
+    def _put(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        digest, offset, mode = request["digest"], request["offset"], request["mode"]
+        mtime, last = request["mtime"], request["last"]
+        self._store.put(digest, offset, blobs[0], mode, mtime=mtime, last=last)
+        return {}, []
+
+    def _prepare(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
+        """A folder for a job; told where it is."""
+        job = self._store.job(request["token"])
+        if job.held():
+            raise ValueError(f"{request['token']} runs")
+        self._store.prepare(job, request, blobs)
+        return {"folder": str(job.folder)}, []
+
+    def _start(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Starts a job; one that runs or has ended already is only watched: asked twice is once."""
+        job = self._store.job(request["token"])
+        state = job.state()
+        if state == "unknown":
+            raise ValueError(f"{request['token']} is not prepared")
+        if state == "prepared":
+            supervisor.start_supervisor(job, request["request"])
+        return self._watch(request, [])
+
+    def _watch(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        token = request["token"]
+        self._unwatch(self._watched.get(token))
+        watched = WatchedJob(token, self._store.job(token), request.get("told", 0))
+        self._watched[token] = watched
+        if watched.descriptor >= 0:
+            self._poll.register(watched.descriptor, select.POLLIN)
+        return {"state": watched.job.state()}, []
+
+    def _unwatch(self, watched: WatchedJob | None) -> None:
+        if watched is None:
+            return
+        del self._watched[watched.token]
+        if watched.descriptor >= 0:
+            self._poll.unregister(watched.descriptor)
+        watched.close()
+
+    def _state(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        return {"state": self._store.job(request["token"]).state()}, []
+
+    def _cancel(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        supervisor.cancel_job(self._store.job(request["token"]))
+        return {}, []
+
+    def _signal(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """STOP or CONT for all that a job runs."""
+        job = self._store.job(request["token"])
+        number = {"STOP": signal.SIGSTOP, "CONT": signal.SIGCONT}[request["signal"]]
+        if job.held():
+            process_tree.send_signal(process_tree.descendants(int(job.lock.read_text())), number)
+        return {}, []
+
+    def _reply(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """How a job ended, as its keeper saw it; and what it did to shared files and its folder."""
+        job = self._store.job(request["token"])
+        with job.reply.open("rb") as file:
+            told = wire.receive(file.fileno())
+            blobs = (
+                None
+                if told is None
+                else wire.receive_blobs(file.fileno(), told, most=_STREAM_BYTES)
+            )
+        if blobs is None:
+            raise ValueError("its reply is not whole")
+        check_run_facts(told, 2**16)  # the job could write to it: that is no fault of this host
+        fault = folder_fault(str(job.folder))
+        answer = {"reply": told, "spoilt": bool(job.spoilt()), "fault": fault}
+        return {**answer, "idle": job.idle.exists(), "machine": machine_facts()}, blobs
+
+    def _found(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """The plain files of a job's folder that match patterns: path, size and mode."""
+        folder = self._store.job(request["token"]).folder
+        files = []
+        for path in matching_files(str(folder), request["patterns"]):
+            with suppress(OSError):
+                look = (folder / path).lstat()
+                files.append([path, look.st_size, look.st_mode & 0o777])
+        if len(files) > _MOST_FILES:
+            raise ValueError(f"{len(files)} files match; at most {_MOST_FILES} come back")
+        return {"files": files}, []
+
+    def _read(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """A piece of a file of a job's folder, to which no link leads."""
+        folder = self._store.job(request["token"]).folder
+        descriptor = open_inside(folder, request["path"])
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(request["offset"])
+            return {}, [file.read(request["length"])]
+
+    def _built(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Whether a build is here; with a token, what that job left is the build."""
+        if "token" in request:
+            self._store.keep_build(self._store.job(request["token"]), request["digest"])
+        return {"built": self._store.is_built(request["digest"])}, []
+
+    def _remove(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+        """Ends a job, and takes all of it away; told whether it is gone."""
+        job = self._store.job(request["token"])
+        self._unwatch(self._watched.get(request["token"]))
+        if job.held():
+            supervisor.cancel_job(job)
+            supervisor.kill_stopped(job)
+            return {"gone": False}, []
+        keeper_lost = job.lock.exists() and not job.reply.exists()
+        if keeper_lost:
+            supervisor.kill_leftovers(job)
+        remove_tree(job.path)
+        return {"gone": True}, []
+
+
+def main() -> None:
+    """``serve FOLDER OWNER``: through standard input and output."""
+    folder = Path(sys.argv[1]).expanduser().absolute()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.write(1, GREETING)
+    with suppress(BrokenPipeError):
+        HostAgent(folder, sys.argv[2]).serve()

@@ -1,0 +1,347 @@
+"""
+Where things are on a host::
+
+    FOLDER/files/DIGEST               a shared file, staged once, read-only
+    FOLDER/builds/NODE/DIGEST/        what a build left, for this machine
+    FOLDER/jobs/OWNER/TOKEN/folder/   where a job runs
+                            lock      held by its keeper while it lives
+                            control   a pipe through which it is cancelled
+                            reply     how it ended: there when it has
+
+A file is copied into a folder, or cloned where the file system can; a large one that cannot be
+cloned is linked, and looked at behind the run, for root may write to what is read-only. Machines
+may share the folder (a home on a file server): jobs and builds are those of one. Files that are
+copied keep their times, those that are filled in are newer, and a build's have those of the build,
+for ``make`` goes by them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from glob import escape
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+COPY_LIMIT_BYTES = 2**20
+"""Files up to so many bytes are copied."""
+MTIME_STEP_NANOSECONDS = 10_000_000
+"""Nanoseconds by which a filled file is newer than one that was written just now."""
+_FICLONE = 0x40049409
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+FileStamp = tuple[str, int, int, int]
+"""A path that is shared, and the inode, size and time of change that it had."""
+
+
+class StoredJob:
+    """The folder of one attempt, which its token names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.folder = path / "folder"
+        self.lock = path / "lock"
+        self.control = path / "control"
+        self.reply = path / "reply"
+        self.shared = path / "shared.json"
+        self.filled = path / "filled.json"
+        """How the files of a build looked before its commands ran."""
+        self.idle = path / "idle"
+        """There if the job's build left every file as it was."""
+
+    def state(self) -> str:
+        """``ended``, ``running``, ``lost`` (its keeper died), ``prepared``, or ``unknown``."""
+        if self.reply.exists():
+            return "ended"
+        if self.held():
+            return "running"
+        if self.lock.exists():
+            return "ended" if self.reply.exists() else "lost"  # it may have ended meanwhile
+        return "prepared" if self.folder.is_dir() else "unknown"
+
+    def held(self) -> bool:
+        """Whether a keeper lives."""
+        try:
+            lock = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def spoilt(self) -> list[str]:
+        """Shared files that this job wrote to; they are taken away."""
+        try:
+            looks: list[FileStamp] = [tuple(each) for each in json.loads(self.shared.read_bytes())]
+        except (OSError, ValueError):
+            return []
+        found = [path for path, *look in looks if _stamp(path) != tuple(look)]
+        for path in found:
+            _remove_shared(Path(path))
+        return found
+
+
+class JobStore:
+    """The folder of all of this on a host."""
+
+    def __init__(self, folder: Path, owner: str) -> None:
+        self.folder = folder
+        self._files = folder / "files"
+        node = platform.node() or "here"
+        self._draft = f"{node}.{os.getpid()}"
+        self._builds = folder / "builds" / node.replace("/", "_")
+        self._jobs = folder / "jobs" / owner
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        for each in (self._files, self._builds.parent, self._builds, self._jobs.parent, self._jobs):
+            each.mkdir(0o700, exist_ok=True)
+        self._sweep(node)
+
+    def _sweep(self, node: str) -> None:
+        """Takes away the halves of files whose way here was cut."""
+        for draft in self._files.glob(f".*.{escape(node)}.*"):
+            pid = draft.name.rpartition(".")[2]
+            if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
+                draft.unlink(missing_ok=True)
+
+    def job(self, token: str) -> StoredJob:
+        return StoredJob(self._jobs / _checked_name(token))
+
+    def tokens(self) -> list[str]:
+        return sorted(path.name for path in self._jobs.iterdir())
+
+    def staged(self, digest: str) -> Path:
+        return self._files / _checked_name(digest)
+
+    def put(
+        self,
+        digest: str,
+        offset: int,
+        content: bytes,
+        mode: int,
+        *,
+        mtime: int | None,
+        last: bool,
+    ) -> None:
+        """A piece of a shared file, which is there when its *last* piece is."""
+        draft = self._files / f".{_checked_name(digest)}.{self._draft}"
+        try:
+            with draft.open("r+b" if offset else "wb") as file:
+                file.seek(offset)
+                file.write(content)
+        except OSError:  # the disk is full: half a file is of use to nobody
+            draft.unlink(missing_ok=True)
+            raise
+        if last:
+            draft.chmod(0o555 if mode & 0o111 else 0o444)
+            if mtime is not None:
+                os.utime(draft, ns=(mtime, mtime))
+            draft.replace(self.staged(digest))
+
+    def is_built(self, digest: str) -> bool:
+        return (self._builds / _checked_name(digest)).is_dir()
+
+    def keep_build(self, job: StoredJob, digest: str) -> None:
+        """What *job* left in its folder is the build, if nobody else was faster."""
+        for name in job.folder.glob(".zen-*"):
+            name.unlink()
+        if json.loads(job.filled.read_bytes()) == _file_stamps(job.folder):
+            self._idle(digest).touch()
+        for path in _plain_files(job.folder):
+            path.chmod(path.stat().st_mode & 0o555)
+        with suppress(OSError):  # it is there already
+            job.folder.rename(self._builds / _checked_name(digest))
+
+    def _idle(self, digest: str) -> Path:
+        """There if that build left every file as it was."""
+        return self._builds / f"{_checked_name(digest)}.idle"
+
+    def prepare(self, job: StoredJob, message: dict[str, Any], blobs: list[bytes]) -> None:
+        """A folder with all files of the job; one that stands there already is made anew."""
+        remove_tree(job.path)
+        job.folder.mkdir(parents=True)
+        looks: list[FileStamp] = []
+        placed = (*message["files"], *message["shared"])
+        given = {path for path, *_ in placed}
+        now = time_ns()
+        times = [min(mtime, now) for _, _, mtime, *_ in placed if mtime is not None]
+        filled = max(now, max(times, default=0) + MTIME_STEP_NANOSECONDS)
+        if message["build"]:
+            made = self._builds / _checked_name(message["build"])
+            given -= set(self._put_build(made, job.folder, looks)) - set(message["over"])
+            if self._idle(message["build"]).exists():
+                job.idle.touch()
+        links = []
+        for (path, mode, mtime), content in zip(message["files"], blobs):  # noqa: B905 - Python 3.9
+            if stat.S_ISDIR(mode):
+                _target(job.folder, path).mkdir(exist_ok=True)
+            elif stat.S_ISLNK(mode) and path in given:
+                links.append((path, content))
+            elif path in given:
+                own = filled if mtime is None else min(mtime, now)
+                _write(_target(job.folder, path), content, mode, own)
+        for path, mode, mtime, digest in message["shared"]:
+            if path in given:
+                own = filled if mtime is None else min(mtime, now)
+                self._put_shared(digest, _target(job.folder, path), mode, own, looks)
+        for path, content in links:  # last, so that nothing is written through one
+            _target(job.folder, path).symlink_to(_checked_link(path, os.fsdecode(content)))
+        if looks:
+            job.shared.write_text(json.dumps(looks))
+        if message["builds"]:
+            job.filled.write_text(json.dumps(_file_stamps(job.folder)))
+
+    def _put_shared(
+        self, digest: str, target: Path, mode: int, mtime: int, looks: list[FileStamp]
+    ) -> None:
+        """A staged file; where a link is all there is, what it leads to has the time."""
+        staged = dated = self.staged(digest)
+        if _place_own_copy(staged, target, mode, mtime):
+            return
+        if staged.stat().st_mtime_ns != mtime:
+            dated = self.staged(f"{digest}-{mtime:x}")
+        if not dated.exists():
+            draft = self._files / f".{dated.name}.{self._draft}"
+            shutil.copy(staged, draft)
+            os.utime(draft, ns=(mtime, mtime))
+            draft.replace(dated)
+        _place_link(dated, target, looks)
+
+    def _put_build(self, made: Path, folder: Path, looks: list[FileStamp]) -> Iterator[str]:
+        """The files of a build; their names, which are the build's from now on."""
+        for root, folders, names in os.walk(made):
+            for name in [*names, *(each for each in folders if Path(root, each).is_symlink())]:
+                source = Path(root, name)
+                path = source.relative_to(made).as_posix()
+                target = _target(folder, path)
+                if source.is_symlink():
+                    target.symlink_to(os.readlink(source))  # noqa: PTH115 - the text itself
+                else:
+                    found = source.stat()
+                    if not _place_own_copy(
+                        source, target, found.st_mode | 0o200, found.st_mtime_ns
+                    ):
+                        _place_link(source, target, looks)
+                yield path
+
+
+def remove_tree(folder: Path) -> None:
+    """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
+    for path, folders, _ in os.walk(folder, followlinks=False):
+        for each in folders:
+            inside = Path(path, each)
+            with suppress(OSError):
+                if not stat.S_ISLNK(inside.lstat().st_mode):
+                    inside.chmod(0o700)
+    with suppress(OSError):
+        folder.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _checked_name(text: str) -> str:
+    """*text* if it can be the name of a file, and of nothing else."""
+    if not text or text.startswith(".") or not text.replace("-", "").isalnum():
+        raise ValueError(f"{text!r} is no name")
+    return text
+
+
+def _target(folder: Path, path: str) -> Path:
+    """Where *path* goes, inside *folder*; the folders above it are there."""
+    if not path or path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"{path!r} leads out of the experiment's folder")
+    target = folder / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
+
+
+def _checked_link(path: str, text: str) -> str:
+    """Where the link *path* leads, if that is inside the experiment's folder."""
+    depth = path.count("/")
+    for part in text.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
+        if text.startswith("/") or depth < 0:
+            raise ValueError(f"{path!r} leads out of the experiment's folder")
+    return text
+
+
+def _write(target: Path, content: bytes, mode: int, mtime: int) -> None:
+    with suppress(FileNotFoundError):
+        target.unlink()
+    with os.fdopen(os.open(target, _NEW, mode & 0o777), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fchmod(file.fileno(), mode & 0o777)
+        os.utime(file.fileno(), ns=(mtime, mtime))
+
+
+def _place_own_copy(source: Path, target: Path, mode: int, mtime: int) -> bool:
+    """A file that may be written to: copied, or cloned if it is large; false if it cannot be."""
+    if source.stat().st_size <= COPY_LIMIT_BYTES:
+        _write(target, source.read_bytes(), mode, mtime)
+    elif _clone(source, target, mode):
+        os.utime(target, ns=(mtime, mtime))
+    else:
+        return False
+    return True
+
+
+def _place_link(source: Path, target: Path, looks: list[FileStamp]) -> None:
+    target.symlink_to(source)
+    looks.append((str(source), *_stamp(source)))
+
+
+def _clone(source: Path, target: Path, mode: int) -> bool:
+    """A copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
+    with source.open("rb") as file:
+        descriptor = os.open(target, _NEW, mode & 0o777)
+        try:
+            fcntl.ioctl(descriptor, _FICLONE, file.fileno())
+        except OSError:
+            target.unlink()
+            return False
+        finally:
+            os.close(descriptor)
+    return True
+
+
+def _stamp(path: str | Path) -> tuple[int, int, int]:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a text as often as a path
+    except OSError:
+        return (0, 0, 0)
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _file_stamps(folder: Path) -> dict[str, list[int]]:
+    """What tells that a file was made or written to, for all files below *folder*."""
+    return {
+        str(Path(root, name).relative_to(folder)): list(_stamp(Path(root, name)))
+        for root, _, names in os.walk(folder)
+        for name in names
+    }
+
+
+def _remove_shared(path: Path) -> None:
+    """A shared file, or the build in which it is."""
+    for above in path.parents:
+        if above.parent.parent.name == "builds":
+            remove_tree(above)
+            return
+    path.unlink(missing_ok=True)
+
+
+def _plain_files(folder: Path) -> Iterator[Path]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = Path(root, name)
+            if path.is_file() and not path.is_symlink():
+                yield path

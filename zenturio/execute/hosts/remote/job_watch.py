@@ -1,0 +1,79 @@
+"""What is seen of a job while it runs: that it ended, how far it is, what it asks for."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from typing import Any
+
+from zenturio.execute import process_tree
+from zenturio.execute.hosts.remote import supervisor
+from zenturio.execute.hosts.remote.job_store import StoredJob
+
+_STOPPED_SECONDS = 5.0
+"""Seconds for which a keeper may be stopped."""
+_MOST_BYTES = 1 << 16
+"""Bytes of a profile that are told at a time."""
+
+
+class WatchedJob:
+    """One job that somebody wants to hear of."""
+
+    def __init__(self, token: str, job: StoredJob, told: int = 0) -> None:
+        """*told*: bytes of the profile that are known already."""
+        self.token = token
+        self.job = job
+        self.descriptor = -1
+        self._profile = job.folder / supervisor.FILES[supervisor.PROFILE]
+        self._demands = job.folder / supervisor.FILES[supervisor.REQUIREMENTS]
+        self._told = told
+        self._asked: tuple[int, int] | None = None
+        self._standstill = process_tree.StopDetector(_STOPPED_SECONDS)
+        with suppress(OSError, ValueError, AttributeError):
+            self.descriptor = os.pidfd_open(int(job.lock.read_text()))
+
+    def news(self) -> list[dict[str, Any]]:
+        """New lines of the profile, and requirements that were written anew."""
+        found: list[dict[str, Any]] = []
+        with suppress(OSError):
+            if self._profile.stat().st_size > self._told:
+                found += self._progress()
+        with suppress(OSError):
+            look = self._demands.stat()
+            if (look.st_mtime_ns, look.st_size) != self._asked:
+                self._asked = (look.st_mtime_ns, look.st_size)
+                text = self._demands.read_text("utf-8", "replace")[:_MOST_BYTES]
+                found.append({"event": "demands", "token": self.token, "text": text})
+        return found
+
+    def _progress(self) -> list[dict[str, Any]]:
+        with self._profile.open("rb") as file:
+            file.seek(self._told)
+            lines, end, _ = file.read(_MOST_BYTES).rpartition(b"\n")
+        if not end:
+            return []  # the line is not whole yet
+        self._told += len(lines) + 1
+        text = lines.decode("utf-8", "replace")
+        return [{"event": "profile", "token": self.token, "text": text, "told": self._told}]
+
+    def over(self) -> str:
+        """``ended`` or ``lost``; empty while it runs."""
+        state = self.job.state()
+        if state == "running":
+            self._look_after_keeper()
+        if state == "lost":
+            supervisor.kill_leftovers(self.job)
+        return state if state in ("ended", "lost") else ""
+
+    def _look_after_keeper(self) -> None:
+        """Kills a keeper that its experiment has stopped: it keeps no TIMEOUT any more."""
+        with suppress(OSError, ValueError):
+            pid = int(self.job.lock.read_text())
+            if self._standstill.lasts(pid) and self.job.held():
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

@@ -1,0 +1,335 @@
+"""One host while a driver lives: its connection, what is known of it, and its room."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from hashlib import blake2b
+from threading import Condition, Event, Lock, Thread
+from typing import Any
+
+from zenturio.errors import PlaceError
+from zenturio.execute.hosts.answer_checks import valid_facts
+from zenturio.execute.hosts.connection import Answer, Connection, DroppedError, RefusedError
+from zenturio.execute.hosts.host_faults import probe_host
+from zenturio.execute.hosts.hosts_file import fact_values
+from zenturio.execute.hosts.hosts_options import HostMachine, HostsOptions
+from zenturio.execute.json_checks import MalformedError, is_token
+from zenturio.execute.machine_json import machine_parts
+from zenturio.experiment.machine import MachineKind
+from zenturio.expression import Value
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+"""Seconds between two attempts to connect: doubled up to the most."""
+_TIDY_SECONDS = 0.2
+"""Seconds between two looks at a job that is to go away."""
+Listener = Callable[[str, dict[str, Any]], None]
+
+
+class RemoteHost:
+    """Connected as long as it can be; a thread of its own sees to that, and looks how it is."""
+
+    def __init__(
+        self,
+        machine: HostMachine,
+        ways: HostsOptions,
+        owner: str,
+        known: Mapping[str, Any],
+        wanted: Callable[[str], bool],
+        changed: Callable[[RemoteHost], None],
+    ) -> None:
+        """*known*: facts of an earlier time; *wanted*: whether a job that is there counts.
+
+        *changed* hears, in the host's own thread, when it comes, goes, or is looked at.
+        """
+        self.machine = machine
+        self.name = machine.name
+        self.facts: dict[str, Any] = {**valid_facts(known)[0], **machine.facts}
+        self.kind: MachineKind | None = None
+        """Which kind of machine it is, as it said when it was connected last."""
+        self.up = False
+        self.why = "not reached yet"
+        self.leaving = False
+        """Whether it is no longer among the hosts: it gets nothing new."""
+        self.drained = ""
+        """Why it gets nothing new, if it is drained."""
+        self.distrusted = False
+        """Whether it said what no host may say: this driver does not speak to it again."""
+        self.announced: bool | None = None
+        """What was last said of whether it is up."""
+        self.announced_drained = ""
+        """What was last said of why it is drained."""
+        self.first = Event()
+        """Set when the first attempt to connect is over."""
+        self.cpus = 0
+        self.memory = 0
+        """What jobs of this driver hold."""
+        self.making: dict[str, Future[Any]] = {}
+        """Files and builds that somebody puts there: others wait for it."""
+        self.turn = Lock()
+        self._ways = ways
+        self._owner = f"{owner}-{blake2b(self.name.encode(), digest_size=4).hexdigest()}"
+        """Hosts may share a folder: each has its own jobs there."""
+        self._wanted = wanted
+        self._changed = changed
+        self._ears: dict[str, Callable[[str, dict[str, Any]], None]] = {}
+        self._connection: Connection | None = None
+        self._leftovers: set[str] = set()
+        self._stir = Condition()
+        self._closed = False
+        self._looked = 0.0
+        self._seen = 0.0
+        self._faults: set[str] = set()
+        """The experiments that it could not run, since the last one that it could."""
+        self._needed = ""
+        """The command that the last of them asked for."""
+        self._probe_at = 0.0
+        self._thread = Thread(target=self._keep, name=f"zenturio-{self.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def slots(self) -> int:
+        """How many experiments of one CPU it takes at a time; 0 if that is not known yet."""
+        return self.machine.slots or int(self.facts.get("cores") or 0)
+
+    @property
+    def free(self) -> int:
+        return self.slots - self.cpus
+
+    def values(self) -> dict[str, Value]:
+        """What expressions may ask of it."""
+        own: dict[str, Value] = {
+            "name": self.name,
+            "address": self.machine.address,
+            "slots": self.slots,
+            "free": self.free,
+        }
+        usual: dict[str, Value] = {"tags": "", "cost": 0.0, "speed": None, "load": None}
+        return {**usual, **fact_values(self.facts), **own}
+
+    def fits(self, cpus: int, memory: int) -> bool:
+        """Whether there is room now."""
+        limit = self.facts.get("memory")
+        enough = limit is None or memory + self.memory <= limit
+        return self.is_usable and not self.leaving and cpus <= self.free and enough
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is connected, and not drained."""
+        return self.up and not self.drained
+
+    def take(self, cpus: int, memory: int) -> None:
+        self.cpus += cpus
+        self.memory += memory
+
+    def ask(self, do: str, *blobs: bytes, **what: Any) -> Answer:
+        """The host's answer; DroppedError while there is no connection."""
+        connection = self._connection
+        if connection is None:
+            raise DroppedError
+        return connection.ask(do, *blobs, **what)
+
+    def distrust(self, violation: str) -> None:
+        """Drains it for good: it said what no host may say."""
+        self.distrusted = True
+        self.drained = f"not trusted any more: {violation}"
+        self.why = self.drained
+        connection = self._connection
+        if connection is not None:
+            connection.refuse(violation)
+
+    def charge(self, digest: str, why: str, needed: str = "") -> None:
+        """It could not run that experiment; the last of several in a row drains it."""
+        with self._stir:
+            self._faults.add(digest)
+            self._needed = needed
+            most = self._ways.drain
+            if self.drained or not most or len(self._faults) < most:
+                return
+            self.drained = f"drained, it could not run {most} experiments in a row: {why}"
+            self.why = self.drained
+            self._probe_at = time.monotonic() + self._ways.status
+            self._stir.notify()
+        self._changed(self)
+
+    def discharge(self) -> None:
+        """It ran an experiment to its end."""
+        self._faults.clear()
+
+    def listen(self, token: str, hear: Listener) -> None:
+        """*hear* is told what happens to the job *token*, and to the connection."""
+        self._ears[token] = hear
+
+    def silence(self, token: str) -> None:
+        self._ears.pop(token, None)
+
+    def discard(self, token: str) -> None:
+        """Ends the job *token* and takes it away, as soon as that can be done."""
+        self.silence(token)
+        with self._stir:
+            self._leftovers.add(token)
+            self._stir.notify()
+
+    def tidy(self, seconds: float) -> None:
+        """Waits until everything that was discarded is gone, if the host is there."""
+        end = time.monotonic() + seconds
+        with self._stir:
+            while self._leftovers and self.up and time.monotonic() < end:
+                self._stir.wait(_TIDY_SECONDS)
+
+    def close(self) -> None:
+        """Lets go."""
+        with self._stir:
+            self._closed = True
+            self._stir.notify_all()
+        connection = self._connection
+        if connection is not None:
+            connection.close()
+        self._thread.join()
+
+    # What its own thread does.
+
+    def _keep(self) -> None:
+        pause = _SHORTEST_PAUSE
+        while not self._closed and not self.distrusted:
+            if self._connection is None and not self._connect():
+                self.first.set()
+                self._rest(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                continue
+            pause = _SHORTEST_PAUSE
+            self.first.set()
+            if time.monotonic() >= self._looked + self._ways.status:
+                self._look(whole=time.monotonic() >= self._seen + self._ways.exists)
+            self._tidy_up()
+            if self.drained and time.monotonic() >= self._probe_at:
+                self._take_back()
+            left = self._looked + self._ways.status - time.monotonic()
+            self._rest(_TIDY_SECONDS if self._leftovers else max(left, 0.0))
+
+    def _rest(self, seconds: float) -> None:
+        with self._stir:
+            if not self._closed and not (self._leftovers and seconds > _TIDY_SECONDS and self.up):
+                self._stir.wait(seconds)
+
+    def _connect(self) -> bool:
+        machine = self.machine
+        try:
+            connection = Connection(
+                machine.words(self._ways.connect),
+                machine.python,
+                machine.folder,
+                self._owner,
+                patience=self._ways.connect,
+                hear=self._heard,
+                dropped=self._lost,
+                wanted=lambda: not self._closed,
+            )
+        except PlaceError as error:
+            self._tell_why(error)
+            return False
+        self._connection = connection
+        if not connection.is_open:  # it ended before anybody could hear of that
+            self._lost(connection)
+            return False
+        if self._closed:
+            connection.close()
+            return True
+        with suppress(DroppedError, RefusedError):
+            told, _ = connection.ask("hello")
+            self.kind = machine_parts(told["machine"])["machine"]
+            self._look(whole=True)
+            self.up = True
+            self._changed(self)
+            self._sort(told["jobs"])
+        return True
+
+    def _tell_why(self, error: PlaceError) -> None:
+        diagnostic = error.diagnostics[0]
+        why = f"{diagnostic.message} ({diagnostic.hint})" if diagnostic.hint else diagnostic.message
+        if why != self.why:
+            self.why = why
+            self._changed(self)
+
+    def _sort(self, jobs: dict[str, str]) -> None:
+        """Who waits for a job hears how it stands; what nobody wants is ended."""
+        for token, hear in list(self._ears.items()):
+            hear("back", {"state": jobs.get(token, "unknown")})
+        with self._stir:
+            for token in filter(is_token, jobs):  # of others are no jobs of ours
+                if token not in self._ears and not self._wanted(token):
+                    self._leftovers.add(token)
+
+    def _look(self, *, whole: bool) -> None:
+        """How it is; and with *whole* what it is, and once how fast."""
+        self._looked = time.monotonic()
+        self._seen = self._looked if whole else self._seen
+        calibrate = whole and self.facts.get("speed") is None
+        told: dict[str, Any] = {}
+        why = ""
+        try:
+            told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe=self.machine.probe)
+        except RefusedError as error:
+            why = str(error)  # its probe fails: the rest is known
+            with suppress(DroppedError, RefusedError):
+                told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe="")
+        except DroppedError:
+            return
+        sound, fault = valid_facts(told.get("facts", {}))
+        self.why = self.drained or why or fault
+        self.facts = {**self.facts, **sound, **self.machine.facts}
+        if self.up:
+            self._changed(self)
+
+    def _take_back(self) -> None:
+        """Has a drained host run a small job: it gets experiments again when it can."""
+        self._probe_at = time.monotonic() + self._ways.status
+        try:
+            why = probe_host(self, self._needed)
+        except DroppedError:
+            return
+        except MalformedError as error:
+            self.distrust(str(error))
+            return
+        if why or self.distrusted:
+            return
+        with self._stir:
+            self._faults.clear()
+            self.drained = self.why = ""
+        self._changed(self)
+
+    def _tidy_up(self) -> None:
+        for token in list(self._leftovers):
+            try:
+                gone = self.ask("remove", token=token)[0]["gone"]
+            except DroppedError:
+                return
+            except RefusedError:
+                gone = True
+            if gone:
+                with self._stir:
+                    self._leftovers.discard(token)
+                    self._stir.notify_all()
+
+    # What the connection's thread does.
+
+    def _heard(self, event: dict[str, Any]) -> None:
+        hear = self._ears.get(event["token"])
+        if hear is not None:
+            hear(event["event"], event)
+
+    def _lost(self, connection: Connection) -> None:
+        if self._connection is not connection:
+            return
+        self._connection = None
+        self.up = False
+        self.why = "the connection was lost"
+        if connection.violation:
+            self.distrust(connection.violation)
+        for hear in list(self._ears.values()):
+            hear("dropped", {})
+        self._changed(self)
+        with self._stir:
+            self._stir.notify()

@@ -1,0 +1,189 @@
+"""The driver's end of a launcher, which is started when it is needed, again if it was lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+from typing import Any
+
+from zenturio.errors import PlaceError
+from zenturio.execute import process_tree, wire
+from zenturio.execute.json_checks import MalformedError
+from zenturio.execute.local_task import LocalTask
+from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.watchdog import Watchdog
+from zenturio.execute.workspace import environment_mark
+from zenturio.experiment import Log
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_MAIN = (
+    "import sys; sys.path.append(sys.argv[1]); from zenturio.execute.launcher import main; main()"
+)
+_EXIT_SECONDS = 10.0
+STOPPED_SECONDS = 5.0
+_SLACK_SECONDS = 60.0
+"""Seconds by which a launcher may be late: half of them it waits for processes that do not die."""
+
+
+class LauncherLostError(Exception):
+    """The launcher ended in the middle of a run; nothing of the run is alive any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LauncherReply:
+    """How a run ended, as its launcher saw it."""
+
+    facts: dict[str, Any]
+    stdout: Log
+    stderr: Log
+
+
+class LauncherProcess:
+    """One launcher. A run at a time; cancelling may come from any thread."""
+
+    def __init__(self, watchdog: Watchdog, stopped: float = STOPPED_SECONDS) -> None:
+        """The *watchdog* kills its launcher where that was *stopped* for so many seconds."""
+        self._watchdog = watchdog
+        self._standstill = process_tree.StopDetector(stopped)
+        self._deadline = float("inf")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writing = Lock()
+        self._runs = 0
+        self._task: LocalTask | None = None
+        self._mark = b""
+        self._request: Mapping[str, Any] = {}
+
+    def run(self, task: LocalTask, request: dict[str, Any]) -> LauncherReply:
+        """Runs *request* of *task*, and waits for its end."""
+        self.send(task, request)
+        return self.receive()
+
+    def send(self, task: LocalTask, request: dict[str, Any]) -> None:
+        """Begins *request* of *task*; LostError from here on means that nothing of it is alive."""
+        process = self._process or self._start()
+        assert process.stdin is not None
+        self._mark = environment_mark(request["folder"] + "/")
+        self._request = request
+        try:
+            with self._writing:
+                self._runs += 1
+                request["run"] = self._runs
+                self._task = task
+                self._deadline = _reply_deadline(request)
+                wire.send(process.stdin.fileno(), request)
+        except BrokenPipeError:
+            raise self._lost() from None
+        task.kill = self.cancel
+        if task.stopped:
+            self.cancel()
+
+    def receive(self) -> LauncherReply:
+        """What came out of what was sent."""
+        try:
+            return _receive_reply(self.fileno(), self._request)
+        except (EOFError, MalformedError):  # what is no reply was written by the experiment
+            raise self._lost() from None
+        finally:
+            self._deadline = float("inf")
+            if self._task is not None:
+                self._task.kill = None
+            self._task = None
+
+    def fileno(self) -> int:
+        """Where the reply can be read; the launcher is started if there is none."""
+        process = self._process or self._start()
+        assert process.stdout is not None
+        return process.stdout.fileno()
+
+    def _lost(self) -> LauncherLostError:
+        self.close()
+        process_tree.kill_marked(self._mark)
+        return LauncherLostError()
+
+    def cancel(self) -> None:
+        """Ends what runs now, if anything does."""
+        with self._writing, suppress(OSError):
+            if self._task and self._process and self._process.stdin:
+                soon = monotonic() + self._request["grace"] + _SLACK_SECONDS
+                self._deadline = min(self._deadline, soon)
+                wire.send(self._process.stdin.fileno(), {"cancel": self._runs})
+
+    def look(self) -> None:
+        """Kills a launcher that does not go on; who waits for its reply hears that it is lost."""
+        process = self._process
+        if process is not None and (
+            self._standstill.lasts(process.pid) or monotonic() > self._deadline
+        ):
+            process.kill()
+
+    def close(self) -> None:
+        """Ends the launcher, and so everything that it started."""
+        process, self._process = self._process, None
+        self._watchdog.leave(self)
+        if process is None:
+            return
+        with suppress(OSError), process:  # closes both pipes and waits
+            if process.stdin:
+                process.stdin.close()
+            if process_tree.is_stopped(process.pid):
+                process.kill()
+            try:
+                process.wait(_EXIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """A launcher in a session of its own: what the terminal sends does not reach it."""
+        command = [sys.executable, "-I", "-S", "-c", _MAIN, _ROOT]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise PlaceError(
+                f"no process can be started: {os.strerror(error.errno or 0)}",
+                hint="end other programs, or allow more processes and open files (ulimit -a)",
+            ) from error
+        self._watchdog.watch(self)
+        return self._process
+
+
+def _reply_deadline(request: Mapping[str, Any]) -> float:
+    """When a reply is overdue: each TIMEOUT is the launcher's to keep, and it has time to end."""
+    limits = [step["timeout"] for step in request["steps"]]
+    if None in limits:
+        return float("inf")
+    return monotonic() + float(sum(limits)) + float(request["grace"]) + _SLACK_SECONDS
+
+
+def _receive_reply(descriptor: int, request: Mapping[str, Any]) -> LauncherReply:
+    """The reply to *request*; EOFError where none will come, MalformedError where it is none."""
+    facts = wire.receive(descriptor)
+    if facts is None:
+        raise EOFError
+    check_run_facts(facts, len(request["steps"]))
+    blobs = wire.receive_blobs(descriptor, facts, most=max(request["head"], request["tail"]))
+    if blobs is None:
+        raise EOFError
+    out_head, out_tail, err_head, err_tail = blobs
+    out_size, err_size = facts["sizes"]
+    return LauncherReply(
+        facts, _log(out_head, out_tail, out_size), _log(err_head, err_tail, err_size)
+    )
+
+
+def _log(head: bytes, tail: bytes, size: int) -> Log:
+    if tail and len(head) + len(tail) == size:
+        return Log(head + tail, b"", size)
+    return Log(head, tail, size)

@@ -1,0 +1,337 @@
+"""One experiment from its folder to its outcome: built, filled, launched, measured, cleared."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from time import time
+from typing import Any
+
+from zenturio.execute import output_artifacts
+from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
+from zenturio.execute.call import exception_name, read_metrics
+from zenturio.execute.command_line import plain_words, step_request
+from zenturio.execute.file_staging import InputCache, StagedFolder, disk_errors
+from zenturio.execute.launcher_process import (
+    STOPPED_SECONDS,
+    LauncherLostError,
+    LauncherProcess,
+    LauncherReply,
+)
+from zenturio.execute.local_task import LocalTask, PreparedRun
+from zenturio.execute.machine_json import own_machine_parts, run_conditions
+from zenturio.execute.output_patterns import folder_fault, missing_outputs
+from zenturio.execute.run_verdict import IDLE_BUILD, judge_run, usage_metrics
+from zenturio.execute.spawn import CALL_COMMAND
+from zenturio.execute.workspace import REPORT, Keep, Workspace
+from zenturio.experiment import (
+    INCOMING,
+    METRICS,
+    Evidence,
+    Experiment,
+    MetricReaders,
+    MetricValue,
+    Missing,
+    Outcome,
+    Recipe,
+    Status,
+    Step,
+)
+from zenturio.experiment.inside import OutsideError, read_inside
+
+IDENTITY = "ZEN_EXPERIMENT"
+"""The environment variable that tells an experiment its digest."""
+SEARCHED_BYTES = 2**22
+"""Of each stream, so many bytes at its beginning and at its end are searched for metrics."""
+_STREAMS = ("stdout", "stderr", "")
+_CALL_PREFIX = " ".join(CALL_COMMAND) + " "
+_MOST_LAUNCHER_LOSSES = 3
+"""How often an experiment is begun whose launcher is lost each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """How experiments are run on this machine."""
+
+    keep: Keep = "never"
+    """Which folders stay."""
+    grace: float = 2.0
+    """Seconds between SIGTERM and SIGKILL."""
+    stopped: float = STOPPED_SECONDS
+    """Seconds after which a launcher that was stopped (SIGSTOP) is killed, and replaced."""
+    processes: int = 4096
+    """An experiment with more processes at a time is killed."""
+    exact: float = 0.02
+    """Where runs take so many seconds, even a small largest size is told from the launcher's."""
+    log: int = 2**16
+    """Of each stream, so many bytes at its beginning and at its end are kept."""
+    session: str = ""
+    """Runners of one session that share a disk, and are processes of their own, remember together
+    which builds failed."""
+    memory: int | None = None
+    """Bytes that all experiments together may ask for, where that is less than the machine's."""
+    without: tuple[str, ...] = ()
+    """Variables of this process that experiments do not inherit."""
+
+
+class LocalRunner:
+    """Runs experiments below a folder; several threads may do so at a time."""
+
+    def __init__(self, folder: Path, settings: RunnerSettings, closed: Event) -> None:
+        self.settings = settings
+        self._host = platform.node()
+        self._incoming = folder.absolute() / INCOMING
+        output_artifacts.remove_stale(self._incoming)
+        self._workspace = Workspace(folder)
+        self._inputs = InputCache(folder.absolute() / "inputs")
+        self._builds = BuildCache(folder, self._inputs, closed, settings.session)
+        self._wall = float("inf")
+        """About how long the last runs took."""
+        self._meters = MetricReaders()
+
+    def is_light(self, experiment: Experiment) -> bool:
+        """Whether preparing and finishing take no time worth a thread."""
+        build, recipe = experiment.build, experiment.recipe
+        return (
+            not recipe.outputs
+            and (build is None or self._builds.is_known(build.digest))
+            and all(metric.source in _STREAMS for metric in recipe.metrics)
+            and all(filed.content is not None for filed in experiment.files)
+        )
+
+    def run(self, task: LocalTask, slot: LauncherProcess, cpus: list[int] | None) -> Outcome:
+        """The outcome of *task*, run in *slot* while the caller waits."""
+        while True:
+            try:
+                prepared = self.prepare(task, slot, cpus)
+                if isinstance(prepared, Outcome):
+                    return prepared
+                return self.finish(task, prepared, slot.run(task, prepared.request))
+            except LauncherLostError:
+                outcome = self.lost(task)
+                if outcome is not None:
+                    return outcome
+
+    def lost(self, task: LocalTask) -> Outcome | None:
+        """After the loss of a launcher: the outcome, or none if *task* is to be begun again."""
+        self.drop(task)
+        task.losses += 1
+        if task.losses < _MOST_LAUNCHER_LOSSES and not task.stopped:
+            return None
+        status: Status = "cancelled" if task.stopped else "failed"
+        cause = "cancelled" if task.stopped else "launcher lost"
+        now = time()
+        return Outcome(
+            task.experiment.digest,
+            status,
+            cause,
+            host=self._host,
+            started=now,
+            ended=now,
+            **own_machine_parts(),
+        )
+
+    def drop(self, task: LocalTask, *, keep: bool = False) -> None:
+        """Clears away the folder of *task*, if it has one."""
+        prepared, task.prepared = task.prepared, None
+        if prepared is not None:
+            self._workspace.drop(prepared.folder, keep=keep)
+
+    def close(self) -> None:
+        """Takes the folders away."""
+        self._workspace.close()
+
+    def prepare(
+        self, task: LocalTask, slot: LauncherProcess | None = None, cpus: list[int] | None = None
+    ) -> PreparedRun | Outcome:
+        """Fills a folder for *task*; what must be built is built in *slot*, and may fail."""
+        experiment, began = task.experiment, time()
+        built = self._built(task, slot, cpus) if experiment.build else None
+        if isinstance(built, BuildFailure):
+            return self._unbuilt(experiment, built, began)
+        with disk_errors(self._incoming):
+            folder = self._workspace.make(experiment.digest)
+            request = self._request(
+                experiment, folder.path, experiment.steps, experiment.environment
+            )
+            task.prepared = prepared = PreparedRun(folder, {**request, "cpus": cpus, "shown": True})
+            try:
+                self._fill(prepared.folder, experiment, built)
+            except BaseException:
+                self.drop(task)
+                raise
+        return prepared
+
+    def finish(self, task: LocalTask, prepared: PreparedRun, reply: LauncherReply) -> Outcome:
+        """Measures, keeps what is to be kept, and clears the rest away."""
+        keep = False
+        try:
+            outcome = self._outcome(task.experiment, prepared.folder, reply)
+            keep = self.settings.keep == "always" or (
+                self.settings.keep == "failed" and outcome.status != "ok"
+            )
+        finally:
+            self.drop(task, keep=keep)
+        return outcome
+
+    def _fill(
+        self, folder: StagedFolder, experiment: Experiment, built: BuildResult | None
+    ) -> None:
+        files = experiment.files
+        if built is not None:
+            built.put(folder)
+            files = tuple(filed for filed in files if filed.path not in built.paths)
+        folder.put(files, self._inputs)
+        folder.finish()
+
+    def _request(
+        self,
+        experiment: Experiment,
+        path: str,
+        steps: Sequence[Step],
+        environment: Mapping[str, str],
+    ) -> dict[str, Any]:
+        """What a launcher is told: to run *steps* in the folder *path*."""
+        return {
+            "folder": path,
+            "steps": [step_request(step) for step in steps],
+            "environment": {
+                **environment,
+                IDENTITY: experiment.digest,
+                METRICS: f"{path}/{REPORT}",
+            },
+            "without": self.settings.without,
+            "head": SEARCHED_BYTES,
+            "tail": SEARCHED_BYTES,
+            "grace": self.settings.grace,
+            "processes": self.settings.processes,
+            "exact": self._wall >= self.settings.exact or _measures_own_size(experiment.recipe),
+        }
+
+    def _built(
+        self, task: LocalTask, slot: LauncherProcess | None, cpus: list[int] | None
+    ) -> BuildResult | BuildFailure:
+        build = task.experiment.build
+        assert build is not None
+
+        def run(steps: tuple[Step, ...], path: str) -> BuildFailure | None:
+            assert slot is not None, "what is light is built already"
+            request = self._request(task.experiment, path, steps, {})
+            reply = slot.run(task, {**request, "cpus": cpus})
+            status, cause = _judge_reply(reply, steps)
+            if status == "ok":
+                return None
+            out, err = (log.trimmed(self.settings.log) for log in (reply.stdout, reply.stderr))
+            if status == "cancelled":
+                return BuildFailure("cancelled", "cancelled", None, out, err)
+            return BuildFailure("failed", f"build failed: {cause}", reply.facts["status"], out, err)
+
+        return self._builds.get(build, run)
+
+    def _unbuilt(self, experiment: Experiment, failure: BuildFailure, began: float) -> Outcome:
+        why = Missing("nothing was run: " + failure.cause)
+        metrics: dict[str, MetricValue] = {metric.name: why for metric in experiment.recipe.metrics}
+        return Outcome(
+            experiment.digest,
+            failure.status,
+            failure.cause,
+            metrics,
+            host=self._host,
+            started=began,
+            ended=time(),
+            exit=failure.exit,
+            stdout=failure.stdout,
+            stderr=failure.stderr,
+            **own_machine_parts(),
+        )
+
+    def _outcome(
+        self, experiment: Experiment, folder: StagedFolder, reply: LauncherReply
+    ) -> Outcome:
+        facts = reply.facts
+        self._wall = min(facts["wtime"], self._wall * 0.75 + facts["wtime"] * 0.25)
+        status, cause = _judge_reply(reply, experiment.steps)
+        meter = self._meters.of(experiment.recipe)
+        reported, used = _read_report(folder.path), usage_metrics(facts, "launcher")
+        evidence = Evidence(reply.stdout, reply.stderr, folder.path, reported, used)
+        if _is_function_call(experiment):
+            metrics = {**used, **read_metrics(reported)}
+            cause = (
+                exception_name(reply.stderr.head + reply.stderr.tail) if cause else ""
+            ) or cause
+        else:
+            metrics = meter.measure(experiment.values, evidence)
+        if status == "ok":
+            cause = (
+                self._spoilt(experiment, folder)
+                or folder_fault(folder.path)
+                or missing_outputs(folder.path, experiment.recipe.required)
+                or meter.lacking(metrics)
+            )
+            status = "failed" if cause else "ok"
+        patterns = experiment.recipe.outputs
+        return Outcome(
+            experiment.digest,
+            status,
+            cause,
+            metrics,
+            1,
+            self._host,
+            facts["started"],
+            facts["ended"],
+            None if facts["stop"] == "unstartable" else facts["status"],
+            reply.stdout.trimmed(self.settings.log),
+            reply.stderr.trimmed(self.settings.log),
+            self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
+            remark=self._remark(experiment),
+            conditions=run_conditions(facts),
+            **own_machine_parts(),
+        )
+
+    def _remark(self, experiment: Experiment) -> str:
+        build = experiment.build
+        return IDLE_BUILD if build is not None and self._builds.is_idle(build.digest) else ""
+
+    def _artifacts(self, digest: str, path: str, patterns: Sequence[str]) -> tuple[Any, ...]:
+        move = self.settings.keep == "never"
+        return output_artifacts.collect_outputs(path, patterns, self._incoming, digest, move=move)
+
+    def _spoilt(self, experiment: Experiment, folder: StagedFolder) -> str:
+        """What this run wrote to that others share, which is then made anew."""
+        for shared in folder.shared:
+            if shared.changed():
+                self._inputs.forget(shared)
+                if experiment.build is not None:
+                    self._builds.forget(experiment.build.digest)
+                return "a large input file was written to"
+        return ""
+
+
+def _measures_own_size(recipe: Recipe) -> bool:
+    """Whether the program itself looks at its size, in a region with MAXRSS."""
+    return any(not metric.source and metric.name.endswith("_maxrss") for metric in recipe.metrics)
+
+
+def _is_function_call(experiment: Experiment) -> bool:
+    """Whether it is a function of Python that is called, which answers what is measured."""
+    steps = experiment.steps
+    return len(steps) == 1 and steps[0].command.startswith(_CALL_PREFIX)
+
+
+def _judge_reply(reply: LauncherReply, steps: Sequence[Step]) -> tuple[Status, str]:
+    step = steps[reply.facts["step"]] if steps else Step("")
+    shell = plain_words(step.command) is None
+    return judge_run(reply.facts, step, shell=shell, stderr=reply.stderr)
+
+
+def _read_report(path: str) -> bytes:
+    """What the program appended to ``$ZEN_METRICS``; mostly there is nothing."""
+    try:
+        os.lstat(f"{path}/{REPORT}")
+        return read_inside(Path(path), REPORT)
+    except (OSError, OutsideError):
+        return b""

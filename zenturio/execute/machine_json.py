@@ -1,0 +1,93 @@
+"""Kinds of machines, hosts and conditions: from what a place tells, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from functools import cache
+from typing import Any
+
+from zenturio.execute.json_checks import (
+    Check,
+    any_text,
+    boolean,
+    first_of,
+    integer,
+    list_of,
+    nullable,
+    number,
+    object_of,
+    record,
+    text,
+)
+from zenturio.execute.machine_facts import machine_facts
+from zenturio.experiment import Outcome
+from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+
+_TEXT = any_text(2**16)
+_OTHER = nullable(first_of(boolean, integer(-(2**63)), number(), _TEXT))
+_COUNTS = ("slots", "cpus")
+_CONDITION: Mapping[str, Check] = {
+    "governor": _TEXT,
+    "other": object_of(text(256), _OTHER, 1000),
+    **dict.fromkeys(_COUNTS, integer()),
+}
+_check_machine = record(
+    {"cpu": _TEXT, "cores": integer(), "accelerators": list_of(_TEXT, 4096), "setup": _TEXT}
+)
+_check_host = record({"name": _TEXT, "kernel": _TEXT, "memory": integer()})
+_check_conditions = record(
+    {f.name: nullable(_CONDITION.get(f.name, number())) for f in fields(HostConditions)}
+)
+check_machine_parts: Mapping[str, Check] = {
+    "machine": nullable(_check_machine),
+    "host_details": nullable(_check_host),
+    "conditions": nullable(_check_conditions),
+}
+
+
+def machine_parts(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of an outcome from the facts of a machine."""
+    return {
+        "machine": MachineKind(told["cpu"], told["cores"], tuple(told["accelerators"])),
+        "host_details": HostDetails(told["name"], told["kernel"], told["memory"]),
+    }
+
+
+@cache
+def own_machine_parts() -> dict[str, Any]:
+    """The same of the machine that this is."""
+    return machine_parts(machine_facts())
+
+
+def own_machine() -> MachineKind:
+    """The kind of machine that this is."""
+    machine: MachineKind = own_machine_parts()["machine"]
+    return machine
+
+
+def run_conditions(run: Mapping[str, Any]) -> HostConditions:
+    """What varied, as the launcher of a run saw it."""
+    before, after = run["load"]
+    return HostConditions(load_start=before, load_end=after)
+
+
+def machine_parts_to_json(outcome: Outcome) -> dict[str, Any]:
+    """The same fields as JSON has them."""
+    parts = (outcome.machine, outcome.host_details, outcome.conditions)
+    return {
+        name: None if part is None else asdict(part)
+        for name, part in zip(check_machine_parts, parts, strict=True)
+    }
+
+
+def machine_parts_from_json(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of an outcome from what was written, and checked."""
+    machine, host, varied = (told[name] for name in check_machine_parts)
+    if machine is not None:
+        machine = MachineKind(**{**machine, "accelerators": tuple(machine["accelerators"])})
+    return {
+        "machine": machine,
+        "host_details": None if host is None else HostDetails(**host),
+        "conditions": None if varied is None else HostConditions(**varied),
+    }

@@ -1,0 +1,102 @@
+"""Recipes as JSON: metrics, and expressions by what they say and where they stand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from zenturio.annotate.model import Metric
+from zenturio.errors import Passage, Place
+from zenturio.experiment import Recipe
+
+if TYPE_CHECKING:
+    from zenturio.expression import Expression
+
+_FIELDS = tuple(each.name for each in fields(Metric) if each.name not in ("formula", "place"))
+
+
+def place_to_json(place: Place | None) -> list[Any] | None:
+    """Where something stands."""
+    if place is None:
+        return None
+    return [place.file, place.line, place.column, place.text, place.width]
+
+
+def place_from_json(told: list[Any] | None) -> Place | None:
+    return None if told is None else Place(*told)
+
+
+_last_recipe: tuple[Recipe | None, tuple[str, frozenset[str]]] = (None, ("", frozenset()))
+"""The last recipe that was written: all experiments of a study share one."""
+
+
+def recipe_text(recipe: Recipe) -> tuple[str, frozenset[str]]:
+    """A recipe as a text, and the parameters whose positions it asks for."""
+    global _last_recipe  # noqa: PLW0603 - one step for any number of threads
+    known, text = _last_recipe
+    if known is not recipe:
+        text = _recipe_to_json(recipe)
+        _last_recipe = (recipe, text)
+    return text
+
+
+def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
+    metrics = [
+        [
+            {name: getattr(each, name) for name in _FIELDS},
+            _expression_to_json(each.formula),
+            place_to_json(each.place),
+        ]
+        for each in recipe.metrics
+    ]
+    used = [each.formula for each in recipe.metrics if each.formula is not None]
+    used += recipe.requires
+    told = {
+        "metrics": metrics,
+        "outputs": recipe.outputs,
+        "requires": [_expression_to_json(each) for each in recipe.requires],
+        "rank": _expression_to_json(recipe.rank),
+        "required": recipe.required,
+    }
+    return json.dumps(told), frozenset(name for each in used for name in each.indexed)
+
+
+@lru_cache(maxsize=64)
+def read_recipe(text: str) -> Recipe:
+    """The recipe; the same object for the same text, so that what is made of it is made once."""
+    told = json.loads(text)
+    metrics = [
+        Metric(**plain, formula=_expression_from_json(formula), place=place_from_json(place))
+        for plain, formula, place in told["metrics"]
+    ]
+    requires = [_expression_from_json(each) for each in told["requires"]]
+    return Recipe(
+        tuple(metrics),
+        tuple(told["outputs"]),
+        tuple(each for each in requires if each is not None),
+        _expression_from_json(told["rank"]),
+        tuple(told.get("required", ())),
+    )
+
+
+def _expression_to_json(expression: Expression | None) -> dict[str, Any] | None:
+    """What an expression says, and where it stands if it stands there as it is."""
+    if expression is None:
+        return None
+    passage = expression.passage
+    where = passage.pieces if passage.text == expression.text else ()
+    pieces = [[offset, place_to_json(place)] for offset, place in where]
+    return {"text": expression.text, "pieces": pieces}
+
+
+def _expression_from_json(told: dict[str, Any] | None) -> Expression | None:
+    if told is None:
+        return None
+    from zenturio.expression import parse  # noqa: PLC0415 - most recipes have no formula
+
+    if not told["pieces"]:
+        return parse(told["text"])
+    pieces = tuple((offset, Place(*place)) for offset, place in told["pieces"])
+    return parse(Passage(told["text"], pieces))

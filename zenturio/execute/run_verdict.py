@@ -1,0 +1,63 @@
+"""From how a run ended to a status and a cause: short, and the same for the same fault."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from zenturio.experiment import Log, MetricValue, Missing, Status, Step
+from zenturio.experiment.failure import describe_failure
+
+IDLE_BUILD = (
+    "BUILD left every file as it was: check that it makes something of the files that hold values, "
+    "and leave what it made before out of the application (.zenignore)"
+)
+"""The remark of outcomes whose build did nothing."""
+_HIDDEN = "the run was short, and smaller than its {}, which has {} B"
+
+
+def judge_run(facts: dict[str, Any], step: Step, *, shell: bool, stderr: Log) -> tuple[Status, str]:
+    """Status and cause of a run whose last command was *step*; *shell*: a shell ran it."""
+    match facts["stop"]:
+        case "timeout":
+            return "timeout", f"timeout after {step.timeout or 0:g} s"
+        case "cancelled":
+            return "cancelled", "cancelled"
+        case "memory":
+            return "failed", f"more than {step.memory} B of memory"
+        case "processes":
+            return "failed", "too many processes"
+        case "unstartable":
+            return "failed", f"cannot start: {facts['why']}"
+    status, cause = judge_exit(facts["status"], shell=shell)
+    return status, describe_failure(cause, stderr) if status == "failed" else cause
+
+
+def judge_exit(status: int, *, shell: bool) -> tuple[Status, str]:
+    """What an exit status says: 0, a positive code, or a signal as a negative number."""
+    if status == 0:
+        return "ok", ""
+    if status < 0:
+        return "failed", f"killed by {_signal(-status)}"
+    if shell and status > 128 and _signal(status - 128).startswith("SIG"):
+        return "failed", f"exit {status} ({_signal(status - 128)})"  # as shells report a signal
+    return "failed", f"exit {status}"
+
+
+def usage_metrics(facts: Mapping[str, Any], keeper: str) -> dict[str, MetricValue]:
+    """The metrics that every run has; *keeper* started it, and hides the size of smaller ones."""
+    unstarted = facts["stop"] == "unstartable"
+    return {
+        "wtime": facts["wtime"],
+        "ctime": facts["ctime"],
+        "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(keeper, facts["hidden"])),
+        "exit": Missing("the command could not be started") if unstarted else facts["status"],
+    }
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

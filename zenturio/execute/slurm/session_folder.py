@@ -1,0 +1,225 @@
+"""
+What a driver has at a cluster, in a folder that nodes see: ``places/NAME/session-PID-HEX``.
+
+    parcels/DIGEST    what is to be run; without it a job does nothing
+    outcomes/DIGEST   what came out, written by the job once and for all
+    starts/X-N.K      the start K of task N of the job array X, for Slurm may requeue a task: empty
+                      when the experiment has begun, then the outcome if that may have come of
+                      Slurm's own signals; it says nothing if the task was started again
+    starts/X-N.K.setup  the setup of that start failed
+    batches/X.sh      the script of the job array X, X.list the digests of its tasks in their order
+    batches/X.job     a link to the number of the job that X is; made by the first task that starts,
+                      or by the driver that gives X up: then no task of it does anything
+    logs/X-N          what the job of task N said, if it had to say something
+
+A session is held by a lock that ends with its driver. When that is dead, another driver that is
+asked for an experiment of it takes the whole session over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from zenturio.errors import PlaceError
+from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.job_setup import log_end
+from zenturio.execute.json_checks import is_digest
+from zenturio.execute.slurm_commands import ArrayTask
+from zenturio.execute.worker import write_whole
+from zenturio.experiment.identity import checked_digest
+
+_PREFIX = "session-"
+_FOLDERS = ("parcels", "outcomes", "starts", "batches", "logs")
+_GIVEN_UP = "given-up"
+LARGEST_OUTCOME_BYTES = 2**32
+"""Bytes of one outcome with all of its artifacts: it is read as a whole."""
+
+
+class SlurmSession:
+    """The folder of one driver at one place, living or dead."""
+
+    def __init__(self, path: Path, lock: int | None = None) -> None:
+        self.path = path
+        self._lock = lock
+
+    @staticmethod
+    def begin(place: Path) -> SlurmSession:
+        """A new one, held by this process."""
+        while True:
+            path = place / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+            with disk_errors(path):
+                for each in _FOLDERS:
+                    (path / each).mkdir(parents=True)
+                lock = _lock_session(path, create=True)
+            if lock is not None:
+                if (path / "lock").exists():  # else somebody swept it in this very moment
+                    return SlurmSession(path, lock)
+                os.close(lock)
+
+    @staticmethod
+    def all(place: Path) -> list[SlurmSession]:
+        """Every one that is there, by name; not held."""
+        return [SlurmSession(path) for path in sorted(place.glob(f"{_PREFIX}*")) if path.is_dir()]
+
+    @staticmethod
+    def sweep(place: Path) -> None:
+        """Takes away those of dead drivers in which nothing is left."""
+        for session in SlurmSession.all(place):
+            if not session.digests() and session.take():
+                session.leave() if session.digests() else session.remove()
+
+    def take(self) -> bool:
+        """Hold it, if nobody does; false where its driver lives."""
+        if self._lock is None:
+            self._lock = _lock_session(self.path, create=False)
+        return self._lock is not None
+
+    def leave(self) -> None:
+        """Hold it no longer: another driver may take it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def remove(self) -> None:
+        """Takes it away."""
+        remove_tree(str(self.path))
+        self.leave()
+
+    # Experiments
+
+    def put(self, digest: str, parcel: bytes) -> None:
+        """What is to be run; an outcome of an earlier try is forgotten."""
+        with disk_errors(self.path):
+            self.outcome(digest).unlink(missing_ok=True)
+            self.parcel(digest).write_bytes(parcel)
+
+    def drop(self, digest: str) -> None:
+        """An experiment that is settled, or is not to begin."""
+        self.parcel(digest).unlink(missing_ok=True)
+        self.outcome(digest).unlink(missing_ok=True)
+
+    def holds(self, digest: str) -> bool:
+        """Whether it was handed over here, and is not settled."""
+        return self.parcel(digest).exists()
+
+    def parcel(self, digest: str) -> Path:
+        return self.path / "parcels" / checked_digest(digest)
+
+    def outcome(self, digest: str) -> Path:
+        return self.path / "outcomes" / checked_digest(digest)
+
+    def ended(self) -> list[str]:
+        """The digests that have an outcome."""
+        with suppress(OSError):
+            names = os.listdir(self.path / "outcomes")  # noqa: PTH208 - often, and many
+            return [name for name in names if is_digest(name)]
+        return []
+
+    def digests(self) -> list[str]:
+        """All that are not settled."""
+        with suppress(OSError):
+            names = os.listdir(self.path / "parcels")  # noqa: PTH208
+            return sorted(filter(is_digest, names))
+        return []
+
+    # Job arrays
+
+    def write(self, name: str, script: str, digests: Iterable[str]) -> Path:
+        """The array *name*, before Slurm hears of it."""
+        with disk_errors(self.path):
+            path = self.path / "batches" / f"{name}.sh"
+            path.write_text(script, "utf-8")
+            listed = "".join(f"{digest}\n" for digest in digests)
+            write_whole(path.with_suffix(".list"), listed.encode())
+            return path
+
+    def batches(self) -> Iterator[tuple[str, list[str]]]:
+        """Each array that may have been submitted, and the digests of its tasks."""
+        for path in sorted((self.path / "batches").glob("*.list")):
+            with suppress(OSError):
+                yield path.stem, list(filter(is_digest, path.read_text("utf-8").split()))
+
+    def tasks(self) -> dict[str, ArrayTask]:
+        """Which task each digest is; the newest, where it was submitted again."""
+        live = [(name, digests) for name, digests in self.batches() if self.job(name) != _GIVEN_UP]
+        return {d: (name, i) for name, digests in live for i, d in enumerate(digests)}
+
+    def job(self, name: str) -> str:
+        """The job that the array *name* is, once its first task has started; else nothing."""
+        with suppress(OSError):
+            return os.readlink(self.path / "batches" / f"{name}.job")  # noqa: PTH115 - the text
+        return ""
+
+    def give_up(self, name: str) -> bool:
+        """From now on no task of *name* begins; false if one has begun already."""
+        with suppress(FileExistsError):
+            os.symlink(_GIVEN_UP, self.path / "batches" / f"{name}.job")  # noqa: PTH211
+        return self.job(name) == _GIVEN_UP
+
+    def forget(self, name: str) -> None:
+        """An array all of whose tasks are settled."""
+        for suffix in (".list", ".sh", ".job"):
+            (self.path / "batches" / f"{name}{suffix}").unlink(missing_ok=True)
+        for folder in ("logs", "starts"):
+            for each in (self.path / folder).glob(f"{name}-*"):
+                each.unlink(missing_ok=True)
+
+    @staticmethod
+    def content(path: Path) -> bytes:
+        """What a worker wrote; PlaceError where that is too large to be read."""
+        if path.stat().st_size > LARGEST_OUTCOME_BYTES:
+            raise PlaceError(
+                f"{path} has more than {LARGEST_OUTCOME_BYTES} B", hint="what wrote it?"
+            )
+        return path.read_bytes()
+
+    def start(self, task: ArrayTask, restarts: int) -> bytes | None:
+        """What that start of *task* left; none where its experiment has not begun."""
+        with suppress(OSError):
+            return self.content(self._start(task, restarts))
+        return None
+
+    def last_start(self, task: ArrayTask) -> int:
+        """The number of the last start of *task* whose experiment has begun; 0 if there is none."""
+        first = self._start(task, 0)
+        numbers = [each.suffix[1:] for each in first.parent.glob(f"{first.stem}.*")]
+        return max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+    def setup_failed(self, task: ArrayTask, restarts: int) -> bool:
+        """Whether that start of *task* ended in its setup."""
+        path = self._start(task, restarts)
+        return path.with_name(f"{path.name}.setup").exists()
+
+    def _start(self, task: ArrayTask, restarts: int) -> Path:
+        name, number = task
+        return self.path / "starts" / f"{name}-{number}.{restarts}"
+
+    def has_begun(self, task: ArrayTask) -> bool:
+        """Whether the job of *task* was started: Slurm makes the file of what it says first."""
+        name, number = task
+        return (self.path / "logs" / f"{name}-{number}").exists()
+
+    def said(self, task: ArrayTask) -> str:
+        """The end of what the job of *task* said."""
+        name, number = task
+        return log_end(self.path / "logs" / f"{name}-{number}")
+
+
+def _lock_session(path: Path, *, create: bool) -> int | None:
+    """The lock on the session, if nobody has it."""
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    try:
+        lock = os.open(path / "lock", flags, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock

@@ -1,0 +1,264 @@
+"""Slurm's commands: submit, look, cancel; what they say, and what it means when they do not."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from zenturio.errors import PlaceError
+from zenturio.execute.job_setup import PATH_BEFORE
+
+FINAL_STATES = frozenset(
+    (
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    )
+)
+"""States from which no job comes back, unless it is requeued; all others are alive."""
+CLUSTER_FAULTS = frozenset(("PREEMPTED", "NODE_FAIL", "BOOT_FAIL"))
+"""States of jobs that the cluster took away: they say nothing of the job, however often that is."""
+_TAKEN_AWAY = CLUSTER_FAULTS | {"CANCELLED", "REVOKED"}
+_RUNNING_STATES = frozenset(
+    ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
+)
+_STUCK_REASONS = re.compile(
+    "held|^(partition|bad|invalid|reqnode)|notallowed|neversatisfied", re.IGNORECASE
+)
+"""Reasons for which jobs wait until somebody changes them, or the cluster."""
+_COLUMNS = {
+    "Name": 64,
+    "ArrayJobID": 16,
+    "ArrayTaskID": 16,
+    "State": 24,
+    "NodeList": 128,
+    "RestartCnt": 12,
+    "TimeLeft": 24,
+    "TimeLimit": 24,
+    "Reason": 128,
+}
+"""What squeue prints, and how wide: all versions of it know columns of a width."""
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_CANCELLED_AT_ONCE = 200
+"""Jobs that one scancel is given."""
+_TRANSIENT_ERRORS = re.compile(
+    "socket timed out|unable to contact|connection refused|connection timed out|temporarily"
+    "|standby|transport endpoint|zero bytes|communication connection|unexpected message"
+    "|try again|munge|authentication",
+    re.IGNORECASE,
+)
+"""What sbatch says when the same command may succeed later."""
+_LIMIT_REACHED = re.compile("submit ?job|submit limit|job limit", re.IGNORECASE)
+"""What it says when this user has as many jobs as they may."""
+_TOO_LONG = "Invalid job array"
+
+
+_NICE_STEP = 10_000
+"""How far jobs step back: more than others of the same user come apart."""
+
+
+class UnansweredError(Exception):
+    """Slurm did not answer, or not now; what was asked may have been done all the same."""
+
+
+class QueueFullError(Exception):
+    """No more jobs are taken from this user for now, or not so many at once."""
+
+
+class ArrayTooLongError(Exception):
+    """The cluster does not take arrays of that length."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJob:
+    """A task of a job array as the queue shows it."""
+
+    array: str
+    """The number of the job array."""
+    state: str
+    node: str = ""
+    reason: str = ""
+    restarts: int = 0
+    """How often it was requeued: the number of its last start, from 0."""
+    seconds_left: float | None = None
+    """Until its time is over; none where that is not known, or never."""
+    seconds: float | None = None
+    """All of its time."""
+
+    @property
+    def ended(self) -> bool:
+        return self.state in FINAL_STATES
+
+    @property
+    def begun(self) -> bool:
+        return self.state in _RUNNING_STATES
+
+    @property
+    def taken(self) -> bool:
+        """Whether the cluster or somebody else ended it."""
+        return self.state in _TAKEN_AWAY
+
+    @property
+    def unlaunched(self) -> bool:
+        """Whether no node would start it, and Slurm holds it until somebody sees to it."""
+        return self.state == "PENDING" and "launch failed" in self.reason.lower()
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it waits for something that waiting does not bring about."""
+        return self.state == "PENDING" and _STUCK_REASONS.search(self.reason) is not None
+
+
+ArrayTask = tuple[str, int]
+"""The name of a job array, and a number in it."""
+
+
+class SlurmCommands:
+    """The queue of this user, which may be slow to answer; *patience* in seconds for each call."""
+
+    def __init__(self, patience: float = 60.0) -> None:
+        self.patience = patience
+        self._user = str(os.getuid())
+
+    def submit(self, script: Path) -> str:
+        """The number of the job array that *script* describes.
+
+        PlaceError where Slurm will never take it, FullError and TooLongError where it would take
+        less, and UnansweredError where it may have taken it.
+        """
+        said = self._said("sbatch", "--parsable", str(script), refusal=_submission_error)
+        words = said.split()
+        if not words:
+            raise UnansweredError("sbatch: it told no number")
+        return words[-1].partition(";")[0]
+
+    def look(self, names: Iterable[str] | None = None) -> dict[ArrayTask, list[SlurmJob]]:
+        """The tasks of the arrays of these *names*, or of all, ended ones while they are known.
+
+        A name that was submitted twice has several jobs.
+        """
+        found: dict[ArrayTask, list[SlurmJob]] = {}
+        for name, number, job in self._shown([] if names is None else list(names)):
+            if number.isdecimal():
+                found.setdefault((name, int(number)), []).append(job)
+        return found
+
+    def jobs(self, name: str) -> dict[str, SlurmJob]:
+        """The jobs of that *name* that are no arrays, by their numbers."""
+        return {job.array: job for _, _, job in self._shown([name])}
+
+    def _shown(self, names: list[str]) -> Iterator[tuple[str, str, SlurmJob]]:
+        """The name of each job, its number in its array, and the rest."""
+        columns = ",".join(f"{column}:{width}" for column, width in _COLUMNS.items())
+        command = ["squeue", "--noheader", "--array", "--states=all", f"--user={self._user}"]
+        command += [f"--name={','.join(names)}"] if names else []
+        for line in self._said(*command, f"--Format={columns}").splitlines():
+            name, array, number, state, node, restarts, left, limit, reason = _split_columns(line)
+            again = int(restarts) if restarts.isdecimal() else 0
+            yield (
+                name,
+                number,
+                SlurmJob(array, state, node, reason, again, _seconds(left), _seconds(limit)),
+            )
+
+    def partitions(self, name: str = "") -> list[tuple[str, str]]:
+        """Availability and state of the nodes of a partition; of all, if none is named."""
+        which = [f"--partition={name}"] if name else []
+        said = self._said("sinfo", "--noheader", *which, "--format=%a|%T")
+        return [(a, s) for a, _, s in (line.strip().partition("|") for line in said.splitlines())]
+
+    def cancel(self, jobs: Iterable[str], *, pending: bool = False) -> None:
+        """Ends *jobs* (``12_3``); those that have ended already are no error.
+
+        With *pending* only what has not begun.
+        """
+        waiting, only = list(jobs), ["--state=PENDING"] if pending else []
+        while waiting:
+            some, waiting = waiting[:_CANCELLED_AT_ONCE], waiting[_CANCELLED_AT_ONCE:]
+            with suppress(PlaceError):
+                self._said("scancel", "--quiet", *only, *some, refusal=_submission_error)
+
+    def step_back(self, jobs: Iterable[str]) -> None:
+        """Lets other jobs of this user go before what has not begun of *jobs*, if that can be."""
+        asked = ",".join(jobs)
+        if asked:
+            with suppress(PlaceError, UnansweredError):
+                self._said("scontrol", "update", f"jobid={asked}", f"nice={_NICE_STEP}")
+
+    def _said(self, *command: str, refusal: Callable[[str], Exception] = UnansweredError) -> str:
+        """What *command* printed; where it fails, what *refusal* makes of what it says."""
+        try:
+            done = subprocess.run(
+                command,
+                env=_clean_environment(os.environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=self.patience,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UnansweredError(f"{command[0]} did not answer for {self.patience:g} s") from error
+        except FileNotFoundError as error:
+            raise PlaceError(
+                f"there is no {command[0]} on this machine",
+                hint="run zen where Slurm's commands are, such as on the login node",
+            ) from error
+        except OSError as error:
+            raise UnansweredError(f"{command[0]}: {error.strerror}") from error
+        if done.returncode == 0:
+            return done.stdout
+        lines = [each.partition("error: ")[2] or each for each in done.stderr.strip().splitlines()]
+        raise refusal(f"{command[0]}: {'; '.join(lines) or f'it ended with {done.returncode}'}")
+
+
+def _split_columns(line: str) -> list[str]:
+    """The columns of a line of squeue."""
+    cells, at = [], 0
+    for width in _COLUMNS.values():
+        cells.append(line[at : at + width].strip())
+        at += width
+    return cells
+
+
+def _seconds(text: str) -> float | None:
+    """The duration that is written as 1-02:03:04, or nothing."""
+    parts = _DURATION.fullmatch(text)
+    if parts is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return ((days * 24.0 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _submission_error(words: str) -> Exception:
+    """What it means that a job was not taken."""
+    if _TOO_LONG in words:
+        return ArrayTooLongError(words)
+    if _LIMIT_REACHED.search(words):
+        return QueueFullError(words)
+    if _TRANSIENT_ERRORS.search(words):
+        return UnansweredError(words)
+    return PlaceError(words, hint="see [places.NAME] in zenturio.toml, and sinfo")
+
+
+def _clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what an enclosing job says of itself, which would be taken for options."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("SLURM_") or name in ("SLURM_CONF", "SLURM_TIME_FORMAT")
+    }
+    return {**kept, PATH_BEFORE: environment.get("PATH", "")}
