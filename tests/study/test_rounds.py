@@ -25,8 +25,9 @@ n = 1
 #ZEN$ METRIC total FROM stdout REGEX "total (\\d+)"
 from pathlib import Path
 counter = Path(f"{FOLDER}/{n}")
-runs = int(counter.read_text()) + 1 if counter.exists() else 1
-counter.write_text(str(runs))
+with counter.open("a") as file:
+    file.write("x")  # one byte: whoever is killed here leaves no half of a number
+runs = counter.stat().st_size
 assert (n, runs) not in FAILING
 print("total", 100 * runs + n)
 """

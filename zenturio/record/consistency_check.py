@@ -54,7 +54,9 @@ _LAWS = {
         " OR EXISTS (SELECT 1 FROM claims o WHERE o.id = t.id)"
     ),
     **{
-        f"{table} of versions that are not there": _lost(table, "version", ("versions", "id"))
+        f"{table} of versions that are not there": (
+            f"{_lost(table, 'version', ('versions', 'id'))} AND t.version <> {studies.NO_VERSION}"
+        )
         for table in (
             "results", "claims", "attempts", "leases", "definitions", "recipes", "events",
             "counters", "edits", "rounds",

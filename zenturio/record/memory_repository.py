@@ -46,6 +46,8 @@ class MemoryRepository(MemoryQueue):
         self._shelves: list[MemoryStudy] = []
         self._claims: dict[str, MemoryClaim] = {}
         self._tried: dict[int, MemoryAttempt] = {}
+        self._last: dict[str, tuple[int, AttemptRecord]] = {}
+        """By digest, the last attempt of versions that were pruned, where others have it, too."""
         self._logs: dict[int, AttemptLogs] = {}
         self._artifacts: dict[int, tuple[Artifact, ...]] = {}
         self._leases: dict[int, tuple[Lease, DriverProcess, MemoryStudy]] = {}
@@ -165,10 +167,39 @@ class MemoryRepository(MemoryQueue):
             for number in self._gone(shelf):
                 self._logs.pop(number, None)
                 self._artifacts.pop(number, None)
+            lasts = self._last_attempts(shelf)
             self._tried = {n: t for n, t in self._tried.items() if t.shelf is not shelf}
             self._ended = {n: s for n, s in self._ended.items() if s is not shelf}
             self._shelves.remove(shelf)
+            for digest, last in lasts.items():
+                if last[1].number > self._newest_number(digest):
+                    self._last[digest] = last
+            self._last = {d: last for d, last in self._last.items() if self._is_last(d, last[1])}
             return removal
+
+    def _last_attempts(self, shelf: MemoryStudy) -> dict[str, tuple[int, AttemptRecord]]:
+        """Of each experiment of a version the attempt of the highest number, and its own number."""
+        own = [(t.digest, t.id, t.attempt) for t in self._tried.values() if t.shelf is shelf]
+        for row in shelf.results():
+            made = _attempt(row.outcome, row.lease, row.outcome.status, row.round)
+            own.append((row.outcome.digest, row.key.row, made))
+        lasts: dict[str, tuple[int, AttemptRecord]] = {}
+        for digest, number, attempt in sorted(own, key=lambda each: (each[2].number, each[1])):
+            lasts[digest] = number, replace(attempt, cause="", metrics={}, conditions=None)
+        return lasts
+
+    def _newest_number(self, digest: str) -> int:
+        """The highest number of an attempt at an experiment."""
+        numbers = [t.attempt.number for t in self._tried.values() if t.digest == digest]
+        numbers += [row.outcome.attempt for shelf in self._shelves for row in shelf.of(digest)]
+        numbers += [self._last[digest][1].number] if digest in self._last else []
+        return max(numbers, default=0)
+
+    def _is_last(self, digest: str, attempt: AttemptRecord) -> bool:
+        """Whether somebody has the experiment, and no later attempt at it."""
+        others = [t.attempt.number for t in self._tried.values() if t.digest == digest]
+        others += [row.outcome.attempt for shelf in self._shelves for row in shelf.of(digest)]
+        return bool(others) and max(others) < attempt.number
 
     def _others(self, shelf: MemoryStudy, digest: str) -> list[MemoryStudy]:
         """The studies beside *shelf* that have a result of the experiment."""
@@ -393,11 +424,9 @@ class MemoryRepository(MemoryQueue):
             return None
         if claim is not None:
             return claim if claim.lease == driver else None
-        past = [t.attempt.number for t in self._tried.values() if t.digest == digest]
-        past += [r.outcome.attempt for each in self._shelves for r in each.of(digest)]
         lease = self._leases[driver][0]
         claim = MemoryClaim(
-            next(self._numbers), shelf, driver, max(past, default=0) + 1, lease.host,
+            next(self._numbers), shelf, driver, self._newest_number(digest) + 1, lease.host,
             self._clock(), experiment, round_ or shelf.round,
         )  # fmt: skip
         self._claims[digest] = claim
@@ -741,6 +770,9 @@ class MemoryRepository(MemoryQueue):
         for tried in sorted(self._tried.values(), key=lambda tried: tried.id):
             if tried.digest == digest:
                 attempts.setdefault(tried.source, (tried.source, tried.attempt, False))
+        if digest in self._last:
+            number, last = self._last[digest]
+            attempts.setdefault(number, (number, last, False))
         if not attempts:
             raise repository_errors.no_experiment([digest])
         return sorted(attempts.values(), key=lambda each: (each[1].number, each[1].driver))

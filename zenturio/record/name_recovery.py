@@ -38,7 +38,9 @@ def restore_names(transaction: Transaction) -> None:
 
 
 def _restore_versions(transaction: Transaction) -> None:
-    parts = " UNION ".join(f"SELECT version FROM {table}" for table in _OWNED)
+    parts = " UNION ".join(
+        f"SELECT version FROM {table} WHERE version <> {studies.NO_VERSION}" for table in _OWNED
+    )
     known = {number for (number,) in transaction.sql("SELECT id FROM versions")}
     for (number,) in transaction.sql(f"{parts} ORDER BY 1"):
         if number not in known:

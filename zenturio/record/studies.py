@@ -20,6 +20,8 @@ WIDENED = Failpoint("record.widened")
 
 PROJECT = 1
 """The number of the project that a database is of."""
+NO_VERSION = 0
+"""Stands for a version that was pruned, in rows that outlive it."""
 OPENED_SECONDS = 60.0
 """When a study was opened last is written down as often, at the most."""
 

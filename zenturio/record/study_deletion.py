@@ -9,7 +9,7 @@ from zenturio.record import leases, repository_errors, studies
 from zenturio.record.attempt_files import artifact_of
 from zenturio.record.database import Transaction
 from zenturio.record.entities import StudyDeletion
-from zenturio.record.studies import StudyVersion
+from zenturio.record.studies import NO_VERSION, StudyVersion
 
 # Of the version `{v}`. Logs and artifacts of a result go unless a copy elsewhere leads to them.
 _RESULTS = "SELECT id FROM results WHERE version = {v}"
@@ -47,6 +47,37 @@ _KEPT = (
     f" ON c.digest = a.content WHERE a.attempt IN ({_GONE}) AND a.content NOT IN"
     f" (SELECT content FROM artifacts WHERE attempt NOT IN ({_GONE}))"
 )
+# Of each experiment that others share the last attempt stays, so that its number never comes
+# again: a row of no version, without anything that the experiment said.
+_SHARED_BY_OTHERS = (
+    "(EXISTS (SELECT 1 FROM results o WHERE o.digest = e.digest AND o.version <> {v})"
+    " OR EXISTS (SELECT 1 FROM attempts o"
+    f" WHERE o.digest = e.digest AND o.version NOT IN ({{v}}, {NO_VERSION})))"
+)
+_IS_LAST = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM {table} o WHERE o.digest = e.digest AND (o.{number} > e.{{number}}"
+    f" OR (o.{number} = e.{{number}} AND (o.version <> {{v}} OR o.id > e.id))))"
+    for table, number in (("results", "attempt"), ("attempts", "number"))
+)
+_FACTS = "round, machine, lease, host, started, ended, exit, position, repeat"
+_KEEP_RESULT = (
+    f"INSERT INTO attempts (id, digest, version, number, state, {_FACTS})"
+    f" SELECT id, digest, {NO_VERSION}, attempt, status, {_FACTS} FROM results e"
+    f" WHERE version = {{v}} AND {_SHARED_BY_OTHERS}"
+    f" AND {_IS_LAST.replace('{number}', 'attempt')}"
+)
+_KEEP_ATTEMPT = (
+    f"UPDATE attempts AS e SET version = {NO_VERSION}, cause = NULL, point = NULL,"
+    f" metrics = NULL WHERE version = {{v}} AND {_SHARED_BY_OTHERS}"
+    f" AND {_IS_LAST.replace('{number}', 'number')}"
+)
+_FORGET_LAST = (
+    f"DELETE FROM attempts AS e WHERE version = {NO_VERSION} AND (NOT {_SHARED_BY_OTHERS}"
+    " OR EXISTS (SELECT 1 FROM results o"
+    " WHERE o.digest = e.digest AND o.version <> {v} AND o.attempt >= e.number)"
+    " OR EXISTS (SELECT 1 FROM attempts o"
+    " WHERE o.digest = e.digest AND o.version <> {v} AND o.number >= e.number AND o.id <> e.id))"
+)
 _DELETE = (
     *(
         f"DELETE FROM {table} WHERE attempt IN ({_GONE})"
@@ -55,6 +86,9 @@ _DELETE = (
     f"DELETE FROM chunks WHERE result IN ({_RESULTS})",
     f"DELETE FROM aliases WHERE result IN ({_RESULTS})",
     f"DELETE FROM copies WHERE {_COPIES}",
+    _KEEP_RESULT,
+    _KEEP_ATTEMPT,
+    _FORGET_LAST,
     *(
         f"DELETE FROM {table} WHERE version = {{v}}"
         for table in (

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from zenturio.errors import NotFoundError
 from zenturio.experiment.experiment import Artifact, Log
 from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import AttemptLogs
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, outcome
 from zenturio.testing.repository_machines import RISCV, ZEN5, measured, run_on
@@ -150,6 +154,43 @@ class Reopening:
         burden = repository.preview_deletion("t")
         assert (burden.log_bytes, burden.artifacts, burden.attempts) == (5, ("/kept/a",), 0)
         assert repository.delete("t") == burden
+
+    def test_the_number_of_an_attempt_does_not_come_back_after_its_version_was_pruned(
+        self, repository: Repository
+    ) -> None:
+        leases = shared_failure(repository)
+        for attempt in (2, 3):
+            repository.reopen("t", [A.digest])
+            assert repository.claim("t", leases["t"], [A]) == {A.digest: attempt}
+            said = replace(outcome(A, "failed", attempt=attempt), cause="a secret")
+            repository.record("t", leases["t"], [said])
+        repository.release_lease(repository.leases("t")[0])
+        repository.delete("t")
+        assert states(repository) == [(1, "failed"), (3, "failed")]
+        first, last = repository.attempts(A.digest)
+        assert (last.cause, dict(last.metrics), last.host) == ("", {}, first.host)
+        assert repository.logs(A.digest, 3) == AttemptLogs()
+        assert dict(repository.find_digests(A.digest, 9)) == {A.digest: ("s@1", "s", "u")}
+        repository.reopen("u", [A.digest])
+        assert repository.claim("u", leases["u"], [A]) == {A.digest: 4}
+
+    def test_an_experiment_that_is_gone_from_all_versions_leaves_nothing(
+        self, repository: Repository
+    ) -> None:
+        leases = shared_failure(repository)
+        repository.reopen("t", [A.digest])
+        repository.claim("t", leases["t"], [A])
+        repository.record("t", leases["t"], [outcome(A, "failed", attempt=2)])
+        for study in ("t", "u", "s"):
+            repository.release_lease(repository.leases(study)[0])
+            repository.delete(study)
+            assert states(repository) == [(1, "failed"), (2, "failed")]
+        repository.delete("s@1")
+        with pytest.raises(NotFoundError):
+            repository.attempts(A.digest)
+        repository.open("t", DEFINITION)
+        lease = repository.acquire_lease("t", DriverProcess.current()).number
+        assert repository.claim("t", lease, [A]) == {A.digest: 1}
 
     def test_a_study_that_goes_takes_what_it_set_aside_along_and_nothing_else(
         self, repository: Repository
