@@ -8,8 +8,9 @@ import pytest
 
 from tests.query.conftest import fill
 from zenturio.experiment import aggregates
-from zenturio.query import doubts, parted, results
-from zenturio.query.groups import group_frame
+from zenturio.query import aggregates as query_aggregates
+from zenturio.query import results
+from zenturio.query.frames import group_frame
 
 KINDS = ("mean", "min", "max", "std", "count", "median", "sum")
 NASTY = (
@@ -110,8 +111,8 @@ def test_both_databases_agree_with_fractions(repository):
 
 
 def test_groups_that_are_made_in_parts_agree_too(sqlite, monkeypatch):
-    monkeypatch.setattr(parted, "MANY_EXPERIMENTS", 1)
-    monkeypatch.setattr(parted, "PART_SIZE", 7)
+    monkeypatch.setattr(query_aggregates, "MANY_EXPERIMENTS", 1)
+    monkeypatch.setattr(query_aggregates, "PART_SIZE", 7)
     kinds = tuple(kind for kind in KINDS if kind != "median")
     table = samples()
     enter(sqlite, table)
@@ -141,7 +142,7 @@ def test_rows_are_sorted_by_what_was_computed_anew(repository):
 
 def test_only_rows_in_doubt_are_fetched(repository, monkeypatch):
     enter(repository, [[1.0, 2.0], [3.0, 5.0, 4.0]])
-    monkeypatch.setattr(doubts, "_values", None)
+    monkeypatch.setattr(query_aggregates, "_values", None)
     found = results(repository, "nasty", by=["group"], aggregates=KINDS)
     assert found.dicts()[1]["std(x)"] == 1.0
 

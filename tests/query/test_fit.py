@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 
 from zenturio.errors import InputError
 from zenturio.expression import parse
-from zenturio.query.candidates import candidates
-from zenturio.query.fitting import fit, fit_each, fits
-from zenturio.query.points import fit_rows
-from zenturio.query.shapes import GrowthShape, SumShape
-from zenturio.query.terms import EXPONENTS, Factor
+from zenturio.query.formula_shapes import EXPONENTS, Factor, GrowthShape, SumShape, candidates
+from zenturio.query.regression import fit, fit_each, fit_rows, fits
 
 POWERS = 2.0 ** np.arange(1, 11)
 

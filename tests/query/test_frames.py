@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError, PlaceError
 from zenturio.query import FORMATS, export, format_of_path, study_frame
-from zenturio.query.result import ResultTable, display_rows
+from zenturio.query.result_table import ResultTable, display_rows
 
 
 def test_a_frame_has_right_types_and_knows_its_units(repository):

@@ -4,8 +4,7 @@ import pytest
 
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError
-from zenturio.query.asking import raw
-from zenturio.query.given import with_csv_tables
+from zenturio.query.raw_query import raw, with_csv_tables
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import pytest
 
 from query.conftest import fill
 from zenturio.query import results
-from zenturio.query.groups import group_frame, varying_parameters
-from zenturio.query.listing import query_listing
-from zenturio.query.wanted import TableQuery
+from zenturio.query.frames import group_frame, varying_parameters
+from zenturio.query.listing import TableQuery, query_listing
 
 NEAR = 2**70
 ALIKE = [NEAR, NEAR + 1, NEAR, -NEAR, -NEAR - 1, 7, 2**53, 2**53 + 1]
@@ -49,7 +48,7 @@ def test_groups_are_of_exact_values(study, values):
 
 
 def test_parts_of_many_rows_are_grouped_in_the_same_way(study, values, monkeypatch):
-    monkeypatch.setattr("zenturio.query.parted.MANY_EXPERIMENTS", 1)
+    monkeypatch.setattr("zenturio.query.aggregates.MANY_EXPERIMENTS", 1)
     found = results(study, "s", by=["n"], metrics=["t"], aggregates=["count"], sort=["-n"]).rows
     assert [row[0] for row in found] == sorted(set(values), reverse=True)
 

@@ -12,8 +12,7 @@ from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Missing
 from zenturio.expression import parse
 from zenturio.query import raw
-from zenturio.query.listing import query_listing
-from zenturio.query.wanted import TableQuery
+from zenturio.query.listing import TableQuery, query_listing
 
 WISHES = [
     TableQuery("matmul"),

@@ -11,10 +11,9 @@ from tests.query.conftest import fill
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
 from zenturio.query import results
-from zenturio.query.catalog import ROW, read_catalog
-from zenturio.query.fragments import quote_name, sql
-from zenturio.query.reading import open_snapshot
-from zenturio.query.sql import write_sql
+from zenturio.query.catalog import ROW, open_snapshot, read_catalog
+from zenturio.query.sql_fragments import quote_name, sql
+from zenturio.query.sql_writer import write_sql
 
 SEED = int(os.environ.get("ZEN_FUZZ_SEED", "19"))
 FORMULAS = int(os.environ.get("ZEN_FUZZ", "250"))

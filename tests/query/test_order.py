@@ -6,9 +6,8 @@ import pytest
 
 from tests.query.conftest import fill
 from zenturio.expression import parse
-from zenturio.query import parted, results, study_frame
-from zenturio.query.listing import query_listing
-from zenturio.query.wanted import TableQuery
+from zenturio.query import aggregates, results, study_frame
+from zenturio.query.listing import TableQuery, query_listing
 
 PARAMETERS = {"n": "int", "solver": "str", "fast": "bool"}
 METRICS = {"wtime": "real", "cores": "int"}
@@ -76,8 +75,8 @@ def test_without_a_sort_rows_stand_in_the_order_of_the_space_beyond_63_bits_too(
 @pytest.mark.parametrize("sort", [["mean(wtime)"], ["-max(cores)"], ["-count(*)", "-fast"], []])
 def test_groups_that_are_equal_stand_in_the_order_of_their_keys(study, monkeypatch, sort, parts):
     if parts:
-        monkeypatch.setattr(parted, "MANY_EXPERIMENTS", 1)
-        monkeypatch.setattr(parted, "PART_SIZE", 16)
+        monkeypatch.setattr(aggregates, "MANY_EXPERIMENTS", 1)
+        monkeypatch.setattr(aggregates, "PART_SIZE", 16)
     by = ["solver", "fast"]
     whole = results(study, "ties", by=by, aggregates=["mean", "max"], sort=sort).dicts()
     expected = sorted(whole, key=lambda row: [key(name)(row) for name in by])

@@ -6,8 +6,8 @@ import random
 import pytest
 
 from tests.query.conftest import fill
-from zenturio.query import parted, results
-from zenturio.query.groups import group_frame
+from zenturio.query import aggregates, results
+from zenturio.query.frames import group_frame
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def varied(sqlite):
 def both(monkeypatch, ask):
     """The answer of all at once, and that of parts of about *size* experiments."""
     whole = ask()
-    monkeypatch.setattr(parted, "MANY_EXPERIMENTS", 1)
-    monkeypatch.setattr(parted, "PART_SIZE", 16)
+    monkeypatch.setattr(aggregates, "MANY_EXPERIMENTS", 1)
+    monkeypatch.setattr(aggregates, "PART_SIZE", 16)
     asked = []
-    merged = parted._merged
-    monkeypatch.setattr(parted, "_merged", lambda *given: asked.append(1) or merged(*given))
+    merged = aggregates._merged
+    monkeypatch.setattr(aggregates, "_merged", lambda *given: asked.append(1) or merged(*given))
     return whole, ask(), asked
 
 
@@ -101,6 +101,6 @@ def test_charts_have_the_same_groups_and_texts_in_the_order_of_their_first(
 def test_a_group_for_each_row_is_not_looked_for_in_parts_without_end(varied, monkeypatch):
     whole, parts, _ = both(monkeypatch, lambda: results(varied, "all", by=["wtime", "cores"]))
     assert parts.rows == whole.rows
-    monkeypatch.setattr("zenturio.query.groups.MOST_GROUPS", 40)
+    monkeypatch.setattr("zenturio.query.frames.MOST_GROUPS", 40)
     with pytest.raises(Exception, match="more than 40 combinations"):
         group_frame(varied, "all", ["wtime"], "cores")

@@ -7,7 +7,7 @@ import pytest
 from tests.query.conftest import fill
 from zenturio.annotate.scan import scan
 from zenturio.query import results, study_frame
-from zenturio.query.groups import group_frame
+from zenturio.query.frames import group_frame
 from zenturio.query.present import digests_outside
 from zenturio.record import SPACES, Field, StudyDefinition
 from zenturio.show.charts.chart_query import ChartQuery

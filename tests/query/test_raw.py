@@ -7,9 +7,9 @@ import pytest
 from postgres import grant_reading
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError, SafetyError
-from zenturio.query.asking import raw
-from zenturio.query.raw_limits import QueryLimits
-from zenturio.query.select import results
+from zenturio.query.raw_databases import QueryLimits
+from zenturio.query.raw_query import raw
+from zenturio.query.select_results import results
 from zenturio.record import MemoryRepository
 from zenturio.record.open import open_repository
 

@@ -8,7 +8,7 @@ import pytest
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import ExpressionError, InputError, NotFoundError
 from zenturio.query import study_frame
-from zenturio.query.select import results
+from zenturio.query.select_results import results
 from zenturio.record import SEED_KIND, Field, MemoryRepository
 
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tests.query.conftest import fill
 from zenturio.errors import ExpressionError
 from zenturio.expression import parse
-from zenturio.query.catalog import ROW, read_catalog
-from zenturio.query.fragments import literal, quote_name, sql
-from zenturio.query.reading import open_snapshot
-from zenturio.query.sql import write_sql
+from zenturio.query.catalog import ROW, open_snapshot, read_catalog
+from zenturio.query.sql_fragments import literal, quote_name, sql
+from zenturio.query.sql_writer import write_sql
 
 TYPES = {"i": "int", "j": "int", "x": "real", "y": "real", "s": "str", "t": "str", "b": "bool"}
 

@@ -8,7 +8,7 @@ import loaded
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio import trust
 from zenturio.errors import InputError, PlaceError, SafetyError
-from zenturio.query.asking import raw
+from zenturio.query.raw_query import raw
 from zenturio.record import maintenance, reader_role
 from zenturio.record.open import open_repository
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError
-from zenturio.query.asking import raw
-from zenturio.query.user_sql import with_names_in_backticks
+from zenturio.query.raw_query import raw, with_names_in_backticks
 
 
 @pytest.fixture

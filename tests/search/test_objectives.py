@@ -4,7 +4,7 @@ import numpy as np
 
 import zenturio as zen
 from zenturio.expression import parse
-from zenturio.query.fitting import fit
+from zenturio.query.regression import fit
 
 SPACE = zen.Space(n=zen.span(1, 200), threads=[1, 2, 4, 8])
 

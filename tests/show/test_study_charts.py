@@ -136,7 +136,7 @@ def test_what_is_left_empty_is_chosen(repository):
 
 
 def test_too_many_groups_are_refused_with_what_to_do(repository, monkeypatch):
-    monkeypatch.setattr("zenturio.query.groups.MOST_GROUPS", 5)
+    monkeypatch.setattr("zenturio.query.frames.MOST_GROUPS", 5)
     with pytest.raises(InputError, match="more than 5 combinations"):
         draw_chart(repository, ChartQuery.of(studies="one", x="n", y="wtime", colour="solver"))
 

@@ -8,7 +8,7 @@ from cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.query import compare, results, study_frame
-from zenturio.query.groups import group_frame
+from zenturio.query.frames import group_frame
 from zenturio.record.open import open_repository
 from zenturio.record.row_filter import RowChoice
 from zenturio.show.charts.chart_query import ChartQuery

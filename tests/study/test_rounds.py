@@ -6,7 +6,7 @@ import zenturio as zen
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
 from zenturio.query import compare, raw, results, study_frame
-from zenturio.query.groups import group_frame
+from zenturio.query.frames import group_frame
 from zenturio.record.open import open_repository
 from zenturio.record.row_filter import RowChoice
 from zenturio.space import Space

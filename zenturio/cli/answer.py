@@ -159,7 +159,7 @@ def sql(
 def query_of(text: str, tables: list[str] | None = None) -> str:
     """The query that *text* is, or that the file holds which it names; with *tables* beside it."""
     from zenturio.errors import InputError
-    from zenturio.query.given import with_csv_tables
+    from zenturio.query.raw_query import with_csv_tables
 
     pairs = [each.partition("=") for each in tables or []]
     files = {name.strip(): Path(file.strip()) for name, _, file in pairs}
@@ -265,7 +265,7 @@ def fit(
     from zenturio.errors import InputError, did_you_mean
     from zenturio.query import KINDS, fit_each, study_frame
     from zenturio.query import fit as fit_one
-    from zenturio.query.origins import Origins
+    from zenturio.query.aggregates import Origins
     from zenturio.query.present import left_out_notes
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.overview import opened_repository
@@ -357,7 +357,7 @@ def expression(text: str | None, option: str) -> Any:
 def _format(wanted: str, out: Path | None, *, spreadsheet: bool) -> str:
     """The format that is asked for, by its name or by that of the file."""
     from zenturio.query import format_of_path
-    from zenturio.query.exporting import check_spreadsheet
+    from zenturio.query.result_table import check_spreadsheet
 
     found = format_of_path(out) if out is not None and wanted == "table" else wanted
     check_spreadsheet(found, spreadsheet=spreadsheet)
@@ -379,7 +379,7 @@ def _facts(found: "ResultTable") -> None:
 
 
 def _table(found: "ResultTable") -> None:
-    from zenturio.query.result import display_rows
+    from zenturio.query.result_table import display_rows
 
     right = "".join(
         "r" if all(isinstance(row[i], int | float | None) for row in found.rows) else "l"

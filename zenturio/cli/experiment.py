@@ -207,7 +207,7 @@ def _told_apart(one: Any, other: Any) -> tuple[str, str]:
     """Two metrics, with as many digits as tell them apart."""
     if not isinstance(one, float) or not isinstance(other, float):
         return _brief(one), _brief(other)
-    from zenturio.query.result import display_rows
+    from zenturio.query.result_table import display_rows
 
     ((first,), (second,)) = display_rows([(one,), (other,)])
     return first, second

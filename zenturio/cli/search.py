@@ -76,7 +76,7 @@ def best(
     Example: zen best matmul -n 5
     """
     from zenturio.query.present import digests_outside, left_out_notes
-    from zenturio.query.result import display_rows
+    from zenturio.query.result_table import display_rows
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.best_points import best as best_of
     from zenturio.study.overview import opened_repository

@@ -9,7 +9,7 @@ from zenturio.cli.options import Database, Json, MachineKind, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.query.recommending import RankedSetting
+    from zenturio.query.importance import RankedSetting
     from zenturio.show.study import TuningResult
     from zenturio.study.tuning.tune import TuningPlan
     from zenturio.study.tuning.tuning_file import Tuning

@@ -5,31 +5,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zenturio.query.aggregates import AGGREGATES
-    from zenturio.query.asking import raw
     from zenturio.query.comparison import Comparison, compare
-    from zenturio.query.exporting import FORMATS, export, format_of_path, json_value
-    from zenturio.query.fitting import KINDS, fit, fit_each, fits
     from zenturio.query.frames import study_frame
-    from zenturio.query.importance import Importances, importances
-    from zenturio.query.model import Model
-    from zenturio.query.raw_limits import QueryLimits
-    from zenturio.query.recommending import Recommendation, recommend
-    from zenturio.query.result import ResultTable
-    from zenturio.query.select import results
+    from zenturio.query.importance import Importances, Recommendation, importances, recommend
+    from zenturio.query.raw_databases import QueryLimits
+    from zenturio.query.raw_query import raw
+    from zenturio.query.regression import KINDS, Model, fit, fit_each, fits
+    from zenturio.query.result_table import FORMATS, ResultTable, export, format_of_path, json_value
+    from zenturio.query.select_results import results
 
 _HOMES = {
     "aggregates": ("AGGREGATES",),
     "comparison": ("Comparison", "compare"),
-    "exporting": ("FORMATS", "export", "format_of_path", "json_value"),
-    "fitting": ("KINDS", "fit", "fit_each", "fits"),
     "frames": ("study_frame",),
-    "importance": ("Importances", "importances"),
-    "model": ("Model",),
-    "asking": ("raw",),
-    "raw_limits": ("QueryLimits",),
-    "recommending": ("Recommendation", "recommend"),
-    "result": ("ResultTable",),
-    "select": ("results",),
+    "importance": ("Importances", "Recommendation", "importances", "recommend"),
+    "raw_databases": ("QueryLimits",),
+    "raw_query": ("raw",),
+    "regression": ("KINDS", "Model", "fit", "fit_each", "fits"),
+    "result_table": ("FORMATS", "ResultTable", "export", "format_of_path", "json_value"),
+    "select_results": ("results",),
 }
 
 __all__ = [

@@ -1,18 +1,202 @@
-"""What can be said of many values of a metric at once."""
+"""Aggregates and groups: computed by the database, and anew where it computes them wrongly."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Literal, NamedTuple, get_args
 
 from zenturio.experiment import aggregates
+from zenturio.experiment.machine import UNKNOWN_KIND, machine_notes
 from zenturio.expression import Type
-from zenturio.query.catalog import StudyColumn
-from zenturio.query.doubts import HUGE, doubt_rule
-from zenturio.query.fragments import Dialect, Fragment, sql
-from zenturio.query.statement import AggregateCheck, SelectItem
+from zenturio.query.catalog import (
+    ROW,
+    Catalog,
+    SnapshotReader,
+    StudyColumn,
+    key_names,
+    used_columns,
+)
+from zenturio.query.listing import extreme_number
+from zenturio.query.select_statement import (
+    WIDTH,
+    AggregateCheck,
+    SelectItem,
+    StudySelect,
+    column_chunks,
+    group_in_python,
+    group_key,
+)
+from zenturio.query.sql_fragments import (
+    BoundValue,
+    Dialect,
+    Fragment,
+    join_fragments,
+    quote_name,
+    sql,
+    verbatim,
+)
+from zenturio.record.row_filter import round_notes
+from zenturio.record.sqlite import sqlite_module
+
+HUGE = 1e290
+"""From here on a database's sum may overflow."""
+HUGE_SQUARE = 1e140
+"""From here on its sum of squares may."""
+CANCELLED = 1e3
+"""How much smaller than the values a sum or a deviation may be before its twelfth digit suffers."""
+MOST_UNCOMPENSATED = 4000
+"""How many values may be added without compensation before the twelfth digit of a sum suffers."""
+COMPENSATED = (3, 43, 0)
+"""From this version on SQLite compensates its sums (Neumaier)."""
+
+
+class GroupGuards(NamedTuple):
+    """What a database says of the values of a group, beside the aggregate."""
+
+    values: int
+    low: float
+    high: float
+    size: float
+    """The sum of the magnitudes, each cut off at `HUGE`."""
+
+    @property
+    def greatest(self) -> float:
+        """The greatest magnitude."""
+        return max(abs(self.low), abs(self.high))
+
+
+def sum_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
+    """Whether *found* may not be the sum to twelve digits."""
+    if found is None or not guards.size < HUGE:
+        return True
+    return abs(found) * CANCELLED < guards.size
+
+
+def mean_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
+    """Whether *found* may not be the mean to twelve digits."""
+    return sum_is_doubtful(None if found is None else found * guards.values, guards)
+
+
+def deviation_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
+    """Whether *found* may not be the deviation to twelve digits."""
+    if guards.values < 2 or guards.low == guards.high:
+        return bool(found)
+    if found is None or not guards.greatest < HUGE_SQUARE:
+        return math.isfinite(guards.greatest)
+    # Squares of tiny values vanish.
+    return found * CANCELLED < guards.greatest or found < 1 / HUGE_SQUARE
+
+
+def median_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
+    """Whether *found* may not be the median to twelve digits: of two values it is between them."""
+    if found is None or not guards.greatest < HUGE or 0 < abs(found) < 1 / HUGE:
+        return True
+    return guards.low < 0 < guards.high and abs(found) * CANCELLED < guards.greatest
+
+
+DoubtRule = tuple[
+    Callable[[float | None, GroupGuards], bool], Callable[[Sequence[float]], float | None]
+]
+"""When an aggregate is doubtful, and what computes it then."""
+
+DOUBT_RULES: dict[str, DoubtRule] = {
+    "sum": (sum_is_doubtful, aggregates.total),
+    "mean": (mean_is_doubtful, aggregates.mean),
+    "std": (deviation_is_doubtful, aggregates.deviation),
+    "median": (median_is_doubtful, aggregates.median),
+}
+"""Least and greatest values and counts are right in every database."""
+
+
+def doubt_rule(kind: str, dialect: Dialect) -> DoubtRule | None:
+    """The rule for an aggregate; None where the database is always right."""
+    found = DOUBT_RULES.get(kind)
+    if found is None or kind not in ("sum", "mean") or dialect != "sqlite" or _compensated():
+        return found
+    doubtful, exact = found
+    return (
+        lambda value, guards: guards.values > MOST_UNCOMPENSATED or doubtful(value, guards),
+        exact,
+    )
+
+
+@cache
+def _compensated() -> bool:
+    found: tuple[int, ...] = sqlite_module().sqlite_version_info
+    return found >= COMPENSATED
+
+
+def guard_items(heads: Iterable[SelectItem]) -> list[SelectItem]:
+    """What is asked beside the *heads*, each once."""
+    found = {guard.name: guard for head in heads if head.check for guard in head.check.guards}
+    return list(found.values())
+
+
+def recompute_doubtful(
+    reader: SnapshotReader,
+    statement: StudySelect,
+    rows: Sequence[tuple[Any, ...]],
+    heads: Sequence[SelectItem],
+    keys: int,
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """*rows* with what was doubtful computed anew, without guards; and whether anything was.
+
+    A row is a value for each of the *heads*, the first *keys* of which make the group, and then
+    one for each of their guards.
+    """
+    beside = {guard.name: len(heads) + i for i, guard in enumerate(guard_items(heads))}
+    found = [list(row[: len(heads)]) for row in rows]
+    doubts: dict[int, set[int]] = {}
+    for at, head in enumerate(heads):
+        if head.check is None:
+            continue
+        places = [beside[guard.name] for guard in head.check.guards]
+        for number, row in enumerate(rows):
+            value = found[number][at] = _plain(row[at])
+            count, *others = (row[place] for place in places)
+            if not count:
+                continue
+            guards = GroupGuards(count, *(float(each) for each in others))
+            if head.check.doubtful(value, guards):
+                doubts.setdefault(at, set()).add(number)
+    for at, numbers in doubts.items():
+        check = heads[at].check
+        assert check is not None, "only what has a check is doubtful"
+        wanted = {group_key(rows[number][:keys]): number for number in numbers}
+        values = _values(reader, statement, [*heads[:keys], check.values], wanted)
+        for number in numbers:
+            found[number][at] = check.exact(values[number])
+    return [tuple(row) for row in found], bool(doubts)
+
+
+def _values(
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
+    wanted: dict[Any, int],
+) -> dict[int, list[float]]:
+    """The values behind the rows of these keys."""
+    found: dict[int, list[float]] = {number: [] for number in wanted.values()}
+    for *key, cell in reader.each(statement.select(heads)):
+        number = wanted.get(group_key(key))
+        value = heads[-1].convert(cell)
+        if number is not None and value is not None and not math.isnan(value):
+            found[number].append(value)
+    return found
+
+
+def _plain(value: Any) -> float | None:
+    """What PostgreSQL answers as a decimal, and what is NULL in one database and NaN in another."""
+    if value is None or math.isnan(value):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
 
 Aggregate = Literal["mean", "min", "max", "std", "count", "median", "sum"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
@@ -152,3 +336,218 @@ def _whole(value: object) -> object:
 def _known(value: Any) -> float | None:
     """What comes of infinities is NULL in one database and NaN in the other: here it is NULL."""
     return None if value is None or math.isnan(value) else value
+
+
+MANY_EXPERIMENTS = 20_000
+"""Experiments of a study that are grouped in parts."""
+PART_SIZE = 1000
+"""Experiments of a part, where these make few groups."""
+PART_SHARE = 8
+"""Experiments of a part at least, for each group in it: else parts save nothing."""
+GUARDED_COLUMNS = 5
+"""Columns of an answer that an aggregate may need, with its guards."""
+LARGEST_PART = 40
+"""Times a usual part: no part is larger, or where all groups are wanted, the rest is one part."""
+
+
+def select_groups(
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
+    keys: int,
+    *,
+    order: Sequence[tuple[SelectItem, bool]] = (),
+    most: int | None = None,
+) -> list[tuple[Any, ...]]:
+    """The *heads* for each combination of the first *keys* of them, in that *order*.
+
+    Rows that are equal in it stand in the order of their keys. Where there are more than *most*
+    combinations, some of them, but more than so many.
+    """
+    asked = [*heads, *guard_items(heads)]
+    if len(asked) > WIDTH:
+        rows = _in_columns(reader, statement, heads, keys)
+        return _ordered(rows, heads, total_order(order, heads[:keys]))
+    parts = all(head.parts for head in asked[keys:])
+    plain = all(head.fragment.type and not head.wide for head, _ in order)
+    total = total_order(order, heads[:keys])
+    if parts and plain and reader.dialect == "sqlite" and statement.known.total >= MANY_EXPERIMENTS:
+        rows = _in_parts(reader, statement, asked, keys, most)
+        in_order = False
+    else:
+        # Keys of any size are texts to the database: here they are numbers again.
+        in_order = not any(head.wide for head in heads[:keys])
+        wanted = statement.select(asked, group=keys, order=total if in_order else ())
+        rows = reader.rows(wanted if most is None else sql(f"{{}} LIMIT {most + 1}", wanted))
+    rows, changed = recompute_doubtful(reader, statement, rows, heads, keys)
+    return rows if in_order and not changed else _ordered(rows, heads, total)
+
+
+def total_order(
+    order: Sequence[tuple[SelectItem, bool]], keys: Sequence[SelectItem]
+) -> list[tuple[SelectItem, bool]]:
+    """*order*, and behind it each of the *keys* that is not in it."""
+    named = {head.name for head, _ in order}
+    return [*order, *((key, False) for key in keys if key.name not in named)]
+
+
+def _in_columns(
+    reader: SnapshotReader, statement: StudySelect, heads: Sequence[SelectItem], keys: int
+) -> list[tuple[Any, ...]]:
+    """The *heads*, of which there are too many for one answer."""
+    if keys > WIDTH // 2:
+        return group_in_python(reader, statement, heads, keys)
+    width = (WIDTH - keys) // GUARDED_COLUMNS
+    found: dict[tuple[Any, ...], list[Any]] = {}
+    for some in column_chunks(heads[keys:], width):
+        for row in select_groups(reader, statement, [*heads[:keys], *some], keys):
+            found.setdefault(group_key(row[:keys]), [*row[:keys]]).extend(row[keys:])
+    return [tuple(row) for row in found.values()]
+
+
+def _in_parts(
+    reader: SnapshotReader,
+    statement: StudySelect,
+    heads: Sequence[SelectItem],
+    keys: int,
+    most: int | None,
+) -> list[tuple[Any, ...]]:
+    known = statement.known
+    names = key_names(known)
+    number = verbatim(f"{ROW}.{quote_name(names[2])}")
+    everything = join_fragments(" ", [statement.condition, *(head.fragment for head in heads)])
+    fields = used_columns(known, everything.plain(reader.dialect))
+    seen = known.rows
+    ordered_rows_sql = reader.repository.ordered_rows_sql
+    plain, source = (
+        f"({ordered_rows_sql(known.study, names, facts=facts, names=fields, rows=seen)})"
+        for facts in (False, True)
+    )
+    rows = verbatim(f"FROM {plain} AS {ROW}")
+    first, last = (extreme_number(reader, which, number, rows) for which in ("min", "max"))
+    asked = [
+        *heads[:keys],
+        *(SelectItem("part", each) for head in heads[keys:] for each in head.parts),
+    ]
+    within = sql("{} >= {} AND {} < {}", number, _bound(first), number, _bound(last))
+    whole = statement.select(asked, group=keys, source=source, among=within)
+    text, values = whole.bound(reader.dialect)  # the bounds come first, for heads hold no values
+    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    usual = size = max(PART_SIZE * (last - first + 1) // known.total, 1)
+    while first <= last and (most is None or len(found) <= most):
+        size = (
+            size
+            if size <= LARGEST_PART * usual
+            else LARGEST_PART * usual
+            if most
+            else last + 1 - first
+        )
+        until = first + size
+        answers = reader.fetch(text, [first, until, *values[2:]])
+        for row in answers:
+            found.setdefault(row[:keys], []).append(row[keys:])
+        first, size = until, usual * max(PART_SHARE * len(answers) // PART_SIZE, 1)
+    return [(*key, *_merged(heads[keys:], each)) for key, each in found.items()]
+
+
+def _bound(number: int) -> Fragment:
+    return Fragment((BoundValue(number),))
+
+
+def _merged(heads: Sequence[SelectItem], answers: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Each head's value, of what all parts answered for one group."""
+    columns = list(zip(*answers, strict=True))
+    found, place = [], 0
+    for head in heads:
+        assert head.merge is not None, "what has parts says how they are merged"
+        value = head.merge(*columns[place : place + len(head.parts)])
+        found.append(None if value != value else value)  # noqa: PLR0124 - NaN, which SQLite has not
+        place += len(head.parts)
+    return found
+
+
+def _ordered(
+    rows: list[tuple[Any, ...]],
+    heads: Sequence[SelectItem],
+    order: Sequence[tuple[SelectItem, bool]],
+) -> list[tuple[Any, ...]]:
+    """The rows as `StudySelect` has them ordered: what is NULL or NaN comes last."""
+    places = {head.name: at for at, head in enumerate(heads)}
+    found = list(rows)
+    for head, falling in reversed(order):
+        at, convert = places[head.name], head.convert if head.wide else _same
+        found.sort(key=lambda row: _rank(convert(row[at]), falling=falling), reverse=falling)
+    return found
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _rank(value: Any, *, falling: bool) -> tuple[bool, bool, Any]:
+    """Where SQLite puts a value among others: numbers, then texts, then what there is none of."""
+    none = value is None or value != value  # noqa: PLR0124 - NaN
+    return none != falling, isinstance(value, str), 0 if none else value
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Results by their kind of machine and by their round; empty where all are of one."""
+
+    machines: Mapping[str, int] = field(default_factory=dict)
+    rounds: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is said of an answer that mixes them."""
+        return (*machine_notes(self.machines), *round_notes(self.rounds))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What tells the rows of one experiment apart."""
+        return (*(["machine"] if self.machines else ()), *(["round"] if self.rounds else ()))
+
+    def attrs(self) -> dict[Hashable, Any]:
+        """The same as a table of pandas carries it."""
+        return {"machines": dict(self.machines), "rounds": dict(self.rounds)}
+
+    @staticmethod
+    def of(attrs: Mapping[Any, Any]) -> Origins:
+        """Of a table of pandas."""
+        return Origins(attrs.get("machines", {}), attrs.get("rounds", {}))
+
+    @staticmethod
+    def together(parts: Iterable[Mapping[Any, Any]]) -> Origins:
+        """Of several tables, by their attributes."""
+        machines: dict[str, int] = {}
+        rounds: dict[int, int] = {}
+        for each in map(Origins.of, parts):
+            for label, count in each.machines.items():
+                machines[label] = machines.get(label, 0) + count
+            for number, count in each.rounds.items():
+                rounds[number] = rounds.get(number, 0) + count
+        return Origins(machines, rounds)
+
+
+def count_origins(
+    reader: SnapshotReader,
+    known: Catalog,
+    statement: StudySelect,
+    keys: Collection[StudyColumn] = (),
+) -> Origins:
+    """Count the rows of *statement* by kind of machine and by round, where they are of several.
+
+    The study's counters tell whether they can be: only then rows are looked at. What is among the
+    *keys* tells groups apart, and mixes nothing.
+    """
+    found: list[dict[Any, int]] = []
+    for fact, several in (("machine", known.machines), ("round", known.rounds)):
+        column = known.facts[fact]
+        counts: dict[Any, int] = {}
+        if len(several) > 1 and column not in keys:
+            heads = [SelectItem.of(column), row_count_item("count(*)")]
+            rows = reader.rows(statement.select(heads, group=1, facts=True))
+            counts = {value: int(count) for value, count in rows}
+        found.append(counts if len(counts) > 1 else {})
+    machines = {label or UNKNOWN_KIND: count for label, count in found[0].items()}
+    return Origins(machines, {int(number): count for number, count in found[1].items()})

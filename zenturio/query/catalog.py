@@ -1,27 +1,206 @@
-"""What a study has: its views and their columns, with types and units."""
+"""What a study has at one moment: its views, their columns, how many results."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from zenturio.errors import NotFoundError, did_you_mean
-from zenturio.expression import Type
-from zenturio.query.dialects import DIALECTS
-from zenturio.query.fragments import Dialect, Fragment, literal, quote_name, sql, verbatim
-from zenturio.query.reading import SnapshotReader
-from zenturio.query.row_counts import count_results
-from zenturio.record import SEED_KIND, codec
+from zenturio.errors import (
+    ExpressionError,
+    InputError,
+    NotFoundError,
+    Place,
+    RecordError,
+    did_you_mean,
+)
+from zenturio.experiment.machine import UNKNOWN_KIND
+from zenturio.expression import Type, Value
+from zenturio.query.sql_fragments import (
+    DIALECTS,
+    Dialect,
+    Fragment,
+    literal,
+    quote_name,
+    sql,
+    verbatim,
+)
+from zenturio.query.sql_writer import register_functions
+from zenturio.record import EXPERIMENT_STATES, SEED_KIND, Repository, codec
 from zenturio.record.codec import Form
-from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter
+from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter, machine_named
+from zenturio.record.sql_text import with_parts
 
 if TYPE_CHECKING:
+    from zenturio.record.connection_pool import Connections
     from zenturio.record.field_layout import StoredField
+
+
+_BEGIN: dict[Dialect, str] = {
+    "sqlite": "BEGIN",
+    "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
+
+_OUT_OF_RANGE = "22003"
+"""SQLSTATE of numbers that are too large, or too small."""
+_FETCHED = 5000
+"""Rows that are taken from the database at a time."""
+
+
+class SnapshotReader:
+    """Answers questions, all about the same moment."""
+
+    def __init__(self, cursor: Any, dialect: Dialect, repository: Any) -> None:
+        self.dialect = dialect
+        self.repository = repository
+        """Says what the fields of a study are: one in a database."""
+        self.views: dict[str, Callable[[str], str]] = {}
+        """What the views are that statements may name, for a statement."""
+        self._cursor = cursor
+        self._place = repository.location
+
+    def rows(self, statement: Fragment) -> list[tuple[Any, ...]]:
+        """What *statement* answers."""
+        text, values = statement.bound(self.dialect)
+        return self.fetch(text, values, statement.place)
+
+    def fetch(
+        self, text: str, values: Sequence[Value] = (), place: Place | None = None
+    ) -> list[tuple[Any, ...]]:
+        """What *text* answers, with *values* at its marks; *place* is of the expression in it."""
+        text = self._with_views(text, escaped=bool(values))
+        with self._explaining(place):
+            self._cursor.execute(text, *([values] if values else []))
+            found: list[tuple[Any, ...]] = self._cursor.fetchall()
+        return found
+
+    def each(self, statement: Fragment) -> Iterator[tuple[Any, ...]]:
+        """What *statement* answers, row by row: not all of it is held at once."""
+        text, values = statement.bound(self.dialect)
+        text = self._with_views(text, escaped=bool(values))
+        with self._explaining(statement.place):
+            self._cursor.execute(text, *([values] if values else []))
+            while rows := self._cursor.fetchmany(_FETCHED):
+                yield from rows
+
+    def _with_views(self, text: str, *, escaped: bool) -> str:
+        """*text* behind what the views are that it names: the database need not have them."""
+        parts = []
+        for view, source in self.views.items():
+            doubled = escaped and self.dialect == "postgresql"
+            written = quote_name(view).replace("%", "%%") if doubled else quote_name(view)
+            if written in text:
+                rows = source(text)
+                rows = rows.replace("%", "%%") if doubled else rows
+                parts.append(f"{written} AS NOT MATERIALIZED ({rows})")
+        return with_parts(text, parts)
+
+    @contextmanager
+    def _explaining(self, place: Place | None) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, _driver_errors()):
+                raise
+            if place is not None and getattr(error, "sqlstate", None) == _OUT_OF_RANGE:
+                raise ExpressionError(
+                    f"for some experiment this leaves the numbers of PostgreSQL: {_said(error)}",
+                    place=place,
+                    hint="test the operands first, as in x < 1e100 and x * x > 1",
+                ) from error
+            raise RecordError(f"{self._place}: {_said(error)}") from error
+
+
+def connections_of(repository: Repository) -> Connections:
+    """The connections of *repository*; InputError if that keeps its rows in no database."""
+    connections: Connections | None = getattr(repository, "connections", None)
+    if connections is None:
+        raise InputError(
+            f"{repository.location} is no database: nothing can be queried there",
+            hint="run with a database: ZENTURIO_DB=path/to/file.db",
+        )
+    return connections
+
+
+@contextmanager
+def open_snapshot(repository: Repository) -> Iterator[SnapshotReader]:
+    """A reader of *repository*; InputError if that keeps its rows in no database."""
+    connection = connections_of(repository).raw_connection()
+    dialect: Dialect = cast("Any", repository).dialect
+    try:
+        cursor = connection.cursor()
+        if dialect == "sqlite":
+            register_functions(connection.driver_connection)
+        cursor.execute(_BEGIN[dialect])
+        yield SnapshotReader(cursor, dialect, repository)
+    finally:
+        with suppress(Exception):
+            connection.cursor().execute("ROLLBACK")
+        connection.close()
+
+
+def _driver_errors() -> tuple[type[Exception], ...]:
+    """What the drivers raise, for those that are loaded."""
+    modules = ("sqlite3", "pysqlite3.dbapi2", "psycopg")
+    return tuple(sys.modules[name].Error for name in modules if name in sys.modules)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+ResultCounts = tuple[dict[str, int], RowFilter, frozenset[int], frozenset[int]]
+"""Results by status, which ones these are, their kinds of machine, their rounds."""
+
+
+def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> ResultCounts:
+    """Count the results of *choice*; InputError where it names no kind of machine that has any.
+
+    The study's counters tell, unless only the newest of several rounds are chosen.
+    """
+    rows = [
+        (status, int(machine), int(number), int(count))
+        for status, machine, number, count in reader.fetch(
+            "SELECT status, machine, round, count FROM counters"  # noqa: S608 - a number
+            f" WHERE version = {version} AND count <> 0"
+        )
+    ]
+    machine = _machine(reader, choice.machine, {row[1] for row in rows}) if choice.machine else None
+    seen = [row for row in rows if machine in (None, row[1]) and _of_round(choice, row[2])]
+    found = RowFilter(machine, choice.round)
+    rounds = {row[2] for row in seen}
+    counts: dict[str, int] = dict.fromkeys(EXPERIMENT_STATES, 0)
+    if choice.round == "newest" and len(rounds) > 1:
+        newest = reader.fetch(
+            "SELECT e.status, count(*) FROM results e"  # noqa: S608 - numbers
+            f" WHERE e.version = {version}{found.conditions} GROUP BY e.status"
+        )
+        counts |= {status: int(count) for status, count in newest}
+    else:
+        for status, _, _, count in seen:
+            counts[status] += count
+    return counts, found, frozenset(row[1] for row in seen), frozenset(rounds)
+
+
+def _of_round(choice: RowChoice, number: int) -> bool:
+    return not isinstance(choice.round, int) or choice.round == number
+
+
+def _machine(reader: SnapshotReader, text: str, numbers: set[int]) -> int:
+    """The number of the kind of machine that *text* means, among those with results."""
+    listed = ", ".join(map(str, sorted(numbers))) or "0"
+    known = reader.fetch(f"SELECT id, label FROM machines WHERE id IN ({listed})")  # noqa: S608 - numbers
+    labels = {codec.unescape(label): int(number) for number, label in known}
+    if 0 in numbers:
+        labels[UNKNOWN_KIND] = 0
+    return labels[machine_named(text, labels)]
+
 
 MANY_COLUMNS = 1500
 """Of a study with more fields, a statement asks for those that it names."""

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.query.origins import Origins
+from zenturio.query.aggregates import Origins
 from zenturio.query.present import left_out_notes
-from zenturio.query.result import ResultTable
+from zenturio.query.result_table import ResultTable
 from zenturio.query.statistics import CONFIDENCE, FEWEST, Shift, mean, shift
 
 Verdict = Literal["more", "less", "no difference", "too few repeats"]

@@ -1,20 +1,97 @@
-"""Which parameters matter for a metric: shares of its variance."""
+"""Which parameters matter for a metric, and which setting is best."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
-from zenturio.query.levels import Ints, LevelCodes, combine_codes, level_codes
-from zenturio.query.points import real_column, require_columns
-from zenturio.query.result import ResultTable
-from zenturio.query.statistics import CONFIDENCE, fisher
+from zenturio.expression import text_of
+from zenturio.query.regression import real_column, require_columns
+from zenturio.query.result_table import ResultTable
+from zenturio.query.statistics import CONFIDENCE, Interval, fisher, student
+
+MANY_VALUES = 12
+"""Numbers of more distinct values are taken in groups of neighbours."""
+VALUE_GROUPS = 10
+MOST_TEXTS = 50
+"""Of texts with more distinct values, the frequent ones stand for themselves."""
+OTHERS = "others"
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class LevelCodes:
+    """For each row, a number for its value, and one for its level."""
+
+    exact: Ints
+    groups: Ints
+    labels: tuple[str, ...]
+    """Of the levels, in order of value."""
+
+
+def level_codes(column: pd.Series[Any]) -> LevelCodes:
+    """*column* as levels; rows without a value (inactive parameters) are a level of their own."""
+    codes, found = pd.factorize(column, use_na_sentinel=True)
+    values = [each.item() if hasattr(each, "item") else each for each in found]
+    number = all(isinstance(each, int | float) for each in values)
+    order = sorted(range(len(values)), key=lambda at: values[at] if number else str(values[at]))
+    rank = np.empty(len(values) + 1, dtype=np.int64)  # the last is for what has no value
+    rank[order] = np.arange(len(values))
+    rank[-1] = len(values)
+    exact = rank[codes]
+    ranked = [values[at] for at in order]
+    if number and len(ranked) > MANY_VALUES:
+        return _grouped(exact, ranked)
+    if not number and len(ranked) > MOST_TEXTS:
+        return _frequent(exact, ranked)
+    return _labelled(exact, exact, [*map(text_of, ranked), "none"])
+
+
+def combine_codes(codes: Sequence[Ints]) -> Ints:
+    """A number for each combination that there is, from 0, without gaps."""
+    whole = codes[0]
+    for each in codes[1:]:
+        whole = whole * (int(each.max()) + 1) + each
+        whole = np.unique(whole, return_inverse=True)[1].ravel()
+    return np.unique(whole, return_inverse=True)[1].ravel()
+
+
+def _grouped(exact: Ints, values: Sequence[Any]) -> LevelCodes:
+    """Neighbouring numbers together, about as many rows in each group."""
+    present = exact[exact < len(values)]
+    below = np.cumsum(np.bincount(present, minlength=len(values))) - 1
+    group = below * VALUE_GROUPS // len(present)
+    labels = []
+    for each in range(VALUE_GROUPS):
+        inside = np.flatnonzero(group == each)
+        first, last = (text_of(values[i]) for i in (inside[[0, -1]] if len(inside) else (0, 0)))
+        labels.append(first if first == last else f"{first} .. {last}")
+    return _labelled(exact, np.append(group, VALUE_GROUPS)[exact], [*labels, "none"])
+
+
+def _frequent(exact: Ints, values: Sequence[Any]) -> LevelCodes:
+    """The most frequent texts, and all others together."""
+    counts = np.bincount(exact, minlength=len(values) + 1)[: len(values)]
+    kept = np.sort(np.argsort(-counts, kind="stable")[: MOST_TEXTS - 1])
+    group = np.full(len(values) + 1, len(kept), dtype=np.int64)
+    group[kept] = np.arange(len(kept))
+    group[-1] = len(kept) + 1
+    return _labelled(exact, group[exact], [*(str(values[i]) for i in kept), OTHERS, "none"])
+
+
+def _labelled(exact: Ints, groups: Ints, labels: Sequence[str]) -> LevelCodes:
+    """Numbers without gaps, and the labels of those that there are."""
+    there, dense = np.unique(groups, return_inverse=True)
+    distinct = np.unique(exact, return_inverse=True)[1]
+    return LevelCodes(distinct.ravel(), dense.ravel(), tuple(labels[at] for at in there))
+
 
 LEAST = 0.01
 """A parameter of a smaller share does not matter, however sure that share is."""
@@ -279,3 +356,139 @@ def _tail(effect: float, error: float, above: int, below: int, scale: float) -> 
 
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSetting:
+    """One combination of parameters, and what its repeats came to."""
+
+    values: Mapping[str, Any]
+    mean: float
+    interval: Interval
+    """Of the mean; unknown (NaN) without repeats."""
+    repeats: int
+    costs: Mapping[str, float]
+    """The means of what it took."""
+    alike: bool
+    """Whether it may be as good as the best one."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """All settings that were tried, the best first."""
+
+    metric: str
+    costs: tuple[str, ...]
+    settings: tuple[RankedSetting, ...]
+    confidence: float
+
+    @property
+    def best(self) -> RankedSetting:
+        """The one with the best mean; of equal ones, the cheapest."""
+        return self.settings[0]
+
+    @property
+    def alike(self) -> tuple[RankedSetting, ...]:
+        """The others that cannot be told from the best one, the best first."""
+        return tuple(each for each in self.settings[1:] if each.alike)
+
+    @property
+    def cheapest(self) -> RankedSetting:
+        """Of the best one and those that cannot be told from it, the one that costs least."""
+        return min((self.best, *self.alike), key=lambda each: tuple(each.costs.values()))
+
+    def result(self, limit: int | None = None) -> ResultTable:
+        """The settings as a table."""
+        names = tuple(self.best.values)
+        columns = (*names, self.metric, "low", "high", *self.costs, "repeats", "as good")
+        rows = tuple(
+            (
+                *each.values.values(),
+                each.mean,
+                *(end if math.isfinite(end) else None for end in each.interval),
+                *each.costs.values(),
+                each.repeats,
+                each.alike,
+            )
+            for each in self.settings[:limit]
+        )
+        return ResultTable(columns, rows, found=len(self.settings))
+
+
+def recommend(
+    frame: pd.DataFrame,
+    metric: str,
+    costs: Sequence[str],
+    parameters: Sequence[str] = (),
+    *,
+    minimize: bool = False,
+    confidence: float = CONFIDENCE,
+) -> Recommendation:
+    """The settings in *frame* by the mean of *metric* over their repeats, then by *costs*.
+
+    Each other one is held against the best by Welch's test, at a level that all of these tests
+    keep together (Bonferroni): with *confidence*, the one that is truly best is not among those
+    that are said to be worse (Gupta's subset selection).
+    """
+    wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
+    require_columns(frame, (metric, *costs, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    score = real_column(frame, metric)  # type: ignore[arg-type]
+    used = np.isfinite(score)
+    if not used.any():
+        raise InputError(f"{metric!r} has no number in any row")
+    rows, score = frame[used], score[used]
+    group = combine_codes([level_codes(rows[name]).exact for name in wanted])
+    count = np.bincount(group)
+    mean = np.bincount(group, score) / count
+    prices = {name: np.bincount(group, real_column(rows, name)) / count for name in costs}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.bincount(group, (score - mean[group]) ** 2) / (count - 1) / count
+    order = np.lexsort((*reversed(prices.values()), mean if minimize else -mean))
+    alike = _alike(np.abs(mean - mean[order[0]]), error, count, order[0], confidence)
+    first = np.unique(group, return_index=True)[1]
+    cells = [[_plain(each) for each in rows[name].iloc[first]] for name in wanted]
+    found = []
+    for at in order:
+        half = _half(float(error[at]), int(count[at]), confidence)
+        centre = float(mean[at])
+        values = dict(zip(wanted, (column[at] for column in cells), strict=True))
+        interval = Interval(centre - half, centre + half)
+        took = {name: float(price[at]) for name, price in prices.items()}
+        found.append(RankedSetting(values, centre, interval, int(count[at]), took, bool(alike[at])))
+    return Recommendation(metric, tuple(costs), tuple(found), confidence)
+
+
+def _alike(
+    behind: np.ndarray, error: np.ndarray, count: np.ndarray, best: int, confidence: float
+) -> np.ndarray:
+    """Which settings are not behind the best by more than their repeats explain."""
+    others = max(1, len(behind) - 1)
+    probability = 1 - (1 - confidence) / others
+    told = np.zeros(len(behind), dtype=np.bool_)
+    quantiles: dict[int, float] = {}
+    for at in np.flatnonzero(behind > 0):
+        if min(count[at], count[best]) < 2:
+            continue  # one run says nothing of its own noise
+        noise = error[at] + error[best]
+        if noise == 0:
+            told[at] = True
+            continue
+        parts = error[at] ** 2 / (count[at] - 1) + error[best] ** 2 / (count[best] - 1)
+        freedom = max(1, int(noise**2 / parts))
+        if freedom not in quantiles:
+            quantiles[freedom] = student(probability, freedom)
+        told[at] = behind[at] > quantiles[freedom] * math.sqrt(noise)
+    return ~told
+
+
+def _half(error: float, count: int, confidence: float) -> float:
+    """Half of the interval of a mean with this squared standard error."""
+    if count < 2:
+        return math.nan
+    return student(0.5 + confidence / 2, count - 1) * math.sqrt(error)
+
+
+def _plain(value: Any) -> Any:
+    if pd.isna(value):
+        return None
+    return value.item() if hasattr(value, "item") else value

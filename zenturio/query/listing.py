@@ -1,28 +1,177 @@
-"""The experiments of a study page by page: a page of a million costs what one of ten does.
-
-In the order of the space an index leads to any page. Any other order, and any condition, is found
-out once for the whole study, as the numbers of its experiments: pages are cut from those.
-"""
+"""The experiments of a study page by page: a page of a million costs what one of ten does."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
 from zenturio.annotate.model import MEASURED
 from zenturio.experiment import Missing
-from zenturio.query import ahead
-from zenturio.query.catalog import MANY_COLUMNS, ROW, Catalog, StudyColumn, key_names, read_catalog
-from zenturio.query.dialects import DIALECTS
-from zenturio.query.fragments import BoundValue, Fragment, join_fragments, quote_name, sql, verbatim
-from zenturio.query.reading import SnapshotReader, open_snapshot
-from zenturio.query.statement import EMPTY_FRAGMENT, RowRemarks, SelectItem, StudySelect
-from zenturio.query.wanted import ColumnRange, ExperimentRow, FailureCause, RowNumbers, TableQuery
-from zenturio.query.wide import column_chunks
+from zenturio.expression import Expression
+from zenturio.query.catalog import (
+    MANY_COLUMNS,
+    ROW,
+    Catalog,
+    SnapshotReader,
+    StudyColumn,
+    key_names,
+    open_snapshot,
+    read_catalog,
+)
+from zenturio.query.select_statement import (
+    EMPTY_FRAGMENT,
+    RowRemarks,
+    SelectItem,
+    StudySelect,
+    column_chunks,
+)
+from zenturio.query.sql_fragments import (
+    DIALECTS,
+    BoundValue,
+    Fragment,
+    join_fragments,
+    quote_name,
+    sql,
+    verbatim,
+)
 from zenturio.record import ExperimentState, Repository
 from zenturio.record.codec import unescape
+from zenturio.record.row_filter import NEWEST, RowChoice
+
+RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
+"""Experiments, by the number of their row."""
+
+
+@dataclass(frozen=True)
+class TableQuery:
+    """Which experiments of a study, in which order, and what of them."""
+
+    study: str
+    where: Expression | None = None
+    states: tuple[ExperimentState, ...] = ()
+    """All, if none are named."""
+    sort: tuple[str, ...] = ()
+    """Columns; with ``-`` before it, the greatest first. Else the order of the space."""
+    columns: tuple[str, ...] = ()
+    """All parameters and metrics, if none are named."""
+    repeats: bool = False
+    """Whether the repeat is among those."""
+    rows: RowChoice = NEWEST
+    """Of which kind of machine, and of which round."""
+    own_first: bool = False
+    """Whether the study's own metrics stand before those that every study has."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that are asked for."""
+        sorts = (each.removeprefix("-") for each in self.sort)
+        return frozenset((*(self.where.names if self.where else ()), *sorts, *self.columns))
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is all experiments in the order of the space: an index leads everywhere."""
+        return self.where is None and not self.states and not self.sort
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentRow:
+    """One experiment of a page."""
+
+    number: int
+    digest: str
+    status: ExperimentState
+    cells: tuple[Any, ...]
+    """By column; a metric that was not measured is `Missing`, and says why where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCause:
+    """Experiments that did not succeed for the same cause."""
+
+    status: ExperimentState
+    cause: str
+    count: int
+    example: ExperimentRow
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRange:
+    """What a column took."""
+
+    column: StudyColumn
+    values: tuple[Any, ...] | None = None
+    """None where there are too many to be shown."""
+    low: Any = None
+    """Of many numbers, the least and the greatest."""
+    high: Any = None
+
+
+MANY_ROWS = 100_000
+"""Rows for which this is worth the while."""
+ROWS_AHEAD = 5_000
+"""Rows that are looked at in their order before all are: a condition that many meet needs few."""
+SAMPLE_SIZE = 200
+"""Rows whose values say from where on a sort is to look."""
+SAMPLE_RANK = 3
+"""Of the sample's values the one to look from: about as many rows lie before it, times the share
+of the sample."""
+
+
+def top_value_condition(
+    reader: SnapshotReader,
+    source: Fragment,
+    condition: Fragment,
+    number: Fragment,
+    value: Fragment,
+    *,
+    falling: bool,
+) -> Fragment | None:
+    """A condition that the first rows by *value* meet, with some hundreds that come next.
+
+    None where too few of a sample meet the *condition* and have a value: few are soon sorted.
+    """
+    first, last = (extreme_number(reader, which, number, source) for which in ("min", "max"))
+    every = range(first, last + 1)
+    drawn = random.Random(1).sample(every, min(SAMPLE_SIZE, len(every)))  # noqa: S311 - no secret
+    marks = join_fragments(", ", (Fragment((BoundValue(each),)) for each in sorted(drawn)))
+    among = sql("{} IN ({})", number, marks)
+    rows = join_fragments(" AND ", (each for each in (among, condition) if each.parts))
+    found = reader.rows(sql("SELECT {} {} WHERE {}", value, source, rows))
+    values = sorted((v for (v,) in found if v is not None), reverse=falling)
+    if len(values) < SAMPLE_SIZE // 2:
+        return None
+    return sql(
+        f"{{}} {'>=' if falling else '<='} {{}}",
+        value,
+        Fragment((BoundValue(values[SAMPLE_RANK]),)),
+    )
+
+
+def extreme_number(reader: SnapshotReader, which: str, number: Fragment, source: Fragment) -> int:
+    """The least or the greatest number; the two at once would be looked for among all rows."""
+    ((found,),) = reader.rows(sql(f"SELECT {which}({{}}) {{}}", number, source))
+    return int(found)
+
+
+def numbers_by_value(
+    rows: Iterable[tuple[int, float | None]], *, whole: bool, falling: bool
+) -> RowNumbers:
+    """The numbers of *rows*, ordered by what stands beside them; what is NULL comes last.
+
+    Rows of the same value stay as they come. SQLite takes twice the time and memory for it.
+    """
+    kind = np.int64 if whole else np.float64
+    fields = np.dtype([("number", np.int64), ("none", np.bool_), ("value", kind)])
+    found = np.fromiter(((n, v is None, v or 0) for n, v in rows), dtype=fields)
+    value = found["value"]
+    rising = value if not falling else ~value if whole else -value  # the least has no negative
+    numbers: RowNumbers = found["number"][np.lexsort((rising, found["none"]))]
+    return numbers
+
 
 Answer = TypeVar("Answer")
 FAILED: tuple[ExperimentState, ...] = ("failed", "timeout", "cancelled")
@@ -110,11 +259,7 @@ class Listing:
         """All that are wanted, or the first *count*, in their order."""
         if self.empty:
             return np.empty(0, dtype=np.int64)
-        if (
-            count is not None
-            and self._reader.dialect == "sqlite"
-            and self.known.total >= ahead.MANY_ROWS
-        ):
+        if count is not None and self._reader.dialect == "sqlite" and self.known.total >= MANY_ROWS:
             some = self._ahead(count)
             if len(some) == count:
                 return some
@@ -132,7 +277,7 @@ class Listing:
         order = [*self._told.orders(self._order), *self._keys]
         if not self._order:
             rows = sql(
-                f"SELECT * {{}} ORDER BY {{}} LIMIT {ahead.ROWS_AHEAD}",
+                f"SELECT * {{}} ORDER BY {{}} LIMIT {ROWS_AHEAD}",
                 source,
                 join_fragments(", ", order),
             )
@@ -142,9 +287,7 @@ class Listing:
             return np.empty(0, dtype=np.int64)
         value = head.fragment
         number = self._keys[2]
-        near = ahead.top_value_condition(
-            self._reader, source, condition, number, value, falling=falling
-        )
+        near = top_value_condition(self._reader, source, condition, number, value, falling=falling)
         if near is None:
             return np.empty(0, dtype=np.int64)
         both = sql("{} AND {}", condition, near) if condition.parts else near
@@ -152,7 +295,7 @@ class Listing:
 
     @property
     def _sorts_by_number(self) -> bool:
-        many = self._reader.dialect == "sqlite" and self.known.total >= ahead.MANY_ROWS
+        many = self._reader.dialect == "sqlite" and self.known.total >= MANY_ROWS
         return many and len(self._order) == 1 and _is_number(self._order[0][0])
 
     def _by_value(self, head: SelectItem, falling: bool) -> RowNumbers:
@@ -162,7 +305,7 @@ class Listing:
         where, keys = _where(self._told.condition), join_fragments(", ", self._keys)
         statement = sql("SELECT {} {}{} ORDER BY {}", asked, source, where, keys)
         rows = self._reader.each(statement)
-        return ahead.numbers_by_value(rows, whole=head.fragment.type == "int", falling=falling)
+        return numbers_by_value(rows, whole=head.fragment.type == "int", falling=falling)
 
     def _numbers(
         self, source: Fragment, condition: Fragment, order: Iterable[Fragment], count: int | None

@@ -8,10 +8,14 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.scan import scan, scan_kept
 from zenturio.errors import InputError
 from zenturio.expression import Value
-from zenturio.query.catalog import read_catalog
-from zenturio.query.reading import open_snapshot
-from zenturio.query.statement import SelectItem, StudySelect, restore_rows
-from zenturio.query.wide import WIDTH, select_rows
+from zenturio.query.catalog import open_snapshot, read_catalog
+from zenturio.query.select_statement import (
+    WIDTH,
+    SelectItem,
+    StudySelect,
+    restore_rows,
+    select_rows,
+)
 from zenturio.record import SEED_KIND, Repository, StudyDefinition
 from zenturio.record.open import path_in_project
 from zenturio.space import Space

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from zenturio.query import Importances, Recommendation, ResultTable
-    from zenturio.query.recommending import RankedSetting
+    from zenturio.query.importance import RankedSetting
     from zenturio.show.chart import Chart
 
 

@@ -4,7 +4,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-from zenturio.query.streaming import STREAMED_FORMATS
+from zenturio.query.result_table import STREAMED_FORMATS
 from zenturio.show.portal.app import ROUTES
 
 TABLE = ("name", "where", "state", "sort", "column", "after", "before")

@@ -13,8 +13,8 @@ import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.query import statistics
-from zenturio.query.groups import Grouping
-from zenturio.query.origins import Origins
+from zenturio.query.aggregates import Origins
+from zenturio.query.frames import Grouping
 from zenturio.query.present import left_out_notes
 from zenturio.show.chart import Aggregate, Chart, ChartAxis, Errors, Panel
 from zenturio.show.charts.chart_query import KINDS, ChartQuery

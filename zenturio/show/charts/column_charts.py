@@ -53,7 +53,7 @@ def chart(frame: pd.DataFrame, kind: str = "line", **options: Any) -> Chart:
     if not an experiment), ``goals`` (``minimize column`` ...), ``visit`` (the column that numbers
     the rows in the order of a search), ``runs`` (columns that tell several searches apart),
     ``sampled`` (how many rows of how many) and ``grouped``: how the rows of
-    `zenturio.query.groups` are read.
+    `zenturio.query.frames` are read.
 
     Raise InputError if the options do not fit the kind or the frame.
     """

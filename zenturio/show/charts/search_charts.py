@@ -15,8 +15,8 @@ from zenturio.annotate.model import ObjectiveStatement
 from zenturio.errors import ExpressionError, InputError, Passage, did_you_mean
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import importances, study_frame
+from zenturio.query.aggregates import Origins
 from zenturio.query.importance import UNKNOWN
-from zenturio.query.origins import Origins
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 from zenturio.search.objective import Direction

@@ -14,7 +14,7 @@ from zenturio.study.pinned_versions import resolve_name
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zenturio.query.groups import Deviation
+    from zenturio.query.frames import Deviation
     from zenturio.show.chart import Chart
 
 MOST_ROWS = 19_000
@@ -112,7 +112,7 @@ def _search_table(repository: Repository, query: ChartQuery) -> tuple[pd.DataFra
 
 def _with_defaults(repository: Repository, query: ChartQuery) -> ChartQuery:
     """Return *query* with columns for the empty parts: varying parameters, and the objective."""
-    from zenturio.query.groups import varying_parameters  # noqa: PLC0415 - loads pandas
+    from zenturio.query.frames import varying_parameters  # noqa: PLC0415 - loads pandas
 
     first = query.studies[0]
     shown = (query.x, query.y_column, query.colour, query.facet)
@@ -144,7 +144,7 @@ def _table(repository: Repository, query: ChartQuery) -> pd.DataFrame:
 
 def _study_table(repository: Repository, study: str, query: ChartQuery) -> pd.DataFrame:
     from zenturio.query import study_frame  # noqa: PLC0415 - loads pandas
-    from zenturio.query.groups import group_frame  # noqa: PLC0415
+    from zenturio.query.frames import group_frame  # noqa: PLC0415
 
     has_study_column = len(query.studies) > 1  # added when the tables are joined
     parts = [query.x, *(query.y if query.is_grid else ()), query.colour, query.facet]
@@ -181,7 +181,7 @@ def _joined(studies: Sequence[str], tables: Sequence[pd.DataFrame]) -> pd.DataFr
     """Return the rows of several studies, with a column that names the study."""
     import pandas as pd  # noqa: PLC0415
 
-    from zenturio.query.origins import Origins  # noqa: PLC0415
+    from zenturio.query.aggregates import Origins  # noqa: PLC0415
 
     named = [table.assign(**{STUDY: name}) for table, name in zip(tables, studies, strict=True)]
     joined = pd.concat(named, ignore_index=True)

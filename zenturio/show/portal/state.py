@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from starlette.responses import HTMLResponse
 
 from zenturio.errors import NotFoundError
-from zenturio.query.listing import query_listing
-from zenturio.query.wanted import TableQuery
+from zenturio.query.listing import TableQuery, query_listing
 from zenturio.record import Repository, StudyDefinition
 from zenturio.record.open import open_repository, project_folder
 from zenturio.record.sql_repository import SQLRepository
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
 
-    from zenturio.query.wanted import RowNumbers
+    from zenturio.query.listing import RowNumbers
     from zenturio.show.portal.watch import StudySnapshot
 
 Value = TypeVar("Value")

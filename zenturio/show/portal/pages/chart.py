@@ -20,8 +20,7 @@ from zenturio.errors import (
     did_you_mean,
 )
 from zenturio.expression import parse
-from zenturio.query.listing import Listing, query_listing
-from zenturio.query.wanted import ExperimentRow, TableQuery
+from zenturio.query.listing import ExperimentRow, Listing, TableQuery, query_listing
 from zenturio.record import Field
 from zenturio.show.chart import AGGREGATES
 from zenturio.show.charts.chart_query import KINDS, ChartKind, ChartQuery

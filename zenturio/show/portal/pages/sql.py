@@ -24,10 +24,9 @@ from zenturio.errors import (
 )
 from zenturio.query import QueryLimits, ResultTable, export, raw
 from zenturio.query.catalog import StudyColumn
-from zenturio.query.fragments import quote_name as quoted
-from zenturio.query.listing import Listing, query_listing
-from zenturio.query.streaming import STREAMED_FORMATS, Part, stream_table
-from zenturio.query.wanted import TableQuery
+from zenturio.query.listing import Listing, TableQuery, query_listing
+from zenturio.query.result_table import STREAMED_FORMATS, Part, stream_table
+from zenturio.query.sql_fragments import quote_name as quoted
 from zenturio.show.portal.pages.chart import status_of
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery

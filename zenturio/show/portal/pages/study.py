@@ -18,8 +18,7 @@ from zenturio.expression import quoted
 from zenturio.expression.syntax_tree import Constant
 from zenturio.expression.writer import write
 from zenturio.query.catalog import StudyColumn
-from zenturio.query.listing import Listing, query_listing
-from zenturio.query.wanted import ColumnRange, ExperimentRow, FailureCause
+from zenturio.query.listing import ColumnRange, ExperimentRow, FailureCause, Listing, query_listing
 from zenturio.record import EXPERIMENT_STATES, StudyDefinition
 from zenturio.record.open import dialect_at
 from zenturio.show.portal.connections import origins_offered
@@ -32,7 +31,7 @@ from zenturio.study.study_definition import PROGRAM
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from zenturio.query.wanted import RowNumbers
+    from zenturio.query.listing import RowNumbers
 
 PAGE_ROWS = 50
 SMALL_STUDY = 20_000

@@ -8,16 +8,32 @@ from typing import Any
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import Expression, parse
-from zenturio.query.aggregates import AGGREGATES, Aggregate, aggregate_item, row_count_item
-from zenturio.query.catalog import Catalog, StudyColumn, read_catalog
-from zenturio.query.fragments import sql
-from zenturio.query.origins import count_origins
-from zenturio.query.parted import select_groups
+from zenturio.query.aggregates import (
+    AGGREGATES,
+    Aggregate,
+    aggregate_item,
+    count_origins,
+    row_count_item,
+    select_groups,
+)
+from zenturio.query.catalog import (
+    Catalog,
+    SnapshotReader,
+    StudyColumn,
+    connections_of,
+    open_snapshot,
+    read_catalog,
+)
 from zenturio.query.present import digests_outside, left_out_notes
-from zenturio.query.reading import SnapshotReader, connections_of, open_snapshot
-from zenturio.query.result import ResultTable
-from zenturio.query.statement import SelectItem, StudySelect, restore_rows
-from zenturio.query.wide import select_rows, with_limit
+from zenturio.query.result_table import ResultTable
+from zenturio.query.select_statement import (
+    SelectItem,
+    StudySelect,
+    restore_rows,
+    select_rows,
+    with_limit,
+)
+from zenturio.query.sql_fragments import sql
 from zenturio.record import Repository
 from zenturio.record.row_filter import RowChoice, read_round
 
