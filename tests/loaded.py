@@ -15,34 +15,30 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOMS = (
-    "zenturio.annotate.lint",
-    "zenturio.cli.main",
-    "zenturio.execute.local",
-    "zenturio.query",
-    "zenturio.record.sql_repository",
-    "zenturio.record.sqlite",
-    "zenturio.schedule.simulate.simulator",
-    "zenturio.search.engine",
-    "zenturio.search.api",
-    "zenturio.show.renderers.terminal",
-    "zenturio.study.overview",
-    "zenturio.study.driver.study_driver",
-    "zenturio.study.driver.study_session",
-    "zenturio.study.stages.stage",
-)
-"""What verbs load where they are called, and what that loads."""
-PACKAGES = ("numba", "pandas", "plotly.graph_objects", "plotly.io", "pyarrow", "scipy.linalg")
-"""What charts, schedules and engines load then: most of the time that such a command takes."""
+OURS = (
+    "annotate", "cli", "execute", "experiment", "expression", "query", "record", "schedule",
+    "search", "show.charts", "show.renderers", "space", "study",
+)  # fmt: skip
+"""Packages of zenturio whose modules are all loaded."""
+PACKAGES = (
+    "markdown_it", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
+    "matplotlib.pyplot", "narwhals.stable.v1", "numba", "pandas", "plotly.graph_objects", "plotly.graph_objs._figure",
+    "plotly.io", "psycopg", "pyarrow.csv", "scipy.linalg", "sqlalchemy.dialects.postgresql",
+    "sqlalchemy.dialects.sqlite",
+)  # fmt: skip
+"""What charts, schedules, engines and new databases load: most of the time of such a command."""
 LARGEST = 2**20
 """Bytes of a request."""
 
@@ -125,10 +121,44 @@ def _become(asked: dict, streams: list[int]) -> None:
     sys.argv = ["-c", *asked["words"]]
 
 
+def _modules() -> Iterator[str]:
+    """The names of all modules of OURS."""
+    for name in (f"zenturio.{package}" for package in OURS):
+        yield name
+        path = importlib.import_module(name).__path__
+        found = (module.name for module in pkgutil.walk_packages(path, f"{name}."))
+        yield from (module for module in found if ".examples." not in module)  # programs of users
+
+
+def _run() -> None:
+    """Run the command and end as Python does, but for freeing all that was loaded: it takes longer
+    than most commands do.
+    """
+    code: object = 1
+    try:
+        importlib.import_module("zenturio.cli").main()
+        code = 0
+    except SystemExit as error:
+        code = error.code
+    except BaseException:  # noqa: BLE001 - as Python does where nobody catches it
+        sys.excepthook(*sys.exc_info())
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # waits for threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = 120  # as Python says that it could not write
+    os._exit(code or 0)
+
+
 if __name__ == "__main__":
     # As of the script `zen`: neither what lies beside this file nor a study's folder is a module.
     sys.path[0] = str(Path(sys.executable).parent)
-    for name in (*ROOMS, *PACKAGES):
+    for name in (*_modules(), *PACKAGES):
         importlib.import_module(name)
     _serve(socket.socket(fileno=int(sys.argv[1])))
-    importlib.import_module("zenturio.cli").main()
+    _run()
