@@ -201,7 +201,7 @@ def test_an_edit_leaves_units_and_types_of_earlier_versions_alone(repository):
 
     def units(name):
         _, layout = repository.version_and_layout(name)
-        return {f.field.name: (f.field.type, f.field.unit) for f in layout.own}
+        return {f.field.name: (f.field.type, f.field.unit) for f in layout.own_fields}
 
     assert units("s@1") == {"n": ("int", "m"), "t": (None, "s")}
     assert units("s") == {"n": ("str", ""), "t": (None, "ms")}

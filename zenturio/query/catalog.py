@@ -386,7 +386,7 @@ def read_catalog(
     """
     version, layout = reader.repository.version_and_layout(study)
     facts_of = version.study_facts
-    columns, facts = _columns(layout.own)
+    columns, facts = _columns(layout.own_fields)
     whole = columns | {fact.name: fact for fact in facts.values() if fact.name not in columns}
     if choice.round == "newest" and facts["round"].name in names:
         choice = replace(choice, round="all")

@@ -55,15 +55,15 @@ def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> d
     newest = {outcome.digest: outcome for outcome in again}
     exact = {(outcome.digest, outcome.attempt): outcome for outcome in again}
     count = Counter(outcome.digest for outcome in recorded)
-    found: dict[int, Outcome] = {}
+    replacements: dict[int, Outcome] = {}
     for at, outcome in enumerate(recorded):
         digest = outcome.digest
         replacement = (
             newest.get(digest) if count[digest] == 1 else exact.get((digest, outcome.attempt))
         )
         if replacement is not None:
-            found[at] = replacement
-    return found
+            replacements[at] = replacement
+    return replacements
 
 
 def limit_metrics(outcome: Outcome) -> Outcome:

@@ -50,13 +50,13 @@ def _all(database: Database, store: ArtifactStore) -> Iterator[tuple[str, Artifa
 
 def _fault(artifact: Artifact, *, contents: bool) -> str:
     try:
-        found = artifact.kept.lstat()
+        file_stat = artifact.kept.lstat()
     except OSError as error:
         return f"which is not there ({error.strerror})"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(file_stat.st_mode):
         return "which is no file any more"
-    if found.st_size != artifact.size:
-        return f"which has {found.st_size:,} bytes, and had {artifact.size:,}"
+    if file_stat.st_size != artifact.size:
+        return f"which has {file_stat.st_size:,} bytes, and had {artifact.size:,}"
     if contents and not has_content(artifact.kept, artifact.size, artifact.sha256):
         return "which has other bytes than it had"
     return ""

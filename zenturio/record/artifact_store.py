@@ -137,9 +137,9 @@ class ArtifactStore:
         words = str(artifact.kept)
         if match := _MARKED.fullmatch(words):
             octal, root = match.groups()
-            own = object_path(self.root, artifact.sha256)
-            elsewhere = root is not None and not own.exists()
-            kept = object_path(Path(root), artifact.sha256) if elsewhere else own
+            path_here = object_path(self.root, artifact.sha256)
+            elsewhere = root is not None and not path_here.exists()
+            kept = object_path(Path(root), artifact.sha256) if elsewhere else path_here
             return replace(artifact, kept=kept, mode=artifact.mode or int(octal, 8))
         old = Path("outputs", digest, artifact.path)
         if words.endswith(f"/{self.home.name}/{old}") and is_inside(self.home, self.home / old):
@@ -154,11 +154,13 @@ class ArtifactStore:
         """
         if match := _MARKED.fullmatch(str(artifact.kept)):
             return replace(artifact, mode=int(match[1], 8))
-        found = self.located(artifact, digest)
-        if not (self.owns(found.kept) and has_content(found.kept, found.size, found.sha256)):
-            return found
-        found.kept.chmod(found.mode & 0o555)
-        return self._named(_linked(object_path(self.root, found.sha256), found))
+        located = self.located(artifact, digest)
+        if not (
+            self.owns(located.kept) and has_content(located.kept, located.size, located.sha256)
+        ):
+            return located
+        located.kept.chmod(located.mode & 0o555)
+        return self._named(_linked(object_path(self.root, located.sha256), located))
 
     def sync(self) -> None:
         """Returns when what was adopted is on the disk."""
@@ -234,8 +236,8 @@ def object_path(root: Path, sha256: str) -> Path:
 def is_inside(home: Path, path: Path) -> bool:
     """Whether *path* is a file below *home*, and no link leads to it from there."""
     try:
-        here = home.resolve(strict=True) / path.parent.relative_to(home)
-        return path.parent.resolve() == here and stat.S_ISREG(path.lstat().st_mode)
+        folder = home.resolve(strict=True) / path.parent.relative_to(home)
+        return path.parent.resolve() == folder and stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
 

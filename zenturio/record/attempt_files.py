@@ -34,7 +34,7 @@ def keep_artifacts(
     transaction: Transaction, attempts: Iterable[tuple[int, tuple[Artifact, ...]]]
 ) -> None:
     """Writes down which files attempts left, and where these lie."""
-    rows, own = [], []
+    rows, new_contents = [], []
     contents: dict[bytes, tuple[bytes, int, str | None]] = {}
     for number, files in attempts:
         for place, file in enumerate(files):
@@ -42,7 +42,7 @@ def keep_artifacts(
             rows.append((number, codec.escape(file.path), place, file.mode, file.size, digest))
             where = str(file.kept)
             if where == in_store(file.mode):
-                own.append(digest)
+                new_contents.append(digest)
                 contents[digest] = (digest, file.size, None)
             else:
                 contents.setdefault(digest, (digest, file.size, codec.escape(where)))
@@ -53,7 +53,7 @@ def keep_artifacts(
     transaction.among_sql(
         "UPDATE contents SET foreign_path = NULL WHERE foreign_path IS NOT NULL AND {among}",
         "digest",
-        sorted(set(own)),
+        sorted(set(new_contents)),
     )
     transaction.insert("artifacts", _ARTIFACT, rows)
 

@@ -47,8 +47,8 @@ class ClaimRow(NamedTuple):
         return (None, b"") if granted is None else (granted.program, granted.key)
 
     def _granted(self, context: StudyContext) -> GrantedClaim | None:
-        known = context.cache.granted.get((self.lease, bytes(self.digest).hex()))
-        return known if known is not None and known.number == self.id else None
+        granted = context.cache.granted.get((self.lease, bytes(self.digest).hex()))
+        return granted if granted is not None and granted.number == self.id else None
 
 
 def claim(
@@ -74,27 +74,27 @@ def claim(
         holders = _holders(transaction, by_key)
     ours = [holder for holder in holders if holder.lease == lease.number]
     # A claim whose answer was lost may be of the round before this one: the first one stays.
-    own = {holder.digest: holder for holder in reversed(ours)}
-    superfluous = [holder.id for holder in ours if own[holder.digest] is not holder]
-    results = results_of(transaction, own)
+    own_claims = {holder.digest: holder for holder in reversed(ours)}
+    superfluous = [holder.id for holder in ours if own_claims[holder.digest] is not holder]
+    results = results_of(transaction, own_claims)
     finished = {result.digest for result in usable_results(context, results, kinds, round_)}
     # An experiment runs once at a time: not in two rounds, or in the rounds of two studies.
     taken = {holder.digest for holder in holders if holder.lease != lease.number}
-    superfluous += [own.pop(key).id for key in (finished | taken) & own.keys()]
+    superfluous += [own_claims.pop(key).id for key in (finished | taken) & own_claims.keys()]
     transaction.among_sql("DELETE FROM claims WHERE {among}", "id", superfluous)
-    numbers = _number(transaction, own, results)
+    numbers = _number(transaction, own_claims, results)
     granted = {}
     for key, experiment in by_key.items():
-        if key in own:
+        if key in own_claims:
             place = transaction.dialect.position(experiment.index), experiment.repeat
             context.new_granted[lease.number, experiment.digest] = GrantedClaim(
-                own[key].id,
+                own_claims[key].id,
                 numbers[key],
                 *place,
                 experiment.values,
                 experiment.program,
                 experiment.key,
-                own[key].round,
+                own_claims[key].round,
             )
             granted[experiment.digest] = numbers[key]
     return granted
@@ -201,7 +201,7 @@ def usable_results(
     transaction, version = context.transaction, context.version.id
     results = results_for_machine(transaction, results, kinds)
     if round_ is not None:
-        return [each for each in results if (each.version, each.round) == (version, round_)]
+        return [r for r in results if (r.version, r.round) == (version, round_)]
     results = [result for result in results if result.is_newest]
     doubtful = {r.digest for r in results if r.version != version and r.status != "ok"}
     refused = _refused(transaction, version, doubtful)
@@ -230,17 +230,17 @@ def _refused(
 
 
 def _number(
-    transaction: Transaction, own: Mapping[bytes, _Holder], results: Iterable[ResultSummary]
+    transaction: Transaction, own_claims: Mapping[bytes, _Holder], results: Iterable[ResultSummary]
 ) -> dict[bytes, int]:
     """Give each claim the number of its attempt: one more than all before it, wherever made."""
-    last = last_attempts(transaction, own, results)
-    numbers = {key: max(holder.attempt, last.get(key, 0) + 1) for key, holder in own.items()}
+    last = last_attempts(transaction, own_claims, results)
+    numbers = {key: max(holder.attempt, last.get(key, 0) + 1) for key, holder in own_claims.items()}
     mark = transaction.dialect.mark
     transaction.sql_many(
         f"UPDATE claims SET attempt = {mark} WHERE id = {mark}",
         [
             (numbers[key], holder.id)
-            for key, holder in own.items()
+            for key, holder in own_claims.items()
             if numbers[key] != holder.attempt
         ],
     )

@@ -149,7 +149,7 @@ def to_json(value: MetricValue | Value) -> JSON:
         case str():
             return value if _plain(value) else {"escaped": escape(value)}
         case Series():
-            return {"series": [to_json(each) for each in value.values]}
+            return {"series": [to_json(element) for element in value.values]}
         case Missing():
             return {"missing": to_json(value.why)}
     raise _unknown(value)
@@ -179,7 +179,7 @@ def _from_json(value: Any) -> Any:
         case "escaped":
             return unescape(content)
         case "series":
-            return Series(tuple(_from_json(each) for each in content))
+            return Series(tuple(_from_json(element) for element in content))
         case _:
             return Missing(_from_json(content))
 
@@ -233,12 +233,12 @@ def load_values(text: str | None) -> dict[str, Any]:
 def parse_object(text: str) -> dict[str, Any]:
     """The object that a JSON text of the repository is; RecordError if it is none."""
     try:
-        found = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise damage_error() from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise damage_error()
-    return found
+    return content
 
 
 @contextmanager

@@ -15,10 +15,10 @@ _STATES = ", ".join(f"'{state}'" for state in sorted(OUTCOME_STATES))
 _MISSING = "NOT EXISTS (SELECT 1 FROM {table} o WHERE o.{column} = t.{own})"
 
 
-def _lost(table: str, own: str, *targets: tuple[str, str]) -> str:
-    """Counts the rows of *table* whose *own* column is in none of the columns of the *targets*."""
+def _lost(table: str, reference: str, *targets: tuple[str, str]) -> str:
+    """Return a query that counts rows of *table* whose *reference* no target column holds."""
     nowhere = " AND ".join(
-        _MISSING.format(table=target, column=column, own=own) for target, column in targets
+        _MISSING.format(table=target, column=column, own=reference) for target, column in targets
     )
     return f"SELECT count(*) FROM {table} t WHERE {nowhere}"
 
@@ -96,9 +96,9 @@ def check_consistency(database: Database) -> list[str]:
 
 
 def _found(transaction: Transaction) -> Iterator[str]:
-    for (said,) in transaction.sql(transaction.dialect.self_check):
-        if said != "ok":
-            yield str(said)
+    for (message,) in transaction.sql(transaction.dialect.self_check):
+        if message != "ok":
+            yield str(message)
     if transaction.dialect.name == "sqlite" and (foreign := foreign_values(transaction)):
         yield from foreign
         return  # what follows reads these values
@@ -116,13 +116,12 @@ def _counters(transaction: Transaction) -> Iterator[str]:
     """Counters agree with what they count."""
     names = {version.id: version.name for version in studies.all_versions(transaction)}
     counted = Counter({tuple(row[:4]): int(row[4]) for row in transaction.sql(_COUNTED)})
-    found = Counter({tuple(row[:4]): int(row[4]) for row in transaction.sql(_COUNT)})
-    for key in sorted(counted.keys() | found.keys()):
-        if counted[key] != found[key]:
+    counts = Counter({tuple(row[:4]): int(row[4]) for row in transaction.sql(_COUNT)})
+    for key in sorted(counted.keys() | counts.keys()):
+        if counted[key] != counts[key]:
             name, status = names.get(key[0], key[0]), key[3]
-            yield (
-                f"study {name!r} counts {counted[key]} experiments as {status} and has {found[key]}"
-            )
+            stored, actual = counted[key], counts[key]
+            yield f"study {name!r} counts {stored} experiments as {status} and has {actual}"
 
 
 def _places(transaction: Transaction) -> Iterator[str]:

@@ -63,11 +63,11 @@ class Transaction:
 
         *before*: what stands for the marks before that condition; there are none behind it.
         """
-        found: list[Row] = []
+        rows: list[Row] = []
         for shape, values in self.dialect.parts(keys):
             text = template.replace("{among}", self.dialect.among_sql(column, shape))
-            found += self._fetched(text, [*before, *values.values()])
-        return found
+            rows += self._fetched(text, [*before, *values.values()])
+        return rows
 
     def insert_new(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Those of *rows* that no unique index refuses."""

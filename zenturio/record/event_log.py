@@ -22,12 +22,12 @@ def study_events(
 ) -> tuple[RepositoryEvent, ...]:
     """The events of a study, or those of one experiment in it."""
     version, mark = studies.get_version(transaction, name).id, transaction.dialect.mark
-    asked = f"SELECT at, kind, text, digest FROM events WHERE version = {mark}"
+    query = f"SELECT at, kind, text, digest FROM events WHERE version = {mark}"
     if digest is None:
-        rows = transaction.sql(f"{asked} ORDER BY id", (version,))
+        rows = transaction.sql(f"{query} ORDER BY id", (version,))
     else:
         condition = f"AND digest = {mark} ORDER BY id"
-        rows = transaction.sql(f"{asked} {condition}", (version, codec.digest_key(digest)))
+        rows = transaction.sql(f"{query} {condition}", (version, codec.digest_key(digest)))
     return tuple(
         RepositoryEvent(at, codec.unescape(kind), codec.unescape(text), of and bytes(of).hex())
         for at, kind, text, of in rows
@@ -37,12 +37,12 @@ def study_events(
 def redactions(transaction: Transaction, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
     """When the record of an experiment was redacted, or that of its study."""
     version, mark = studies.get_version(transaction, study).id, transaction.dialect.mark
-    found = transaction.sql(
+    rows = transaction.sql(
         f"SELECT at, kind, text, digest FROM events WHERE version = {mark} AND kind = {mark}"
         f" AND (digest = {mark} OR digest IS NULL) ORDER BY id",
         (version, REDACTION_EVENT, codec.digest_key(digest)),
     )
     return tuple(
         RepositoryEvent(at, kind, codec.unescape(text), of and bytes(of).hex())
-        for at, kind, text, of in found
+        for at, kind, text, of in rows
     )

@@ -131,25 +131,25 @@ class FieldLayout:
     @cached_property
     def by_role(self) -> dict[Role, dict[str, StoredField]]:
         """All fields by role and name."""
-        found: dict[Role, dict[str, StoredField]] = {role: {} for role in ROLES}
+        fields_by_role: dict[Role, dict[str, StoredField]] = {role: {} for role in ROLES}
         for stored in self.fields:
-            found[stored.role][stored.field.name] = stored
-        return found
+            fields_by_role[stored.role][stored.field.name] = stored
+        return fields_by_role
 
     @cached_property
-    def own(self) -> tuple[StoredField, ...]:
+    def own_fields(self) -> tuple[StoredField, ...]:
         """The fields of this version, parameters first."""
-        found = [
+        fields = [
             replace(stored, field=m.field(stored.field.name), forms=m.forms)
             for stored in self.fields
             if (m := self.members.get(stored.number)) is not None
         ]
-        return tuple(sorted(found, key=lambda each: each.role != "parameter"))
+        return tuple(sorted(fields, key=lambda stored_field: stored_field.role != "parameter"))
 
     @cached_property
-    def ways(self) -> dict[str, str]:
+    def metric_sources(self) -> dict[str, str]:
         """The metrics of this version, and what measures each."""
-        return {f.field.name: f.field.how for f in self.own if f.role == "metric"}
+        return {f.field.name: f.field.how for f in self.own_fields if f.role == "metric"}
 
     @cached_property
     def reader(self) -> SlotReader:
@@ -158,14 +158,14 @@ class FieldLayout:
 
     @property
     def has_chunks(self) -> bool:
-        return any(stored.place.chunk is not None for stored in self.own)
+        return any(stored.place.chunk is not None for stored in self.own_fields)
 
     def declared(self, role: Role, fields: Iterable[Field]) -> FieldLayout:
         """With *fields* of that role in this version: new ones behind the others."""
         fields = list(fields)
-        draft = LayoutBuilder(self, [each.name for each in fields])
-        for each in fields:
-            draft.declare(role, each)
+        draft = LayoutBuilder(self, [new_field.name for new_field in fields])
+        for new_field in fields:
+            draft.declare(role, new_field)
         return draft.layout()
 
 
@@ -191,33 +191,33 @@ class LayoutBuilder:
 
     def declare(self, role: Role, new: Field) -> None:
         """A field as the study says that it is."""
-        known = self._fields.get((role, new.name))
-        if known is None:
-            known = self._add(role, new)
+        stored = self._fields.get((role, new.name))
+        if stored is None:
+            stored = self._add(role, new)
             form = _DECLARED.get(new.type or "")
             if form is not None:
                 self.slot(role, new.name, form)
             elif self._layout.dialect_name == "sqlite":
                 self.slot(role, new.name, Form(0))
-            known = self._fields[role, new.name]
-        if known.field != (shared := replace(new, how="")):
-            self._set(replace(known, field=shared))
-        told = self._members.get(known.number)
+            stored = self._fields[role, new.name]
+        if stored.field != (shared := replace(new, how="")):
+            self._set(replace(stored, field=shared))
+        earlier = self._members.get(stored.number)
         form = _DECLARED.get(new.type or "", Form(0))
-        said = FieldDeclaration.of(new, form | told.forms if told else form)
-        if told != said:
-            self._members[known.number] = said
+        declaration = FieldDeclaration.of(new, form | earlier.forms if earlier else form)
+        if earlier != declaration:
+            self._members[stored.number] = declaration
             self.changed = True
 
     def has(self, role: Role, name: str) -> bool:
         """Makes sure that this version has the field; false where it is one too many."""
-        known = self._fields.get((role, name))
-        if known is None:
+        stored = self._fields.get((role, name))
+        if stored is None:
             if len(self._fields) >= MOST_FIELDS:
                 return False
-            known = self._add(role, Field(name))
-        if known.number not in self._members:
-            self._members[known.number] = FieldDeclaration()
+            stored = self._add(role, Field(name))
+        if stored.number not in self._members:
+            self._members[stored.number] = FieldDeclaration()
             self.changed = True
         return True
 
@@ -226,40 +226,40 @@ class LayoutBuilder:
 
         Also whether a value of that form needs a remark to be told from another one.
         """
-        known = self._fields[role, name]
-        place, kinds = known.place, _KINDS[self._layout.dialect_name]
+        stored = self._fields[role, name]
+        place, kinds = stored.place, _KINDS[self._layout.dialect_name]
         kind = kinds.get(form, "v")
-        found: str | int | None = place.slot(kind)
-        if found is None:
-            found = place.chunk
-        if found is None:
+        target: str | int | None = place.slot(kind)
+        if target is None:
+            target = place.chunk
+        if target is None:
             free = self._free(kind)
             if free:
-                found = free.pop(0)
-                place = replace(place, slots=(*place.slots, found))
+                target = free.pop(0)
+                place = replace(place, slots=(*place.slots, target))
             else:
-                found = self._next_chunk()
-                place = replace(place, chunk=found)
-        if form == Form.TRUTH and not known.forms & (Form.INTEGER | Form.TRUTH):
+                target = self._next_chunk()
+                place = replace(place, chunk=target)
+        if form == Form.TRUTH and not stored.forms & (Form.INTEGER | Form.TRUTH):
             place = replace(place, truths=True)
-        if place != known.place or form & ~known.forms:
-            self._set(replace(known, place=place, forms=known.forms | form))
-        self._has_form(known.number, form)
+        if place != stored.place or form & ~stored.forms:
+            self._set(replace(stored, place=place, forms=stored.forms | form))
+        self._has_form(stored.number, form)
         odd = (form == Form.TRUTH and not place.truths) or (form == Form.INTEGER and place.truths)
-        return found, odd and isinstance(found, str)
+        return target, odd and isinstance(target, str)
 
     def saw(self, role: Role, name: str, form: Form) -> None:
         """A value of a form that fills no slot."""
-        known = self._fields[role, name]
-        if form & ~known.forms:
-            self._set(replace(known, forms=known.forms | form))
-        self._has_form(known.number, form)
+        stored = self._fields[role, name]
+        if form & ~stored.forms:
+            self._set(replace(stored, forms=stored.forms | form))
+        self._has_form(stored.number, form)
 
     def _has_form(self, number: int, form: Form) -> None:
         """A value of this version."""
-        told = self._members.get(number)
-        if told is not None and form & ~told.forms:
-            self._members[number] = replace(told, forms=told.forms | form)
+        declaration = self._members.get(number)
+        if declaration is not None and form & ~declaration.forms:
+            self._members[number] = replace(declaration, forms=declaration.forms | form)
             self.changed = True
 
     def _set(self, stored: StoredField) -> None:
@@ -344,8 +344,8 @@ class _SlotWriter:
     def spread(self, rows: int) -> SlotColumns:
         remarks: list[str | None] = [None] * rows
         for row, count in self._dropped.items():
-            said = f"{count:,} more were not kept: a study has {MOST_FIELDS:,} fields at the most"
-            self._remarks.setdefault(row, {})[""] = {"missing": said}
+            reason = f"{count:,} more were not kept: a study has {MOST_FIELDS:,} fields at the most"
+            self._remarks.setdefault(row, {})[""] = {"missing": reason}
         for row, said_of in self._remarks.items():
             remarks[row] = codec.compact_json(said_of)
         layout = self._draft.layout()
@@ -429,14 +429,14 @@ class SlotReader:
         self.slots: list[str] = []
         """Which slots to ask for, in this order."""
         self.chunks: list[int] = sorted(
-            {f.place.chunk // CHUNK for f in layout.own if f.place.chunk is not None}
+            {f.place.chunk // CHUNK for f in layout.own_fields if f.place.chunk is not None}
         )
         """Which chunks to ask for."""
         self._plans: dict[Role, _Plan] = {role: self._plan(layout, role) for role in ROLES}
 
     def _plan(self, layout: FieldLayout, role: Role) -> _Plan:
         plan: _Plan = []
-        for stored in layout.own:
+        for stored in layout.own_fields:
             if stored.role != role:
                 continue
             places = []
@@ -457,14 +457,14 @@ class SlotReader:
         self, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
     ) -> dict[str, Any]:
         """The metrics that were measured, or are missing with a reason."""
-        found = self._read("metric", remarks, slots, chunks)
-        return {name: value for name, value in found if value is not None}
+        pairs = self._read("metric", remarks, slots, chunks)
+        return {name: value for name, value in pairs if value is not None}
 
     def _read(
         self, role: Role, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
     ) -> list[tuple[str, Any]]:
         noted = codec.parse_object(remarks) if remarks else {}
-        found = []
+        pairs = []
         for name, key, places, number in self._plans[role]:
             value = None
             if key in noted:
@@ -475,8 +475,8 @@ class SlotReader:
                         value = _truth(slots[place]) if truth else slots[place]
                 if value is None and number is not None:
                     value = _of_chunk(chunks.get(number // CHUNK), number % CHUNK)
-            found.append((name, value))
-        return found
+            pairs.append((name, value))
+        return pairs
 
 
 def _truth(value: Any) -> Any:

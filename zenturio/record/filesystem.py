@@ -28,11 +28,11 @@ def network_file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str 
     place = _resolved(path)
     depth, kind = -1, ""
     for line in lines:
-        _, point, found, *_ = line.split(" ")
+        _, point, file_system, *_ = line.split(" ")
         folder = Path(_unescaped(point))
         # A later mount on the same folder hides an earlier one.
         if place.is_relative_to(folder) and len(folder.parts) >= depth:
-            depth, kind = len(folder.parts), found
+            depth, kind = len(folder.parts), file_system
     return kind if kind in NETWORK else None
 
 

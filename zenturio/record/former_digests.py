@@ -36,7 +36,11 @@ def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment
     In every version, for a digest names the same experiment in all of them; whether there was any.
     """
     transaction, mark = context.transaction, context.transaction.dialect.mark
-    present = {codec.digest_key(each.former): each for each in experiments if each.former}
+    present = {
+        codec.digest_key(experiment.former): experiment
+        for experiment in experiments
+        if experiment.former
+    }
     results = transaction.among_sql(
         "SELECT digest, id, version FROM results WHERE {among}", "digest", sorted(present)
     )
@@ -83,10 +87,10 @@ def _note_edits(context: StudyContext, versions: Mapping[int, int]) -> None:
 def _set_recipes(context: StudyContext, experiments: Iterable[Experiment]) -> None:
     """In this version alone: another one has recipes of its own."""
     by_recipe: dict[int, list[bytes]] = {}
-    for each in experiments:
-        number = stored_recipes.recipe_number(context, each.program)
+    for experiment in experiments:
+        number = stored_recipes.recipe_number(context, experiment.program)
         if number is not None:
-            by_recipe.setdefault(number, []).append(codec.digest_key(each.digest))
+            by_recipe.setdefault(number, []).append(codec.digest_key(experiment.digest))
     mark = context.transaction.dialect.mark
     for number, keys in by_recipe.items():
         context.transaction.among_sql(

@@ -201,8 +201,8 @@ def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> None:
     mark = dialect.mark
     # Before its row changes: a claim or a record of that driver that is on its way ends first.
     lock = f"{dialect.row_lock} OF l" if dialect.row_lock else ""
-    asked = f"SELECT {_FACTS} FROM leases l WHERE l.id = {mark} AND l.ended IS NULL{lock}"
-    rows = transaction.sql(asked, (number,))
+    query = f"SELECT {_FACTS} FROM leases l WHERE l.id = {mark} AND l.ended IS NULL{lock}"
+    rows = transaction.sql(query, (number,))
     if not rows or (why == "superseded" and LeaseRow(*rows[0]).alive(transaction.now)):
         return  # somebody else was faster, or its driver was
     transaction.sql(
@@ -229,20 +229,20 @@ def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> 
     ]
     transaction.insert("attempts", _STALE, rows)
     transaction.sql(f"DELETE FROM claims WHERE lease = {mark}", (number,))
-    told = [
+    events = [
         (claim[2], claim[1], now, "stale", f"attempt {claim[5]}: driver {why}") for claim in claims
     ]
-    transaction.insert("events", ("version", "digest", "at", "kind", "text"), told)
+    transaction.insert("events", ("version", "digest", "at", "kind", "text"), events)
 
 
 def _hosts(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
     """The numbers of hosts of which the name alone is known."""
-    wanted: Sequence[str] = sorted(set(names))
-    rows: list[Any] = [(name, 0, "", 0) for name in wanted]
+    unique_names: Sequence[str] = sorted(set(names))
+    rows: list[Any] = [(name, 0, "", 0) for name in unique_names]
     transaction.insert_new("hosts", ("name", "machine", "kernel", "memory"), rows)
-    found = transaction.among_sql(
+    numbered = transaction.among_sql(
         "SELECT name, id FROM hosts WHERE machine = 0 AND kernel = '' AND memory = 0 AND {among}",
         "name",
-        wanted,
+        unique_names,
     )
-    return {str(name): int(number) for name, number in found}
+    return {str(name): int(number) for name, number in numbered}

@@ -33,23 +33,23 @@ def machine_number(context: StudyContext, machine: MachineKind | None) -> int:
     """The number of a kind of machine; a new one gets one."""
     if machine is None:
         return UNKNOWN_MACHINE
-    known = context.cache.machines.get(machine) or context.new_machines.get(machine)
-    if known is None:
-        known = context.new_machines[machine] = _add_machine(context.transaction, machine)
-    return known
+    number = context.cache.machines.get(machine) or context.new_machines.get(machine)
+    if number is None:
+        number = context.new_machines[machine] = _add_machine(context.transaction, machine)
+    return number
 
 
 def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
     digest, mark = machine_digest(machine), transaction.dialect.mark
-    asked = f"SELECT id FROM machines WHERE digest = {mark}"
-    found = transaction.sql(asked, (digest,))
-    if not found:
+    query = f"SELECT id FROM machines WHERE digest = {mark}"
+    rows = transaction.sql(query, (digest,))
+    if not rows:
         escaped = map(codec.escape, (machine.label, machine.cpu))
         more = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
         row = (digest, *escaped, machine.cores, *more)
         transaction.insert_new("machines", _MACHINE, [row])
-        found = transaction.sql(asked, (digest,))
-    return int(found[0][0])
+        rows = transaction.sql(query, (digest,))
+    return int(rows[0][0])
 
 
 def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> frozenset[int]:
@@ -93,8 +93,8 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
 def host_numbers(context: StudyContext, outcomes: Sequence[Outcome]) -> list[tuple[int, int]]:
     """Of each outcome the number of its kind of machine, and that of its host."""
     keys = [_host_key(context, outcome) for outcome in outcomes]
-    known = context.cache.hosts | context.new_hosts
-    new = sorted(set(keys) - known.keys())
+    cached_hosts = context.cache.hosts | context.new_hosts
+    new = sorted(set(keys) - cached_hosts.keys())
     if new:
         context.transaction.insert_new("hosts", _HOST, [(codec.escape(k[0]), *k[1:]) for k in new])
         names = sorted({codec.escape(key[0]) for key in new})
@@ -103,8 +103,8 @@ def host_numbers(context: StudyContext, outcomes: Sequence[Outcome]) -> list[tup
         )
         for name, machine, kernel, memory, number in rows:
             context.new_hosts[codec.unescape(name), machine, kernel, memory] = number
-        known |= context.new_hosts
-    return [(key[1], known[key]) for key in keys]
+        cached_hosts |= context.new_hosts
+    return [(key[1], cached_hosts[key]) for key in keys]
 
 
 def _host_key(context: StudyContext, outcome: Outcome) -> HostKey:

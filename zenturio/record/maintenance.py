@@ -63,8 +63,8 @@ def check_repository(
     try:
         with _connected(kind) as database:
             files = check_artifacts(database, artifact_store(kind), contents=contents)
-            found = (*check_consistency(database), *files)
-            return tuple(Diagnostic(f"{kind.location}: {each}") for each in found)
+            faults = (*check_consistency(database), *files)
+            return tuple(Diagnostic(f"{kind.location}: {fault}") for fault in faults)
     except RecordError as error:
         return error.diagnostics
 
@@ -193,9 +193,9 @@ def _told_apart(repository: Repository, removal: StudyDeletion) -> StudyDeletion
     """The files in the project apart from those that stay, for they are not."""
     if not isinstance(repository, SQLRepository):
         return removal
-    own = {path for path in removal.artifacts if repository.store.owns(Path(path))}
-    foreign = tuple(path for path in removal.artifacts if path not in own)
-    return replace(removal, artifacts=tuple(sorted(own)), foreign=foreign)
+    own_files = {path for path in removal.artifacts if repository.store.owns(Path(path))}
+    foreign = tuple(path for path in removal.artifacts if path not in own_files)
+    return replace(removal, artifacts=tuple(sorted(own_files)), foreign=foreign)
 
 
 @dataclass(frozen=True, slots=True)

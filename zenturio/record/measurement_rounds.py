@@ -39,20 +39,17 @@ def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[Measurem
 
 def begin_round(transaction: Transaction, version: StudyVersion, person: str, reason: str) -> int:
     """Return the number of the open round of *version*; of a new one, if none is open."""
-    known = rounds_of(transaction, version)
-    if known[-1].is_open:
-        return known[-1].number
-    number = known[-1].number + 1
+    earlier = rounds_of(transaction, version)
+    if earlier[-1].is_open:
+        return earlier[-1].number
+    number = earlier[-1].number + 1
     begun = MeasurementRound(number, transaction.now, person, reason)
     transaction.insert_new(
         "rounds",
         _COLUMNS,
         [
-            (
-                version.id, each.number, each.began, codec.escape(each.person),
-                codec.escape(each.reason), None,
-            )
-            for each in (*known, begun)
+            (version.id, r.number, r.began, codec.escape(r.person), codec.escape(r.reason), None)
+            for r in (*earlier, begun)
         ],
     )  # fmt: skip
     event_log.add_event(transaction, version.id, KIND, f"round {number} begun")

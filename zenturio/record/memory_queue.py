@@ -24,22 +24,24 @@ class MemoryQueue:
         self, token: str, user: str, study: str, request: Mapping[str, Any]
     ) -> StudySubmission:
         with self._lock:
-            for known in self._submitted.values():
-                if known.token == token:
-                    return known
+            for submission in self._submitted.values():
+                if submission.token == token:
+                    return submission
             number = len(self._submitted) + 1
             plain = json.loads(json.dumps(request))
-            found = StudySubmission(number, token, user, study, plain, self._clock())
-            self._submitted[number] = found
-            return found
+            new_submission = StudySubmission(number, token, user, study, plain, self._clock())
+            self._submitted[number] = new_submission
+            return new_submission
 
     def submissions(
         self, turns: Iterable[SubmissionState] | None = None
     ) -> tuple[StudySubmission, ...]:
-        wanted = None if turns is None else frozenset(turns)
+        states = None if turns is None else frozenset(turns)
         with self._lock:
-            found = tuple(self._submitted.values())
-        return tuple(each for each in found if wanted is None or each.turn in wanted)
+            submissions = tuple(self._submitted.values())
+        return tuple(
+            submission for submission in submissions if states is None or submission.turn in states
+        )
 
     def update_submission(
         self, number: int, turn: SubmissionState, cause: str = ""
@@ -47,26 +49,26 @@ class MemoryQueue:
         with self._lock:
             if number not in self._submitted:
                 raise repository_errors.no_submission(number)
-            known = with_state(self._submitted[number], turn, cause, self._clock())
-            self._submitted[number] = known
-            return known
+            submission = with_state(self._submitted[number], turn, cause, self._clock())
+            self._submitted[number] = submission
+            return submission
 
     def report_progress(self, number: int, progress: Mapping[str, Any]) -> None:
         with self._lock:
             if number in self._submitted:
-                told = json.loads(json.dumps(progress))
-                self._submitted[number] = replace(self._submitted[number], progress=told)
+                plain = json.loads(json.dumps(progress))
+                self._submitted[number] = replace(self._submitted[number], progress=plain)
 
 
 def with_state(
-    known: StudySubmission, turn: SubmissionState, cause: str, now: float
+    submission: StudySubmission, turn: SubmissionState, cause: str, now: float
 ) -> StudySubmission:
     """A submission as it is when it comes to *turn*; one that is over stays as it is."""
-    if known.turn in FINISHED_SUBMISSION_STATES:
-        return known
-    begun = now if known.begun is None and turn == "running" else known.begun
+    if submission.turn in FINISHED_SUBMISSION_STATES:
+        return submission
+    begun = now if submission.begun is None and turn == "running" else submission.begun
     return replace(
-        known,
+        submission,
         turn=turn,
         cause=cause,
         begun=begun,

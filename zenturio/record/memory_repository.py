@@ -127,9 +127,9 @@ class MemoryRepository(MemoryQueue):
             alone = [row for row in rows if not self._others(shelf, row.outcome.digest)]
             gone = self._gone(shelf)
             kept, others = (
-                {str(file.kept) for n, files in self._artifacts.items() if (n in gone) == own
+                {str(file.kept) for n, files in self._artifacts.items() if (n in gone) == is_gone
                  for file in files}
-                for own in (True, False)
+                for is_gone in (True, False)
             )  # fmt: skip
             streams = [
                 stream
@@ -149,13 +149,15 @@ class MemoryRepository(MemoryQueue):
 
     def _gone(self, shelf: MemoryStudy) -> set[int]:
         """The attempts to which nothing leads, once the study is away."""
-        own: set[int] = set()
+        own_attempts: set[int] = set()
         others: set[int] = set()
-        for each in self._shelves:
-            (own if each is shelf else others).update(row.source for row in each.results())
+        for study in self._shelves:
+            (own_attempts if study is shelf else others).update(
+                row.source for row in study.results()
+            )
         for tried in self._tried.values():
-            (own if tried.shelf is shelf else others).add(tried.source)
-        return own - others
+            (own_attempts if tried.shelf is shelf else others).add(tried.source)
+        return own_attempts - others
 
     def delete(self, study: str) -> StudyDeletion:
         with self._lock:
@@ -283,7 +285,7 @@ class MemoryRepository(MemoryQueue):
         self._note(shelf, "driver", f"lease {number}: {why}")
         now = self._clock()
         claims = [(d, c) for d, c in self._claims.items() if c.lease == number]
-        for digest, claim in sorted(claims, key=lambda each: each[1].id):
+        for digest, claim in sorted(claims, key=lambda pair: pair[1].id):
             attempt = AttemptRecord(
                 claim.attempt, "stale", number, claim.host, claim.started, now, why,
                 round=claim.round,
@@ -303,12 +305,12 @@ class MemoryRepository(MemoryQueue):
     def begin_round(self, study: str, reason: str = "") -> int:
         with self._lock:
             shelf = self._shelf(study)
-            known = self.rounds(study)
-            if known[-1].is_open:
-                return known[-1].number
-            number = known[-1].number + 1
+            rounds = self.rounds(study)
+            if rounds[-1].is_open:
+                return rounds[-1].number
+            number = rounds[-1].number + 1
             begun = MeasurementRound(number, self._clock(), getpass.getuser(), reason, is_open=True)
-            shelf.rounds = [*known, begun]
+            shelf.rounds = [*rounds, begun]
             self._note(shelf, "round", f"round {number} begun")
             return number
 
@@ -378,7 +380,9 @@ class MemoryRepository(MemoryQueue):
         experiment: Experiment,
         equality: EquatedResult | None,
     ) -> None:
-        metrics = shared_metrics(row.outcome.metrics, home.name, home.ways, shelf.ways)
+        metrics = shared_metrics(
+            row.outcome.metrics, home.name, home.metric_sources, shelf.metric_sources
+        )
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
         key = RecordKey(experiment.index, experiment.repeat, next(self._numbers))
         values = dict(experiment.values)
@@ -389,7 +393,7 @@ class MemoryRepository(MemoryQueue):
     def _put(self, shelf: MemoryStudy, row: MemoryResult) -> None:
         shelf.put(row)
         for name in row.outcome.metrics:
-            shelf.ways.setdefault(name, "")
+            shelf.metric_sources.setdefault(name, "")
 
     def claim(
         self,
@@ -401,13 +405,13 @@ class MemoryRepository(MemoryQueue):
     ) -> dict[str, int]:
         with self._lock:
             shelf = self._held(study, driver)
-            wanted = {experiment.digest: experiment for experiment in experiments}
-            self._relieve(wanted, driver)
-            found = {
+            by_digest = {experiment.digest: experiment for experiment in experiments}
+            self._relieve(by_digest, driver)
+            claims = {
                 digest: self._claim(shelf, experiment, driver, kinds, round_)
-                for digest, experiment in sorted(wanted.items())  # as databases number claims
+                for digest, experiment in sorted(by_digest.items())  # as databases number claims
             }
-            return {digest: claim.attempt for digest, claim in found.items() if claim}
+            return {digest: claim.attempt for digest, claim in claims.items() if claim}
 
     def _claim(
         self,
@@ -447,12 +451,12 @@ class MemoryRepository(MemoryQueue):
     ) -> frozenset[str]:
         with self._lock:
             shelf = self._held(study, driver, ended=True)
-            given = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+            capped = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
             # What is accepted is looked for first; what is left came late.
-            matched = [o for o in given if self._is_claimed(o, driver)]
+            matched = [o for o in capped if self._is_claimed(o, driver)]
             first = {outcome.digest: outcome for outcome in reversed(matched)}
-            late = [o for o in given if first.get(o.digest) != o]
-            known = {o.digest for o in late if self._was_accepted(shelf, o, driver, first)}
+            late = [o for o in capped if first.get(o.digest) != o]
+            repeated = {o.digest for o in late if self._was_accepted(shelf, o, driver, first)}
             for outcome in late:
                 if not self._was_accepted(shelf, outcome, driver, first):
                     self._supersede(shelf, driver, outcome)
@@ -463,7 +467,7 @@ class MemoryRepository(MemoryQueue):
                 else:
                     of = claim.experiment, claim.round
                     self._keep(shelf, claim.id, driver, outcome, outcome.status, *of)
-            return frozenset(known.union(first)) if final else frozenset()
+            return frozenset(repeated.union(first)) if final else frozenset()
 
     def _is_claimed(self, outcome: Outcome, driver: int) -> bool:
         claim = self._claims.get(outcome.digest)
@@ -533,15 +537,15 @@ class MemoryRepository(MemoryQueue):
     ) -> frozenset[str]:
         with self._lock:
             shelf = self._held(study, driver)
-            wanted = {
+            by_digest = {
                 e.digest: (e, acceptance_rules.limit_metrics(outcome)) for e, outcome in results
             }
-            for experiment, _ in wanted.values():
+            for experiment, _ in by_digest.values():
                 self._cached(shelf, experiment, kinds, round_)
-            self._relieve(wanted, driver)
+            self._relieve(by_digest, driver)
             return frozenset(
                 digest
-                for digest, pair in wanted.items()
+                for digest, pair in by_digest.items()
                 if self._enter(shelf, driver, *pair, kinds, round_)
             )
 
@@ -567,21 +571,21 @@ class MemoryRepository(MemoryQueue):
     def remeasure(
         self, study: str, outcomes: Iterable[Outcome], definition: StudyDefinition | None = None
     ) -> int:
-        given = list(outcomes)
+        fresh = list(outcomes)
         with self._lock:
             if definition is not None:
                 self.open(study, definition)
             shelf = self._shelf(study)
-            again = [acceptance_rules.limit_metrics(outcome) for outcome in given]
+            again = [acceptance_rules.limit_metrics(outcome) for outcome in fresh]
             rows = [row for o in {o.digest: o for o in again} for row in shelf.of(o)]
-            found = acceptance_rules.match_remeasured(again, [row.outcome for row in rows])
-            for at, outcome in found.items():
+            replacements = acceptance_rules.match_remeasured(again, [row.outcome for row in rows])
+            for at, outcome in replacements.items():
                 row = rows[at]
                 anew = (outcome.status, outcome.cause, dict(outcome.metrics))
                 status, cause, metrics = anew
                 row.outcome = replace(row.outcome, status=status, cause=cause, metrics=metrics)
                 self._put(shelf, row)
-            return len(found)
+            return len(replacements)
 
     def reopen(self, study: str, digests: Sequence[str], kinds: Kinds = None) -> int:
         with self._lock:
@@ -612,11 +616,11 @@ class MemoryRepository(MemoryQueue):
             shelf, home = self._shelf(study), self._shelf(source)
             self._refuse_drivers(shelf, home)
             now, count = self._clock(), 0
-            there = {e.digest for e in experiments.values() if e.digest in shelf.rows}
-            found = [(row, e) for d, e in experiments.items() for row in home.counting(d)]
-            for row, experiment in sorted(found, key=lambda pair: pair[0].key.row):
+            present = {e.digest for e in experiments.values() if e.digest in shelf.rows}
+            candidates = [(row, e) for d, e in experiments.items() for row in home.counting(d)]
+            for row, experiment in sorted(candidates, key=lambda pair: pair[0].key.row):
                 kinds = {machine for machine, _ in shelf.rows.get(experiment.digest, {})}
-                if experiment.digest not in there and row.outcome.machine not in kinds:
+                if experiment.digest not in present and row.outcome.machine not in kinds:
                     of = row.equality.digest if row.equality else row.outcome.digest
                     equality = EquatedResult(home.fixed_name, person, now, of)
                     self._copy(home, row, shelf, experiment, equality)
@@ -630,13 +634,13 @@ class MemoryRepository(MemoryQueue):
             copies = [
                 (s, row) for s in self._shelves for d in digests for row in _equal(s, d, home)
             ]
-            self._refuse_drivers(shelf, home, *(each for each, _ in copies))
-            for each, row in copies:
-                each.take(row)
+            self._refuse_drivers(shelf, home, *(holder for holder, _ in copies))
+            for holder, row in copies:
+                holder.take(row)
             return len(digests)
 
-    def _refuse_drivers(self, *wanted: MemoryStudy) -> None:
-        shelves = [shelf for shelf in self._shelves if any(shelf is each for each in wanted)]
+    def _refuse_drivers(self, *studies: MemoryStudy) -> None:
+        shelves = [shelf for shelf in self._shelves if any(shelf is study for study in studies)]
         for shelf in shelves:
             for lease in self._living(shelf):
                 raise repository_errors.driver_prevents_change(lease)
@@ -650,7 +654,7 @@ class MemoryRepository(MemoryQueue):
                 return None
             row = copies[-1]
             assert row.equality is not None, "those without are left out"
-            numbers = {each.key.row for shelf in self._shelves for each in shelf.results()}
+            numbers = {result.key.row for shelf in self._shelves for result in shelf.results()}
             is_there = row.source in numbers | self._tried.keys()
             return row.equality if is_there else replace(row.equality, digest="")
 
@@ -665,7 +669,7 @@ class MemoryRepository(MemoryQueue):
     ) -> dict[str, Outcome]:
         with self._lock:
             shelves = self._shelves if study is None else [self._shelf(study)]
-            found = {}
+            outcomes = {}
             for digest in digests:
                 named = None if study is None else round_
                 rows = [row for shelf in shelves for row in shelf.counting(digest, kinds, named)]
@@ -679,8 +683,8 @@ class MemoryRepository(MemoryQueue):
                         )
                     )
                 if rows:
-                    found[digest] = rows[-1].outcome
-            return found
+                    outcomes[digest] = rows[-1].outcome
+            return outcomes
 
     def count_states(self, study: str) -> dict[ExperimentState, int]:
         with self._lock:
@@ -706,11 +710,11 @@ class MemoryRepository(MemoryQueue):
         after: RecordKey | None = None,
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
-        wanted = frozenset(EXPERIMENT_STATES if states is None else states)
+        selected = frozenset(EXPERIMENT_STATES if states is None else states)
         with self._lock:
-            found = [each for each in self._all(self._shelf(study)) if each.state in wanted]
-        found.sort(key=lambda record: record.key)
-        return iter([each for each in found if after is None or each.key > after])
+            records = [item for item in self._all(self._shelf(study)) if item.state in selected]
+        records.sort(key=lambda record: record.key)
+        return iter([item for item in records if after is None or item.key > after])
 
     def _all(self, shelf: MemoryStudy) -> Iterator[ExperimentRecord]:
         yield from map(shelf.record, shelf.results())
@@ -775,7 +779,7 @@ class MemoryRepository(MemoryQueue):
             attempts.setdefault(number, (number, last, False))
         if not attempts:
             raise repository_errors.no_experiment([digest])
-        return sorted(attempts.values(), key=lambda each: (each[1].number, each[1].driver))
+        return sorted(attempts.values(), key=lambda entry: (entry[1].number, entry[1].driver))
 
     def attempts(self, digest: str) -> tuple[AttemptRecord, ...]:
         with self._lock:
@@ -783,13 +787,13 @@ class MemoryRepository(MemoryQueue):
 
     def _chosen(self, digest: str, number: int | None) -> int | None:
         """The attempt of that number; the accepted, running or newest one, if none is named."""
-        found = self._attempts(digest)
-        chiefs = [each for each in found if each[2]]
-        others = [each for each in found if not each[2]]
+        attempts = self._attempts(digest)
+        chiefs = [entry for entry in attempts if entry[2]]
+        others = [entry for entry in attempts if not entry[2]]
         if number is None:
-            accepted = [each for each in chiefs if each[1].state != "running"]
+            accepted = [entry for entry in chiefs if entry[1].state != "running"]
             return (accepted or chiefs or others)[-1][0]
-        return next((each[0] for each in (*chiefs, *others) if each[1].number == number), None)
+        return next((entry[0] for entry in (*chiefs, *others) if entry[1].number == number), None)
 
     def add_event(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
         with self._lock:

@@ -63,7 +63,7 @@ class MemoryStudy:
     rounds: list[MeasurementRound] = field(default_factory=list)
     parameters: dict[str, None] = field(default_factory=dict)
     """Every one that was declared or given, in order."""
-    ways: dict[str, str] = field(default_factory=dict)
+    metric_sources: dict[str, str] = field(default_factory=dict)
     """Every metric, and what measures it."""
     events: list[RepositoryEvent] = field(default_factory=list)
     definitions: list[tuple[float, StudyDefinition]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class MemoryStudy:
 
     def defined(self, at: float) -> StudyDefinition:
         """The definition that held at the time *at*, or the oldest."""
-        held = [each for since, each in self.definitions if since <= at]
+        held = [definition for since, definition in self.definitions if since <= at]
         return held[-1] if held else self.definitions[0][1]
 
     def define(self, definition: StudyDefinition, now: float) -> None:
@@ -95,7 +95,7 @@ class MemoryStudy:
             self.definition = definition
             self.definitions.append((now, definition))
         self.parameters |= dict.fromkeys(parameter.name for parameter in definition.parameters)
-        self.ways |= {metric.name: metric.how for metric in definition.metrics}
+        self.metric_sources |= {metric.name: metric.how for metric in definition.metrics}
 
     def put(self, row: MemoryResult) -> None:
         """One more result."""

@@ -25,6 +25,6 @@ def shared_metrics(
     }
     for name, way in ours.items():
         if way and name not in shared:
-            known = "measures it in another way" if name in metrics else "did not measure it"
-            shared[name] = Missing(f"the experiment was run by study {source!r}, which {known}")
+            reason = "measures it in another way" if name in metrics else "did not measure it"
+            shared[name] = Missing(f"the experiment was run by study {source!r}, which {reason}")
     return shared

@@ -78,9 +78,9 @@ class Migration:
     # Steps
 
     def _done(self, step: str) -> int | None:
-        asked = f"SELECT done FROM upgrade WHERE step = {self._mark}"
-        found = self._new.read(lambda t: t.sql(asked, (step,)))
-        return int(found[0][0]) if found else None
+        query = f"SELECT done FROM upgrade WHERE step = {self._mark}"
+        rows = self._new.read(lambda t: t.sql(query, (step,)))
+        return int(rows[0][0]) if rows else None
 
     def _step(self, step: str, work: Callable[[Transaction], object]) -> None:
         """Does *work* with its mark, unless it is done."""
@@ -171,19 +171,22 @@ class Migration:
             last = max(numbers, default=0)
             taken.append(sql_names.study_view(base, taken))
             every = {**numbers, **({last + 1: current} if current else {})}
-            opened = max(each.created for each in every.values())
+            opened = max(old_study.created for old_study in every.values())
             transaction.insert(
                 "studies",
                 ("project", "name", "sql_name", "current", "revision", "opened", "pinned"),
                 [(PROJECT, base, taken[-1], current and current.number, 0, opened, 0)],
             )
-            ((own,),) = transaction.sql(
+            ((schema_name,),) = transaction.sql(
                 f"SELECT id FROM studies WHERE name = {self._mark}", (base,)
             )
             transaction.insert(
                 "versions",
                 ("id", "study", "number", "created", "edits", "members"),
-                [(v.number, own, number, v.created, 0, "{}") for number, v in every.items()],
+                [
+                    (v.number, schema_name, number, v.created, 0, "{}")
+                    for number, v in every.items()
+                ],
             )
 
     def _documents(
@@ -193,8 +196,8 @@ class Migration:
         hashes: dict[int, dict[str, str]] = {}
         for definition, path, sha in sources:
             hashes.setdefault(definition, {})[path] = bytes(sha).hex()
-        asked = "SELECT id, study, at, document FROM definitions ORDER BY id"
-        for number, study, at, document in self._older.sql(asked):
+        query = "SELECT id, study, at, document FROM definitions ORDER BY id"
+        for number, study, at, document in self._older.sql(query):
             read = json.loads(document)
             if folder := self._store.project:
                 # The last programs of this revision did so, too.
@@ -217,8 +220,8 @@ class Migration:
         )
         if "submissions" in self._tables:
             names = _COPIED["submissions"]
-            found = self._older.sql(f"SELECT {', '.join(names)} FROM submissions ORDER BY id")
-            transaction.insert("submissions", (*names, "verified"), [(*row, 0) for row in found])
+            rows = self._older.sql(f"SELECT {', '.join(names)} FROM submissions ORDER BY id")
+            transaction.insert("submissions", (*names, "verified"), [(*row, 0) for row in rows])
 
     @cached_property
     def _tables(self) -> set[str]:
@@ -261,7 +264,7 @@ class Migration:
                 "SELECT id, study FROM experiments WHERE {among}", "id", [r.number for r in old]
             )
         )
-        names = {number: each.name for number, each in self._older.studies.items()}
+        names = {number: old_study.name for number, old_study in self._older.studies.items()}
         new, copies = [], []
         for number, row in zip(context.transaction.numbers(len(old)), old, strict=True):
             home = homes[row.number]
@@ -278,14 +281,14 @@ class Migration:
     def _compare(self, context: StudyContext, study: OldStudy, new: Sequence[NewResult]) -> None:
         """RecordError unless what was written reads as what was there before."""
         numbers = [row.number for row in new]
-        found = result_rows.read_results(
+        results = result_rows.read_results(
             context.transaction, context.layout, "", among=("e.id", numbers)
         )
-        read = {each.number: each for each in found}
+        read = {result.number: result for result in results}
         for row in new:
-            there = read.get(row.number)
-            same = there is not None and (
-                _essence(row.values, row.outcome) == _essence(there.record.values, there.outcome)
+            copied = read.get(row.number)
+            same = copied is not None and (
+                _essence(row.values, row.outcome) == _essence(copied.record.values, copied.outcome)
             )
             if not same:
                 raise RecordError(
@@ -315,32 +318,36 @@ class Migration:
             points = self._older.points(study, experiments)
             files = self._files(experiments, {a.experiment: a.digest for a in attempts})
             kept = []
-            for own, each in zip(transaction.numbers(len(attempts)), attempts, strict=True):
-                key = (each.experiment, each.outcome.attempt, each.driver)
+            for new_id, old_attempt in zip(
+                transaction.numbers(len(attempts)), attempts, strict=True
+            ):
+                key = (old_attempt.experiment, old_attempt.outcome.attempt, old_attempt.driver)
                 (out, err), artifacts = files(key)
-                outcome = self._hosted(number, each.outcome)
+                outcome = self._hosted(number, old_attempt.outcome)
                 whole = replace(outcome, stdout=out, stderr=err, artifacts=artifacts)
-                row = points.get(each.experiment)
+                row = points.get(old_attempt.experiment)
                 place: tuple[Any, int, str | None] = (-1, 1, None)
                 if row is not None:
                     place = (row.position, row.repeat, codec.dump_values(row.values))
-                state: Any = each.state
-                kept.append(UnacceptedAttempt(own, *place, FIRST_ROUND, whole, each.driver, state))
+                state: Any = old_attempt.state
+                kept.append(
+                    UnacceptedAttempt(new_id, *place, FIRST_ROUND, whole, old_attempt.driver, state)
+                )
             context = self._context(transaction, number)
             outcome_recording.keep_attempts(context, kept)
         if step:
             self._set(transaction, step, old[-1].experiment)
 
     def _events(self, transaction: Transaction) -> None:
-        asked = (
+        query = (
             "SELECT v.study, e.digest, v.at, v.kind, v.text FROM events v"
             " LEFT JOIN experiments e ON e.id = v.experiment ORDER BY v.id"
         )
-        found = [
+        rows = [
             (study, None if digest is None else bytes(digest), *facts)
-            for study, digest, *facts in self._older.sql(asked)
+            for study, digest, *facts in self._older.sql(query)
         ]
-        transaction.insert("events", ("version", "digest", "at", "kind", "text"), found)
+        transaction.insert("events", ("version", "digest", "at", "kind", "text"), rows)
         transaction.sql("UPDATE machines SET assumed = 1")
 
     # What an attempt said and left, and where it ran
@@ -355,13 +362,13 @@ class Migration:
             key: tuple[int, int, int],
         ) -> tuple[tuple[Log, Log], tuple[Artifact, ...]]:
             digest = digests[key[0]].hex()
-            found = (
+            rows = (
                 Artifact(codec.unescape(path), size, sha, Path(codec.unescape(kept)))
                 for path, size, sha, kept in artifacts.get(key, ())
             )
             return (
                 logs.get(key, (Log(), Log())),
-                tuple(self._store.adopt(artifact, digest) for artifact in found),
+                tuple(self._store.adopt(artifact, digest) for artifact in rows),
             )
 
         return files
@@ -375,8 +382,8 @@ class Migration:
         if facts.get("name") == outcome.host:
             kernel = str(facts.get("kernel") or "")
             details = HostDetails(outcome.host, kernel, memory if isinstance(memory, int) else 0)
-        known = machine if machine.cpu or machine.cores else None
-        return replace(outcome, machine=known, host_details=details)
+        machine_kind = machine if machine.cpu or machine.cores else None
+        return replace(outcome, machine=machine_kind, host_details=details)
 
     def _drivers_host(self, study: int, started: float | None) -> dict[str, Any]:
         """What the definition that held at that time tells of the driver's machine."""
@@ -388,13 +395,15 @@ class Migration:
 
     @cached_property
     def _hosts(self) -> dict[int, list[tuple[float, dict[str, Any]]]]:
-        found: dict[int, list[tuple[float, dict[str, Any]]]] = {}
+        facts_by_attempt: dict[int, list[tuple[float, dict[str, Any]]]] = {}
         for study, at, document in self._older.sql(
             "SELECT study, at, document FROM definitions ORDER BY id"
         ):
             facts = json.loads(document)["provenance"].get("host")
-            found.setdefault(study, []).append((at, facts if isinstance(facts, dict) else {}))
-        return found
+            facts_by_attempt.setdefault(study, []).append(
+                (at, facts if isinstance(facts, dict) else {})
+            )
+        return facts_by_attempt
 
 
 def _new(number: int, row: OldRow, outcome: Outcome) -> NewResult:

@@ -41,9 +41,9 @@ def _restore_versions(transaction: Transaction) -> None:
     parts = " UNION ".join(
         f"SELECT version FROM {table} WHERE version <> {studies.NO_VERSION}" for table in _OWNED
     )
-    known = {number for (number,) in transaction.sql("SELECT id FROM versions")}
+    present = {number for (number,) in transaction.sql("SELECT id FROM versions")}
     for (number,) in transaction.sql(f"{parts} ORDER BY 1"):
-        if number not in known:
+        if number not in present:
             study = _study_of(transaction, number)
             transaction.sql(
                 "INSERT INTO versions (id, study, number, created, edits, members) SELECT ?, ?,"
@@ -69,7 +69,7 @@ def _study_of(transaction: Transaction, version: int) -> int:
     fields: dict[int, set[tuple[str, str]]] = {}
     for study, role, name in transaction.sql("SELECT study, role, name FROM fields"):
         fields.setdefault(study, set()).add((role, unescape(name)))
-    fitting = [study for study, own in fields.items() if names and names <= own]
+    fitting = [study for study, field_names in fields.items() if names and names <= field_names]
     if fitting:
         return min(fitting, key=lambda study: len(fields[study]))
     ((last,),) = transaction.sql(
@@ -98,7 +98,7 @@ def _declared(transaction: Transaction, versions: Iterable[int]) -> Iterator[tup
         ):
             with suppress(ValueError, KeyError, TypeError):  # what is not ours tells nothing
                 read = json.loads(document)
-                fields = [(role, Field(**each)) for role, part in _ROLES for each in read[part]]
+                fields = [(role, Field(**entry)) for role, part in _ROLES for entry in read[part]]
                 yield from fields
 
 
@@ -146,12 +146,12 @@ def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
     slots = SLOT_NAMES["sqlite"]
     counts = [0] * len(slots)
     for version in versions:
-        ((*found,),) = transaction.sql(
+        ((*flags,),) = transaction.sql(
             f"SELECT {', '.join(f'count({slot})' for slot in slots)} FROM results"
             " WHERE version = ?",
             (version,),
         )
-        counts = [one + other for one, other in zip(counts, found, strict=True)]
+        counts = [one + other for one, other in zip(counts, flags, strict=True)]
     return [slot for slot, count in zip(slots, counts, strict=True) if count]
 
 
@@ -159,7 +159,7 @@ def _restore_members(transaction: Transaction, version: int, study: int) -> None
     """A version without fields has all of its study, measured as its definitions say."""
     ((text,),) = transaction.sql("SELECT members FROM versions WHERE id = ?", (version,))
     with suppress(ValueError):
-        if isinstance(found := json.loads(text), dict) and found:
+        if isinstance(stored := json.loads(text), dict) and stored:
             return
     declared: Mapping[Any, Field] = {
         (role, field.name): field for role, field in _declared(transaction, [version])
@@ -178,14 +178,14 @@ def _restore_definition(transaction: Transaction, version: int) -> None:
     """A version whose definitions are all lost has at least its fields."""
     if transaction.sql("SELECT 1 FROM definitions WHERE version = ? LIMIT 1", (version,)):
         return
-    found = studies.versions_by_id(transaction, [version])[version]
+    restored = studies.versions_by_id(transaction, [version])[version]
     document: dict[str, Any] = {"goals": [], "provenance": {}, "notes": {}, "sources": {}}
-    layout = studies.read_layout(transaction, found)
+    layout = studies.read_layout(transaction, restored)
     for role, part in _ROLES:
         document[part] = [
             {"name": f.field.name, "type": f.field.type, "unit": f.field.unit,
              "kind": f.field.kind, "how": f.field.how}
-            for f in layout.own if f.role == role
+            for f in layout.own_fields if f.role == role
         ]  # fmt: skip
     transaction.insert(
         "definitions",

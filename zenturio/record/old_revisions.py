@@ -95,8 +95,8 @@ class OldRepository:
 
     def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """What *text* answers, with ``?`` for parameters."""
-        asked = text.replace("?", self.mark)
-        return self.database.read(lambda transaction: transaction.sql(asked, parameters))
+        query = text.replace("?", self.mark)
+        return self.database.read(lambda transaction: transaction.sql(query, parameters))
 
     def among(self, text: str, column: str, keys: Sequence[Any]) -> list[tuple[Any, ...]]:
         """The same with ``{among}``: *column* is one of *keys*."""
@@ -138,8 +138,8 @@ class OldRepository:
         rows = self.among(f"{self._select(study)} WHERE {{among}}", "e.id", experiments)
         return {row[0]: _row(study, row) for row in rows}
 
-    def _rows(self, study: OldStudy, condition: str, given: Sequence[Any]) -> list[OldRow]:
-        rows = self.sql(f"{self._select(study)} WHERE {condition}", given)
+    def _rows(self, study: OldStudy, condition: str, parameters: Sequence[Any]) -> list[OldRow]:
+        rows = self.sql(f"{self._select(study)} WHERE {condition}", parameters)
         return [_row(study, row) for row in rows]
 
     def _select(self, study: OldStudy) -> str:
@@ -202,29 +202,36 @@ class OldRepository:
             "experiment",
             experiments,
         )
-        found: dict[tuple[int, int, int], list[tuple[str, int, str, str]]] = {}
+        by_attempt: dict[tuple[int, int, int], list[tuple[str, int, str, str]]] = {}
         for experiment, attempt, driver, _, *facts in sorted(rows, key=lambda row: row[3]):
-            found.setdefault((experiment, attempt, driver), []).append(tuple(facts))
-        return found
+            by_attempt.setdefault((experiment, attempt, driver), []).append(tuple(facts))
+        return by_attempt
 
 
 def _row(study: OldStudy, row: Sequence[Any]) -> OldRow:
     number, digest, state, attempt, driver, host, *facts = row[:10]
     position, repeat, values, metrics, *cells = row[10:]
     read = {"parameter": codec.load_values(values), "metric": codec.load_values(metrics)}
-    found: dict[str, dict[str, Any]] = {"parameter": {}, "metric": {}}
-    left = iter(cells)
+    values_by_role: dict[str, dict[str, Any]] = {"parameter": {}, "metric": {}}
+    remaining = iter(cells)
     for stored in study.fields:
-        name, own = stored.field.name, [(c[0], next(left)) for c in stored.columns]
+        name, cells_of_field = stored.field.name, [(c[0], next(remaining)) for c in stored.columns]
         value = read[stored.role].get(name)
-        for letter, cell in own if value is None else ():
+        for letter, cell in cells_of_field if value is None else ():
             if cell is not None:
                 value = bool(cell) if letter == "b" else cell
         if value is not None:
-            found[stored.role][name] = value
-    outcome = _outcome((digest, state, attempt, host, *facts), found["metric"])
+            values_by_role[stored.role][name] = value
+    outcome = _outcome((digest, state, attempt, host, *facts), values_by_role["metric"])
     return OldRow(
-        number, bytes(digest), state, position, repeat, driver or 0, found["parameter"], outcome
+        number,
+        bytes(digest),
+        state,
+        position,
+        repeat,
+        driver or 0,
+        values_by_role["parameter"],
+        outcome,
     )
 
 

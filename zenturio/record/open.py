@@ -77,13 +77,13 @@ def project_folder(start: Path | None = None) -> Path:
     /scratch is not adopted by what others do below it. SafetyError if the project's own folder
     can be changed by others.
     """
-    here = (start or Path.cwd()).absolute()
-    for folder in (here, *here.parents):
-        if folder != here and not trust.is_own(folder):
+    start_folder = (start or Path.cwd()).absolute()
+    for folder in (start_folder, *start_folder.parents):
+        if folder != start_folder and not trust.is_own(folder):
             break
         if (folder / FOLDER).is_dir():
             if (
-                folder != here
+                folder != start_folder
                 and trust.is_open_to_all(folder)
                 and not trust.is_own(folder / FOLDER)
             ):
@@ -91,15 +91,15 @@ def project_folder(start: Path | None = None) -> Path:
             trust.check_home(folder)
             trust.check_owner(folder / FOLDER, "project folder")
             return folder
-    return here
+    return start_folder
 
 
 def path_in_project(path: object) -> Path | None:
     """Return a recorded path if it leads into this project: others are not looked at."""
     if not isinstance(path, str):
         return None
-    found, project = Path(path).resolve(), project_folder().resolve()
-    return found if found.is_relative_to(project) and found.exists() else None
+    resolved, project = Path(path).resolve(), project_folder().resolve()
+    return resolved if resolved.is_relative_to(project) and resolved.exists() else None
 
 
 def begin_project() -> Path:

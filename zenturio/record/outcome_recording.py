@@ -55,12 +55,12 @@ def record(
     unmatched = [c for c in taken.values() if bytes(c.digest).hex() not in accepted]
     claims.restore_claims(context.transaction, unmatched)
     context.settled += [(lease.number, digest) for digest in accepted]
-    known: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
     if rest:
-        known, lost = _match_without_claims(context, lease, rest, accepted, final=final)
+        repeated, lost = _match_without_claims(context, lease, rest, accepted, final=final)
         accepted |= lost
     (_accept if final else _set_aside)(context, lease.number, list(accepted.values()))
-    return known | accepted.keys() if final else frozenset()
+    return repeated | accepted.keys() if final else frozenset()
 
 
 def _match_without_claims(
@@ -85,13 +85,13 @@ def _match_without_claims(
         )
         if version == context.version.id
     }
-    late, known, lost = [], set(), {}
+    late, repeated, lost = [], set(), {}
     for outcome in outcomes:
         key = codec.digest_key(outcome.digest)
-        own = (key, lease.number, outcome.attempt)
+        attempt_key = (key, lease.number, outcome.attempt)
         at = accepted.get(outcome.digest)
-        if own in results or (at is not None and at[1].attempt == outcome.attempt):
-            known.add(outcome.digest)
+        if attempt_key in results or (at is not None and at[1].attempt == outcome.attempt):
+            repeated.add(outcome.digest)
         elif at is None and outcome.digest not in lost and lease.ended is None:
             claim = _lost_claim(context, lease, outcome, key)
             if claim is None:
@@ -101,7 +101,7 @@ def _match_without_claims(
         else:
             late.append(outcome)
     _keep_late_outcomes(context, lease.number, late)
-    return frozenset(known if final else ()), lost
+    return frozenset(repeated if final else ()), lost
 
 
 def _lost_claim(
@@ -138,7 +138,7 @@ def _without_results(
     context: StudyContext, taken: dict[bytes, ClaimRow], outcomes: Iterable[Outcome]
 ) -> dict[bytes, ClaimRow]:
     """Those of the claims whose result nobody has entered by another way."""
-    found = context.transaction.among_sql(
+    rows = context.transaction.among_sql(
         "SELECT digest, machine, round FROM results WHERE version = "
         f"{context.transaction.dialect.mark} AND {{among}}",
         "digest",
@@ -148,11 +148,11 @@ def _without_results(
     kinds = {
         codec.digest_key(o.digest): machines.machine_number(context, o.machine) for o in outcomes
     }
-    there = {(bytes(digest), machine, number) for digest, machine, number in found}
+    recorded = {(bytes(digest), machine, number) for digest, machine, number in rows}
     return {
         key: claim
         for key, claim in taken.items()
-        if (key, kinds.get(key), claim.round) not in there
+        if (key, kinds.get(key), claim.round) not in recorded
     }
 
 
@@ -210,19 +210,19 @@ def keep_attempts(
     if not kept:
         return
     transaction = context.transaction
-    hosts = machines.host_numbers(context, [each.outcome for each in kept])
+    hosts = machines.host_numbers(context, [attempt.outcome for attempt in kept])
     table = []
-    for each, (machine, host) in zip(kept, hosts, strict=True):
-        o = each.outcome
+    for attempt, (machine, host) in zip(kept, hosts, strict=True):
+        o = attempt.outcome
         table.append((
-            each.number, codec.digest_key(o.digest), context.version.id, each.round, machine,
-            o.attempt, each.lease, each.state, host, o.started, o.ended, o.exit,
-            codec.escape(o.cause) if o.cause else None, each.position, each.repeat, each.point,
-            codec.dump_values(o.metrics),
+            attempt.number, codec.digest_key(o.digest), context.version.id, attempt.round, machine,
+            o.attempt, attempt.lease, attempt.state, host, o.started, o.ended, o.exit,
+            codec.escape(o.cause) if o.cause else None, attempt.position, attempt.repeat,
+            attempt.point, codec.dump_values(o.metrics),
         ))  # fmt: skip
     transaction.insert("attempts", _ATTEMPT, table)
     if files:
-        _keep_files(transaction, [(each.number, each.outcome) for each in kept])
+        _keep_files(transaction, [(attempt.number, attempt.outcome) for attempt in kept])
 
 
 def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]]) -> None:
@@ -253,8 +253,8 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
             new.append((outcome, row, place))
             past[tried] = (row, "superseded", place)
     numbers = iter(transaction.numbers(sum(row is None for _, row, _ in new)))
-    told = [row for _, row, _ in new if row is not None]
-    transaction.among_sql("DELETE FROM attempts WHERE {among}", "id", told)
+    replaced = [row for _, row, _ in new if row is not None]
+    transaction.among_sql("DELETE FROM attempts WHERE {among}", "id", replaced)
     kept = [
         UnacceptedAttempt(
             next(numbers) if row is None else row, place.position, place.repeat, place.point,
@@ -263,9 +263,9 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
         for outcome, row, place in new
     ]  # fmt: skip
     keep_attempts(context, kept)
-    for each in kept:
-        text = f"attempt {each.outcome.attempt} came late"
-        key = codec.digest_key(each.outcome.digest)
+    for attempt in kept:
+        text = f"attempt {attempt.outcome.attempt} came late"
+        key = codec.digest_key(attempt.outcome.digest)
         event_log.add_event(transaction, context.version.id, "superseded", text, key)
 
 
@@ -287,14 +287,14 @@ def add_results(
         context, [experiment for experiment, _ in pairs.values()], kinds, round_
     )
     present = claims.results_of(transaction, keys)
-    own = [
+    own_results = [
         result
         for result in present
         if result.version == context.version.id and round_ in (None, result.round)
     ]
     holders = {
         result.digest: result.lease
-        for result in claims.results_for_machine(transaction, own, kinds)
+        for result in claims.results_for_machine(transaction, own_results, kinds)
     }
     claimed = _claimed(transaction, keys)
     others = {claim.lease for claim in claimed.values()} - {lease.number}
@@ -302,13 +302,13 @@ def add_results(
         claimed = _claimed(transaction, keys)
     taken = claims.delete_claims(transaction, lease.number, [k for k in keys if k not in holders])
     last = claims.last_attempts(transaction, keys, present)
-    known, late = set(), []
+    repeated, late = set(), []
     new: list[tuple[Experiment, Outcome, int | None]] = []
     for digest, (experiment, outcome) in pairs.items():
         key = codec.digest_key(digest)
         if key in holders:
             if holders[key] == lease.number:
-                known.add(digest)
+                repeated.add(digest)
             else:
                 late.append(outcome)
         elif key in taken:
@@ -322,7 +322,7 @@ def add_results(
     _keep_late_outcomes(context, lease.number, late)
     _enter_new(context, lease.number, new, round_ or context.version.round)
     context.settled += [(lease.number, digest) for digest in pairs]
-    return frozenset(known.union(outcome.digest for _, outcome, _ in new))
+    return frozenset(repeated.union(outcome.digest for _, outcome, _ in new))
 
 
 def _enter_new(
@@ -348,13 +348,13 @@ def _enter_new(
 
 
 def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, ClaimRow]:
-    found = transaction.among_sql(
+    claim_rows = transaction.among_sql(
         f"SELECT {', '.join(claims.COLUMNS)} FROM claims"
         f" WHERE target = {claims.ANY_MACHINE} AND {{among}}",
         "digest",
         keys,
     )
-    return {bytes(row[1]): ClaimRow(*row) for row in found}
+    return {bytes(row[1]): ClaimRow(*row) for row in claim_rows}
 
 
 # Changes of what is recorded
@@ -364,24 +364,27 @@ def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
     """Replaces status, cause and metrics of recorded experiments; how many there were."""
     again = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
     keys = sorted({codec.digest_key(outcome.digest) for outcome in again})
-    there = result_rows.read_results(
+    recorded = result_rows.read_results(
         context.transaction, context.layout, "", among=("e.digest", keys)
     )
-    anew_of = acceptance_rules.match_remeasured(again, [row.outcome for row in there])
-    pairs = [(row, anew_of[at]) for at, row in enumerate(there) if at in anew_of]
+    anew_of = acceptance_rules.match_remeasured(again, [row.outcome for row in recorded])
+    pairs = [(row, anew_of[at]) for at, row in enumerate(recorded) if at in anew_of]
     if not pairs:
         return 0
-    found, anew = [row for row, _ in pairs], [outcome for _, outcome in pairs]
+    changed_rows, anew = [row for row, _ in pairs], [outcome for _, outcome in pairs]
     result_rows.rewrite_results(
-        context, [row.number for row in found], [row.record.values for row in found], anew
+        context,
+        [row.number for row in changed_rows],
+        [row.record.values for row in changed_rows],
+        anew,
     )
     tally = CounterChanges(context.transaction)
-    for row, outcome in zip(found, anew, strict=True):
+    for row, outcome in zip(changed_rows, anew, strict=True):
         tally.add(context.version.id, row.machine, row.round, row.outcome.status, -1)
         tally.add(context.version.id, row.machine, row.round, outcome.status)
-    result_rows.record_edit(context, [row.number for row in found])
+    result_rows.record_edit(context, [row.number for row in changed_rows])
     tally.write()
-    return len(found)
+    return len(changed_rows)
 
 
 def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -> int:

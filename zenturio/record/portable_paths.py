@@ -35,7 +35,7 @@ def _converted(value: Any, convert: Any) -> Any:
     if isinstance(value, str):
         return convert(value)
     if isinstance(value, dict):
-        return {key: _converted(each, convert) for key, each in value.items()}
+        return {key: _converted(element, convert) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_converted(each, convert) for each in value)
+        return type(value)(_converted(element, convert) for element in value)
     return value

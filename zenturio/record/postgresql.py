@@ -43,10 +43,10 @@ class PostgreSQL:
     now = "extract(epoch FROM clock_timestamp())::double precision"
 
     def __init__(self, url: URL, wait: float) -> None:
-        given = {name: url.query[name] for name in _SECRETS if name in url.query}
+        secrets = {name: url.query[name] for name in _SECRETS if name in url.query}
         if url.password:
-            given["password"] = url.password
-        self._secrets = {name: word for name, word in given.items() if isinstance(word, str)}
+            secrets["password"] = url.password
+        self._secrets = {name: word for name, word in secrets.items() if isinstance(word, str)}
         # What is secret goes to the driver beside the URL: nobody who shows that shows it.
         self._url = url.difference_update_query(_SECRETS).set(
             drivername="postgresql+psycopg", password=None
@@ -86,8 +86,8 @@ class PostgreSQL:
     def within(self, schema: str) -> PostgreSQL:
         """The same server, with another schema for everything."""
         name = '"' + schema.replace('"', '""') + '"'
-        given = self._url.query.get("options", "")
-        options = given if isinstance(given, str) else " ".join(given)
+        server_options = self._url.query.get("options", "")
+        options = server_options if isinstance(server_options, str) else " ".join(server_options)
         url = self._url.update_query_dict({
             "options": f"{options} -c search_path={_escaped(name)}".strip(), **self._secrets,
         })  # fmt: skip
@@ -99,8 +99,8 @@ class PostgreSQL:
         return PostgreSQL(url, self.wait)
 
     def _asked(self) -> dict[str, str]:
-        given = self._url.query.get("options", "")
-        options = given if isinstance(given, str) else " ".join(given)
+        server_options = self._url.query.get("options", "")
+        options = server_options if isinstance(server_options, str) else " ".join(server_options)
         return {"options": f"{options} -c lock_timeout={round(self.wait * 1000)}".strip()}
 
     def missing(self) -> bool:
@@ -211,7 +211,7 @@ class PostgreSQL:
         return plain, {named[n]: word for n, word in self._secrets.items() if n in named}
 
     def explain(self, error: Exception) -> ZenError:
-        said = self.hide(" ".join(str(error).split()))
+        message = self.hide(" ".join(str(error).split()))
         psycopg = _psycopg()
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return RecordError(
@@ -221,15 +221,15 @@ class PostgreSQL:
             )
         if isinstance(error, psycopg.errors.DiskFull):
             return RecordError(
-                f"the disk of {self.location} is full: {said}",
+                f"the disk of {self.location} is full: {message}",
                 hint="make room there and run again: what was recorded is kept",
             )
         if self.lost(error):
             return RecordError(
-                f"no connection to {self.location}: {said}",
+                f"no connection to {self.location}: {message}",
                 hint="is the server running, and are host, port, user and password right?",
             )
-        return RecordError(f"{self.location}: {said}")
+        return RecordError(f"{self.location}: {message}")
 
 
 def _escaped(text: str) -> str:
@@ -250,10 +250,10 @@ def _number_sql(forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
 
 def _either(sql: Mapping[str, str], templates: Mapping[str, str]) -> str:
     """The first of the parts that there are which is not NULL."""
-    found = [
+    parts = [
         (templates[part] or "{}").replace("{}", sql[part]) for part in templates if part in sql
     ]
-    return f"coalesce({', '.join(found)})" if len(found) > 1 else (found or ["NULL"])[0]
+    return f"coalesce({', '.join(parts)})" if len(parts) > 1 else (parts or ["NULL"])[0]
 
 
 def _dialect() -> Any:

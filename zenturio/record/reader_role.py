@@ -179,9 +179,9 @@ def connect(kind: PostgreSQL) -> Any:
     except Exception as error:
         if not kind.lost(error):
             raise
-        said = kind.hide(" ".join(str(error).split()))
+        message = kind.hide(" ".join(str(error).split()))
         raise PlaceError(
-            f"the login for SQL does not work: {said}",
+            f"the login for SQL does not work: {message}",
             hint="`zen db grant` sets its password anew; pg_hba.conf must let the role log in"
             f" (scram-sha-256); {VARIABLE} may name another login",
         ) from error

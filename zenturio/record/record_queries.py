@@ -44,14 +44,14 @@ def find_outcomes(
     """
     keys = sorted(map(codec.digest_key, dict.fromkeys(digests)))
     condition = "AND e.newest = 1" if round_ is None else f"AND e.round = {int(round_)}"
-    found = result_rows.read_results(
+    results = result_rows.read_results(
         context.transaction, context.layout, condition, among=("e.digest", keys)
     )
-    if found and kinds is not None:
+    if results and kinds is not None:
         counting = machines.numbers_of(context.transaction, kinds)
-        found = [row for row in found if row.machine in counting]
-    found.sort(key=lambda row: (acceptance_rules.is_of(row.outcome.machine, kinds), row.number))
-    return {row.record.digest: row.outcome for row in found}
+        results = [row for row in results if row.machine in counting]
+    results.sort(key=lambda row: (acceptance_rules.is_of(row.outcome.machine, kinds), row.number))
+    return {row.record.digest: row.outcome for row in results}
 
 
 def find_outcomes_anywhere(
@@ -86,19 +86,21 @@ def next_results(
 ) -> list[ExperimentRecord]:
     """The next results behind *after*, a batch of them."""
     dialect = context.transaction.dialect
-    wanted, mark = sorted(set(states) & OUTCOME_STATES), dialect.mark
-    if not wanted:
+    statuses, mark = sorted(set(states) & OUTCOME_STATES), dialect.mark
+    if not statuses:
         return []
-    condition = f"AND e.status IN ({', '.join([mark] * len(wanted))})"
-    given: list[Any] = list(wanted)
+    condition = f"AND e.status IN ({', '.join([mark] * len(statuses))})"
+    parameters: list[Any] = list(statuses)
     if after is not None:
         condition += f" AND (e.position, e.repeat, e.id) > ({mark}, {mark}, {mark})"
-        given += [dialect.position(after.number), after.repeat, after.row]
+        parameters += [dialect.position(after.number), after.repeat, after.row]
     most = max(20, BATCH // (1 + len(context.layout.reader.chunks)))
     condition += f" ORDER BY e.position, e.repeat, e.id LIMIT {most}"
     return [
         row.record
-        for row in result_rows.read_results(context.transaction, context.layout, condition, given)
+        for row in result_rows.read_results(
+            context.transaction, context.layout, condition, parameters
+        )
     ]
 
 
@@ -106,13 +108,13 @@ def unfinished_records(
     context: StudyContext, states: Iterable[ExperimentState]
 ) -> list[ExperimentRecord]:
     """Those that are claimed, and those that were tried, have no outcome and nobody at them."""
-    wanted = set(states)
-    found: list[ExperimentRecord] = []
-    if "running" in wanted:
-        found += _points(context, _RUNNING, "running")
-    if "missing" in wanted:
-        found += _points(context, _MISSING, "missing")
-    return sorted(found, key=lambda record: record.key)
+    selected = set(states)
+    records: list[ExperimentRecord] = []
+    if "running" in selected:
+        records += _points(context, _RUNNING, "running")
+    if "missing" in selected:
+        records += _points(context, _MISSING, "missing")
+    return sorted(records, key=lambda record: record.key)
 
 
 _POINT = "position, repeat, id, digest, point"
@@ -129,15 +131,15 @@ _MISSING = (
 
 def _points(context: StudyContext, template: str, state: ExperimentState) -> list[ExperimentRecord]:
     transaction, version = context.transaction, context.version.id
-    asked = template.replace("{mark}", transaction.dialect.mark)
-    found = transaction.sql(asked, [version] * template.count("{mark}"))
-    by_digest = {bytes(row[3]).hex(): row for row in found}
+    query = template.replace("{mark}", transaction.dialect.mark)
+    rows = transaction.sql(query, [version] * template.count("{mark}"))
+    by_digest = {bytes(row[3]).hex(): row for row in rows}
     return [_point(context, row, state) for row in by_digest.values()]
 
 
 def _point(context: StudyContext, row: Sequence[Any], state: ExperimentState) -> ExperimentRecord:
     position, repeat, number, digest, point = row
-    names = [f.field.name for f in context.layout.own if f.role == "parameter"]
+    names = [f.field.name for f in context.layout.own_fields if f.role == "parameter"]
     values = dict.fromkeys(names) | codec.load_values(point)
     key = RecordKey(context.transaction.dialect.index(position), repeat, number)
     return ExperimentRecord(key, bytes(digest).hex(), state, values, None)
@@ -146,11 +148,11 @@ def _point(context: StudyContext, row: Sequence[Any], state: ExperimentState) ->
 def get_record(context: StudyContext, digest: str) -> ExperimentRecord:
     """The record of one experiment."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
-    found = result_rows.read_results(
+    results = result_rows.read_results(
         transaction, context.layout, "", among=("e.digest", [codec.digest_key(digest)])
     )
-    if found:
-        return max(found, key=lambda each: (each.record.newest, each.number)).record
+    if results:
+        return max(results, key=lambda result: (result.record.newest, result.number)).record
     for table, state in (("claims", "running"), ("attempts", "missing")):
         points = transaction.sql(
             f"SELECT {_POINT} FROM {table} WHERE version = {mark} AND digest = {mark}"
@@ -179,13 +181,13 @@ def find_digests(
         "SELECT r.digest, r.version FROM aliases a JOIN results r ON r.id = a.result"
         f" WHERE a.digest BETWEEN {mark} AND {mark}"
     )
-    found = transaction.sql(
+    rows = transaction.sql(
         f"SELECT digest, version FROM ({union} UNION {aliased}) AS d ORDER BY digest, version"
         f" LIMIT {limit * 16}",
         (low, high) * 4,
     )
     having: dict[str, list[int]] = {}
-    for digest, version in found:
+    for digest, version in rows:
         having.setdefault(bytes(digest).hex(), []).append(version)
     names = studies.versions_by_id(
         transaction, {v for versions in having.values() for v in versions}
@@ -249,39 +251,44 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
 
 def all_attempts(transaction: Transaction, digest: str) -> tuple[AttemptRecord, ...]:
     """Every attempt at an experiment, by number."""
-    tried = [each for each, _ in _tried(transaction, digest)]
+    tried = [attempt for attempt, _ in _tried(transaction, digest)]
     hosts = machines.hosts_of(transaction, {e.host for e in tried if isinstance(e.host, int)})
     kinds = machines.machines_of(transaction, {host[1] for host in hosts.values()})
-    conditions = machines.conditions_of(transaction, [each.id for each in tried])
-    found = []
-    for each in tried:
-        measured: Mapping[str, MetricValue] = codec.load_values(each.metrics)
+    conditions = machines.conditions_of(transaction, [attempt.id for attempt in tried])
+    attempts = []
+    for attempt in tried:
+        measured: Mapping[str, MetricValue] = codec.load_values(attempt.metrics)
         name, kind, kernel, memory = (
-            hosts.get(each.host, ("", 0, "", 0))
-            if isinstance(each.host, int)
-            else (codec.unescape(each.host), 0, "", 0)
+            hosts.get(attempt.host, ("", 0, "", 0))
+            if isinstance(attempt.host, int)
+            else (codec.unescape(attempt.host), 0, "", 0)
         )
-        found.append(
+        attempts.append(
             AttemptRecord(
-                each.number, each.state, each.lease, name, each.started or 0.0, each.ended,
-                codec.unescape(each.cause), each.exit, measured, kinds.get(kind),
+                attempt.number, attempt.state, attempt.lease, name, attempt.started or 0.0,
+                attempt.ended, codec.unescape(attempt.cause), attempt.exit, measured,
+                kinds.get(kind),
                 HostDetails(name, kernel, memory) if kernel or memory else None,
-                conditions.get(each.id), each.round,
+                conditions.get(attempt.id), attempt.round,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(attempts)
 
 
 def _chosen(transaction: Transaction, digest: str, attempt: int | None) -> int | None:
     """The number in the database of an attempt: the accepted or newest one, if none is named."""
     tried = _tried(transaction, digest)
-    chiefs = [each for each, chief in tried if chief]
-    others = [each for each, chief in tried if not chief]
+    chiefs = [candidate for candidate, chief in tried if chief]
+    others = [candidate for candidate, chief in tried if not chief]
     if attempt is None:
-        accepted = [each for each in chiefs if each.state != "running"]
+        accepted = [candidate for candidate in chiefs if candidate.state != "running"]
         # Of equal ones the first: a copy whose row in `copies` was lost has no logs of its own.
-        return max(accepted or chiefs or others, key=lambda each: (each.number, each.lease)).id
-    return next((each.id for each in (*chiefs, *others) if each.number == attempt), None)
+        return max(
+            accepted or chiefs or others, key=lambda candidate: (candidate.number, candidate.lease)
+        ).id
+    return next(
+        (candidate.id for candidate in (*chiefs, *others) if candidate.number == attempt), None
+    )
 
 
 def logs_of(transaction: Transaction, digest: str, attempt: int | None) -> AttemptLogs:

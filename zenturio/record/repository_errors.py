@@ -9,8 +9,8 @@ from zenturio.record.entities import Lease
 from zenturio.record.timestamps import utc_time
 
 
-def no_study(name: str, known: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"no study is named {name!r}", hint=did_you_mean(name, known))
+def no_study(name: str, names: Iterable[str]) -> NotFoundError:
+    return NotFoundError(f"no study is named {name!r}", hint=did_you_mean(name, names))
 
 
 def no_experiment(digests: Iterable[str], study: str | None = None) -> NotFoundError:

@@ -58,19 +58,19 @@ def cached_digests(
     by_key = {codec.digest_key(experiment.digest): experiment for experiment in experiments}
     results = claims.results_of(context.transaction, by_key)
     usable = claims.usable_results(context, results, kinds, round_)
-    known = {result.digest for result in (usable if round_ is None else results)}
+    finished = {result.digest for result in (usable if round_ is None else results)}
     if former_digests.adopt_former_digests(
-        context, [e for key, e in by_key.items() if key not in known]
+        context, [e for key, e in by_key.items() if key not in finished]
     ):
         results = claims.results_of(context.transaction, by_key)
         usable = claims.usable_results(context, results, kinds, round_)
-    own = {result.digest for result in usable if result.version == context.version.id}
+    own_digests = {result.digest for result in usable if result.version == context.version.id}
     others: dict[bytes, claims.ResultSummary] = {}
     for result in sorted(usable, key=lambda result: result.rank):
-        if result.digest not in own:
+        if result.digest not in own_digests:
             others.setdefault(result.digest, result)
     _copy(context, list(others.values()), by_key)
-    return frozenset(by_key[key].digest for key in own | others.keys())
+    return frozenset(by_key[key].digest for key in own_digests | others.keys())
 
 
 def _copy(
@@ -107,12 +107,14 @@ def _write(
     origins: Sequence[_Origin],
 ) -> None:
     """Adds a copy of each of these results of *source* as the outcome of its experiment."""
-    transaction, ways = context.transaction, context.beside(source).layout.ways
+    transaction, metric_sources = context.transaction, context.beside(source).layout.metric_sources
     roots = roots_of(transaction, [row.number for row, _ in pairs])
     new, copies = [], []
     numbers = transaction.numbers(len(pairs))
     for number, (row, experiment), origin in zip(numbers, pairs, origins, strict=True):
-        metrics = shared_metrics(row.outcome.metrics, source.name, ways, context.layout.ways)
+        metrics = shared_metrics(
+            row.outcome.metrics, source.name, metric_sources, context.layout.metric_sources
+        )
         place = transaction.dialect.position(experiment.index), experiment.repeat
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
         named = experiment.program, experiment.key
@@ -144,16 +146,16 @@ def equate(
     transaction = context.transaction
     leases.refuse_drivers(transaction, (context.version, source))
     former_digests.adopt_former_digests(context, experiments.values())
-    wanted = {codec.digest_key(digest): experiment for digest, experiment in experiments.items()}
+    by_key = {codec.digest_key(digest): experiment for digest, experiment in experiments.items()}
     layout = context.beside(source).layout
-    found = result_rows.read_results(
-        transaction, layout, "AND e.newest = 1", among=("e.digest", sorted(wanted))
+    results = result_rows.read_results(
+        transaction, layout, "AND e.newest = 1", among=("e.digest", sorted(by_key))
     )
-    there = _digests(context, experiments.values())
+    present = _digests(context, experiments.values())
     pairs: dict[tuple[str, int], tuple[StoredResult, Experiment]] = {}
-    for row in sorted(found, key=lambda row: row.number):
-        experiment = wanted[codec.digest_key(row.record.digest)]
-        if experiment.digest not in there:  # of two points that are one experiment now, the first
+    for row in sorted(results, key=lambda row: row.number):
+        experiment = by_key[codec.digest_key(row.record.digest)]
+        if experiment.digest not in present:  # of two points that are one experiment now, the first
             pairs.setdefault((experiment.digest, row.machine), (row, experiment))
     origin = _Origin("equated", codec.escape(person), transaction.now, source.fixed_name)
     if pairs:
@@ -164,13 +166,13 @@ def equate(
 def _digests(context: StudyContext, experiments: Iterable[Experiment]) -> frozenset[str]:
     """The digests of those that have a result in this version."""
     mark = context.transaction.dialect.mark
-    found = context.transaction.among_sql(
+    rows = context.transaction.among_sql(
         f"SELECT digest FROM results WHERE version = {mark} AND {{among}}",
         "digest",
         sorted({codec.digest_key(experiment.digest) for experiment in experiments}),
         (context.version.id,),
     )
-    return frozenset(bytes(digest).hex() for (digest,) in found)
+    return frozenset(bytes(digest).hex() for (digest,) in rows)
 
 
 def undo_equate(context: StudyContext, source: StudyVersion) -> int:
@@ -182,11 +184,11 @@ def undo_equate(context: StudyContext, source: StudyVersion) -> int:
     transaction, mark = context.transaction, context.transaction.dialect.mark
     leases.refuse_drivers(transaction, (context.version, source))
     note = source.fixed_name
-    own = transaction.sql(
+    own_copies = transaction.sql(
         f"SELECT DISTINCT r.digest {_EQUATED} AND r.version = {mark} AND c.note = {mark}",
         (context.version.id, note),
     )
-    keys = sorted(bytes(digest) for (digest,) in own)
+    keys = sorted(bytes(digest) for (digest,) in own_copies)
     for start in range(0, len(keys), _BATCH):
         copies = transaction.among_sql(
             f"SELECT r.version, r.id {_EQUATED} AND c.note = {mark} AND {{among}}",
@@ -211,14 +213,14 @@ def undo_equate(context: StudyContext, source: StudyVersion) -> int:
 def equated_result(context: StudyContext, digest: str) -> EquatedResult | None:
     """Of which version's experiment this one's result is a copy that somebody accepted."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
-    found = transaction.sql(
+    rows = transaction.sql(
         f"SELECT c.note, c.person, c.at, c.source {_EQUATED} AND r.version = {mark}"
         f" AND r.digest = {mark} ORDER BY r.id DESC LIMIT 1",
         (context.version.id, codec.digest_key(digest)),
     )
-    if not found:
+    if not rows:
         return None
-    note, person, at, source = found[0]
+    note, person, at, source = rows[0]
     origin = transaction.sql(
         f"SELECT digest FROM results WHERE id = {mark}"
         f" UNION SELECT digest FROM attempts WHERE id = {mark}",
@@ -230,9 +232,9 @@ def equated_result(context: StudyContext, digest: str) -> EquatedResult | None:
 
 def _acceptances(transaction: Transaction, numbers: Iterable[int]) -> dict[int, _Origin]:
     """Of those results that somebody accepted as equal, who, when, and as equal to what."""
-    found: Sequence[Sequence[Any]] = transaction.among_sql(
+    rows: Sequence[Sequence[Any]] = transaction.among_sql(
         "SELECT result, kind, person, at, note FROM copies WHERE kind = 'equated' AND {among}",
         "result",
         sorted(set(numbers)),
     )
-    return {int(result): _Origin(*origin) for result, *origin in found}
+    return {int(result): _Origin(*origin) for result, *origin in rows}

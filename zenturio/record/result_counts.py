@@ -27,23 +27,23 @@ def count_states(transaction: Transaction, name: str) -> dict[ExperimentState, i
     """
     version = studies.get_version(transaction, name).id
     rows = _counters(transaction, version)
-    found = Counter[ExperimentState]()
+    state_counts = Counter[ExperimentState]()
     if len({(machine, number) for machine, number, *_ in rows}) > 1:
         # Counters count results, and an experiment may have several of them here.
-        found.update(_by_status(transaction, _LAST.replace("{among}", ""), version))
+        state_counts.update(_by_status(transaction, _LAST.replace("{among}", ""), version))
     else:
-        found.update({status: count for *_, status, count in rows})
-    asked = f"SELECT 'running', count(*) {_CLAIMED}"
-    found.update(_by_status(transaction, asked, version))
-    if found["running"]:
+        state_counts.update({status: count for *_, status, count in rows})
+    query = f"SELECT 'running', count(*) {_CLAIMED}"
+    state_counts.update(_by_status(transaction, query, version))
+    if state_counts["running"]:
         again = _LAST.replace("{among}", f" AND digest IN (SELECT digest {_CLAIMED})")
-        found.subtract(_by_status(transaction, again, version))
-    return {state: found[state] for state in EXPERIMENT_STATES}
+        state_counts.subtract(_by_status(transaction, again, version))
+    return {state: state_counts[state] for state in EXPERIMENT_STATES}
 
 
-def _by_status(transaction: Transaction, asked: str, version: int) -> dict[ExperimentState, int]:
+def _by_status(transaction: Transaction, query: str, version: int) -> dict[ExperimentState, int]:
     mark = transaction.dialect.mark
-    rows = transaction.sql(asked.replace("{mark}", mark), (version,) * asked.count("{mark}"))
+    rows = transaction.sql(query.replace("{mark}", mark), (version,) * query.count("{mark}"))
     return {status: int(count) for status, count in rows}
 
 

@@ -135,7 +135,7 @@ def rewrite_results(
     """Replaces status, cause and values of results, by their numbers."""
     transaction = context.transaction
     spread = context.spread(points, [outcome.metrics for outcome in outcomes])
-    slots = [slot for stored in context.layout.own for slot in stored.place.slots]
+    slots = [slot for stored in context.layout.own_fields for slot in stored.place.slots]
     mark = transaction.dialect.mark
     changes = ", ".join(f"{name} = {mark}" for name in ("status", "cause", "remarks", *slots))
     empty = [None] * len(numbers)
@@ -187,12 +187,12 @@ def read_results(
     reader = layout.reader
     slots = "".join(f", e.{slot}" for slot in reader.slots)
     head = f"SELECT {_READ}{slots} {_FROM} WHERE e.version = {transaction.dialect.mark}"
-    given = (layout.version, *parameters)
+    values = (layout.version, *parameters)
     if among is None:
-        rows = transaction.sql(f"{head} {condition}", given)
+        rows = transaction.sql(f"{head} {condition}", values)
     else:
         text = f"{head} {condition} AND {{among}}"
-        rows = transaction.among_sql(text, among[0], among[1], given)
+        rows = transaction.among_sql(text, among[0], among[1], values)
     chunks = _chunks(transaction, layout, [row[0] for row in rows])
     kinds = machines.machines_of(transaction, {row[11] for row in rows})
     with codec.decoding():
@@ -203,7 +203,7 @@ def _chunks(
     transaction: Transaction, layout: FieldLayout, numbers: Sequence[int]
 ) -> dict[int, dict[int, Any]]:
     """The chunks of results, by their numbers."""
-    found: dict[int, dict[int, Any]] = {}
+    chunks_by_result: dict[int, dict[int, Any]] = {}
     if layout.reader.chunks:
         rows = transaction.among_sql(
             "SELECT result, chunk, doc FROM chunks WHERE {among}", "result", numbers
@@ -211,8 +211,8 @@ def _chunks(
         with codec.decoding():
             for number, chunk, doc in rows:
                 array = json.loads(doc) if isinstance(doc, str) else doc
-                found.setdefault(number, {})[chunk] = array
-    return found
+                chunks_by_result.setdefault(number, {})[chunk] = array
+    return chunks_by_result
 
 
 def _read(

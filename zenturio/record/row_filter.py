@@ -44,10 +44,14 @@ class RowFilter:
     @property
     def conditions(self) -> str:
         """What a row ``e`` has to meet, each condition behind AND."""
-        found = "" if self.machine is None else f" AND e.machine = {int(self.machine)}"
+        machine_condition = "" if self.machine is None else f" AND e.machine = {int(self.machine)}"
         if self.round == "newest":
-            return f"{found} AND e.newest = 1"
-        return found if self.round == "all" else f"{found} AND e.round = {int(self.round)}"
+            return f"{machine_condition} AND e.newest = 1"
+        return (
+            machine_condition
+            if self.round == "all"
+            else f"{machine_condition} AND e.round = {int(self.round)}"
+        )
 
 
 def read_round(text: str) -> RoundChoice:
@@ -72,13 +76,13 @@ def machine_named(text: str, labels: Collection[str]) -> str:
     """The one of *labels* that is *text*, or contains it; InputError where none or several do."""
     if text in labels:
         return text
-    found = [label for label in sorted(labels) if text.casefold() in label.casefold()]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    matches = [label for label in sorted(labels) if text.casefold() in label.casefold()]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise InputError(
             f"--machine {text}: several kinds of machine are called so",
-            hint=f"one of: {'; '.join(found)}",
+            hint=f"one of: {'; '.join(matches)}",
         )
     kinds = "; ".join(sorted(labels))
     hint = did_you_mean(text, labels) if len(labels) > 5 else f"there are: {kinds or 'none'}"

@@ -131,10 +131,10 @@ class _Search:
 
     def table(self, table: Table) -> None:
         """All texts of a table, in the order of its keys."""
-        own = _OWN.get(table.name, set())
+        own_columns = _OWN.get(table.name, set())
         spoken = dialect(self.transaction.dialect.name)
         kinds = {c.name: _kind(c.type.dialect_impl(spoken)) for c in table.columns}
-        columns = {name: kind for name, kind in kinds.items() if kind and name not in own}
+        columns = {name: kind for name, kind in kinds.items() if kind and name not in own_columns}
         if not columns:
             return
         keys = [column.name for column in table.primary_key.columns]
@@ -150,17 +150,17 @@ class _Search:
         last: Sequence[Any] = ()
         while True:
             behind = f"({order}) > {after} AND" if last else ""
-            found = self.transaction.sql(
+            rows = self.transaction.sql(
                 f"SELECT {listed} FROM {table.name} WHERE {behind} ({condition})"
                 f" ORDER BY {order} LIMIT {_BATCH}",
                 (*last, *parameters),
             )
-            for row in found:
+            for row in rows:
                 values = dict(zip((*columns, *sizes), row[len(keys) :], strict=True))
                 self._row(table.name, dict(zip(keys, row, strict=False)), values, json)
-            if len(found) < _BATCH:
+            if len(rows) < _BATCH:
                 return
-            last = found[-1][: len(keys)]
+            last = rows[-1][: len(keys)]
 
     def _condition(self, columns: Mapping[str, _Kind]) -> tuple[str, list[Any]]:
         """Finds rows that may have the secret."""
@@ -206,13 +206,13 @@ class _Search:
         return value
 
     def _logs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for stream in _STREAMS:
             parts = [values[f"{stream}_{part}"] for part in ("head", "tail", "size")]
             without = self.secret.log(bytes(parts[0]), bytes(parts[1]), parts[2])
             for part, value in zip(("head", "tail", "size"), without, strict=True):
-                found[f"{stream}_{part}"] = value
-        return found
+                changes[f"{stream}_{part}"] = value
+        return changes
 
     def _note(self, table: str, key: Mapping[str, Any]) -> None:
         """Whose record a row is part of."""
@@ -228,18 +228,18 @@ class _Search:
             self._of_definition(key["definition"])
         elif table == "versions":
             places.versions[key["id"]] += 1
-            asked = f"SELECT study FROM versions WHERE id = {mark}"
-            places.studies |= {n for (n,) in self.transaction.sql(asked, (key["id"],))}
+            query = f"SELECT study FROM versions WHERE id = {mark}"
+            places.studies |= {n for (n,) in self.transaction.sql(query, (key["id"],))}
         elif "version" in key:
             places.versions[key["version"]] += 1
         elif table in _OF_VERSIONS:
-            asked = f"SELECT version FROM {table} WHERE id = {mark}"
-            places.versions.update(n for (n,) in self.transaction.sql(asked, (key["id"],)))
+            query = f"SELECT version FROM {table} WHERE id = {mark}"
+            places.versions.update(n for (n,) in self.transaction.sql(query, (key["id"],)))
 
     def _of_definition(self, number: int) -> None:
         mark = self.transaction.dialect.mark
-        asked = f"SELECT version FROM definitions WHERE id = {mark}"
-        self.places.versions.update(n for (n,) in self.transaction.sql(asked, (number,)))
+        query = f"SELECT version FROM definitions WHERE id = {mark}"
+        self.places.versions.update(n for (n,) in self.transaction.sql(query, (number,)))
 
     # Contents
 
@@ -258,10 +258,10 @@ class _Search:
             new = NewContent(sha256(without).hexdigest(), len(without))
             self._replace(bytes(digest), new, without)
         stored = [bytes.fromhex(sha) for sha in objects]
-        there = self.transaction.among_sql(
+        present = self.transaction.among_sql(
             "SELECT digest FROM contents WHERE {among}", "digest", stored
         )
-        for (digest,) in there:
+        for (digest,) in present:
             self._replace(bytes(digest), objects[bytes(digest).hex()], None)
 
     def _replace(self, old: bytes, new: NewContent, body: bytes | None) -> None:
@@ -270,8 +270,8 @@ class _Search:
         self.places.tables["contents"] += 1
         for (definition,) in sql(f"SELECT definition FROM sources WHERE content = {mark}", (old,)):
             self._of_definition(definition)
-        asked = f"SELECT attempt FROM artifacts WHERE content = {mark}"
-        self.places.attempts.update(number for (number,) in sql(asked, (old,)))
+        query = f"SELECT attempt FROM artifacts WHERE content = {mark}"
+        self.places.attempts.update(number for (number,) in sql(query, (old,)))
         if self.person is None:
             return
         digest = bytes.fromhex(new.sha256)
@@ -314,10 +314,10 @@ class _Search:
                 for name in SLOT_NAMES[dialect.name]
                 if name[0] == "v" or name[0] == "r" or (name[0] == "i" and is_whole)
             ]
-            given = number if is_whole else float(number)
+            value = number if is_whole else float(number)
             condition = " OR ".join(f"{slot} = {dialect.mark}" for slot in slots)
-            asked = f"SELECT count(*) FROM results WHERE {condition}"
-            ((count,),) = self.transaction.sql(asked, [given] * len(slots))
+            query = f"SELECT count(*) FROM results WHERE {condition}"
+            ((count,),) = self.transaction.sql(query, [value] * len(slots))
             self.places.numbers += count
 
     # What says so
@@ -325,9 +325,9 @@ class _Search:
     def tell(self, person: str) -> None:
         """Events, and what caches and other processes have to read again."""
         transaction, places = self.transaction, self.places
-        known = {version.id: version for version in studies.all_versions(transaction)}
-        of_studies = {v.id for v in known.values() if v.study in places.studies}
-        counts: Counter[int] = Counter({v: n for v, n in places.versions.items() if v in known})
+        versions = {version.id: version for version in studies.all_versions(transaction)}
+        of_studies = {v.id for v in versions.values() if v.study in places.studies}
+        counts: Counter[int] = Counter({v: n for v, n in places.versions.items() if v in versions})
         counts.update(of_studies)
         experiments: Counter[tuple[int, bytes]] = Counter()
         edited: dict[int, list[int]] = {}
@@ -336,23 +336,26 @@ class _Search:
             experiments[version, digest] += places.attempts[number]
             if number in places.results:
                 edited.setdefault(version, []).append(number)
-        if not counts and known:
-            counts[max(known)] = (
+        if not counts and versions:
+            counts[max(versions)] = (
                 places.total
             )  # it is in none of them; the record says so, somewhere
-        told: list[tuple[int, bytes | None, int]] = [
+        events: list[tuple[int, bytes | None, int]] = [
             (version, None, count) for version, count in sorted(counts.items())
         ]
-        told += [(version, key, count) for (version, key), count in sorted(experiments.items())]
+        events += [(version, key, count) for (version, key), count in sorted(experiments.items())]
         now = transaction.now
         transaction.insert(
             "events",
             event_log.COLUMNS,
-            [(v, key, now, REDACTION_EVENT, codec.escape(_words(n, person))) for v, key, n in told],
+            [
+                (v, key, now, REDACTION_EVENT, codec.escape(_words(n, person)))
+                for v, key, n in events
+            ],
         )
         for version, numbers in edited.items():
             result_rows.record_edit(
-                StudyContext.at(transaction, known[version], RepositoryCache()), numbers
+                StudyContext.at(transaction, versions[version], RepositoryCache()), numbers
             )
         mark = transaction.dialect.mark
         transaction.sql_many(
@@ -367,19 +370,19 @@ def _words(count: int, person: str) -> str:
 
 def _experiments(transaction: Transaction, attempts: Iterable[int]) -> set[tuple[int, int, bytes]]:
     """Of attempts by their numbers: the versions and digests of all that show what these left."""
-    wanted = sorted(attempts)
-    found: list[Any] = []
+    attempt_ids = sorted(attempts)
+    rows: list[Any] = []
     for table in ("results", "attempts"):
-        asked = f"SELECT id, version, digest FROM {table} WHERE {{among}}"
-        found += transaction.among_sql(asked, "id", wanted)
-    found += transaction.among_sql(
+        query = f"SELECT id, version, digest FROM {table} WHERE {{among}}"
+        rows += transaction.among_sql(query, "id", attempt_ids)
+    rows += transaction.among_sql(
         "SELECT c.source, r.version, r.digest FROM copies c JOIN"
         " (SELECT id, version, digest FROM results UNION ALL"
         " SELECT id, version, digest FROM attempts) r ON r.id = c.result WHERE {among}",
         "c.source",
-        wanted,
+        attempt_ids,
     )
-    return {(int(number), int(version), bytes(digest)) for number, version, digest in found}
+    return {(int(number), int(version), bytes(digest)) for number, version, digest in rows}
 
 
 def _kind(column: TypeEngine[Any]) -> _Kind | None:

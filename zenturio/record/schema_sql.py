@@ -23,7 +23,7 @@ def create_statements(name: DialectName) -> Iterator[str]:
     spoken = dialect(name)
     for table in tables_of(name):
         yield str(CreateTable(table).compile(dialect=spoken)).strip()
-        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+        for index in sorted(table.indexes, key=lambda item: str(item.name)):
             yield str(CreateIndex(index).compile(dialect=spoken)).strip()
 
 

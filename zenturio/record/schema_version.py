@@ -26,11 +26,11 @@ def connect(dialect: DatabaseDialect, patience: float) -> Database:
     """
     if dialect.missing():
         dialect.prepare()
-    with _open_checked(dialect, patience) as (database, found):
-        if found not in {None, REVISIONS[-1]}:
-            raise _wrong_revision(dialect.location, str(found))
+    with _open_checked(dialect, patience) as (database, revision):
+        if revision not in {None, REVISIONS[-1]}:
+            raise _wrong_revision(dialect.location, str(revision))
         _settle(database)
-        if found is None:
+        if revision is None:
             database.write(_create)
     return database
 
@@ -117,17 +117,17 @@ def _create(transaction: Transaction) -> None:
     transaction.insert("alembic_version", ("version_num",), [(REVISIONS[-1],)])
 
 
-def _wrong_revision(place: str, found: str) -> ZenError:
-    wanted = REVISIONS[-1]
-    if old_revisions.original(found) in REVISIONS[:-1]:
-        begun = " (an upgrade was cut off)" if found.endswith(old_revisions.MIGRATING) else ""
-        revision = f"{old_revisions.original(found)}{begun}"
+def _wrong_revision(place: str, present: str) -> ZenError:
+    newest = REVISIONS[-1]
+    if old_revisions.original(present) in REVISIONS[:-1]:
+        begun = " (an upgrade was cut off)" if present.endswith(old_revisions.MIGRATING) else ""
+        revision = f"{old_revisions.original(present)}{begun}"
         return RecordError(
-            f"{place} has the schema {revision}, and this program needs {wanted}",
+            f"{place} has the schema {revision}, and this program needs {newest}",
             hint="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
         )
     return RecordError(
-        f"{place} has the schema {found}, and this program knows up to {wanted} only",
+        f"{place} has the schema {present}, and this program knows up to {newest} only",
         hint="use the zenturio that wrote it, or a newer one; to go back to this one, restore"
         " the copy that the upgrade made",
     )
@@ -135,11 +135,11 @@ def _wrong_revision(place: str, found: str) -> ZenError:
 
 def upgradable_revision(dialect: DatabaseDialect, patience: float) -> str | None:
     """The revision of a database that may be upgraded; an error of any other."""
-    with _open_checked(dialect, patience) as (database, found):
-        if found is not None and old_revisions.original(found) not in REVISIONS:
-            raise _wrong_revision(dialect.location, found)
+    with _open_checked(dialect, patience) as (database, revision):
+        if revision is not None and old_revisions.original(revision) not in REVISIONS:
+            raise _wrong_revision(dialect.location, revision)
     database.close()
-    return found
+    return revision
 
 
 def create(database: Database) -> None:

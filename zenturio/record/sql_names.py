@@ -66,8 +66,8 @@ def _encodable(name: str) -> bool:
 
 def parse_version_name(name: str) -> tuple[str, int] | None:
     """The study and the version that NAME@NUMBER means; none if it is no such name."""
-    found = _VERSION.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+    match = _VERSION.fullmatch(name)
+    return (match[1], int(match[2])) if match else None
 
 
 def version_view(sql_name: str, number: int) -> str:
@@ -82,13 +82,13 @@ def all_view(view: str) -> str:
 
 def study_view(name: str, taken: Iterable[str]) -> str:
     """``study_NAME``, or with a number behind where that or its larger view is taken."""
-    used = {folded(each) for view in taken for each in (view, all_view(view))}
+    used = {folded(used_name) for view in taken for used_name in (view, all_view(view))}
     attempt = 1
     while not used.isdisjoint(
-        (folded(found := _fit(f"study_{name}", _STUDY, attempt)), folded(all_view(found)))
+        (folded(candidate := _fit(f"study_{name}", _STUDY, attempt)), folded(all_view(candidate)))
     ):
         attempt += 1
-    return found
+    return candidate
 
 
 def folded(name: str) -> str:
@@ -106,15 +106,17 @@ def column_name(name: str, role: str, taken: Collection[str], names: Collection[
     for themselves. What every study has keeps its name: a field called so is ``param_NAME`` or
     ``metric_NAME``.
     """
-    wanted = name
+    base = name
     if folded(name) in _FOLDED:
-        wanted = f"{'param' if role == 'parameter' else 'metric'}_{name}"
+        base = f"{'param' if role == 'parameter' else 'metric'}_{name}"
     attempt = 1
     while True:
-        found = _fit(wanted, LONGEST, attempt)
-        spoken_for = attempt > 1 or wanted != name
-        if folded(found) not in taken and not (spoken_for and found != name and found in names):
-            return found
+        candidate = _fit(base, LONGEST, attempt)
+        spoken_for = attempt > 1 or base != name
+        if folded(candidate) not in taken and not (
+            spoken_for and candidate != name and candidate in names
+        ):
+            return candidate
         attempt += 1
 
 

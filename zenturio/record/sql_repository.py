@@ -241,9 +241,11 @@ class SQLRepository:
         return self._database.read(studies.all_studies)
 
     def definition(self, study: str, at: float | None = None) -> StudyDefinition:
-        found = self._database.read(lambda t: studies.definition(t, study, at))
+        definition = self._database.read(lambda t: studies.definition(t, study, at))
         folder = self.store.project
-        return replace(found, notes=to_local(found.notes, folder)) if folder else found
+        return (
+            replace(definition, notes=to_local(definition.notes, folder)) if folder else definition
+        )
 
     def _portable(self, definition: StudyDefinition) -> StudyDefinition:
         """With paths that stay right when the project is moved."""
@@ -264,11 +266,11 @@ class SQLRepository:
 
     def delete(self, study: str) -> StudyDeletion:
         name = self._database.read(lambda t: studies.get_version(t, study).sql_name)
-        found = self._database.write(
+        deletion = self._database.write(
             lambda t: study_deletion.delete_study(t, study, self.store.located)
         )
         stored_views.drop_views_of(self._database, name)
-        return found
+        return deletion
 
     # Drivers
 
@@ -299,8 +301,8 @@ class SQLRepository:
     def submissions(
         self, turns: Iterable[SubmissionState] | None = None
     ) -> tuple[StudySubmission, ...]:
-        wanted = None if turns is None else list(turns)
-        return self._database.read(lambda t: submission_queue.list_submissions(t, wanted))
+        states = None if turns is None else list(turns)
+        return self._database.read(lambda t: submission_queue.list_submissions(t, states))
 
     def update_submission(
         self, number: int, turn: SubmissionState, cause: str = ""
@@ -347,14 +349,14 @@ class SQLRepository:
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
-        wanted = list(experiments)
-        if not wanted:
+        batch = list(experiments)
+        if not batch:
             self.study(study)  # which has to be there
             return frozenset()
         return self._in_context(
             self._database.write,
             study,
-            lambda d: result_copies.cached_digests(d, wanted, kinds, round_),
+            lambda d: result_copies.cached_digests(d, batch, kinds, round_),
         )
 
     def claim(
@@ -375,12 +377,14 @@ class SQLRepository:
     def record(
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
     ) -> frozenset[str]:
-        with self.store.publishing(list(outcomes)) as given:
+        with self.store.publishing(list(outcomes)) as published:
             return self._driving(
                 self._database.write,
                 study,
                 driver,
-                lambda context, lease: outcome_recording.record(context, lease, given, final=final),
+                lambda context, lease: outcome_recording.record(
+                    context, lease, published, final=final
+                ),
                 ended=True,
             )
 
@@ -394,13 +398,13 @@ class SQLRepository:
     ) -> frozenset[str]:
         pairs = list(results)
         with self.store.publishing([outcome for _, outcome in pairs]) as published:
-            given = [(e, outcome) for (e, _), outcome in zip(pairs, published, strict=True)]
+            stored = [(e, outcome) for (e, _), outcome in zip(pairs, published, strict=True)]
             return self._driving(
                 self._database.write,
                 study,
                 driver,
                 lambda context, lease: outcome_recording.add_results(
-                    context, lease, given, kinds, round_
+                    context, lease, stored, kinds, round_
                 ),
             )
 
@@ -486,13 +490,13 @@ class SQLRepository:
         after: RecordKey | None = None,
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
-        wanted = list(EXPERIMENT_STATES if states is None else states)
+        selected = list(EXPERIMENT_STATES if states is None else states)
         others = self._read(
-            study, lambda context: record_queries.unfinished_records(context, wanted)
+            study, lambda context: record_queries.unfinished_records(context, selected)
         )
         if after is not None:
             others = [record for record in others if record.key > after]
-        return record_queries.merge_records(self._results(study, after, wanted), others)
+        return record_queries.merge_records(self._results(study, after, selected), others)
 
     def _results(
         self, study: str, after: RecordKey | None, states: list[ExperimentState]
@@ -530,5 +534,5 @@ class SQLRepository:
         return tuple(self.store.located(artifact, digest) for artifact in rows)
 
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:
-        wanted = sorted(set(sha256))
-        return self._database.read(lambda t: study_deletion.contents_in_use(t, wanted))
+        digests = sorted(set(sha256))
+        return self._database.read(lambda t: study_deletion.contents_in_use(t, digests))

@@ -179,10 +179,10 @@ class SQLite:
     def _set_modes(self, connection: Any) -> None:
         if read_only_uri(self.path):
             return
-        wanted = "wal" if self._wal else "truncate"
+        journal_mode = "wal" if self._wal else "truncate"
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        if mode != wanted:
-            (mode,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
+        if mode != journal_mode:
+            (mode,) = connection.execute(f"PRAGMA journal_mode = {journal_mode}").fetchone()
         if mode == "wal" and not self._wal:
             raise RecordError(
                 f"{self.location} is open elsewhere in WAL mode, which is not safe here:"
@@ -258,11 +258,11 @@ class SQLite:
     def draw(self, cursor: Cursor, count: int) -> list[int]:
         # The table is SQLite's own: it has a row for each AUTOINCREMENT that was used.
         drawn = "UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'claims' RETURNING seq"
-        found = cursor.execute(drawn, (count,)).fetchall()
-        if not found:
+        rows = cursor.execute(drawn, (count,)).fetchall()
+        if not rows:
             cursor.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('claims', ?)", (count,))
-            found = [(count,)]
-        ((last,),) = found
+            rows = [(count,)]
+        ((last,),) = rows
         return list(range(last - count + 1, last + 1))
 
     def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -294,16 +294,16 @@ class SQLite:
         return f"instr({column}, ?) > 0"
 
     def remark_sql(self, remarks: str, key: str, part: str) -> str:
-        found = f"json_extract(value, '$.{part}')"
-        return f"(SELECT {found} FROM json_each({remarks}) WHERE key = {key})"
+        extract = f"json_extract(value, '$.{part}')"
+        return f"(SELECT {extract} FROM json_each({remarks}) WHERE key = {key})"
 
     def chunk_sql(self, result: str, chunk: int, at: int) -> str:
         rows = f"FROM chunks c WHERE c.result = {result} AND c.chunk = {chunk}"
         return f"(SELECT json_extract(c.doc, '$[{at}]') {rows})"
 
     def value_sql(self, forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
-        found = [sql[part] for part in ("v", "chunk", "series") if part in sql]
-        value = f"coalesce({', '.join(found)})" if len(found) > 1 else (found or ["NULL"])[0]
+        parts = [sql[part] for part in ("v", "chunk", "series") if part in sql]
+        value = f"coalesce({', '.join(parts)})" if len(parts) > 1 else (parts or ["NULL"])[0]
         return value, "" if forms else "none"
 
     def conflicts(self, error: Exception) -> bool:
@@ -313,26 +313,26 @@ class SQLite:
         return False
 
     def explain(self, error: Exception) -> ZenError:
-        said = str(error)
-        match said:
+        message = str(error)
+        match message:
             case s if "locked" in s or "busy" in s:
                 return self._locked()
             case s if "disk is full" in s or "disk I/O error" in s:
                 return RecordError(
-                    f"cannot write to {self.location}: {said}",
+                    f"cannot write to {self.location}: {message}",
                     hint="make room on the disk and run again: what was recorded is kept",
                 )
             case s if "malformed" in s or "not a database" in s:
                 return RecordError(
-                    f"{self.location} is damaged: {said}",
+                    f"{self.location} is damaged: {message}",
                     hint="see what `zen db check` says; `zen db salvage` saves what can be read",
                 )
             case s if "readonly" in s or "unable to open" in s:
                 return RecordError(
-                    f"cannot open {self.location} for writing: {said}",
+                    f"cannot open {self.location} for writing: {message}",
                     hint="is the file and its folder yours to write?",
                 )
-        return RecordError(f"{self.location}: {said}")
+        return RecordError(f"{self.location}: {message}")
 
     def _locked(self) -> ZenError:
         holders = lock_holders([self.path, Path(f"{self.path}-shm")])

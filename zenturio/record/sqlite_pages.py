@@ -82,21 +82,23 @@ class SQLitePages:
     @cached_property
     def children(self) -> dict[int, list[int]]:
         """The pages below each inner page of a table."""
-        found = {}
+        children_by_page = {}
         for number in range(1, self.count + 1):
             page = self[number]
             match self.pointers(number):
                 case (5, cells):
                     at = 108 if number == 1 else 8
                     places = [*cells, at]
-                    found[number] = [int.from_bytes(page[p : p + 4], "big") for p in places]
-        return found
+                    children_by_page[number] = [
+                        int.from_bytes(page[p : p + 4], "big") for p in places
+                    ]
+        return children_by_page
 
     @cached_property
     def leaves(self) -> frozenset[int]:
         """The pages that hold rows of tables."""
         kinds = ((number, self.pointers(number)) for number in range(1, self.count + 1))
-        return frozenset(number for number, found in kinds if found and found[0] == LEAF)
+        return frozenset(number for number, header in kinds if header and header[0] == LEAF)
 
     @cached_property
     def tops(self) -> list[int]:
@@ -159,8 +161,8 @@ class SQLitePages:
     def rows(self, number: int) -> Iterator[PageRow | None]:
         """The rows of a page; none for each that cannot be read."""
         page = self[number]
-        found = self.pointers(number)
-        for cell in found[1] if found else ():
+        header = self.pointers(number)
+        for cell in header[1] if header else ():
             try:
                 yield self._row(page, cell)
             except (DamageError, IndexError, struct.error, OverflowError):
@@ -183,24 +185,24 @@ class SQLitePages:
         local = local if local <= most else least
         parts = [_slice(page, at, local)]
         following = int.from_bytes(_slice(page, at + local, 4), "big")
-        left = size - local
-        while left > 0:
+        remaining = size - local
+        while remaining > 0:
             more = self[following]
             if not any(more):  # a page of nothing but zeros was never written
                 raise DamageError
             following = int.from_bytes(more[:4], "big")
-            parts.append(more[4 : 4 + left])
-            left -= len(parts[-1])
+            parts.append(more[4 : 4 + remaining])
+            remaining -= len(parts[-1])
         if following:
             raise DamageError
         return b"".join(parts)
 
 
 def _slice(page: bytes, at: int, size: int) -> bytes:
-    found = page[at : at + size]
-    if len(found) != size:
+    part = page[at : at + size]
+    if len(part) != size:
         raise DamageError
-    return found
+    return part
 
 
 def _pointers(page: bytes, start: int) -> tuple[int, list[int]] | None:

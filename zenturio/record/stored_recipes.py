@@ -23,7 +23,7 @@ def result_identities(context: StudyContext, most: int) -> tuple[list[ResultIden
     Copies are left out: they ran with the definition of another study.
     """
     transaction, mark = context.transaction, context.transaction.dialect.mark
-    found = transaction.sql(
+    rows = transaction.sql(
         f"SELECT r.digest, r.key, p.document FROM results r JOIN recipes p ON p.id = r.recipe"
         f" WHERE r.version = {mark} AND r.key IS NOT NULL"
         " AND NOT EXISTS (SELECT 1 FROM copies c WHERE c.result = r.id)"
@@ -34,9 +34,7 @@ def result_identities(context: StudyContext, most: int) -> tuple[list[ResultIden
         f"SELECT count(*) FROM results WHERE version = {mark} AND recipe IS NULL",
         (context.version.id,),
     )
-    return [ResultIdentity(bytes(d).hex(), bytes(key), text) for d, key, text in found], int(
-        without
-    )
+    return [ResultIdentity(bytes(d).hex(), bytes(key), text) for d, key, text in rows], int(without)
 
 
 def recipe_number(context: StudyContext, program: ProgramIdentity | None) -> int | None:
@@ -53,15 +51,15 @@ def recipe_number(context: StudyContext, program: ProgramIdentity | None) -> int
 def _recipe(context: StudyContext, program: ProgramIdentity) -> int:
     transaction, mark = context.transaction, context.transaction.dialect.mark
     head = f'{{"digest": "{program.digest}", '
-    asked = (
+    query = (
         f"SELECT min(id) FROM recipes WHERE version = {mark}"
         f" AND substr(document, 1, {len(head)}) = {mark}"
     )
-    given = (context.version.id, head)
-    ((number,),) = transaction.sql(asked, given)
+    values = (context.version.id, head)
+    ((number,),) = transaction.sql(query, values)
     if number is None:
         document = head + program.document().removeprefix("{")
         row = (context.version.id, program.format, document)
         transaction.insert("recipes", ("version", "format", "document"), [row])
-        ((number,),) = transaction.sql(asked, given)
+        ((number,),) = transaction.sql(query, values)
     return int(number)

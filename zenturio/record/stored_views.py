@@ -89,11 +89,11 @@ def _pin(transaction: Transaction, name: str, *, is_pinned: bool) -> None:
 def drop_views_of(database: Database, sql_name: str) -> None:
     """Takes the views of a study away that has gone, where nobody reads them or stands on them."""
     mark = database.dialect.mark
-    asked = (
+    query = (
         "SELECT 1 FROM studies s JOIN versions v ON v.study = s.id"
         f" WHERE s.sql_name = {mark} LIMIT 1"
     )
-    if not database.read(lambda transaction: transaction.sql(asked, (sql_name,))):
+    if not database.read(lambda transaction: transaction.sql(query, (sql_name,))):
         with suppress(RecordError):
             database.write(lambda transaction: drop(transaction, sql_name))
 
@@ -159,14 +159,14 @@ def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayou
 # PostgreSQL
 
 
-def schema_name(own: str) -> str:
-    """The schema of the views, where *own* is that of the tables."""
-    return SCHEMA if own in ("public", "zenturio") else f"{own}_{SCHEMA}"
+def schema_name(table_schema: str) -> str:
+    """The schema of the views, where *table_schema* is that of the tables."""
+    return SCHEMA if table_schema in ("public", "zenturio") else f"{table_schema}_{SCHEMA}"
 
 
 def _schema(transaction: Transaction) -> str:
-    ((own,),) = transaction.sql("SELECT current_schema()")
-    return schema_name(own)
+    ((table_schema,),) = transaction.sql("SELECT current_schema()")
+    return schema_name(table_schema)
 
 
 def _on_server(transaction: Transaction, version: StudyVersion, layout: FieldLayout) -> None:
@@ -178,8 +178,8 @@ def _on_server(transaction: Transaction, version: StudyVersion, layout: FieldLay
         transaction.sql(f"CREATE SCHEMA {schema}")
     for whole in (False, True):
         view = sql_names.all_view(version.sql_name) if whole else version.sql_name
-        there = _columns_of(transaction, view)
-        text = _appended(transaction, version, layout, there, whole=whole)
+        present = _columns_of(transaction, view)
+        text = _appended(transaction, version, layout, present, whole=whole)
         transaction.sql(f"CREATE OR REPLACE VIEW {schema}.{quoted(view)} AS {text}")
 
 
@@ -198,7 +198,7 @@ def _appended(
     transaction: Transaction,
     version: StudyVersion,
     layout: FieldLayout,
-    there: dict[str, str],
+    present: dict[str, str],
     *,
     whole: bool,
 ) -> str:
@@ -207,17 +207,17 @@ def _appended(
     facts = dict(study_views.facts_sql(dialect, whole=whole))
     fields = {f.sql_name: f for f in layout.fields}
     columns = []
-    for name, kind in there.items():
+    for name, kind in present.items():
         columns.append((name, _cast(transaction, name, kind, facts, fields)))
     for name, sql in facts.items():
-        if name not in there:
+        if name not in present:
             columns.append((name, sql))
     for name, stored in fields.items():
         sql, kind = study_views.field_sql(dialect, stored)
         kind = _TYPES.get(kind, kind)
-        if name not in there and kind and len(columns) < study_views.MOST_COLUMNS:
+        if name not in present and kind and len(columns) < study_views.MOST_COLUMNS:
             columns.append((name, f"({sql})::{kind}"))
-        elif name in there and not _fits(kind, there[name]) and f"{name}_text" not in there:
+        elif name in present and not _fits(kind, present[name]) and f"{name}_text" not in present:
             columns.append((f"{name}_text", f"({sql})::text"))
     listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
     ok = "" if whole else " AND e.status = 'ok' AND e.newest = 1"
@@ -256,10 +256,10 @@ def _cast(
     # Of several kinds by now: those values are shown that are what the column was made for.
     letter = {"numeric": "i", "double precision": "r", "text": "t", "boolean": "i"}[kind]
     slot = stored.place.slot(letter)
-    own = f"e.{slot}" if slot else "NULL"
+    slot_sql = f"e.{slot}" if slot else "NULL"
     if kind == "boolean":
-        own = f"{own} <> 0" if slot else "NULL"
-    return f"({own})::{kind}"
+        slot_sql = f"{slot_sql} <> 0" if slot else "NULL"
+    return f"({slot_sql})::{kind}"
 
 
 def drop(transaction: Transaction, sql_name: str) -> None:

@@ -115,10 +115,12 @@ def find_version(
 
 def get_version(transaction: Transaction, name: str, *, locked: bool = False) -> StudyVersion:
     """The same; NotFoundError with the nearest names if there is none."""
-    found = find_version(transaction, name, locked=locked)
-    if found is None:
-        raise repository_errors.no_study(name, (each.name for each in all_versions(transaction)))
-    return found
+    version = find_version(transaction, name, locked=locked)
+    if version is None:
+        raise repository_errors.no_study(
+            name, (version_of_name.name for version_of_name in all_versions(transaction))
+        )
+    return version
 
 
 def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int, StudyVersion]:
@@ -155,9 +157,9 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
         (PROJECT, secrets.token_hex(16), "", "", now),
     )
     transaction.sql(f"SELECT id FROM projects{transaction.dialect.row_lock}")
-    known = find_version(transaction, name)
-    if known is not None:  # another one was faster
-        return known
+    namesake = find_version(transaction, name)
+    if namesake is not None:  # another one was faster
+        return namesake
     row = transaction.sql(
         f"SELECT id, current FROM studies WHERE name = {mark}{transaction.dialect.row_lock}",
         (name,),
@@ -215,31 +217,33 @@ def forget_version(transaction: Transaction, version: StudyVersion) -> None:
 
 def next_archived(transaction: Transaction, name: str) -> str:
     """What the current version of a study would be called, once it is archived."""
-    found = find_version(transaction, name)
-    return f"{name}@{found.number if found else 1}"
+    version = find_version(transaction, name)
+    return f"{name}@{version.number if version else 1}"
 
 
 # Fields
 
 
 def read_layout(
-    transaction: Transaction, version: StudyVersion, known: FieldLayout | None = None
+    transaction: Transaction, version: StudyVersion, cached: FieldLayout | None = None
 ) -> FieldLayout:
-    """The fields of a version; *known* itself while nothing has changed."""
-    if known is not None and (known.version, known.revision) == (version.id, version.revision):
-        return known
+    """The fields of a version; *cached* itself while nothing has changed."""
+    if cached is not None and (cached.version, cached.revision) == (version.id, version.revision):
+        return cached
     mark = transaction.dialect.mark
     ((members,),) = transaction.sql(
         f"SELECT members FROM versions WHERE id = {mark}", (version.id,)
     )
-    own = read_members(members)
+    own_fields = read_members(members)
     rows = transaction.sql(
         f"SELECT {', '.join(FIELD_COLUMNS[1:])} FROM fields WHERE study = {mark} ORDER BY number",
         (version.study,),
     )
     fields = tuple(field_of(row) for row in rows)
     dialect_name = transaction.dialect.name
-    return FieldLayout(dialect_name, version.study, version.id, version.revision, fields, own)
+    return FieldLayout(
+        dialect_name, version.study, version.id, version.revision, fields, own_fields
+    )
 
 
 def members_text(members: Mapping[int, FieldDeclaration]) -> str:
@@ -309,7 +313,7 @@ def field_row(study: int, stored: StoredField) -> tuple[Any, ...]:
 
 def renamed(old: FieldLayout, new: FieldLayout) -> list[tuple[str, str]]:
     """New fields that SQL calls otherwise, and why."""
-    found = []
+    pairs = []
     for stored in new.fields[len(old.fields) :]:
         name = stored.field.name
         if stored.sql_name != name:
@@ -318,8 +322,8 @@ def renamed(old: FieldLayout, new: FieldLayout) -> list[tuple[str, str]]:
                 if len(name.encode()) > sql_names.LONGEST
                 else "taken, or differs too little"
             )
-            found.append((name, f"{name!r} is {stored.sql_name!r} in SQL: its name is {why}"))
-    return found
+            pairs.append((name, f"{name!r} is {stored.sql_name!r} in SQL: its name is {why}"))
+    return pairs
 
 
 # Definitions
@@ -333,12 +337,12 @@ def _define(
     The content of a file is kept once.
     """
     layout = read_layout(transaction, version)
-    wanted = layout.declared("parameter", definition.parameters)
-    wanted = wanted.declared("metric", definition.metrics)
-    if wanted is not layout:
-        widened = widen(transaction, layout, wanted)
+    new_layout = layout.declared("parameter", definition.parameters)
+    new_layout = new_layout.declared("metric", definition.metrics)
+    if new_layout is not layout:
+        widened = widen(transaction, layout, new_layout)
         assert widened is not None, "the study is locked"
-        note_renamed(transaction, version.id, layout, wanted)
+        note_renamed(transaction, version.id, layout, new_layout)
         version = replace(version, revision=widened.revision)
     hashes = {path: sha256(content).digest() for path, content in definition.sources.items()}
     document = json.dumps(
@@ -413,13 +417,13 @@ def definition(transaction: Transaction, name: str, at: float | None) -> StudyDe
     """The newest one, or that which held at the time *at*; the oldest if that was before all."""
     version = get_version(transaction, name).id
     mark = transaction.dialect.mark
-    asked = f"SELECT id, document FROM definitions WHERE version = {mark}"
+    query = f"SELECT id, document FROM definitions WHERE version = {mark}"
     if at is None:
-        held = transaction.sql(f"{asked} ORDER BY id DESC LIMIT 1", (version,))
+        held = transaction.sql(f"{query} ORDER BY id DESC LIMIT 1", (version,))
     else:
         held = transaction.sql(
-            f"{asked} AND at <= {mark} ORDER BY id DESC LIMIT 1", (version, at)
-        ) or transaction.sql(f"{asked} ORDER BY id LIMIT 1", (version,))
+            f"{query} AND at <= {mark} ORDER BY id DESC LIMIT 1", (version, at)
+        ) or transaction.sql(f"{query} ORDER BY id LIMIT 1", (version,))
     if not held:
         raise codec.damage_error()
     ((number, document),) = held

@@ -77,14 +77,14 @@ class StudyContext:
     ) -> SlotColumns:
         """Values of rows by slot; the study has the fields that they need then."""
         while True:
-            found = arrange_in_slots(self.layout, points, metrics)
-            if found.layout is self.layout:
-                return found
-            widened = studies.widen(self.transaction, self.layout, found.layout)
+            columns = arrange_in_slots(self.layout, points, metrics)
+            if columns.layout is self.layout:
+                return columns
+            widened = studies.widen(self.transaction, self.layout, columns.layout)
             if widened is not None:
                 studies.note_renamed(self.transaction, self.version.id, self.layout, widened)
                 self.layout = widened
-                return found
+                return columns
             # Another driver has just added fields: see which, and look for places once more.
             current = studies.versions_by_id(self.transaction, [self.version.id])[self.version.id]
             self.version = current

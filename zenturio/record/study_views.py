@@ -80,7 +80,7 @@ def rows_sql(
     *schema*, with a dot behind it, stands before each table: beside somebody's own SQL, whose WITH
     may have a table of that name.
     """
-    chosen = [f for f in layout.own if names is None or f.sql_name in names][
+    chosen = [f for f in layout.own_fields if names is None or f.sql_name in names][
         : MOST_NAMED[dialect.name]
     ]
     if names is None:
@@ -102,12 +102,12 @@ def rows_sql(
 
 
 def facts_sql(dialect: DatabaseDialect, *, whole: bool, schema: str = "") -> list[tuple[str, str]]:
-    known = {
+    facts = {
         "digest": dialect.hex_sql("e.digest"),
         "index": dialect.index_sql("e.position"),
         **{name: _within(schema, sql) for name, sql in _FACTS.items()},
     }
-    return [(name, known[name]) for name in (sql_names.FACTS if whole else _LEADING)]
+    return [(name, facts[name]) for name in (sql_names.FACTS if whole else _LEADING)]
 
 
 def _within(schema: str, sql: str) -> str:
@@ -167,21 +167,21 @@ def _views_named(
     transaction: Transaction, names: Mapping[str, str]
 ) -> dict[str, tuple[StudyVersion, bool]]:
     """The views among *names*: of which version, and whether the larger one."""
-    wanted: dict[str, list[tuple[str, str | None, bool]]] = {}
+    named: dict[str, list[tuple[str, str | None, bool]]] = {}
     for name in names:
-        if name[:6].casefold() == "study_" and (found := _VIEW.fullmatch(name)):
-            wanted.setdefault(sql_names.folded(name), []).append((name, None, False))
-            base = found[1], found[2], bool(found[3])
-            wanted.setdefault(sql_names.folded(base[0]), []).append((name, base[1], base[2]))
+        if name[:6].casefold() == "study_" and (match := _VIEW.fullmatch(name)):
+            named.setdefault(sql_names.folded(name), []).append((name, None, False))
+            base = match[1], match[2], bool(match[3])
+            named.setdefault(sql_names.folded(base[0]), []).append((name, base[1], base[2]))
             if base[2]:  # a study may be called so, too
                 longer = sql_names.folded(f"{base[0]}{base[2] and '_all'}")
-                wanted.setdefault(longer, []).append((name, base[1], False))
-    if not wanted:
+                named.setdefault(longer, []).append((name, base[1], False))
+    if not named:
         return {}
     versions = studies.all_versions(transaction)
     views: dict[str, tuple[StudyVersion, bool]] = {}
     for version in versions:
-        for name, number, whole in wanted.get(sql_names.folded(version.sql_name), ()):
+        for name, number, whole in named.get(sql_names.folded(version.sql_name), ()):
             fits = (
                 version.current == version.id if number is None else version.number == int(number)
             )
@@ -192,17 +192,17 @@ def _views_named(
 
 def _used(layout: FieldLayout, names: Mapping[str, str], *, star: bool) -> set[str] | None:
     """The fields that a statement may mean; None for all of them, where they are not too many."""
-    if len(layout.own) <= MOST_COLUMNS:
+    if len(layout.own_fields) <= MOST_COLUMNS:
         return None
     folded = {sql_names.folded(name) for name in names}
     used = {
         f.sql_name
-        for f in layout.own
+        for f in layout.own_fields
         if f.field.name in names or sql_names.folded(f.sql_name) in folded
     }
     if star:
         most = MOST_NAMED[layout.dialect_name]
-        used |= {f.sql_name for f in layout.own[: max(0, most - len(used))]}
+        used |= {f.sql_name for f in layout.own_fields[: max(0, most - len(used))]}
     return used
 
 
@@ -211,11 +211,11 @@ def _exact(layout: FieldLayout, names: Mapping[str, str]) -> dict[str, str]:
 
     PostgreSQL takes N for n, unless it is quoted.
     """
-    by_sql = {sql_names.folded(f.sql_name): f for f in layout.own}
-    found = {}
-    for stored in layout.own:
+    by_sql = {sql_names.folded(f.sql_name): f for f in layout.own_fields}
+    replacements = {}
+    for stored in layout.own_fields:
         name = stored.field.name
         other = by_sql.get(sql_names.folded(name), stored)
         if name in names and (other is not stored or name not in (name.lower(), names[name][1:-1])):
-            found[name] = stored.sql_name
-    return found
+            replacements[name] = stored.sql_name
+    return replacements

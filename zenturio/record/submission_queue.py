@@ -23,8 +23,8 @@ def submit(
 ) -> StudySubmission:
     """Puts a study into the queue, unless it is there under that *token*."""
     by_token = f"{_ALL} WHERE token = {transaction.dialect.mark}"
-    known = transaction.sql(by_token, (token,))
-    if not known:
+    present = transaction.sql(by_token, (token,))
+    if not present:
         words = (codec.escape(user), codec.escape(study), json.dumps(request))
         row = (token, *words, transaction.now, "waiting", "", "{}", 0)
         names = (
@@ -32,8 +32,8 @@ def submit(
             "verified",
         )  # fmt: skip
         transaction.insert_new("submissions", names, [row])
-        known = transaction.sql(by_token, (token,))
-    return _submission(known[0])
+        present = transaction.sql(by_token, (token,))
+    return _submission(present[0])
 
 
 def list_submissions(
@@ -55,13 +55,13 @@ def set_state(
     rows = transaction.sql(f"{_ALL} WHERE id = {mark}", (number,))
     if not rows:
         raise repository_errors.no_submission(number)
-    found = with_state(_submission(rows[0]), turn, cause, transaction.now)
+    moved = with_state(_submission(rows[0]), turn, cause, transaction.now)
     transaction.sql(
         f"UPDATE submissions SET turn = {mark}, cause = {mark}, begun = {mark}, ended = {mark}"
         f" WHERE id = {mark}",
-        (found.turn, codec.escape(found.cause), found.begun, found.ended, number),
+        (moved.turn, codec.escape(moved.cause), moved.begun, moved.ended, number),
     )
-    return found
+    return moved
 
 
 def report_progress(transaction: Transaction, number: int, progress: Mapping[str, Any]) -> None:

@@ -100,21 +100,23 @@ _TYPES = frozenset(("table", "index", "view", "trigger"))
 class RecognisedTables:
     """The trees of a file by the tables that they are parts of."""
 
-    def __init__(self, pages: SQLitePages, known: Sequence[TableShape]) -> None:
+    def __init__(self, pages: SQLitePages, shapes: Sequence[TableShape]) -> None:
         self.pages = pages
-        self._known = [*known, _SCHEMA]
+        self._known = [*shapes, _SCHEMA]
         self.unreadable = 0
         """How many rows could not be read so far."""
 
     @cached_property
     def trees(self) -> dict[str, list[int]]:
         """The topmost pages of what is left of each table; whole trees stand first."""
-        found: dict[str, list[int]] = {}
+        tops_by_table: dict[str, list[int]] = {}
         for top in self.pages.tops:
             shape = self._recognise(top)
             if shape is not None:
-                found.setdefault(shape.table, []).append(top)
-        return {name: sorted(tops, key=self.pages.is_broken) for name, tops in found.items()}
+                tops_by_table.setdefault(shape.table, []).append(top)
+        return {
+            name: sorted(tops, key=self.pages.is_broken) for name, tops in tops_by_table.items()
+        }
 
     @cached_property
     def destroyed(self) -> int:
@@ -128,7 +130,7 @@ class RecognisedTables:
     def _of_indexes(self) -> set[int]:
         numbers = range(1, self.pages.count + 1)
         kinds = ((number, self.pages.pointers(number)) for number in numbers)
-        return {number for number, found in kinds if found and found[0] in {2, 10}}
+        return {number for number, header in kinds if header and header[0] in {2, 10}}
 
     @cached_property
     def schema(self) -> list[tuple[Any, ...]]:
@@ -139,7 +141,7 @@ class RecognisedTables:
 
     def rows(self, table: str) -> Iterator[PageRow]:
         """The rows that are left of *table*; what does not look like one is left out."""
-        shape = next(each for each in self._known if each.table == table)
+        shape = next(candidate for candidate in self._known if candidate.table == table)
         for top in self.trees.get(table, ()):
             yield from (row for row in self._rows(top, counting=True) if shape.fits(row))
 

@@ -60,13 +60,13 @@ def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
     """Adds the column that revision 0004 lacks, after a copy of a file was made."""
 
     def work(transaction: Transaction) -> str | None:
-        found = _revision(transaction)
-        if found == REVISIONS[-1]:  # another process was faster
+        revision = _revision(transaction)
+        if revision == REVISIONS[-1]:  # another process was faster
             return None
         _refuse_drivers(transaction, "JOIN versions v ON v.id = l.version", "v.study")
         copy = None
         if isinstance(kind, SQLite):
-            copy = str(_keep_copy(kind, found))
+            copy = str(_keep_copy(kind, revision))
         column = "BYTEA" if transaction.dialect.name == "postgresql" else "BLOB"
         transaction.sql(f"ALTER TABLE results ADD COLUMN {schema.KEY} {column}")
         # SQLite leaves rows as they are, and salvage tells them by the number of their values.
@@ -136,15 +136,15 @@ def _begin_file(old: Database, kind: SQLite) -> Path:
     """Keeps a copy of the file as it is, and marks it, so that older programs refuse it."""
 
     def begin(transaction: Transaction) -> Path:
-        found = _revision(transaction)
-        name = f"{kind.path.name}.{original(found)}"
+        revision = _revision(transaction)
+        name = f"{kind.path.name}.{original(revision)}"
         every = chain([name], (f"{name}-{number}" for number in count(2)))
-        if found.endswith(MIGRATING):  # the copy was made when the mark was
-            there = list(_until(every, kind.path.parent))
-            return kind.path.with_name(there[-1] if there else name)
+        if revision.endswith(MIGRATING):  # the copy was made when the mark was
+            copies = list(_until(every, kind.path.parent))
+            return kind.path.with_name(copies[-1] if copies else name)
         _refuse_drivers(transaction)
-        copy = _keep_copy(kind, found)
-        _mark(transaction, found)
+        copy = _keep_copy(kind, revision)
+        _mark(transaction, revision)
         kind.path.with_name(f"{kind.path.name}.new").unlink(missing_ok=True)
         return copy
 
@@ -216,22 +216,28 @@ def _sync(path: Path) -> None:
 def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> str:
     old = Database(kind, patience)
     try:
-        ((own,),) = old.read(lambda t: t.sql("SELECT current_schema()"))
-        beside = f"{own}_new"
+        ((old_schema,),) = old.read(lambda t: t.sql("SELECT current_schema()"))
+        beside = f"{old_schema}_new"
 
         def begin(transaction: Transaction) -> str:
-            found = _revision(transaction)
-            if not found.endswith(MIGRATING):
+            begun_from = _revision(transaction)
+            if not begun_from.endswith(MIGRATING):
                 _refuse_drivers(transaction)
                 transaction.sql(f"DROP SCHEMA IF EXISTS {_quoted(beside)} CASCADE")
                 transaction.sql(f"CREATE SCHEMA {_quoted(beside)}")
-                _mark(transaction, found)
-            return found
+                _mark(transaction, begun_from)
+            return begun_from
 
-        found = old.write(begin)
+        begun_from = old.write(begin)
         MARKED()
-        kept = _free_schema(old, f"{own}_{original(found)}")
-        _fill(old, kind.within(beside), store, patience, lambda t: _exchange(t, own, beside, kept))
+        kept = _free_schema(old, f"{old_schema}_{original(begun_from)}")
+        _fill(
+            old,
+            kind.within(beside),
+            store,
+            patience,
+            lambda t: _exchange(t, old_schema, beside, kept),
+        )
         REPLACED()
     finally:
         old.close()
@@ -239,31 +245,35 @@ def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> 
 
 
 def _free_schema(old: Database, name: str) -> str:
-    asked = "SELECT nspname FROM pg_namespace"
-    taken = {each for (each,) in old.read(lambda t: t.sql(asked))}
+    query = "SELECT nspname FROM pg_namespace"
+    taken = {schema_name for (schema_name,) in old.read(lambda t: t.sql(query))}
     return next(
-        each for each in chain([name], (f"{name}_{n}" for n in count(2))) if each not in taken
+        schema_name
+        for schema_name in chain([name], (f"{name}_{n}" for n in count(2)))
+        if schema_name not in taken
     )
 
 
-def _exchange(transaction: Transaction, own: str, beside: str, kept: str) -> None:
+def _exchange(transaction: Transaction, old_schema: str, beside: str, kept: str) -> None:
     """The old tables and their views go to *kept*, and the new ones to their place, all at once."""
     FENCED()
     views = transaction.sql("SELECT view FROM studies UNION SELECT view_all FROM studies")
     numbers = transaction.sql("SELECT id FROM studies")
     tables = transaction.sql(transaction.dialect.tables)
     ours = {*TABLES, *(f"values_{number}" for (number,) in numbers)}
-    there = {name for (name,) in transaction.sql(transaction.dialect.views)}
+    present = {name for (name,) in transaction.sql(transaction.dialect.views)}
     transaction.sql(f"CREATE SCHEMA {_quoted(kept)}")
     for (view,) in views:
-        if view in there:
-            transaction.sql(f"ALTER VIEW {_quoted(own)}.{_quoted(view)} SET SCHEMA {_quoted(kept)}")
+        if view in present:
+            transaction.sql(
+                f"ALTER VIEW {_quoted(old_schema)}.{_quoted(view)} SET SCHEMA {_quoted(kept)}"
+            )
     for (table,) in tables:
         if table in ours:
-            _move(transaction, table, own, kept)
+            _move(transaction, table, old_schema, kept)
     new = transaction.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", (beside,))
     for (table,) in new:
-        _move(transaction, table, beside, own)
+        _move(transaction, table, beside, old_schema)
     transaction.sql(f"DROP SCHEMA {_quoted(beside)}")
     revision = original(
         transaction.sql(f"SELECT version_num FROM {_quoted(kept)}.alembic_version")[0][0]
@@ -284,13 +294,13 @@ def _quoted(name: str) -> str:
 
 
 def _revision(transaction: Transaction) -> str:
-    ((found,),) = transaction.sql("SELECT version_num FROM alembic_version")
-    return str(found)
+    ((revision,),) = transaction.sql("SELECT version_num FROM alembic_version")
+    return str(revision)
 
 
-def _mark(transaction: Transaction, found: str) -> None:
+def _mark(transaction: Transaction, revision: str) -> None:
     mark = transaction.dialect.mark
-    transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (found + MIGRATING,))
+    transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", (revision + MIGRATING,))
 
 
 def _refuse_drivers(transaction: Transaction, between: str = "", study: str = "l.study") -> None:
@@ -377,27 +387,30 @@ def _forget(old: Database, target: DatabaseDialect) -> None:
 
 def _contents(transaction: Transaction, *, older: bool) -> dict[int | str, tuple[int, int]]:
     """How many results each study has, and a digest of them; and how many definitions there are."""
-    found: dict[int | str, tuple[int, int]] = {}
+    summaries: dict[int | str, tuple[int, int]] = {}
     if older:
         numbers = [number for (number,) in transaction.sql("SELECT id FROM studies")]
-        asked = (
+        query = (
             "SELECT e.digest, e.state, e.attempt FROM experiments e JOIN values_{n} v"
             f" ON v.experiment = e.id WHERE e.state IN ({_STATES})"
         )
     else:
         numbers = [number for (number,) in transaction.sql("SELECT id FROM versions")]
-        asked = "SELECT digest, status, attempt FROM results WHERE version = {n}"
+        query = "SELECT digest, status, attempt FROM results WHERE version = {n}"
     for number in numbers:
-        rows = transaction.sql(asked.replace("{n}", str(number)))
+        rows = transaction.sql(query.replace("{n}", str(number)))
         hashes = (
             hashlib.blake2b(b"%b %b %d" % (bytes(digest), state.encode(), attempt), digest_size=16)
             for digest, state, attempt in rows
         )
-        found[number] = len(rows), sum(int.from_bytes(each.digest(), "big") for each in hashes)
+        summaries[number] = (
+            len(rows),
+            sum(int.from_bytes(row_hash.digest(), "big") for row_hash in hashes),
+        )
     for table in ("definitions", "leases"):
         ((rows_of,),) = transaction.sql(f"SELECT count(*) FROM {table}")
-        found[table] = int(rows_of), 0
-    return found
+        summaries[table] = int(rows_of), 0
+    return summaries
 
 
 def is_older(revision: str | None) -> bool:
