@@ -78,12 +78,12 @@ def test_what_a_place_says_is_heard_once(repository):
 def test_one_that_is_not_wanted_is_recorded_as_cancelled_and_not_tried_again(
     repository, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(study_driver, "HEED", 0.01)
+    monkeypatch.setattr(study_driver, "CANCEL_POLL", 0.01)
     monkeypatch.setattr(study_driver, "ELSEWHERE", 0.01)
     given = [replace(experiment(n), steps=(Step("true", retry=3),)) for n in range(3)]
     place, wishes = Held(2), CancelRequests(tmp_path)
     driven = ready(repository, place, given)
-    driven.heed(wishes)
+    driven.watch(wishes)
     running, waiting = given[0].digest, given[2].digest
     with Drivers() as drivers:
         done = drivers.submit(driven)

@@ -15,7 +15,7 @@ from zenturio.experiment import Step
 from zenturio.expression import parse
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.memory_repository import MemoryRepository
-from zenturio.study.driver import study_driver, work_queue
+from zenturio.study.driver import experiment_source, experiment_states, study_driver
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.stop_signals import stop_on_signals
 from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
@@ -341,7 +341,7 @@ class Clock:
 
 @pytest.mark.parametrize("batch", [1, 2048])
 def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch):
-    monkeypatch.setattr(work_queue, "BATCH", batch)
+    monkeypatch.setattr(experiment_states, "LOOK_UPS", batch)
     given = experiments(4)
     other = repository.acquire_lease("s", DriverProcess.current())
     held = repository.claim("s", other.number, given[:2])
@@ -615,7 +615,7 @@ def test_experiments_that_ask_for_more_cpus_than_there_are_slots_are_counted(rep
 
 def test_making_experiments_does_not_keep_what_ended_from_being_recorded(repository, monkeypatch):
     """A space whose points are hard to find: what is known of them is run meanwhile."""
-    monkeypatch.setattr(work_queue, "SPELL", 0.0)
+    monkeypatch.setattr(experiment_source, "SPELL", 0.0)
 
     def slowly():
         for number, each in enumerate(experiments(6)):

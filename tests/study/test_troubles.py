@@ -17,7 +17,7 @@ from zenturio.errors import RecordError
 from zenturio.experiment import Log, Step
 from zenturio.record import DriverProcess
 from zenturio.record.memory_repository import MemoryRepository
-from zenturio.study.driver import outcome_buffer, study_driver, work_queue
+from zenturio.study.driver import commit_pace, experiment_states, study_driver
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.testing.repository import experiment, outcome
@@ -83,7 +83,7 @@ def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
         return good(of)
 
     acknowledged = set()
-    small = mock.patch.object(work_queue, "BATCH", 4)
+    small = mock.patch.object(experiment_states, "LOOK_UPS", 4)
     with small, Scrambled(result, slots=slots + 1, seed=seed) as place:
         for _ in range(len(troubles) + 1):
             try:
@@ -166,8 +166,8 @@ def test_retries_whose_claim_failed_are_claimed_again_and_recorded_once(reposito
 
 
 def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkeypatch):
-    monkeypatch.setattr(outcome_buffer, "WAIT", 60.0)
-    monkeypatch.setattr(outcome_buffer, "WEIGHT", 5000)
+    monkeypatch.setattr(commit_pace, "WAIT", 60.0)
+    monkeypatch.setattr(commit_pace, "WEIGHT", 5000)
     groups = []
     record = repository.record
 
@@ -238,7 +238,7 @@ def test_a_long_study_of_cheap_experiments_needs_no_more_memory_than_a_short_one
 
 def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch):
     """Two drivers go through one long study side by side: what the other has run is let go."""
-    monkeypatch.setattr(study_driver, "BATCH", 50)
+    monkeypatch.setattr(experiment_states, "LOOK_UPS", 50)
     planned = experiments(1500)
     other = repository.acquire_lease("s", DriverProcess.current())
     most = [0]
@@ -260,7 +260,7 @@ def test_experiments_that_others_hold_are_not_heaped_up(repository, monkeypatch)
     lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
 
     def watch(_progress):
-        most[0] = max(most[0], driver._supply.elsewhere)
+        most[0] = max(most[0], len(driver._states.elsewhere))
 
     with Scrambled() as place:
         driver = StudyDriver(

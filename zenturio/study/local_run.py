@@ -21,8 +21,8 @@ from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS, DriverSettings
+from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.driver.work_queue import OnlyState
 from zenturio.study.point_selection import PointSelection
 from zenturio.study.stages.pipeline import Pipeline
 
@@ -80,7 +80,7 @@ def run_locally(
         ) as executor:
             if pipeline is not None:
                 return pipeline.run(SlotPool(executor))
-            return session.run(executor, planned, listener, lambda run: run.heed(wishes))
+            return session.run(executor, planned, listener, lambda run: run.watch(wishes))
 
 
 def plan_locally(

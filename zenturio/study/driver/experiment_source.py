@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from time import monotonic
 from typing import Any, Protocol
 
 from zenturio.annotate.model import Goal
@@ -15,7 +16,13 @@ from zenturio.experiment.aggregates import mean
 from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
 from zenturio.space import Point, Space
 from zenturio.study.driver.best_score import score
+from zenturio.study.driver.experiment_states import Proposed
 from zenturio.study.driver.progress import BestPoint
+
+HELD = 32 * 2**20
+"""Bytes of filled files that are held at the most for those that wait."""
+SPELL = 0.5
+"""Seconds that are spent at the most on making experiments while others wait to be recorded."""
 
 MakeExperiments = Callable[[Point], Iterable[Experiment]]
 
@@ -50,6 +57,37 @@ class ExperimentSource(Protocol):
     def land(self, experiment: Experiment, outcome: Outcome) -> None:
         """One of them has its outcome for good."""
         ...
+
+
+class Proposals:
+    """Experiments of a source, taken in batches that are not too many, too large, or too slow."""
+
+    def __init__(self, source: ExperimentSource) -> None:
+        self._source = source
+        self._made: list[Experiment] = []
+
+    def make(self, count: int) -> Proposed:
+        """Take *count* experiments, or as many as the source likes to make ahead.
+
+        What was made before the source raised an error belongs to the next batch.
+        """
+        size = 0
+        counted: set[int] = set()
+        end = monotonic() + SPELL
+        most = max(count, self._source.ahead)
+        for experiment in self._source:
+            self._made.append(experiment)
+            for filed in experiment.files:
+                if filed.content is not None and id(filed.content) not in counted:
+                    counted.add(id(filed.content))  # many experiments share what is not filled
+                    size += len(filed.content)
+            if len(self._made) >= most or size > HELD or monotonic() > end:
+                return Proposed(self._take(), exhausted=False, over=False)
+        return Proposed(self._take(), exhausted=True, over=self._source.over)
+
+    def _take(self) -> list[Experiment]:
+        made, self._made = self._made, []
+        return made
 
 
 class PointsInOrder:

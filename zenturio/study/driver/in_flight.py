@@ -1,129 +1,119 @@
-"""What the place has of a study: submitted, heard of, taken off, or killed."""
+"""Experiments at a place: submitted, completed, taken back, cancelled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import replace
-from queue import Empty, SimpleQueue
-from time import monotonic, time
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+from time import time
 
 from zenturio.errors import PlaceError
-from zenturio.execute.executor import EmitsMessages, Executor, Resumable
+from zenturio.execute.executor import AdaptsToRuntime, EmitsMessages, Executor, Resumable
 from zenturio.experiment import Outcome
 from zenturio.failpoints import Failpoint
-from zenturio.study.driver.work_queue import ClaimedExperiment
+from zenturio.study.driver.experiment_states import (
+    Finished,
+    Returned,
+    StopRequested,
+    TrackedExperiment,
+)
 
 SUBMITTED = Failpoint("study.submitted")
 ENDED = Failpoint("study.ended")
 
 
-class InFlight:
-    """Experiments that were handed to a place and have not come back."""
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A place is done with an experiment."""
 
-    def __init__(self, executor: Executor) -> None:
+    tracked: TrackedExperiment
+    future: Future[Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChanged:
+    """The source has something new: it is to be asked at once."""
+
+
+Inbox = SimpleQueue[Completed | StopRequested | SourceChanged]
+"""What other threads and signal handlers tell a driver; ``put`` may interrupt itself."""
+
+
+class InFlight:
+    """The experiments that an executor has.
+
+    Their futures complete in threads of the executor; these only write to the *inbox*.
+    """
+
+    def __init__(self, executor: Executor, inbox: Inbox) -> None:
+        self.slots = executor.slots
         self._executor = executor
-        self._lasting = executor if isinstance(executor, Resumable) else None
-        self._talking = executor if isinstance(executor, EmitsMessages) else None
-        self._away: dict[str, Future[Outcome]] = {}
-        self._unwanted: set[str] = set()
-        self._back: SimpleQueue[tuple[ClaimedExperiment, Future[Outcome]] | None] = SimpleQueue()
+        self._resumable = executor if isinstance(executor, Resumable) else None
+        self._speaking = executor if isinstance(executor, EmitsMessages) else None
+        self._adapting = executor if isinstance(executor, AdaptsToRuntime) else None
+        self._futures: dict[str, Future[Outcome]] = {}
+        self._inbox = inbox
 
     def __len__(self) -> int:
-        return len(self._away)
+        return len(self._futures)
 
-    def submit(self, ready: ClaimedExperiment) -> None:
-        """Hands an experiment to the place."""
-        future = self._executor.submit(ready.experiment)
-        self._away[ready.experiment.digest] = future
-        future.add_done_callback(lambda done: self._back.put((ready, done)))
+    @property
+    def wants(self) -> int:
+        """How many experiments the place likes to have, if that is more than usual."""
+        return getattr(self._executor, "wants", 0)
+
+    def submit(self, tracked: TrackedExperiment) -> None:
+        """Submit an experiment; its completion is put into the inbox."""
+        future = self._executor.submit(tracked.experiment)
+        self._futures[tracked.experiment.digest] = future
+        inbox = self._inbox
+        future.add_done_callback(lambda done: inbox.put(Completed(tracked, done)))
         SUBMITTED()
 
-    def hear(self, seconds: float) -> Iterator[tuple[ClaimedExperiment, Outcome | None]]:
-        """All that has ended, waiting up to *seconds* for the first.
-
-        None stands for an experiment that was not run to its end, for us or for itself.
-        PlaceError where the place failed; what else has ended is heard the next time then.
-        """
-        try:
-            heard = self._back.get(timeout=max(seconds, 0.0))
-            while True:
-                if heard is not None:
-                    yield self._landed(*heard)
-                heard = self._back.get_nowait()
-        except Empty:
-            return
-
-    def wake(self) -> None:
-        """Ends the waiting of ``hear``; may be called from a signal's handler."""
-        self._back.put(None)
-
-    def take_back(self) -> None:
-        """Takes off what the place has not begun."""
-        for future in list(self._away.values()):
-            if not future.running():
-                future.cancel()
-
-    def drop(self, digest: str) -> bool:
-        """Cancels an experiment for good: that is its outcome. False if the place has it not."""
-        future = self._away.get(digest)
-        if future is None:
-            return False
-        self._unwanted.add(digest)
-        future.cancel()
-        return True
-
-    def kill(self, patience: float) -> Iterator[tuple[ClaimedExperiment, Outcome | None]]:
-        """Kills what runs; what ended all the same, until all is back or *patience* is over."""
-        for future in list(self._away.values()):
-            future.cancel()
-        end = monotonic() + patience
-        while self._away and monotonic() < end:
-            try:
-                yield from self.hear(end - monotonic())
-            except PlaceError:
-                continue  # the first of its sort has ended the run already
-
-    def forget(self, digest: str) -> None:
-        """What became of the experiment is recorded: its place need not keep it any longer."""
-        if self._lasting is not None:
-            self._lasting.forget(digest)
-
-    def remarks(self) -> tuple[str, ...]:
-        """What the place has to say; each is handed over once."""
-        said = self._talking.remarks if self._talking is not None else ()
-        return tuple(said.popleft() for _ in range(len(said))) if said else ()
-
-    def _landed(
-        self, ready: ClaimedExperiment, future: Future[Outcome]
-    ) -> tuple[ClaimedExperiment, Outcome | None]:
-        digest = ready.experiment.digest
-        self._away.pop(digest, None)
-        unwanted = digest in self._unwanted
-        self._unwanted.discard(digest)
+    def take_in(self, completed: Completed) -> Finished | Returned:
+        """Return what came of an experiment; PlaceError where the place itself failed."""
+        tracked, future = completed.tracked, completed.future
+        digest = tracked.experiment.digest
+        self._futures.pop(digest, None)
         if future.cancelled():
-            return ready, _cancelled(ready) if unwanted else None
+            return Returned(tracked, time())
         try:
             outcome = future.result()
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            raise PlaceError(f"experiment {ready.experiment.digest[:12]}: {reason}") from error
+            raise PlaceError(f"experiment {digest[:12]}: {reason}") from error
         ENDED()
-        if outcome.status == "cancelled" and not unwanted:
-            return ready, None
-        if outcome.attempt != ready.attempt:
-            outcome = replace(outcome, attempt=ready.attempt)
-        return ready, outcome
+        if outcome.attempt != tracked.attempt:
+            outcome = replace(outcome, attempt=tracked.attempt)
+        return Finished(tracked, outcome)
 
+    def cancel(self, digest: str) -> None:
+        """Cancel an experiment, whether it runs or waits for a slot."""
+        if (future := self._futures.get(digest)) is not None:
+            future.cancel()
 
-def _cancelled(ready: ClaimedExperiment) -> Outcome:
-    """Of one that had not begun."""
-    now = time()
-    return Outcome(
-        ready.experiment.digest,
-        "cancelled",
-        "cancelled",
-        attempt=ready.attempt,
-        started=now,
-        ended=now,
-    )
+    def cancel_queued(self) -> None:
+        """Cancel what the place has not begun."""
+        for future in list(self._futures.values()):
+            if not future.running():
+                future.cancel()
+
+    def cancel_all(self) -> None:
+        """Cancel everything, also what runs."""
+        for future in list(self._futures.values()):
+            future.cancel()
+
+    def forget(self, digest: str) -> None:
+        """Let a place whose experiments outlive drivers drop an outcome that is recorded."""
+        if self._resumable is not None:
+            self._resumable.forget(digest)
+
+    def learn(self, outcome: Outcome) -> None:
+        """Let a place that goes by run times know an outcome that was cached."""
+        if self._adapting is not None:
+            self._adapting.learn(outcome)
+
+    def remarks(self) -> tuple[str, ...]:
+        """Return what the place has to say to its user, each remark once."""
+        remarks = self._speaking.remarks if self._speaking is not None else ()
+        return tuple(remarks.popleft() for _ in range(len(remarks))) if remarks else ()

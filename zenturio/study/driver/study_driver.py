@@ -1,4 +1,8 @@
-"""Drive a study to its end: keep the place busy, record in groups, survive what happens."""
+"""Drive a study to its end: keep the place busy, record in groups, survive what happens.
+
+What is decided about an experiment is decided in `experiment_states`; here its commands meet the
+repository, the place, the source and whoever watches.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,30 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from queue import Empty, SimpleQueue
 from time import monotonic
+from typing import Any
 
 from zenturio.annotate.model import Goal
-from zenturio.errors import Interrupted, RecordError
-from zenturio.execute.executor import AdaptsToRuntime, Executor
-from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.errors import Interrupted, PlaceError, RecordError
+from zenturio.execute.executor import Executor
+from zenturio.experiment import MachineKind
 from zenturio.experiment.failure import log_end
 from zenturio.experiment.machine import Kinds
 from zenturio.record import Lease, Repository
+from zenturio.study.driver import experiment_states as states
 from zenturio.study.driver.cancel_requests import CancelRequests
-from zenturio.study.driver.experiment_source import ExperimentSource
-from zenturio.study.driver.in_flight import InFlight
+from zenturio.study.driver.commit_pace import GROUP, WAIT, CommitPace
+from zenturio.study.driver.experiment_source import ExperimentSource, Proposals
+from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
+from zenturio.study.driver.in_flight import Completed, Inbox, InFlight
 from zenturio.study.driver.lease_keeper import LeaseKeeper
-from zenturio.study.driver.outcome_buffer import GROUP, WAIT, OutcomeBuffer
 from zenturio.study.driver.program_history import ProgramHistory
 from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary
 from zenturio.study.driver.run_counts import LINES, RunCounts
 from zenturio.study.driver.stop_signals import stop_on_signals
-from zenturio.study.driver.work_queue import BATCH, ClaimedExperiment, OnlyState, WorkQueue
+from zenturio.study.driver.study_records import OnlyState, StudyRecords
 
 AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""
@@ -32,10 +41,10 @@ ELSEWHERE = 1.0
 """Seconds between two looks at what other drivers hold."""
 QUIET = 5.0
 """Seconds for which a repository that failed is left alone while experiments still run."""
-HEED = 1.0
-"""Seconds between two looks at what others wish."""
+CANCEL_POLL = 1.0
+"""Seconds between two looks at requests to cancel."""
 KILLING = 10.0
-"""Seconds within which what was killed is back, at the most: more than any place's grace."""
+"""Seconds in which cancelled experiments return, at most: more than any place's grace."""
 CAUSES = 10
 """Causes of failures of which the summary shows the end of a log."""
 
@@ -63,7 +72,11 @@ DEFAULT_SETTINGS = DriverSettings()
 
 
 class StudyDriver:
-    """One driver at one study, from its first claim to its last commit."""
+    """One driver of one study, from its first claim to its last commit.
+
+    `drive` runs in one thread, which alone touches the repository and the states of experiments.
+    Others only write to the `inbox`; `stop` does so, too.
+    """
 
     def __init__(
         self,
@@ -81,46 +94,50 @@ class StudyDriver:
         kinds: Callable[[], Kinds] = lambda: None,
         round_: int | None = None,
     ) -> None:
-        """With *kinds* only results of these machines count as cached, with a round only its."""
+        """With *kinds* only results of these machines count as cached, with *round_* its."""
+        self.inbox: Inbox = SimpleQueue()
         self._study = study
         self._repository = repository
-        self._slots = executor.slots
-        self._place = executor
-        self._learning = executor if isinstance(executor, AdaptsToRuntime) else None
         self._source = source
+        self._proposals = Proposals(source)
         self._fail_fast = settings.fail_fast
         self._listener = listener
-        self._heart = LeaseKeeper(repository, lease)
-        self._tally = RunCounts(study, executor.slots, goals, programs)
-        self._flight = InFlight(executor)
-        self._supply = WorkQueue(
-            study, lease.number, repository, source, only, self._recalled, kinds, round_
-        )
-        self._journal = OutcomeBuffer(
-            study,
-            lease.number,
-            repository,
-            settings.retry,
-            settings.fail_fast,
-            self._accepted,
-            self._refused,
-            self._again,
-        )
+        self._lease_keeper = LeaseKeeper(repository, lease)
+        self._counts = RunCounts(study, executor.slots, goals, programs)
+        self._in_flight = InFlight(executor, self.inbox)
+        self._records = StudyRecords(study, lease.number, repository, only, kinds, round_)
+        self._states = ExperimentStates(settings.retry)
+        self._pace = CommitPace()
         self._stops = 0
-        self._failed_fast = False
+        self._has_failed_fast = False
         self._next_look = 0.0
-        self._wishes: CancelRequests | None = None
-        self._next_wish = 0.0
-        self._quiet = 0.0
+        self._cancel_requests: CancelRequests | None = None
+        self._next_cancel_poll = 0.0
+        self._quiet_until = 0.0
+        self._actions: dict[type[Any], Callable[[Any], states.Event | None]] = {
+            states.Propose: self._propose,
+            states.LookUp: self._look_up,
+            states.Claim: self._claim,
+            states.Submit: self._submit,
+            states.Cancel: self._cancel,
+            states.AwaitCommit: self._await_commit,
+            states.Record: self._record,
+            states.RecordAttempts: self._record_attempts,
+            states.ReportCached: self._report_cached,
+            states.ReportRecorded: self._report_recorded,
+            states.Forget: self._forget,
+            states.BlamePlace: self._blame_place,
+        }
 
     def look_ahead(self) -> tuple[int, int]:
-        """Make the first batch; how many experiments it had, and how many of them are known."""
-        made = self._supply.look_ahead()
-        return made, self._tally.known
+        """Make and look up the first batch; return its size, and how many of it are cached."""
+        proposed = self._propose(states.Propose(1))
+        self._handle(proposed)
+        return len(proposed.experiments), self._counts.known
 
     def other_machines(self) -> Counter[MachineKind]:
-        """Of what is to be run of the first batch: which other kinds of machine have results."""
-        return self._supply.other_machines()
+        """Return which other kinds of machine have results of what is to be run first."""
+        return self._records.other_machines(self._states.waiting)
 
     @property
     def has_completed(self) -> bool:
@@ -130,158 +147,228 @@ class StudyDriver:
     @property
     def is_stopped(self) -> bool:
         """Whether somebody stopped it; a failure with --fail-fast is nobody."""
-        return self._stops > 0 and not self._failed_fast
+        return self._stops > 0 and not self._has_failed_fast
 
     def drive(self) -> RunSummary:
         """Run until nothing is left, or until somebody stops it."""
         began = monotonic()
-        with stop_on_signals(self.stop), self._heart:
+        request_stop = partial(self.inbox.put, StopRequested())
+        with stop_on_signals(request_stop), self._lease_keeper:
             try:
                 self._loop()
             except BaseException as error:
                 self._abandon(error)
                 raise
         interrupted = self.is_stopped
-        self._tally.conclude()
-        self._tell()
+        self._counts.conclude()
+        self._report_progress()
         seconds = monotonic() - began
-        summary = self._tally.summary(self._source.total, seconds, interrupted=interrupted)
-        return replace(summary, failures=tuple(self._with_end(summary.failures)))
-
-    def _with_end(self, failures: Iterable[FailureGroup]) -> Iterator[FailureGroup]:
-        """Each with the end of what its example said, also of those that failed before."""
-        for number, each in enumerate(failures):
-            if each.end or number >= CAUSES:
-                yield each
-            else:
-                logs = self._repository.logs(each.digest)
-                yield replace(each, end=log_end(logs.stderr, logs.stdout, LINES)[1])
+        summary = self._counts.summary(self._source.total, seconds, interrupted=interrupted)
+        return replace(summary, failures=tuple(self._with_log_ends(summary.failures)))
 
     def stop(self) -> None:
-        """Take nothing more; asked again, kill what runs."""
-        self._stops += 1
-        self._flight.wake()
+        """Start nothing more; asked again, kill what runs. Any thread may call it."""
+        self.inbox.put(StopRequested())
 
-    def wake(self) -> None:
-        """Look for more to run at once: the source has something new."""
-        self._flight.wake()
-
-    def heed(self, wishes: CancelRequests) -> None:
-        """From now on, cancel what these say."""
-        self._wishes = wishes
+    def watch(self, requests: CancelRequests) -> None:
+        """From now on, cancel the experiments that *requests* name."""
+        self._cancel_requests = requests
 
     def _loop(self) -> None:
+        self._receive(0.0)  # a stop that came before the first experiment was submitted
         while True:
-            self._heart.check()
-            self._obey()
+            self._lease_keeper.check()
+            self._read_cancel_requests()
             if self._stops > 1:
                 raise Interrupted(f"study {self._study} was stopped; what ran was killed")
-            more = False
-            if not self._flight or monotonic() >= self._quiet:
+            has_more = False
+            if not self._in_flight or monotonic() >= self._quiet_until:
                 try:
-                    more = self._advance()
+                    has_more = self._advance()
                 except RecordError:
                     # What runs may have cost hours: the repository may be back when it ends.
-                    if not self._flight:
+                    if not self._in_flight:
                         raise
-                    self._quiet = monotonic() + QUIET
+                    self._quiet_until = monotonic() + QUIET
             if self._is_over():
                 return
-            self._hear(0.0 if more else WAIT if self._journal else ELSEWHERE)
-            self._tell()
+            self._receive(0.0 if has_more else WAIT if self._states.unrecorded else ELSEWHERE)
+            self._report_progress()
 
-    def _obey(self) -> None:
-        if self._wishes is None or monotonic() < self._next_wish:
-            return
-        self._next_wish = monotonic() + HEED
-        for digest in self._wishes.unwanted():
-            if self._flight.drop(digest):
-                self._wishes.take_back(digest)
+    def _handle(self, event: states.Event) -> None:
+        """Tell the state machine of *event*; do what it commands, and tell it the answers."""
+        for command in self._states.handle(event):
+            # The answer is handled before the next command: what was done must not be forgotten
+            # where that fails.
+            answer = self._actions[type(command)](command)
+            if answer is not None:
+                self._handle(answer)
 
     def _advance(self) -> bool:
-        """Commit, and give the place what it has room for; whether more can be done at once."""
-        if self._journal.due() or len(self._flight) < self._slots:  # which waits for a search
-            self._journal.commit(retry=self._stops == 0)
+        """Commit, and fill the place; return whether more can be done at once."""
+        # While the place idles, the next experiment may depend on outcomes that wait.
+        if self._pace.is_due or len(self._in_flight) < self._in_flight.slots:
+            self._handle(states.CommitDue())
+            self._pace.reset()
         if self._stops:
-            self._flight.take_back()
+            self._in_flight.cancel_queued()
             return False
-        supply = self._supply
-        waits = supply.dry or supply.elsewhere >= BATCH  # dry: a search may wait for just these
-        if supply.elsewhere and waits and monotonic() >= self._next_look:
-            supply.look_elsewhere()
+        if self._states.has_to_look_elsewhere and monotonic() >= self._next_look:
+            self._check_for_stall()
+            while self._states.elsewhere:
+                self._handle(states.LookElsewhere())
             self._next_look = monotonic() + ELSEWHERE
         return self._fill()
 
     def _fill(self) -> bool:
-        """Give the place what it has room for, and a little more, so that it never waits."""
-        ahead = max(min(int(self._tally.rate * AHEAD), GROUP), getattr(self._place, "wants", 0))
-        room = max(self._slots * 2, ahead) - len(self._flight)
-        if room <= 0 or (len(self._flight) > self._slots and room < ahead // 4):
+        """Submit as many experiments as there is room for, and a few more; see `_advance`."""
+        slots, submitted = self._in_flight.slots, len(self._in_flight)
+        ahead = max(min(int(self._counts.rate * AHEAD), GROUP), self._in_flight.wants)
+        room = max(slots * 2, ahead) - submitted
+        if room <= 0 or (submitted > slots and room < ahead // 4):
             return False
-        for ready in self._supply.take(room):
-            self._flight.submit(ready)
-        return len(self._flight) < self._slots and not self._supply.dry
+        self._handle(states.RoomFor(room))
+        return len(self._in_flight) < slots and not self._states.is_dry
 
     def _is_over(self) -> bool:
-        if self._flight or self._journal:
+        if self._in_flight or self._states.unrecorded:
             return False
-        # A search that waits for an experiment that was left out would wait for ever.
         if self._stops:
             return True
-        waits = self._supply.elsewhere or self._source.expecting
-        return self._supply.dry and not waits
+        # A search that waits for an experiment that was left out would wait for ever.
+        waits = self._states.elsewhere or self._source.expecting
+        return self._states.is_dry and not waits
 
-    def _hear(self, seconds: float) -> None:
-        """Wait until something has ended, and take all that has, or as much as a commit holds."""
-        for ready, outcome in self._flight.hear(seconds):
-            if outcome is not None:
-                self._journal.add(ready, outcome)
-            elif self._stops:
-                self._supply.release(ready.experiment)
-            else:
-                self._supply.back(ready)
-            if self._journal.full:
-                return
+    def _receive(self, seconds: float) -> None:
+        """Wait for a message, and take all that are there, or as many as a commit holds."""
+        try:
+            message = self.inbox.get(timeout=max(seconds, 0.0))
+            while True:
+                if isinstance(message, Completed):
+                    self._handle(self._in_flight.take_in(message))
+                elif isinstance(message, StopRequested):
+                    self._stops += 1
+                    self._handle(message)
+                if self._pace.is_full:
+                    return
+                message = self.inbox.get_nowait()
+        except Empty:
+            return
+
+    def _read_cancel_requests(self) -> None:
+        if self._cancel_requests is None or monotonic() < self._next_cancel_poll:
+            return
+        self._next_cancel_poll = monotonic() + CANCEL_POLL
+        for digest in self._cancel_requests.unwanted():
+            self._handle(states.CancelRequested(digest))
+
+    def _check_for_stall(self) -> None:
+        """Raise RecordError where every claim is refused though no other driver is alive."""
+        if self._states.is_stalled and not self._records.has_other_driver():
+            digest = self._states.elsewhere[0].experiment.digest
+            raise RecordError(
+                f"the repository neither grants experiment {digest[:12]} nor has its outcome,"
+                " and no other driver is alive",
+                hint="see what `zen db check` says",
+            )
 
     def _abandon(self, error: BaseException) -> None:
-        """Kill what runs; keep what ended all the same."""
-        for ready, outcome in self._flight.kill(KILLING):
-            if outcome is not None:
-                self._journal.add(ready, outcome)
+        """Kill what runs; keep what has finished all the same."""
+        self._states.handle(StopRequested())
+        self._in_flight.cancel_all()
+        end = monotonic() + KILLING
+        while self._in_flight and monotonic() < end:
+            # The first error of its kind has ended the run already.
+            with suppress(PlaceError, Empty):
+                message = self.inbox.get(timeout=max(end - monotonic(), 0.0))
+                if isinstance(message, Completed):
+                    self._handle(self._in_flight.take_in(message))
         if not isinstance(error, RecordError):  # which has been tried with patience
             with suppress(RecordError):
-                self._journal.commit(retry=False)
+                self._handle(states.CommitDue())
 
-    def _accepted(self, experiment: Experiment, outcome: Outcome) -> None:
-        self._flight.forget(experiment.digest)
-        self._supply.release(experiment)
-        self._tally.ended(experiment, outcome)
-        self._source.land(experiment, outcome)
-        if outcome.status != "ok" and self._fail_fast and not self._stops:
-            self._failed_fast = True
-            self.stop()
+    # What the commands of the state machine mean. Each returns the event that answers it.
 
-    def _recalled(self, experiment: Experiment, outcome: Outcome) -> None:
-        self._tally.recalled(experiment, outcome)
-        if self._learning is not None:
-            self._learning.learn(outcome)
+    def _propose(self, command: states.Propose) -> states.Proposed:
+        return self._proposals.make(command.count)
 
-    def _refused(self, experiment: Experiment) -> None:
-        self._flight.forget(experiment.digest)
-        self._supply.leave_to_others(experiment)
+    def _look_up(self, command: states.LookUp) -> states.Event:
+        return self._records.look_up(command.batch, again=command.again)
 
-    def _again(self, tried: list[ClaimedExperiment]) -> None:
-        for ready in tried:
-            self._flight.forget(ready.experiment.digest)
-        self._supply.retry(tried)
+    def _claim(self, command: states.Claim) -> states.Event:
+        try:
+            attempts = self._records.claim(command.batch)
+        except BaseException:
+            self._handle(states.ClaimFailed(command.batch))
+            raise
+        return states.ClaimAnswered(command.batch, attempts)
 
-    def _tell(self) -> None:
+    def _submit(self, command: states.Submit) -> None:
+        for tracked in command.batch:
+            self._in_flight.submit(tracked)
+
+    def _cancel(self, command: states.Cancel) -> None:
+        self._in_flight.cancel(command.digest)
+        if self._cancel_requests is not None:
+            self._cancel_requests.take_back(command.digest)
+
+    def _await_commit(self, command: states.AwaitCommit) -> None:
+        ends_run = self._fail_fast and command.is_last and command.outcome.status != "ok"
+        self._pace.add(command.outcome, urgent=ends_run)
+
+    def _record(self, command: states.Record) -> states.Event:
+        return states.Recorded(command.outcomes, set(self._records.record(command.outcomes)))
+
+    def _record_attempts(self, command: states.RecordAttempts) -> states.Event:
+        self._records.record_attempts(command.outcomes)
+        return states.AttemptsRecorded(command.outcomes)
+
+    def _report_cached(self, command: states.ReportCached) -> None:
+        for experiment, outcome in command.outcomes:
+            self._source.land(experiment, outcome)
+            self._counts.recalled(experiment, outcome)
+            self._in_flight.learn(outcome)
+
+    def _report_recorded(self, command: states.ReportRecorded) -> states.Event | None:
+        has_failed = False
+        for tracked, outcome in command.outcomes:
+            self._counts.ended(tracked.experiment, outcome)
+            self._source.land(tracked.experiment, outcome)
+            has_failed |= outcome.status != "ok"
+        if not (has_failed and self._fail_fast) or self._stops:
+            return None
+        self._has_failed_fast = True
+        self._stops = 1
+        return StopRequested()
+
+    def _forget(self, command: states.Forget) -> None:
+        for tracked, _ in command.outcomes:
+            self._in_flight.forget(tracked.experiment.digest)
+
+    def _blame_place(self, command: states.BlamePlace) -> None:
+        tracked = command.tracked
+        raise PlaceError(
+            f"experiment {tracked.experiment.digest[:12]} came back {tracked.losses} times"
+            " without an outcome",
+            hint="see whether the place where it runs is in order",
+        )
+
+    def _report_progress(self) -> None:
         try:
             # What waits for a slot does not run yet.
-            running, skipped = min(len(self._flight), self._slots), self._supply.skipped
-            progress = self._tally.progress(self._source.total, running, skipped)
-            remarks = (*self._flight.remarks(), *self._tally.news())
+            running = min(len(self._in_flight), self._in_flight.slots)
+            progress = self._counts.progress(self._source.total, running, self._states.skipped)
+            remarks = (*self._in_flight.remarks(), *self._counts.news())
             self._listener(replace(progress, remarks=remarks) if remarks else progress)
         except OSError:
-            # Who looked on has gone, with their terminal or their pipe; the study goes on.
+            # The terminal or pipe of the listener is gone; the study goes on.
             self._listener = lambda _progress: None
+
+    def _with_log_ends(self, failures: Iterable[FailureGroup]) -> Iterator[FailureGroup]:
+        """Yield *failures* with the end of a log, also of those that failed in earlier runs."""
+        for number, failure in enumerate(failures):
+            if failure.end or number >= CAUSES:
+                yield failure
+            else:
+                logs = self._repository.logs(failure.digest)
+                yield replace(failure, end=log_end(logs.stderr, logs.stdout, LINES)[1])

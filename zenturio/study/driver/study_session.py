@@ -27,13 +27,14 @@ from zenturio.study.driver.experiment_source import (
     SearchSource,
     SearchSpec,
 )
+from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.other_machines import machines_with_results, other_machine_notes
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
 from zenturio.study.driver.round_notes import round_begins, round_goes_on
 from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
-from zenturio.study.driver.work_queue import BATCH, OnlyState
+from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.last_options import RUN
 from zenturio.study.point_selection import PointSelection
 from zenturio.study.study_definition import (
@@ -130,7 +131,7 @@ class StudySession:
         programs, changed = self._programs(), Counter[str]()
         kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
         others = Counter[MachineKind]()
-        while batch := [each.digests for each in islice(experiments, BATCH)]:
+        while batch := [each.digests for each in islice(experiments, LOOK_UPS)]:
             looked_at += len(batch)
             digests = [digest for each in batch for digest in each]
             outcomes = self._outcomes(digests, kinds, round_)

@@ -158,7 +158,7 @@ class SubmissionWorker:
             self._runs.append(run)
             stopped = self._stopped
         if self._wishes is not None and isinstance(run, StudyDriver):
-            run.heed(self._wishes)
+            run.watch(self._wishes)
         if stopped:
             run.stop()
             run.stop()

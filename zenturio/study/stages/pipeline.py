@@ -180,8 +180,8 @@ class Pipeline:
         for _ in range(stops):
             run.stop()
         if self.wishes is not None:
-            run.heed(self.wishes)
-        self._course.listen(stage.number, run.wake)
+            run.watch(self.wishes)
+        self._course.listen(stage.number, run.inbox)
 
     def _plan(self, stage: Stage, plan: RunPlan) -> None:
         """Tell what each stage is going to do, in the order of stages."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from zenturio.errors import AnnotationError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.expression.scalar_functions import text_of
 from zenturio.space import Point
+from zenturio.study.driver.in_flight import Inbox, SourceChanged
 from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.stages.stage import Stage, StageLink
 
@@ -68,7 +70,7 @@ class StageGraph:
         self._states: dict[StageNode, _State] = {}
         self._fresh: list[list[StageNode]] = [[] for _ in stages]
         self._raised: list[set[StageNode]] = [set() for _ in stages]
-        self._wake: list[Callable[[], None]] = [lambda: None for _ in stages]
+        self._inboxes: list[Inbox] = [SimpleQueue() for _ in stages]
         self._coming = [0] * len(stages)
         """Of each stage, how many nodes wait and may still get all that they wait for."""
         self._after: dict[StageNode, list[StageNode]] = {}
@@ -175,11 +177,11 @@ class StageGraph:
                 if node.stage == stage and state.left:
                     self._lose(node)
 
-    def listen(self, stage: int, wake: Callable[[], None]) -> None:
-        """*wake* is called when something of the stage has become ready, or never will."""
+    def listen(self, stage: int, inbox: Inbox) -> None:
+        """Tell *inbox* when an experiment of the stage has become ready, or never will."""
         with self._lock:
-            self._wake[stage] = wake
-        wake()
+            self._inboxes[stage] = inbox
+        inbox.put(SourceChanged())
 
     def node(self, stage: int, values: Mapping[str, Any]) -> StageNode:
         return StageNode(stage, tuple(values[name] for name in self._names[stage]))
@@ -268,7 +270,7 @@ class StageGraph:
             if not state.waits and not state.lost:
                 self._coming[child.stage] -= 1
                 self._fresh[child.stage].append(child)
-                self._wake[child.stage]()
+                self._inboxes[child.stage].put(SourceChanged())
 
     def _lose(self, node: StageNode) -> None:
         """What waits for it, and for that, will not be run."""
@@ -279,4 +281,4 @@ class StageGraph:
                     self._states[child].lost = True
                     self._coming[child.stage] -= 1
                     ahead.append(child)
-                    self._wake[child.stage]()
+                    self._inboxes[child.stage].put(SourceChanged())

@@ -1,0 +1,143 @@
+"""What a driver asks of the repository: which outcomes are there, claims, and what to record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from zenturio.errors import NotFoundError, RecordError
+from zenturio.experiment import MachineKind, Outcome
+from zenturio.experiment.machine import Kinds
+from zenturio.failpoints import Failpoint
+from zenturio.record import Repository
+from zenturio.study.driver.experiment_states import Batch, LookedUp, Pair, TrackedExperiment
+from zenturio.study.driver.other_machines import machines_with_results
+
+OnlyState = Literal["failed", "missing"]
+
+ADDED = Failpoint("study.added")
+CLAIMING = Failpoint("study.claiming")
+CLAIMED = Failpoint("study.claimed")
+COMMITTING = Failpoint("study.committing")
+COMMITTED = Failpoint("study.committed")
+SET_ASIDE = Failpoint("study.set_aside")
+
+CONTRADICTIONS = 5
+"""How often an outcome may be set aside between two questions before the repository is doubted."""
+
+
+@dataclass
+class StudyRecords:
+    """The records of a study, as the driver with the lease *driver* reads and writes them.
+
+    Each method is one or two calls of the repository; it raises RecordError where that fails, and
+    may be called again then with the same arguments.
+    """
+
+    study: str
+    driver: int
+    repository: Repository
+    only: frozenset[OnlyState] = frozenset({"missing"})
+    kinds: Callable[[], Kinds] = lambda: None
+    """The kinds of machine whose results count as cached; a place may get others meanwhile."""
+    round: int | None = None
+    """The round in which all is measured again; None where what has results is not."""
+    _reopened: int | None = None
+    """The round in which results are measured that were set aside, if earlier rounds have some."""
+    _contradictions: Counter[str] = field(default_factory=Counter)
+    """How often the repository had an outcome of an experiment and did not give it."""
+
+    def look_up(self, batch: Batch, *, again: bool = False) -> LookedUp:
+        """Add *batch* to the study; return the outcomes that are there, and what is to be run.
+
+        With *again* everything without an outcome is to be run, whatever *only* says: it was asked
+        when they were looked up first.
+        """
+        experiments = [tracked.experiment for tracked in batch]
+        digests = [experiment.digest for experiment in experiments]
+        scope = self.kinds(), self.round
+        cached = self.repository.cached(self.study, experiments, *scope)
+        ADDED()
+        outcomes = (
+            self.repository.find_outcomes(sorted(cached), self.study, *scope) if cached else {}
+        )
+        self._doubt(cached - outcomes.keys())
+        missing = set(digests) - outcomes.keys()
+        return LookedUp(batch, outcomes, missing if again else self._to_run(missing, outcomes))
+
+    def claim(self, batch: Batch) -> dict[str, int]:
+        """Claim *batch*; return the attempt numbers of those that this driver may run."""
+        CLAIMING()
+        round_ = self.round or self._reopened
+        experiments = [tracked.experiment for tracked in batch]
+        granted = self.repository.claim(self.study, self.driver, experiments, self.kinds(), round_)
+        CLAIMED()
+        return granted
+
+    def record(self, outcomes: Sequence[Pair]) -> Collection[str]:
+        """Record *outcomes*; return the digests of those that were accepted."""
+        COMMITTING()
+        accepted = self.repository.record(self.study, self.driver, [o for _, o in outcomes])
+        COMMITTED()
+        return accepted
+
+    def record_attempts(self, outcomes: Sequence[Pair]) -> None:
+        """Record *outcomes* of attempts that others will follow."""
+        self.repository.record(self.study, self.driver, [o for _, o in outcomes], final=False)
+        SET_ASIDE()
+
+    def other_machines(self, batch: Iterable[TrackedExperiment]) -> Counter[MachineKind]:
+        """Return the other kinds of machine that have results of *batch*, which is to be run."""
+        if self.kinds() is None or self.round is not None:
+            return Counter()
+        return machines_with_results(self.repository, [t.experiment.digest for t in batch])
+
+    def has_other_driver(self) -> bool:
+        """Return whether a driver of any study is alive besides this one."""
+        names = {study.name for study in self.repository.studies()} | {self.study}
+        leases = (lease for name in names for lease in self.repository.leases(name))
+        return any(lease.number != self.driver for lease in leases)
+
+    def _doubt(self, digests: Iterable[str]) -> None:
+        """Raise RecordError for cached outcomes that are never given: no claim is granted on them.
+
+        Once it is no contradiction: somebody may set an outcome aside between the two questions.
+        """
+        for digest in digests:
+            self._contradictions[digest] += 1
+            if self._contradictions[digest] >= CONTRADICTIONS:
+                raise RecordError(
+                    f"the repository has an outcome of experiment {digest[:12]} and does not"
+                    " give it",
+                    hint="see what `zen db check` says",
+                )
+
+    def _to_run(self, missing: set[str], outcomes: Mapping[str, Outcome]) -> set[str]:
+        """Return the digests that *only* names; failed outcomes among them are set aside."""
+        if "failed" not in self.only:
+            return missing
+        if self.round is not None:
+            return missing if "missing" in self.only else self._failed_before(missing)
+        failed = {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
+        if "missing" not in self.only:
+            # A run that was to repeat the failed ones and was stopped had set them aside.
+            missing = {digest for digest in missing if self._has_failed(digest)}
+        if failed:
+            self.repository.reopen(self.study, sorted(failed), self.kinds())
+            newest = self.repository.rounds(self.study)[-1].number
+            self._reopened = newest if newest > 1 else None
+        return missing | failed
+
+    def _failed_before(self, digests: set[str]) -> set[str]:
+        """Return those whose newest result, of an earlier round, is not ok."""
+        outcomes = self.repository.find_outcomes(sorted(digests), self.study, self.kinds())
+        return {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
+
+    def _has_failed(self, digest: str) -> bool:
+        try:
+            attempts = self.repository.attempts(digest)
+        except NotFoundError:  # it was never tried
+            return False
+        return any(attempt.state in ("failed", "timeout") for attempt in attempts)
