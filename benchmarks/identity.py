@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from time import perf_counter
 
-from zenturio.experiment.file_trie import FileTrie, file_record
+from zenturio.experiment.identity import FileTrie, file_record
 
 SIZES = (3, 30, 1_000, 10_000, 100_000)
 POINTS = 64

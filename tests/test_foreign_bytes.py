@@ -110,9 +110,8 @@ def hosts(path):
 def metric(text):
     def read(data, folder):
         from zenturio.annotate.scan import scan
-        from zenturio.experiment.evidence import Evidence
         from zenturio.experiment.experiment import Log, Recipe
-        from zenturio.experiment.measure import measure
+        from zenturio.experiment.metrics import Evidence, measure
 
         (folder / "p.sh").write_text(f"#ZEN$ RUN 'true'\n#ZEN$ METRIC x FROM stdout {text}\n")
         recipe = Recipe(metrics=scan(folder / "p.sh").metrics)
@@ -122,9 +121,8 @@ def metric(text):
 
 
 def reported(data, folder):
-    from zenturio.experiment.evidence import Evidence
     from zenturio.experiment.experiment import Log, Recipe
-    from zenturio.experiment.measure import measure
+    from zenturio.experiment.metrics import Evidence, measure
 
     measure(Recipe(), {}, Evidence(Log(), Log(), folder, data))
 

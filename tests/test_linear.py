@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import did_you_mean
-from zenturio.experiment.reading import parse_value
+from zenturio.experiment.metrics import parse_value
 
 PACKAGE = Path(__file__).parent.parent / "zenturio"
 READERS = (

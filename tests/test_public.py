@@ -30,7 +30,7 @@ def test_importing_it_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("first", ["", "import zenturio.experiment.generate\n"])
+@pytest.mark.parametrize("first", ["", "import zenturio.experiment.experiment_generator\n"])
 def test_the_decorator_is_there_whatever_was_imported_before(first):
     probe = f"{first}import zenturio as zen\nf = zen.experiment(lambda x: x)\nprint(f(3))\n"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

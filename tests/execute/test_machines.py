@@ -12,7 +12,7 @@ from zenturio.execute.machine_facts import check_machine_facts, machine_facts, p
 from zenturio.execute.machine_json import machine_parts_from_json, machine_parts_to_json
 from zenturio.execute.worker import run_packed
 from zenturio.experiment import Outcome
-from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind
 from zenturio.testing.executor import experiment, outcome
 
 

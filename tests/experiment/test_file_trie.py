@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.experiment.file_trie import LEAF, FileTrie, file_record, path_hash
+from zenturio.experiment.identity import LEAF, FileTrie, file_record, path_hash
 
 
 def naive(records):
@@ -63,12 +63,12 @@ def test_what_a_file_is_counts():
 
 
 def test_a_point_hashes_only_the_way_from_its_file_to_the_root(monkeypatch):
-    from zenturio.experiment import file_trie
+    from zenturio.experiment import identity
 
     trie = FileTrie(files(20_000).values(), ["filled.c"])
     path_hash("filled.c")
     hashed = []
-    real = file_trie._hash
-    monkeypatch.setattr(file_trie, "_hash", lambda content: hashed.append(1) or real(content))
+    real = identity._hash
+    monkeypatch.setattr(identity, "_hash", lambda content: hashed.append(1) or real(content))
     trie.root([file_record("filled.c", "file", bytes(16))])
     assert len(hashed) <= 6

@@ -7,7 +7,7 @@ import pytest
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.generate import LARGE
+from zenturio.experiment.experiment_generator import LARGE
 
 PROGRAM = """\
 //ZEN$ SUBSTITUTE NN = { 64, 128 } AS n

@@ -6,7 +6,7 @@ import platform
 import pytest
 
 from zenturio.experiment import Build, Experiment, Recipe, Step
-from zenturio.experiment.machine import MachineKind, machine_notes
+from zenturio.experiment.experiment import MachineKind, machine_notes
 from zenturio.experiment.provenance import describe_host, host_values
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from zenturio.annotate.model import Metric
 from zenturio.errors import InputError
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
-from zenturio.experiment.measure import measure
-from zenturio.experiment.reading import parse_value, take_value
+from zenturio.experiment.metrics import measure, parse_value, take_value
 from zenturio.expression import parse
 from zenturio.space import Space
 

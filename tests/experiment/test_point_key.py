@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.point_key import PointKeys
+from zenturio.experiment.identity import PointKeys
 
 names = st.text(min_size=1, max_size=3)
 texts = st.dictionaries(names, st.none() | st.text(max_size=3), max_size=4)

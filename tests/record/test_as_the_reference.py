@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from zenturio.errors import ZenError
-from zenturio.experiment.experiment import Log, Missing, Series
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import Log, MachineKind, Missing, Series
 from zenturio.record import DriverProcess, Field, MemoryRepository, StudyDefinition, maintenance
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome, same

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from zenturio.experiment.experiment import Artifact, Log
-from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+from zenturio.experiment.experiment import Artifact, HostConditions, HostDetails, Log, MachineKind
 from zenturio.record import DriverProcess, Field, StudyDefinition, database
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome

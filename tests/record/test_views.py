@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from zenturio.errors import InputError, NotFoundError
-from zenturio.experiment.experiment import Missing, Series
-from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind, Missing, Series
 from zenturio.record import (
     DriverProcess,
     Field,

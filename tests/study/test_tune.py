@@ -11,7 +11,7 @@ import zenturio as zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Interrupted, NotFoundError
 from zenturio.experiment import ExperimentGenerator, MetricReader, Missing
-from zenturio.experiment.evidence import Evidence
+from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import describe, names
 from zenturio.space import Space

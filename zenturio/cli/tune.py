@@ -111,7 +111,7 @@ def _once(tuning: "Tuning", repository: Any, here: Any) -> None:
     import os
     from pathlib import Path
 
-    from zenturio.experiment.measure import METRICS
+    from zenturio.experiment.metrics import METRICS
     from zenturio.study.tuning.tune import run_trial
 
     facts = run_trial(tuning, repository, here)

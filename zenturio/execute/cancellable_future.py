@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from zenturio.experiment import Outcome
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import MachineKind
 
 
 class CancellableFuture(Future[Outcome]):

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from zenturio.errors import ZenError
 from zenturio.experiment import Experiment, MachineKind, Outcome
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Kinds
 
 
 class Executor(Protocol):

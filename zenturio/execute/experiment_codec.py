@@ -31,7 +31,7 @@ from zenturio.execute.outcome_codec import pack_failure, pack_outcome, unpack_ou
 from zenturio.execute.recipe_json import read_recipe, recipe_text
 from zenturio.execute.value_json import check_value, value_from_json, value_to_json, values_to_json
 from zenturio.experiment import Build, Experiment, ExperimentFile, Step
-from zenturio.experiment.points import ExperimentValues, positions_of
+from zenturio.experiment.experiment import ExperimentValues, positions_of
 
 __all__ = [
     "pack_experiment",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zenturio.errors import ExpressionError, PlaceError, ZenError
 from zenturio.experiment import Experiment
-from zenturio.experiment.points import value_at
+from zenturio.experiment.experiment import value_at
 from zenturio.experiment.provenance import host_values
 from zenturio.expression import Expression, holds, text_of
 

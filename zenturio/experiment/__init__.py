@@ -10,14 +10,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zenturio.experiment.evidence import Evidence
     from zenturio.experiment.experiment import (
         INCOMING,
         Artifact,
         Build,
         Experiment,
         ExperimentFile,
+        HostConditions,
+        HostDetails,
         Log,
+        MachineKind,
         MetricValue,
         Missing,
         Outcome,
@@ -26,17 +28,14 @@ if TYPE_CHECKING:
         Status,
         Step,
     )
+    from zenturio.experiment.experiment_generator import ExperimentGenerator
     from zenturio.experiment.function import ExperimentFunction
-    from zenturio.experiment.generate import ExperimentGenerator
-    from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
-    from zenturio.experiment.measure import METRICS, MetricReader, MetricReaders
+    from zenturio.experiment.metrics import METRICS, Evidence, MetricReader, MetricReaders
 
 _HOMES = {
-    "evidence": ("Evidence",),
+    "experiment_generator": ("ExperimentGenerator",),
     "function": ("ExperimentFunction",),
-    "generate": ("ExperimentGenerator",),
-    "machine": ("HostConditions", "HostDetails", "MachineKind"),
-    "measure": ("METRICS", "MetricReader", "MetricReaders"),
+    "metrics": ("METRICS", "Evidence", "MetricReader", "MetricReaders"),
 }
 """Where the names are that do not stand in ``experiment``."""
 
@@ -71,9 +70,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((home for home, names in _HOMES.items() if name in names), "experiment")
-    found = getattr(import_module(f"{__name__}.{home}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
 
 
 class _Room(ModuleType):

@@ -1,26 +1,169 @@
-"""
-What makes an experiment the same: a digest of all that could change what it does.
+"""What makes an experiment the same: a digest of all that could change what it does.
 
 Covered are the files with their paths and executable bits, links with their texts, the commands to
 the letter, the environment that the experiment sets, what USE declares, and the repeat number; not
 covered are limits (TIMEOUT, RETRY, CPUS, MEMORY), metrics, empty folders, and the machine. Every
 part is framed by its length, so that no two experiments can be read from the same bytes.
 
-What is hashed says its format. Repositories hold digests, so that another format needs a way for
-results of the one before: see ``former``.
+The digest of the files is the root of a trie over the hashes of their paths (``FileTrie``): a node
+has 16 children, one for each hexadecimal digit, and up to 16 files stand in one leaf. The trie is
+the same for the same files, whatever their order. What never changes is hashed once; a point costs
+the ways from its own files to the root.
+
+The key of a point (``PointKeys``) has 128 bits of the names and texts of its values. Beside the
+digest of everything else (``ProgramIdentity``) it names an experiment without filling a file. It
+is a sum, so that the keys of a whole table of points are a look-up and an addition for each column.
+
+Format 1 hashed the records of all files in their order, and followed symbolic links. A repository
+holds digests and cannot compute another format from them, for it never had the files. The program
+can, while it is what it was then: so each experiment whose digest is not known is looked up by its
+former digest as well (``FormerFiles``), and the result takes the present one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from struct import Struct
+from typing import Literal
 
 from zenturio.errors import SafetyError
-from zenturio.experiment import file_trie
 from zenturio.experiment.experiment import ExperimentFile, Step
-from zenturio.experiment.file_trie import SIZE, FileKind, FileTrie
+
+SIZE = 16
+"""Bytes of a hash."""
+LEAF = 16
+"""Files that stand in one leaf at the most."""
+CHILDREN = 16
+_DEPTH = 2 * SIZE
+"""Digits of a hash: below the last one nothing can be told apart."""
+_EMPTY = bytes(SIZE)
+
+FileKind = Literal["file", "executable", "link"]
+_KINDS: dict[FileKind, bytes] = {"file": b"-", "executable": b"x", "link": b"l"}
+
+
+@lru_cache(maxsize=4096)
+def path_hash(path: str) -> bytes:
+    """Where a file stands in the trie."""
+    return _hash(path.encode("utf-8", "surrogateescape"))
+
+
+def file_record(path: str, kind: FileKind, content: bytes) -> bytes:
+    """What a file adds, always of the same length; *content* is the digest of its content."""
+    return path_hash(path) + _KINDS[kind] + content
+
+
+class FileTrie:
+    """The files of an application: those that never change, and room for those that are filled."""
+
+    def __init__(self, constants: Iterable[bytes], filled: Sequence[str] = ()) -> None:
+        """*constants* are records; *filled* are paths, whose records come with each point."""
+        entries: list[_Entry] = [(each[:SIZE], each, -1) for each in constants]
+        entries += [(path_hash(path), b"", at) for at, path in enumerate(filled)]
+        self._root = _built(sorted(entries), 0)
+
+    def root(self, filled: Sequence[bytes] = ()) -> bytes:
+        """The digest of all files, with the records of those that were filled in their order."""
+        return self._root if isinstance(self._root, bytes) else self._root.digest(filled)
+
+
+_Entry = tuple[bytes, bytes, int]
+"""The hash of a path, and its record or its number among those that are filled."""
+
+
+class _Part:
+    """A leaf or a node with something in it that is filled."""
+
+    __slots__ = ("_below", "_pieces", "_slots")
+
+    def __init__(
+        self,
+        mark: bytes,
+        pieces: Sequence[bytes],
+        slots: Sequence[tuple[int, int]],
+        below: Sequence[tuple[int, _Part]] = (),
+    ) -> None:
+        self._pieces = [mark, *pieces]
+        self._slots = [(place + 1, number) for place, number in slots]
+        self._below = [(place + 1, part) for place, part in below]
+
+    def digest(self, filled: Sequence[bytes]) -> bytes:
+        pieces = self._pieces.copy()
+        for place, number in self._slots:
+            pieces[place] = filled[number]
+        for place, part in self._below:
+            pieces[place] = part.digest(filled)
+        return _hash(b"".join(pieces))
+
+
+def _built(entries: Sequence[_Entry], depth: int) -> bytes | _Part:
+    """The trie of *entries*, which are sorted and agree in the first *depth* digits."""
+    if len(entries) <= LEAF or depth == _DEPTH:
+        slots = [(place, number) for place, (*_, number) in enumerate(entries) if number >= 0]
+        part = _Part(b"leaf", [piece for _, piece, _ in entries], slots)
+        return part if slots else part.digest(())
+    groups: list[list[_Entry]] = [[] for _ in range(CHILDREN)]
+    for entry in entries:
+        groups[_digit(entry[0], depth)].append(entry)
+    children = [_built(group, depth + 1) if group else _EMPTY for group in groups]
+    below = [(at, child) for at, child in enumerate(children) if isinstance(child, _Part)]
+    pieces = [child if isinstance(child, bytes) else b"" for child in children]
+    part = _Part(b"node", pieces, (), below)
+    return part if below else part.digest(())
+
+
+def _digit(key: bytes, depth: int) -> int:
+    byte = key[depth // 2]
+    return byte & 15 if depth % 2 else byte >> 4
+
+
+def _hash(content: bytes) -> bytes:
+    return blake2b(content, digest_size=SIZE).digest()
+
+
+_HALVES = Struct(">QQ")
+_MASK = 2**64 - 1
+_REMEMBERED = 2**14
+Term = tuple[int, int]
+
+
+class PointKeys:
+    """Makes keys; the terms of values that come again are remembered."""
+
+    def __init__(self) -> None:
+        self._terms: dict[tuple[str, str | None], Term] = {}
+
+    def sum(self, texts: Mapping[str, str | None]) -> Term:
+        """The sum of the terms of *texts* by name; None is the text of an inactive parameter."""
+        first = second = 0
+        for pair in texts.items():
+            term = self._terms.get(pair) or self._remember(pair)
+            first += term[0]
+            second += term[1]
+        return first & _MASK, second & _MASK
+
+    def key(self, point: Term, repeat: int, seeds: Mapping[str, str]) -> bytes:
+        """The key of one repeat of a point, whose own terms add up to *point*."""
+        first, second = self.sum({"": str(repeat), **seeds})
+        return _HALVES.pack((point[0] + first) & _MASK, (point[1] + second) & _MASK)
+
+    def _remember(self, pair: tuple[str, str | None]) -> Term:
+        if len(self._terms) >= _REMEMBERED:
+            self._terms.clear()
+        term = self._terms[pair] = value_term(*pair)
+        return term
+
+
+def value_term(name: str, text: str | None) -> Term:
+    """What one value adds to the sum: the two halves of a hash of its name and its text."""
+    encoded = [part.encode("utf-8", "surrogateescape") for part in (name, text) if part is not None]
+    framed = b"".join(b"%d:%b" % (len(part), part) for part in encoded)
+    first, second = _HALVES.unpack(blake2b(framed, digest_size=16).digest())
+    return first, second
+
 
 FORMAT = 2
 """The format of digests: grows with each change of what is hashed, and how."""
@@ -59,7 +202,7 @@ def hashed_record(filed: ExperimentFile) -> bytes:
     """What a file adds: its path, its kind, and its content."""
     known = filed.digest
     content = bytes.fromhex(known) if known else content_digest(filed.content or b"")
-    return file_trie.file_record(filed.path, kind_of(filed), content)
+    return file_record(filed.path, kind_of(filed), content)
 
 
 def kind_of(filed: ExperimentFile) -> FileKind:
@@ -126,3 +269,24 @@ def _named(name: str, text: str) -> bytes:
 
 def _framed(part: bytes) -> bytes:
     return b"%d:" % len(part) + part
+
+
+FORMER_FORMAT = 1
+
+Hashed = tuple[str, int, bytes]
+"""A file as format 1 knew it: path, mode, digest of the content."""
+
+
+class FormerFiles:
+    """The files of a program as format 1 hashed them."""
+
+    def __init__(self, constants: Iterable[Hashed]) -> None:
+        self._records = [_record(*each) for each in constants]
+
+    def digest(self, filled: Iterable[Hashed]) -> bytes:
+        """The digest of all files, with those that were *filled*."""
+        return content_digest(b"".join(sorted([*self._records, *(_record(*f) for f in filled)])))
+
+
+def _record(path: str, mode: int, content: bytes) -> bytes:
+    return path_record(path, executable=bool(mode & 0o111)) + content

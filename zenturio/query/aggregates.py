@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, get_args
 
 from zenturio.experiment import aggregates
-from zenturio.experiment.machine import UNKNOWN_KIND, machine_notes
+from zenturio.experiment.experiment import UNKNOWN_KIND, machine_notes
 from zenturio.expression import Type
 from zenturio.query.catalog import (
     ROW,

@@ -20,7 +20,7 @@ from zenturio.errors import (
     RecordError,
     did_you_mean,
 )
-from zenturio.experiment.machine import UNKNOWN_KIND
+from zenturio.experiment.experiment import UNKNOWN_KIND
 from zenturio.expression import Type, Value
 from zenturio.query.sql_fragments import (
     DIALECTS,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from zenturio.experiment.experiment import Missing, Outcome
-from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.experiment.experiment import Kinds, MachineKind, Missing, Outcome
 from zenturio.record.entities import AttemptState
 
 MOST_METRICS = 10_000

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Experiment, ProgramIdentity
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Experiment, Kinds, ProgramIdentity
 from zenturio.record import acceptance_rules, codec, leases, machines
 from zenturio.record.database import Transaction
 from zenturio.record.leases import LeaseRow

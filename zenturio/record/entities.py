@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from zenturio.experiment.experiment import Log, MetricValue, Outcome
-from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+from zenturio.experiment.experiment import (
+    HostConditions,
+    HostDetails,
+    Log,
+    MachineKind,
+    MetricValue,
+    Outcome,
+)
 from zenturio.record.driver_process import DriverProcess
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from dataclasses import asdict, fields
 from hashlib import blake2b
 from typing import Any
 
-from zenturio.experiment.experiment import Outcome
-from zenturio.experiment.machine import HostConditions, HostDetails, MachineKind
+from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind, Outcome
 from zenturio.record import codec
 from zenturio.record.database import Transaction
 from zenturio.record.study_context import HostKey, StudyContext

@@ -10,8 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from zenturio.errors import Diagnostic
-from zenturio.experiment.experiment import Artifact, Experiment, Log, Outcome, Recipe
-from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.experiment.experiment import (
+    Artifact,
+    Experiment,
+    Kinds,
+    Log,
+    MachineKind,
+    Outcome,
+    Recipe,
+)
 from zenturio.record import acceptance_rules, repository_errors, sql_names
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (

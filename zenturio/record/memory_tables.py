@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.experiment.experiment import Experiment, Kinds, MachineKind, Outcome
 from zenturio.record import acceptance_rules, sql_names
 from zenturio.record.entities import (
     AttemptRecord,

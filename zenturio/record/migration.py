@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import RecordError
-from zenturio.experiment.experiment import Artifact, Log, Outcome
-from zenturio.experiment.machine import HostDetails, MachineKind
+from zenturio.experiment.experiment import Artifact, HostDetails, Log, MachineKind, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.record import (
     codec,

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Experiment, Kinds, Outcome
 from zenturio.record import (
     acceptance_rules,
     attempt_files,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Artifact, MetricValue, Outcome
-from zenturio.experiment.machine import HostDetails, Kinds
+from zenturio.experiment.experiment import Artifact, HostDetails, Kinds, MetricValue, Outcome
 from zenturio.record import (
     acceptance_rules,
     attempt_files,

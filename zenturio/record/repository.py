@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from zenturio.errors import Diagnostic
-from zenturio.experiment.experiment import Artifact, Experiment, Outcome
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (
     AttemptLogs,

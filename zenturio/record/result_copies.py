@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Experiment
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Experiment, Kinds
 from zenturio.record import (
     claims,
     codec,

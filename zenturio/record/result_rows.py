@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import MetricValue, Outcome, ProgramIdentity
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import MachineKind, MetricValue, Outcome, ProgramIdentity
 from zenturio.record import attempt_files, codec, event_log, machines, stored_recipes
 from zenturio.record.counters import CounterChanges
 from zenturio.record.database import Transaction

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.machine import UNKNOWN_KIND
+from zenturio.experiment.experiment import UNKNOWN_KIND
 from zenturio.record.entities import ExperimentRecord
 
 RoundChoice = int | Literal["newest", "all"]

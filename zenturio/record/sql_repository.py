@@ -8,8 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from zenturio.errors import Diagnostic
-from zenturio.experiment.experiment import Artifact, Experiment, Outcome
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
 from zenturio.record import (
     claims,
     codec,

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import ProgramIdentity
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import MachineKind, ProgramIdentity
 from zenturio.record import studies
 from zenturio.record.database import Transaction
 from zenturio.record.field_layout import FieldLayout, SlotColumns, arrange_in_slots

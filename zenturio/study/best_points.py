@@ -10,7 +10,7 @@ from zenturio.annotate.model import Goal
 from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
-from zenturio.experiment.machine import MachineKind, machine_notes
+from zenturio.experiment.experiment import MachineKind, machine_notes
 from zenturio.expression import Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
 from zenturio.record.row_filter import NEWEST, RowChoice, label_of, machine_named, round_notes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.experiment import Artifact, MetricValue, Missing, Series
-from zenturio.experiment.machine import UNKNOWN_KIND
+from zenturio.experiment.experiment import UNKNOWN_KIND
 from zenturio.record import (
     AttemptRecord,
     EquatedResult,

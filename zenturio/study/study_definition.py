@@ -10,7 +10,7 @@ from zenturio.annotate.model import MEASURED, Application, Metric, Repeat
 from zenturio.errors import NotFoundError
 from zenturio.experiment.identity import FORMAT
 from zenturio.experiment.provenance import provenance
-from zenturio.experiment.used import recall_versions
+from zenturio.experiment.used_inputs import recall_versions
 from zenturio.expression import Type
 from zenturio.record import SEED_KIND, SPACES, Field, Repository, StudyDefinition, StudyInfo
 from zenturio.space import Parameter, Space

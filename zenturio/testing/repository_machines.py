@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zenturio.experiment.experiment import Experiment, Outcome
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import Experiment, MachineKind, Outcome
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import ResultCount
 from zenturio.record.repository import Repository

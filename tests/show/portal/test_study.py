@@ -13,7 +13,7 @@ import pytest
 
 from show.portal.example_project import EVIL, enter
 from show.portal.running_portal import served
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import MachineKind
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings

@@ -26,7 +26,7 @@ from zenturio.execute.dask.ticket import DaskTicket
 from zenturio.execute.dask.worker_runtime import DriverSettings
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Kinds
 
 _DEFAULTS = DaskOptions()
 _HAND_BACK_SECONDS = 1.0

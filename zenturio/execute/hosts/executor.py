@@ -38,7 +38,7 @@ from zenturio.execute.hosts.remote_host import RemoteHost
 from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
-from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.experiment.experiment import Kinds, MachineKind
 from zenturio.settings.schema import setting
 
 _MOST_MESSAGES = 100

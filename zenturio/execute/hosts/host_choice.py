@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from zenturio.errors import ExpressionError, InputError, Passage
 from zenturio.execute.hosts.progress_profile import ProgressProfile
 from zenturio.experiment import Experiment
-from zenturio.experiment.points import value_at
+from zenturio.experiment.experiment import value_at
 from zenturio.expression import Expression, Value, parse
 
 HostFacts = Mapping[str, Value]

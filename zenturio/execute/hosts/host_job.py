@@ -12,7 +12,7 @@ from zenturio.execute.hosts.progress_profile import ProgressProfile
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local_task import LocalTask
 from zenturio.experiment import Experiment
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import MachineKind
 
 _ARRIVALS = count()
 _MOST_UNREAD_CHARACTERS = 32 * 2**20

@@ -23,7 +23,7 @@ from zenturio.experiment import (
     Status,
     Step,
 )
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import MachineKind
 
 
 class OutcomeBuilder:

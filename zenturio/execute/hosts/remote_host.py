@@ -18,7 +18,7 @@ from zenturio.execute.hosts.hosts_file import fact_values
 from zenturio.execute.hosts.hosts_options import HostMachine, HostsOptions
 from zenturio.execute.json_checks import MalformedError, is_token
 from zenturio.execute.machine_json import machine_parts
-from zenturio.experiment.machine import MachineKind
+from zenturio.experiment.experiment import MachineKind
 from zenturio.expression import Value
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0

@@ -10,7 +10,7 @@ from typing import Self
 
 from zenturio.errors import RecordError
 from zenturio.experiment import Experiment, Outcome
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Kinds
 from zenturio.record import Repository, StudyDefinition
 from zenturio.record.driver_process import DriverProcess
 from zenturio.study.driver.lease_keeper import LeaseKeeper

@@ -11,7 +11,7 @@ from typing import Any
 from zenturio.annotate.commands import undeclared_programs
 from zenturio.annotate.model import Application
 from zenturio.experiment import Outcome
-from zenturio.experiment.used import file_digest
+from zenturio.experiment.used_inputs import file_digest
 
 PROGRAMS = "programs"
 """The note of a study that holds them."""

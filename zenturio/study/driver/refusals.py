@@ -18,7 +18,7 @@ from zenturio.errors import Diagnostic, ExpressionError, InputError
 from zenturio.execute.executor import Executor, ScreensExperiments
 from zenturio.execute.requirements import check_requirements
 from zenturio.experiment import Experiment, ExperimentGenerator
-from zenturio.experiment.points import value_at
+from zenturio.experiment.experiment import value_at
 from zenturio.expression import Expression, Value, text_of
 from zenturio.space import Continuous, Dependent, Point, Space
 

@@ -28,7 +28,7 @@ from zenturio.execute.executor import (
     machines_of,
 )
 from zenturio.experiment import Experiment, Outcome
-from zenturio.experiment.machine import Kinds, MachineKind
+from zenturio.experiment.experiment import Kinds, MachineKind
 
 KILLING = 10.0
 """Seconds within which what was killed is back, at the most: more than any place's grace."""

@@ -19,8 +19,8 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, PlaceError, RecordError
 from zenturio.execute.executor import Executor
 from zenturio.experiment import MachineKind
+from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.failure import log_end
-from zenturio.experiment.machine import Kinds
 from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
 from zenturio.study.driver.cancel_requests import CancelRequests

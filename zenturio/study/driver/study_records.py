@@ -9,7 +9,7 @@ from typing import Literal
 
 from zenturio.errors import NotFoundError, RecordError
 from zenturio.experiment import MachineKind, Outcome
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Kinds
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
 from zenturio.study.driver.experiment_states import Batch, LookedUp, Pair, TrackedExperiment

@@ -14,8 +14,8 @@ from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.execute.executor import Executor, machines_of
 from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
-from zenturio.experiment.machine import Kinds
-from zenturio.experiment.used import ask_versions
+from zenturio.experiment.experiment import Kinds
+from zenturio.experiment.used_inputs import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import SPACES, Lease, Repository, StudyDefinition
 from zenturio.record.driver_process import DriverProcess

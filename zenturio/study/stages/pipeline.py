@@ -11,8 +11,8 @@ from threading import Lock, Thread
 from zenturio.annotate.model import Application
 from zenturio.errors import InputError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.machine import Kinds
-from zenturio.experiment.used import ask_versions
+from zenturio.experiment.experiment import Kinds
+from zenturio.experiment.used_inputs import ask_versions
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import ExperimentSource
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary

@@ -10,7 +10,7 @@ from time import perf_counter, thread_time, time
 from zenturio.errors import InputError, Interrupted
 from zenturio.execute.executor import Executor, machines_of
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
-from zenturio.experiment.used import ask_versions
+from zenturio.experiment.used_inputs import ask_versions
 from zenturio.record import Repository
 from zenturio.search import Scores, SearchLoop
 from zenturio.space import Point

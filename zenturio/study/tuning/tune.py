@@ -24,7 +24,7 @@ from zenturio.experiment import (
     Outcome,
     Recipe,
 )
-from zenturio.experiment.machine import Kinds
+from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.provenance import cores
 from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.acceptance_rules import machine_counts

@@ -19,20 +19,24 @@ from zenturio.annotate.filler import Filled, Filler
 from zenturio.annotate.model import Annotated, Application, Command
 from zenturio.annotate.scan import scan_following
 from zenturio.errors import InputError
-from zenturio.experiment import file_trie, former
+from zenturio.experiment import identity
 from zenturio.experiment.experiment import (
     Build,
     Experiment,
     ExperimentFile,
+    ExperimentValues,
     ProgramIdentity,
     Recipe,
     Step,
     empty_folder,
     link_to,
+    value_at,
 )
-from zenturio.experiment.file_trie import FileTrie
 from zenturio.experiment.identity import (
     FORMAT,
+    FileTrie,
+    PointKeys,
+    Term,
     combined_digest,
     content_digest,
     framed_digest,
@@ -41,10 +45,8 @@ from zenturio.experiment.identity import (
     path_record,
     used_part,
 )
-from zenturio.experiment.point_key import PointKeys, Term
-from zenturio.experiment.points import ExperimentValues, value_at
-from zenturio.experiment.reading import parse_value
-from zenturio.experiment.used import used_digests
+from zenturio.experiment.metrics import parse_value
+from zenturio.experiment.used_inputs import used_digests
 from zenturio.expression import Value
 from zenturio.expression.scalar_functions import shown
 from zenturio.space import Point
@@ -85,7 +87,7 @@ class ExperimentGenerator:
         folders = map(empty_folder, application.folders)
         self._unchanged = (*[filed for filed, _ in self._constants], *folders)
         self._trie = FileTrie(
-            (file_trie.file_record(f.path, kind_of(f), content) for f, content in self._constants),
+            (identity.file_record(f.path, kind_of(f), content) for f, content in self._constants),
             [skeleton.path for skeleton in self._filler.skeletons],
         )
         self._space = application.space
@@ -102,7 +104,7 @@ class ExperimentGenerator:
         self._keys = PointKeys()
         self._conditional = any(p.when is not None for p in application.space.parameters)
         self._followed = self._following() if former_digests else None
-        self._former = former.FormerFiles(self._followed.hashed) if self._followed else None
+        self._former = identity.FormerFiles(self._followed.hashed) if self._followed else None
         self.recipe = Recipe(
             application.metrics,
             _kept(application),
@@ -142,7 +144,7 @@ class ExperimentGenerator:
         return [(each, content_digest(each.essence)) for each in filled]
 
     @property
-    def hashed(self) -> list[former.Hashed]:
+    def hashed(self) -> list[identity.Hashed]:
         """Path, mode and digest of each file that is the same for every point."""
         return [(filed.path, filed.mode, content) for filed, content in self._constants]
 
@@ -150,7 +152,7 @@ class ExperimentGenerator:
     def identity(self) -> ProgramIdentity:
         """Everything of the digests but the points."""
         constants = FileTrie(
-            file_trie.file_record(f.path, kind_of(f), c) for f, c in self._constants
+            identity.file_record(f.path, kind_of(f), c) for f, c in self._constants
         )
         facts = self._facts(constants.root().hex())
         return ProgramIdentity(framed_digest([facts.encode()]), FORMAT, self._document)
@@ -211,7 +213,7 @@ class ExperimentGenerator:
             *[ExperimentFile(f.path, f.mode, f.content, digest=h.hex()) for f, h in pairs],
             *self._unchanged,
         )
-        records = [file_trie.file_record(f.path, kind_of_mode(f.mode), h) for f, h in pairs]
+        records = [identity.file_record(f.path, kind_of_mode(f.mode), h) for f, h in pairs]
         whole = self._trie.root(records)
         steps = tuple([writer.step(texts, point) for writer in self._runs])
         build = self._build(whole, files, texts, point) if self._makes else None
@@ -224,7 +226,7 @@ class ExperimentGenerator:
             same = self._followed is self
             before = pairs if same else self._followed.filled(point, seeds)
             former_files = self._former.digest([(f.path, f.mode, h) for f, h in before])
-            former_digest = combined_digest(former_files, *parts, version=former.FORMAT)
+            former_digest = combined_digest(former_files, *parts, version=identity.FORMER_FORMAT)
         return Experiment(
             combined_digest(whole, *parts),
             index,

@@ -1,5 +1,4 @@
-"""
-What an application uses besides its files (USE), as identity counts it: by content.
+"""What an application uses besides its files (USE), as identity counts it: by content.
 
 A program and a file are read here, which executes nothing. What a version command prints is asked
 by who runs experiments (``ask_versions``); all others take what was recorded then.

@@ -1,0 +1,585 @@
+"""Metrics of an experiment: found where its recipe says, reported by the program, or computed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from zenturio.annotate.metric_patterns import EVERY, json_steps
+from zenturio.annotate.model import MEASURED, Metric, Take
+from zenturio.errors import ExpressionError, InputError
+from zenturio.experiment.experiment import Log, MetricValue, Missing, Recipe, Series, value_at
+
+if TYPE_CHECKING:
+    from zenturio.expression import Value
+
+
+LARGEST = 64 * 2**20
+"""A metric is read from a file of at most so many bytes."""
+
+
+class OutsideError(Exception):
+    """A file is not there, or is not one that may be read; says why."""
+
+
+def open_inside(folder: Path, path: str) -> int:
+    """A descriptor of the plain file *path* in *folder*; no link on the way is followed."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    *parents, name = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parents or name == "..":
+        raise OutsideError(f"{path} is outside the experiment's folder")
+    try:
+        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise OutsideError(f"{path} cannot be read: its folder: {error.strerror}") from None
+    try:
+        for parent in parents:
+            below = os.open(parent, flags | os.O_DIRECTORY, dir_fd=at)
+            os.close(at)
+            at = below
+        found = os.open(name, flags | os.O_NONBLOCK, dir_fd=at)  # a pipe must not block
+    except FileNotFoundError:
+        raise OutsideError(f"{path} is not there") from None
+    except OSError as error:
+        raise OutsideError(_refusal(folder, path, error)) from None
+    finally:
+        os.close(at)
+    if not stat.S_ISREG(os.fstat(found).st_mode):
+        os.close(found)
+        raise OutsideError(f"{path} is no plain file")
+    return found
+
+
+def _refusal(folder: Path, path: str, error: OSError) -> str:
+    here = folder
+    for part in path.split("/"):
+        here = here / part
+        if here.is_symlink():
+            return f"{path} leads through a symbolic link, which is not followed"
+    return f"{path} cannot be read: {error.strerror}"
+
+
+def read_inside(folder: Path, path: str, largest: int = LARGEST) -> bytes:
+    """The bytes of the plain file *path* in *folder*; OutsideError where that may not be."""
+    descriptor = open_inside(folder, path)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > largest:
+            raise OutsideError(f"{path} has {size} bytes, of which at most {largest} are read")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(largest)
+    finally:
+        os.close(descriptor)
+
+
+def parse_value(raw: bytes) -> Value:
+    """*raw* as an int of any size, a float (NaN and Inf too), or the text as it is.
+
+    A number too large for a float stays text: it is not Inf. Bytes that are no UTF-8 survive as
+    surrogates.
+    """
+    if b"_" not in raw:  # Python reads 1_000 as a number, programs do not write it
+        try:
+            return int(raw)
+        except ValueError:
+            number = _real(raw)
+            if number is not None:
+                return number
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _real(raw: bytes) -> float | None:
+    """*raw* as a float, written as C or (1.5D+03) as Fortran writes it."""
+    try:
+        number = float(raw)
+    except ValueError:
+        if not _is_fortran(raw.strip()):
+            return None
+        number = float(raw.lower().replace(b"d", b"e"))
+    if math.isinf(number) and b"inf" not in raw.lower():
+        return None
+    return number
+
+
+def _is_fortran(raw: bytes) -> bool:
+    """Whether *raw* is a real as Fortran writes it: a mantissa, d, and an exponent."""
+    mantissa, _, exponent = raw.lower().partition(b"d")
+    whole, _, part = _unsigned(mantissa).partition(b".")
+    return (whole + part).isdigit() and _unsigned(exponent).isdigit()
+
+
+def _unsigned(number: bytes) -> bytes:
+    return number[1:] if number[:1] in (b"+", b"-") else number
+
+
+def take_value(values: Sequence[Value], take: Take) -> MetricValue:
+    """The one of *values*, or made of them, that ``TAKE`` names; there is at least one."""
+    match take:
+        case "first":
+            return _plain(values[0])
+        case "last":
+            return _plain(values[-1])
+        case "count":
+            return len(values)
+        case "all":
+            return Series(tuple(values))
+        case _:
+            return _reduced(values, take)
+
+
+def _plain(value: Value) -> MetricValue:
+    return Missing("its value is null") if value is None else value
+
+
+def _reduced(values: Sequence[Value], take: Take) -> MetricValue:
+    """Their smallest, largest, mean or sum; NaN if one of them is."""
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) < len(values):
+        odd = next(v for v in values if isinstance(v, bool) or not isinstance(v, int | float))
+        return Missing(f"TAKE {take} needs numbers, but one of {len(values)} is {_shown(odd)}")
+    if any(isinstance(n, float) and math.isnan(n) for n in numbers):
+        return math.nan
+    if take == "min":
+        return min(numbers)
+    if take == "max":
+        return max(numbers)
+    return _sum_or_mean(numbers, take)
+
+
+def _sum_or_mean(numbers: list[int | float], take: Take) -> MetricValue:
+    """Exact for ints; rounded once for floats."""
+    try:
+        if all(isinstance(n, int) for n in numbers):
+            total: int | float = sum(numbers)
+        else:
+            total = math.fsum(numbers)
+        return total / len(numbers) if take == "mean" else total
+    except (OverflowError, ValueError) as error:  # beyond a float's range, or Inf and -Inf
+        return Missing(f"TAKE {take} has no answer: {error}")
+
+
+def _shown(value: Value) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Streams, folder and ``$ZEN_METRICS`` of a run, and what its place measured (MEASURED)."""
+
+    stdout: Log = field(default_factory=Log)
+    stderr: Log = field(default_factory=Log)
+    folder: str | Path | None = None
+    reported: bytes = b""
+    usage: Mapping[str, MetricValue] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """Files by the path that they had, where they are not in one folder any more."""
+
+    def text(self, source: str) -> EvidenceText:
+        """What *source* holds: ``stdout``, ``stderr``, or a file of the folder."""
+        if source == "stdout":
+            return EvidenceText(source, self.stdout)
+        if source == "stderr":
+            return EvidenceText(source, self.stderr)
+        name = "/".join(part for part in source.split("/") if part not in ("", "."))
+        folder, path = self.folder, source
+        if name in self.files:
+            folder, path = self.files[name].parent, self.files[name].name
+        elif self.files:
+            return EvidenceText(source, Log(), f"{source} is not there")
+        if folder is None:
+            return EvidenceText(source, Log(), f"{source} cannot be read here: there is no folder")
+        try:
+            content = read_inside(Path(folder), path)
+        except OutsideError as error:
+            return EvidenceText(source, Log(), str(error))
+        return EvidenceText(source, Log(content, b"", len(content)))
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceText:
+    """Bytes to search, where they are from, and why there are none."""
+
+    source: str
+    log: Log
+    fault: str = ""
+
+    @property
+    def lost(self) -> int:
+        """How many bytes in the middle were not kept."""
+        return self.log.size - len(self.log.head) - len(self.log.tail)
+
+    def __str__(self) -> str:
+        """``stdout (3 lines)``: as the reason of a metric that was not found says it."""
+        if self.lost > 0:
+            kept = len(self.log.head) + len(self.log.tail)
+            return f"{self.source} ({self.log.size} bytes, of which {kept} were kept)"
+        content = self.log.head + self.log.tail
+        if not content:
+            return f"{self.source} (empty)"
+        lines = content.count(b"\n") + (not content.endswith(b"\n"))
+        return f"{self.source} ({lines} line{'s' if lines > 1 else ''})"
+
+
+class AbsentError(Exception):
+    """The values are not there; says why and where they were looked for."""
+
+
+class MetricFinder(Protocol):
+    """Finds the values of one metric in a text, in their order; AbsentError where there is none."""
+
+    def find(self, text: EvidenceText) -> list[Value]: ...
+
+
+def metric_finder(metric: Metric) -> MetricFinder | None:
+    """The way in which *metric* is found; none for those that programs report or formulas make."""
+    if metric.regex is not None:
+        return RegexFinder(metric)
+    if metric.json is not None:
+        return JsonFinder(metric.json)
+    if metric.column is not None:
+        return CsvFinder(metric.column)
+    return None
+
+
+class RegexFinder:
+    """Group 1, the whole match if there is no group, or the group with the metric's name."""
+
+    def __init__(self, metric: Metric) -> None:
+        import re2  # noqa: PLC0415 - loaded only where a pattern is used
+
+        self._shown = metric.regex or ""
+        options: Any = re2.Options()
+        if self._shown.isascii():  # bytes that are no UTF-8 match like any others
+            options.encoding = re2.Options.Encoding.LATIN1
+        pattern: Any = re2.compile(self._shown.encode(), options)
+        self._search = pattern.search
+        self._iterate = pattern.finditer
+        named = pattern.groupindex.get(metric.name.encode())
+        self._group: int = named or (1 if pattern.groups else 0)
+        self._take = metric.take
+
+    def find(self, text: EvidenceText) -> list[Value]:
+        log = text.log
+        if text.lost > 0:
+            found = self._outer(text)
+        elif self._take == "first":
+            match = self._search(log.head + log.tail)
+            found = [match.group(self._group)] if match else []
+        else:
+            group = self._group
+            found = [match.group(group) for match in self._iterate(log.head + log.tail)]
+        values = [parse_value(raw) for raw in found if raw is not None]
+        if values:
+            return values
+        if self._take == "count":
+            return values
+        raise AbsentError(f"`{self._shown}` matched nothing in {text}")
+
+    def _outer(self, text: EvidenceText) -> list[bytes | None]:
+        """The first match in the head, or the last in the tail: the middle could hold others."""
+        log = text.log
+        if self._take == "first":
+            match = self._search(log.head)
+            if match:
+                return [match.group(self._group)]
+        elif self._take == "last":
+            matches = list(self._iterate(log.tail))
+            if matches:
+                return [matches[-1].group(self._group)]
+        raise AbsentError(
+            f"TAKE {self._take} of `{self._shown}` needs what was not kept of {text}: "
+            "write it to a file"
+        )
+
+
+def _whole(text: EvidenceText) -> str:
+    if text.lost > 0:
+        raise AbsentError(f"the middle of {text} is needed: write it to a file")
+    return (text.log.head + text.log.tail).decode("utf-8-sig", "surrogateescape")
+
+
+class JsonFinder:
+    """A path through one JSON document, or through each line that is one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._steps = json_steps(path)
+
+    def find(self, text: EvidenceText) -> list[Value]:
+        documents = _documents(_whole(text))
+        if not documents:
+            raise AbsentError(f"there is no JSON in {text}")
+        reached = [node for document in documents for node in _walk(document, self._steps)]
+        if not reached:
+            raise AbsentError(f"{self._path} leads nowhere in {text}")
+        for node in reached:
+            if isinstance(node, dict | list):
+                kind = "an object" if isinstance(node, dict) else "a list"
+                raise AbsentError(f"{self._path} is {kind} in {text}, not a value")
+        return reached
+
+
+def _documents(content: str) -> list[Any]:
+    try:
+        return [read_json(content)]
+    except ValueError:
+        lines = [line for line in content.splitlines() if line.lstrip()[:1] in ("{", "[")]
+    return [document for line in lines for document in _one(line)]
+
+
+def _one(line: str) -> Iterator[Any]:
+    try:
+        yield read_json(line)
+    except ValueError:
+        return  # a line of text that begins with a bracket
+
+
+def read_json(content: str) -> Any:
+    """JSON with numbers as ``parse_value`` reads them; ValueError where it is none or too deep."""
+
+    def number(digits: str) -> Value:
+        return parse_value(digits.encode())
+
+    try:
+        return json.loads(content, parse_int=number, parse_float=number)
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
+def _walk(node: Any, steps: tuple[str | int | None, ...]) -> Iterator[Any]:
+    if not steps:
+        yield node
+        return
+    step, *rest = steps
+    for below in _children(node, step):
+        yield from _walk(below, tuple(rest))
+
+
+def _children(node: Any, step: str | int | None) -> Iterator[Any]:
+    if step is EVERY:
+        yield from (
+            node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        )
+    elif isinstance(step, int):
+        if isinstance(node, list) and -len(node) <= step < len(node):
+            yield node[step]
+    elif isinstance(node, dict) and step in node:
+        yield node[step]
+
+
+class CsvFinder:
+    """The cells of a column, by the name in the header or by its number from 1."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def find(self, text: EvidenceText) -> list[Value]:
+        rows = _rows(_whole(text))
+        if not rows:
+            raise AbsentError(f"there is no row in {text}")
+        at, first = self._locate(rows, text)
+        cells = [row[at].strip() for row in rows[first:] if at < len(row)]
+        values = [parse_value(cell.encode("utf-8", "surrogateescape")) for cell in cells if cell]
+        if not values:
+            raise AbsentError(f"column {self._column} holds nothing in {text}")
+        return values
+
+    def _locate(self, rows: list[list[str]], text: EvidenceText) -> tuple[int, int]:
+        """The column's index, and the row where its values begin."""
+        header = [cell.strip() for cell in rows[0]]
+        if not self._column.isdecimal() or self._column == "0":
+            if self._column in header:
+                return header.index(self._column), 1
+            shown = ", ".join(header[:8]) + (", ..." if len(header) > 8 else "")
+            raise AbsentError(f"no column is named {self._column} in {text}: there is {shown}")
+        at = int(self._column) - 1
+        if at >= max(map(len, rows)):
+            raise AbsentError(f"there is no column {self._column} in {text}")
+        return at, int(_titled(rows, at))
+
+
+def _titled(rows: list[list[str]], at: int) -> bool:
+    """Whether the first row is a header: words stand over numbers, in this column or another."""
+
+    def text_over_number(column: int) -> bool:
+        cells = [row[column].strip() for row in rows[:2] if column < len(row)]
+        return len(cells) == 2 and _is_text(cells[0]) and bool(cells[1]) and not _is_text(cells[1])
+
+    return text_over_number(at) or any(map(text_over_number, range(len(rows[0]))))
+
+
+def _is_text(cell: str) -> bool:
+    return isinstance(parse_value(cell.encode("utf-8", "surrogateescape")), str) and cell != ""
+
+
+def _rows(content: str) -> list[list[str]]:
+    """The rows that hold something; the separator is what the first one has of , ; tab and |."""
+    lines = [line for line in content.splitlines() if line.strip()]
+    if not lines:
+        return []
+    if lines[0].lstrip().startswith("#"):  # `# n time`: a header that plotters skip
+        lines[0] = lines[0].lstrip().removeprefix("#").lstrip()
+    separator = next((s for s in ",;\t|" if s in lines[0]), None)
+    if separator is None:
+        return [line.split() for line in lines]
+    try:
+        return list(csv.reader(io.StringIO("\n".join(lines), newline=""), delimiter=separator))
+    except csv.Error as error:
+        raise AbsentError(f"this is no CSV: {error}") from None
+
+
+METRICS = "ZEN_METRICS"
+"""The environment variable that names the file to which a program appends ``{"name": value}``.
+
+Names that were not declared become metrics too; those of parameters and of MEASURED are left out.
+"""
+
+
+def measure(
+    recipe: Recipe, values: Mapping[str, Value], evidence: Evidence
+) -> dict[str, MetricValue]:
+    """All metrics of one run; for many runs of one recipe a Meter is faster."""
+    return MetricReader(recipe).measure(values, evidence)
+
+
+class MetricReader:
+    """Measures the runs of one recipe: patterns are compiled and formulas are sorted once."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        found = [m for m in recipe.metrics if m.formula is None]
+        self._found: list[tuple[Metric, MetricFinder | None]] = [
+            (m, metric_finder(m)) for m in found
+        ]
+        self._derived = _sorted(recipe.metrics)
+        self._needed = {m.name for m in recipe.metrics if not m.optional}
+
+    def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, MetricValue]:
+        """Every metric by name: what the place measured, found, reported, computed."""
+        metrics: dict[str, MetricValue] = dict(evidence.usage)
+        reported, fault = _reported(evidence.reported) if evidence.reported else ({}, "")
+        texts: dict[str, EvidenceText] = {}
+        for metric, way in self._found:
+            told = reported.get(metric.name)
+            if told is not None:
+                metrics[metric.name] = take_value(told, metric.take)
+            elif way is None:
+                metrics[metric.name] = Missing(f"${METRICS} does not hold it{fault}")
+            else:
+                metrics[metric.name] = _measured(metric, way, texts, evidence)
+        for name, told in reported.items():
+            if name not in metrics and name not in values:
+                metrics[name] = take_value(told, "last")
+        for metric in self._derived:
+            metrics[metric.name] = _computed(metric, values, metrics)
+        return metrics
+
+    def lacking(self, metrics: Mapping[str, MetricValue]) -> str:
+        """``metric missing: gflops`` where one that is not optional is missing, else nothing."""
+        lacks = [n for n in self._needed if isinstance(metrics.get(n), Missing)]
+        if not lacks:
+            return ""
+        derived = {metric.name for metric in self._derived}
+        roots = [name for name in lacks if name not in derived] or lacks
+        return f"metric missing: {', '.join(sorted(roots))}"
+
+
+class MetricReaders:
+    """A Meter for each recipe; known by identity, for its expressions are slow to compare."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Recipe, MetricReader]] = {}
+
+    def of(self, recipe: Recipe) -> MetricReader:
+        """The one of *recipe*, made when it is asked for first."""
+        known = self._known.get(id(recipe))
+        if known is None:
+            known = self._known[id(recipe)] = (recipe, MetricReader(recipe))
+        return known[1]
+
+
+def _measured(
+    metric: Metric, way: MetricFinder, texts: dict[str, EvidenceText], evidence: Evidence
+) -> MetricValue:
+    text = texts.get(metric.source)
+    if text is None:
+        text = texts[metric.source] = evidence.text(metric.source)
+    if text.fault:
+        return Missing(text.fault)
+    try:
+        values = way.find(text)
+    except AbsentError as error:
+        return Missing(str(error))
+    return take_value(values, metric.take) if values else 0  # only a count is made of nothing
+
+
+def _reported(lines: bytes) -> tuple[dict[str, list[Value]], str]:
+    """What the JSON lines of ``$ZEN_METRICS`` say by name, and what is wrong with one of them."""
+    values: dict[str, list[Value]] = {}
+    fault = ""
+    for number, line in enumerate(lines.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            told = read_json(line.decode("utf-8", "surrogateescape"))
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            fault = fault or f"; its line {number} is no JSON object"
+            continue
+        for name, value in told.items():
+            if name not in MEASURED:
+                values.setdefault(name, []).extend(_reported_values(value))
+    return {name: told for name, told in values.items() if told}, fault
+
+
+def _reported_values(value: Any) -> list[Value]:
+    """The values in what a program reported: one, or those of a list; objects hold none."""
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if not isinstance(item, dict | list)]
+
+
+def _computed(
+    metric: Metric, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
+) -> MetricValue:
+    formula = metric.formula
+    assert formula is not None
+    known: dict[str, Value] = {}
+    for name in formula.names:
+        part = metrics[name] if name in metrics else values.get(name)
+        if isinstance(part, Missing):
+            return Missing(f"it needs {name}: {part.why}")
+        if isinstance(part, Series):
+            return Missing(f"it needs {name}, which is a series (TAKE all), not a value")
+        known[name] = part
+    try:
+        value = value_at(formula, known, point=values)
+    except ExpressionError as error:
+        return Missing(error.diagnostics[0].message)
+    return Missing(f"{formula.text} is NULL here") if value is None else value
+
+
+def _sorted(metrics: tuple[Metric, ...]) -> list[Metric]:
+    """The derived metrics, each behind those that it is computed from."""
+    derived = {m.name: m for m in metrics if m.formula is not None}
+    graph = {
+        name: sorted(m.formula.names & derived.keys()) for name, m in derived.items() if m.formula
+    }
+    try:
+        return [derived[name] for name in TopologicalSorter(graph).static_order()]
+    except CycleError as error:
+        cycle = [str(name) for name in reversed(error.args[1])]
+        raise InputError(
+            f"metrics are computed from each other: {' -> '.join(cycle)}",
+            place=derived[cycle[0]].place,
+            hint="one of them must be found, not computed",
+        ) from None
