@@ -1,6 +1,7 @@
 """The genetic algorithm does what its slow twin does, in every setting, compiled or asked."""
 
 import math
+from threading import Event
 
 import numpy as np
 import pytest
@@ -10,9 +11,10 @@ from numba import njit
 
 import zenturio as zen
 from search import naive_ga
-from zenturio.search import Directions, SearchLoop, SearchProblem, drive
+from zenturio.search import Directions, SearchLoop, SearchProblem, drive, ga
 from zenturio.search.ga import Ga, GaSettings
-from zenturio.search.kernels.genetic_search import Limits, Rules, evolve, fitness_of
+from zenturio.search.kernels.evolution import Limits, evolve
+from zenturio.search.kernels.genetic_search import Rules, fitness_of
 from zenturio.search.kernels.rng import below, draw, stream, unit
 
 chosen = st.fixed_dictionaries(
@@ -176,3 +178,24 @@ def test_what_the_paper_recommends_can_be_set():
     paper = GaSettings(150, selection="remainder", mutation_rate=0.001)
     assert (paper.generations, paper.crossover, paper.crossover_rate) == (500, "single", 0.9)
     assert (paper.scaling, paper.elite, paper.steady) == (2.0, 1, 20.0)
+
+
+def test_the_first_generation_is_there_while_its_kernels_are_compiled(monkeypatch):
+    compiled = Event()
+
+    class Compiling(ga._Breeding):
+        def __init__(self, engine):
+            compiled.wait()
+            super().__init__(engine)
+
+    monkeypatch.setattr(ga, "_Breeding", Compiling)
+    directions = Directions()
+    loop = SearchLoop(
+        Ga(SearchProblem(zen.Space(n=zen.span(1, 99)), directions, 1, 30), GaSettings()), directions
+    )
+    first = loop.ask(20)
+    assert len(first) == len({point["n"] for _, point in first}) > 10
+    compiled.set()
+    for number, point in first:
+        loop.tell(number, (float(point["n"]),))
+    assert loop.ask(1)

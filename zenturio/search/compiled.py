@@ -81,7 +81,7 @@ def _run_genetic(
     search: Ga, kernel: Any, sign: float, budget: int, target: float
 ) -> tuple[Ints, Any, int, str]:
     """Run a genetic search from its first to its last generation in one call."""
-    from zenturio.search.kernels.genetic_search import Limits, evolve  # noqa: PLC0415
+    from zenturio.search.kernels.evolution import Limits, evolve  # noqa: PLC0415
     from zenturio.search.kernels.rng import stream  # noqa: PLC0415 - compiled when needed
 
     genome = search.genome
@@ -103,7 +103,7 @@ def _run_batches(
     search: GeneratorEngine, kernel: Any, sign: float, budget: int, target: float
 ) -> tuple[Ints, Any, int, str]:
     """Run any generator engine; each of its batches is evaluated in one call."""
-    from zenturio.search.kernels.genetic_search import score_all  # noqa: PLC0415 - compiled when needed
+    from zenturio.search.kernels.evolution import score_all  # noqa: PLC0415 - compiled when needed
 
     walk, count, best, reason = search.walk(), 0, math.inf, "exhausted"
     improvements: list[Ints] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from threading import Thread
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -116,12 +118,12 @@ class Ga(GeneratorEngine):
         )
 
     def walk(self) -> SearchGenerator:
-        from zenturio.search.kernels.genetic_search import breed  # noqa: PLC0415 - needs Numba
-        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
-
-        state, rules = stream(self.problem.seed), self.rules()
         genome = self.genome
         genes = self.first()
+        # Nothing is bred before the first generation is evaluated: Numba compiles meanwhile.
+        compilation = Thread(target=self._compile, args=(genes.copy(),), daemon=True)
+        compilation.start()
+        breeding: _Breeding | None = None
         best, worst, last = np.inf, -np.inf, 0
         for generation in range(self._settings.generations):
             losses = np.ascontiguousarray((yield genes)[:, 0])
@@ -130,9 +132,34 @@ class Ga(GeneratorEngine):
                 best, last = losses.min(), generation
             if generation - last >= self.patience:
                 return
-            children = np.empty_like(genes)
-            parents = np.zeros((len(genes), 2), dtype=np.int64)
-            breed(
-                genes, losses, worst, genome.sizes, genome.ordered, rules, state, children, parents
-            )
-            genes = genome.repair(children)
+            if breeding is None:
+                compilation.join()
+                breeding = _Breeding(self)
+            genes = genome.repair(breeding.children(genes, losses, worst))
+
+    def _compile(self, genes: Ints) -> None:
+        """Have Numba compile what breeds generations, or read it from its cache."""
+        with suppress(Exception):  # whoever calls it next is told
+            _Breeding(self).children(genes, np.zeros(len(genes)), 0.0)
+
+
+class _Breeding:
+    """The kernel that makes generations, with its random numbers; loaded when it is made."""
+
+    def __init__(self, engine: Ga) -> None:
+        from zenturio.search.kernels.genetic_search import breed  # noqa: PLC0415 - needs Numba
+        from zenturio.search.kernels.rng import stream  # noqa: PLC0415
+
+        self._breed, self._genome, self._rules = breed, engine.genome, engine.rules()
+        self._state = stream(engine.problem.seed)
+
+    def children(self, genes: Ints, losses: Any, worst: float) -> Ints:
+        """Return the generation behind *genes*, which may have to be repaired."""
+        children = np.empty_like(genes)
+        parents = np.zeros((len(genes), 2), dtype=np.int64)
+        genome = self._genome
+        self._breed(
+            genes, losses, worst, genome.sizes, genome.ordered, self._rules, self._state,
+            children, parents,
+        )  # fmt: skip
+        return children
