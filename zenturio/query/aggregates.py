@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -33,6 +34,7 @@ from zenturio.query.sql_fragments import (
     BoundValue,
     Dialect,
     Fragment,
+    exact_decimal,
     join_fragments,
     quote_name,
     sql,
@@ -249,8 +251,12 @@ def _asked(kind: str, column: StudyColumn, dialect: Dialect) -> SelectItem:
     """An aggregate as the database computes it, and of parts of the rows."""
     needed, merge = _PARTS.get(kind, ((), None))
     fragment = column.fragment(dialect)
+    has_digits = kind in ("min", "max") and dialect == "postgresql" and column.type == "real"
+    if has_digits and fragment.digits is not None:
+        fragment = exact_decimal(fragment, fragment.digits)
     said, *parts = (sql(_WORDS[dialect][each], fragment) for each in (kind, *needed))
-    return SelectItem(f"{kind}({column.name})", said, parts=tuple(parts), merge=merge)
+    name = f"{kind}({column.name})"
+    return SelectItem(name, said, parts=tuple(parts), merge=merge, fact=has_digits and column.wide)
 
 
 def _check(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> AggregateCheck | None:
@@ -334,8 +340,17 @@ def _whole(value: object) -> object:
 
 
 def _known(value: Any) -> float | None:
-    """What comes of infinities is NULL in one database and NaN in the other: here it is NULL."""
-    return None if value is None or math.isnan(value) else value
+    """What comes of infinities is NULL in one database and NaN in the other: here it is NULL.
+
+    Of decimals those are integers that no real is equal to.
+    """
+    if value is None or math.isnan(value):
+        return None
+    if not isinstance(value, Decimal):
+        return value  # type: ignore[no-any-return] # a number of the database
+    real = float(value)
+    is_real = not math.isfinite(real) or abs(real) < 2**53 or real == value
+    return real if is_real else int(value)
 
 
 MANY_EXPERIMENTS = 20_000

@@ -240,8 +240,8 @@ DIGITS: dict[Dialect, str] = {
     "postgresql": f"({ROW}.\"remarks\"::json -> {{key}} ->> 'int')",
 }
 """Where the remarks of a row have the digits of an integer, by the key of its field."""
-_IS_WIDE = re.compile("-?[0-9]{19,}")
-"""Digits of an integer beyond 63 bits; reals as large have an exponent."""
+_IS_WIDE = re.compile("-?[0-9]{16,}")
+"""Digits of an integer beyond 53 bits; reals as large have an exponent."""
 _NAMED = re.compile(rf'(?={ROW}\.("(?:[^"]|"")*"))')
 """Columns that a statement names: looked for at each place, for a text may have half of one."""
 _NUMBERS = Form.REAL | Form.INTEGER | Form.BIG

@@ -351,6 +351,20 @@ def _whole_number(rounding: str) -> str:
     )
 
 
+def exact_decimal(real: Fragment, digits: Fragment) -> Fragment:
+    """Return a column of reals and integers as decimals of PostgreSQL, none of them rounded.
+
+    *digits*: of those integers that *real* has only the real next to.
+    """
+    whole = _whole_number("floor").replace("{x}", "{}")
+    template = (
+        "(CASE WHEN {} IS NOT NULL THEN {}::numeric"
+        f" WHEN abs({{}}) < {2**53} OR abs({{}}) > 1.7976931348623157e308 THEN {{}}::text::numeric"
+        f" ELSE {whole} END)"
+    )
+    return sql(template, digits, digits, *[real] * (template.count("{}") - 2), type="real")
+
+
 _DIVIDES = "(CASE WHEN {x} = 0 THEN {y} = 0 ELSE {y} % {x} = 0 END)"
 
 _SQLITE: dict[str, tuple[str, Type | None]] = {

@@ -36,7 +36,10 @@ class Form(IntFlag):
     TEXT = 4
     TRUTH = 8
     BIG = 16
-    """An integer beyond 63 bits: the real next to it, and its digits in the remarks."""
+    """An integer whose digits stand in the remarks, for its slot has the real next to it.
+
+    Beyond 63 bits; on PostgreSQL beyond 53, where the field is not declared to be of integers.
+    """
     SERIES = 32
 
 
@@ -143,7 +146,7 @@ def to_json(value: MetricValue | Value) -> JSON:
         case bool() | None:
             return value
         case int():
-            return value if -(2**63) <= value < 2**63 else {"int": str(value)}
+            return value if -(2**63) <= value < 2**63 else digits_json(value)
         case float():
             return value if math.isfinite(value) else {"real": str(value)}
         case str():
@@ -153,6 +156,11 @@ def to_json(value: MetricValue | Value) -> JSON:
         case Missing():
             return {"missing": to_json(value.why)}
     raise _unknown(value)
+
+
+def digits_json(value: int) -> JSON:
+    """An integer of any size as JSON from which SQL can read its digits."""
+    return {"int": str(value)}
 
 
 def _unknown(value: object) -> TypeError:

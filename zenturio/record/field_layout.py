@@ -48,6 +48,9 @@ _DECLARED = {"int": Form.INTEGER, "real": Form.REAL, "str": Form.TEXT, "bool": F
 _PLACE = re.compile(r"(?:b:)?(?:(?:[vrit][0-9]{1,3}|c[0-9]{1,6})(?:,(?!$)|$))*")
 """A place as text: ``v3``, ``r0,i4``, ``c17``, ``b:v2``."""
 
+_EXACT = 2**53
+"""The largest integer below which every integer is a real, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldLocation:
@@ -221,6 +224,11 @@ class LayoutBuilder:
             self.changed = True
         return True
 
+    def declared_type(self, role: Role, name: str) -> Type | None:
+        """Return the type that this version declares for a field, if it declares one."""
+        known = self._members.get(self._fields[role, name].number)
+        return known.type if known else None
+
     def slot(self, role: Role, name: str, form: Form) -> tuple[str | int, bool]:
         """The slot, or the number in the chunks, of values of a form.
 
@@ -326,7 +334,7 @@ class _SlotWriter:
 
     def __init__(self, layout: FieldLayout) -> None:
         self._draft = LayoutBuilder(layout)
-        self._holds_nan = layout.dialect_name == "postgresql"
+        self._holds_nan = self._is_typed = layout.dialect_name == "postgresql"
         self._columns: dict[str, list[Any]] = {}
         self._chunked: dict[int, list[Any]] = {}
         """By the number in the chunks."""
@@ -370,8 +378,20 @@ class _SlotWriter:
                     self._dropped[row] = self._dropped.get(row, 0) + 1
             return
         form = codec.uniform_form(values, holds_nan=self._holds_nan)
+        if form == Form.INTEGER and self._may_be_rounded(role, name, values):
+            form = None
         if form is None or not self._all_at_once(role, name, form, values):
             self._one_by_one(role, name, values)
+
+    def _may_be_rounded(self, role: Role, name: str, values: Iterable[int | None]) -> bool:
+        """Return whether reals may come to stand beside integers that no real is equal to.
+
+        In a column with types all of them are reals then: remarks keep the digits. A field that is
+        declared to be of integers gets no reals.
+        """
+        if not self._is_typed or self._draft.declared_type(role, name) == "int":
+            return False
+        return any(v is not None and not -_EXACT <= v <= _EXACT for v in values)
 
     def _all_at_once(self, role: Role, name: str, form: Form, values: list[Any]) -> bool:
         """Fills the column of a form that all *values* have; false where one needs a remark."""
@@ -403,6 +423,10 @@ class _SlotWriter:
             if exact:
                 remarks = self._remarks.setdefault(row, {})
                 remarks[codec.remark_key(role, name)] = codec.to_json(value)
+            elif form == Form.INTEGER and self._may_be_rounded(role, name, [value]):
+                self._draft.saw(role, name, Form.BIG)
+                remarks = self._remarks.setdefault(row, {})
+                remarks[codec.remark_key(role, name)] = codec.digits_json(value)
 
     def _put(self, role: Role, name: str, form: Form, row: int, rows: int, value: Any) -> bool:
         """Fills one cell; whether the value needs a remark, too."""
