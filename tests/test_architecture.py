@@ -29,14 +29,14 @@ SABOTAGES = {
     ),
     "one inside a function": (
         "rooms",
-        "record/memory_repository.py",
+        "record/leases.py",
         "def f():\n    import zenturio.study\n",
     ),
     "one between rooms of a line": ("rooms", "execute/local.py", "import zenturio.record\n"),
     "a room that nobody planned": ("rooms", "utils.py", "def help_everybody(): ...\n"),
     "SQLAlchemy in the annotate room": ("heavy", "annotate/scan.py", "import sqlalchemy\n"),
     "pandas in the execute room": ("heavy", "execute/local.py", "import pandas\n"),
-    "plotly in the record room": ("record", "record/memory_repository.py", "import plotly\n"),
+    "plotly in the record room": ("record", "record/leases.py", "import plotly\n"),
     "typer outside the command line": ("terminal", "study/__init__.py", "import typer\n"),
     "a cycle inside a room": ("cycles", "errors.py", "import zenturio.plugins\n"),
 }

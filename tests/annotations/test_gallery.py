@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from needs import needs
+from record.reference import ReferenceRepository
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.filler import Filler
 from zenturio.annotate.scan import scan
 from zenturio.execute.local import Local
-from zenturio.record import MemoryRepository
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.point_selection import select_points
@@ -272,7 +272,7 @@ def test_foxes_and_rabbits_append_json_lines_to_the_metrics_file(application, or
 
 
 def test_routes_are_looked_for_on_the_map_that_was_drawn_for_them(application, tmp_path):
-    study, repository = application("routes"), MemoryRepository()
+    study, repository = application("routes"), ReferenceRepository()
     pipeline = Pipeline(StudySession(study, select_points(study.space, limit=5), repository))
     with Local(tmp_path, 2) as place:
         summary = pipeline.run(SlotPool(place))

@@ -5,12 +5,12 @@ from resource import RUSAGE_SELF, getrusage
 import pytest
 
 from postgres import grant_reading
+from record.reference import ReferenceRepository
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import InputError, SafetyError
 from zenturio.query.raw_databases import QueryLimits
 from zenturio.query.raw_query import raw
 from zenturio.query.select_results import results
-from zenturio.record import MemoryRepository
 from zenturio.record.open import open_repository
 
 
@@ -198,7 +198,7 @@ def test_a_path_with_odd_letters_is_a_path(tmp_path):
 
 def test_a_repository_in_memory_says_that_it_is_no_database():
     with pytest.raises(InputError, match="no database"):
-        raw(MemoryRepository(), "SELECT 1")
+        raw(ReferenceRepository(), "SELECT 1")
 
 
 def test_a_nul_byte_in_a_query_is_found(repository):

@@ -5,11 +5,12 @@ import statistics
 
 import pytest
 
+from record.reference import ReferenceRepository
 from tests.query.conftest import METRICS, PARAMETERS, fill, matmul
 from zenturio.errors import ExpressionError, InputError, NotFoundError
 from zenturio.query import study_frame
 from zenturio.query.select_results import results
-from zenturio.record import SEED_KIND, Field, MemoryRepository
+from zenturio.record import SEED_KIND, Field
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_the_sql_can_be_pasted_elsewhere(study):
     assert found.sql.endswith("LIMIT 3")
     plain = results(study, "matmul", where="n / 3 > 60.5 or solver == 'cg'", sort=["wtime"])
     with study.engine.connect() as connection:
-        again = connection.exec_driver_sql(study.expanded(plain.sql)).fetchall()
+        again = connection.exec_driver_sql(study.expand_views(plain.sql)).fetchall()
     assert [tuple(row) for row in again] == list(plain.rows)
 
 
@@ -194,7 +195,7 @@ def test_a_study_that_is_not_there_is_named_with_its_like(study):
 
 def test_a_repository_in_memory_says_that_it_is_no_database():
     with pytest.raises(InputError, match="no database"):
-        results(MemoryRepository(), "matmul")
+        results(ReferenceRepository(), "matmul")
 
 
 def test_an_empty_study_has_no_rows(repository):

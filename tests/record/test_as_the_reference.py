@@ -9,9 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from record.reference import ReferenceRepository
 from zenturio.errors import ZenError
 from zenturio.experiment.experiment import Log, MachineKind, Missing, Series
-from zenturio.record import DriverProcess, Field, MemoryRepository, StudyDefinition, maintenance
+from zenturio.record import DriverProcess, Field, StudyDefinition, maintenance
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome, same
 
@@ -44,7 +45,7 @@ class Together(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.file = self.folder / "a.db"
-        self.both = (MemoryRepository(), open_repository(self.file))
+        self.both = (ReferenceRepository(), open_repository(self.file))
         self.people = [DriverProcess("elsewhere", i, str(i), str(i)) for i in range(4)]
         self.leases = {}
 
@@ -183,7 +184,7 @@ class Together(RuleBasedStateMachine):
         self.alike(lambda r: {d: _image(o) for d, o in sorted(r.find_outcomes(DIGESTS).items())})
         for study in NAMES:
             self.alike(lambda r: r.count_states(study))  # noqa: B023
-            self.alike(lambda r: set(r.result_counts(study)))  # noqa: B023
+            self.alike(lambda r: set(r.count_results(study)))  # noqa: B023
             self.alike(lambda r: [(e.number, e.is_open) for e in r.rounds(study)])  # noqa: B023
             self.alike(lambda r: [_row(each) for each in r.records(study)])  # noqa: B023
             self.alike(lambda r: [_row(e) for e in r.records(study, states=["missing"])])  # noqa: B023

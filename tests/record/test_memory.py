@@ -2,11 +2,11 @@
 
 import pytest
 
-from zenturio.record.memory_repository import MemoryRepository
+from record.reference import ReferenceRepository
 from zenturio.testing.repository import RepositoryContract
 
 
 class TestMemory(RepositoryContract):
     @pytest.fixture
-    def repository(self) -> MemoryRepository:
-        return MemoryRepository()
+    def repository(self) -> ReferenceRepository:
+        return ReferenceRepository()

@@ -1,5 +1,6 @@
 """Which repository is meant."""
 
+import gc
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import InputError, RecordError
-from zenturio.record import MemoryRepository
+from zenturio.record import StudyDefinition
 from zenturio.record.open import dialect_at, locate, open_repository, project_folder, wait_seconds
 
 
@@ -73,9 +74,17 @@ def test_the_folder_of_a_new_repository_is_made(tmp_path, monkeypatch):
     assert (tmp_path / ".zenturio" / "zenturio.db").is_file()
 
 
-def test_a_repository_may_be_in_memory(monkeypatch):
+def test_a_repository_may_go_with_its_process(monkeypatch):
     monkeypatch.setenv("ZENTURIO_DB", "memory:")
-    assert isinstance(open_repository(), MemoryRepository)
+    repository = open_repository()
+    folder = Path(repository.location).parent
+    repository.open("s", StudyDefinition())
+    assert [study.name for study in repository.studies()] == ["s"]
+    assert not open_repository().studies()
+    repository.close()
+    del repository
+    gc.collect()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])

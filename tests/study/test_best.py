@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from record.reference import ReferenceRepository
 from tests.query.conftest import fill
 from zenturio.query import results
-from zenturio.record import MemoryRepository
 from zenturio.record.open import open_repository
 from zenturio.study.best_points import best
 
@@ -52,7 +52,7 @@ def test_a_point_with_failures_does_not_win_in_silence(repository):
     assert found.notes == (
         "row 1 counts 1 of 3 repeats: 1 did not succeed and 1 have no number for the goal",
     )
-    assert ranked(MemoryRepository(), repeats(1, [1.0, 2.0])).notes == ()
+    assert ranked(ReferenceRepository(), repeats(1, [1.0, 2.0])).notes == ()
 
 
 def test_the_mean_is_that_of_results(repository):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from record.reference import ReferenceRepository
 from zenturio.errors import InputError
 from zenturio.experiment import ExperimentFunction, Missing
-from zenturio.record.memory_repository import MemoryRepository
 from zenturio.record.open import open_repository
 from zenturio.space import Space
 from zenturio.study.driver import function_study as evaluating
@@ -19,7 +19,7 @@ from zenturio.study.point_selection import select_points
 @pytest.fixture(params=["memory", "sqlite"])
 def repository(request, tmp_path):
     found = (
-        MemoryRepository()
+        ReferenceRepository()
         if request.param == "memory"
         else open_repository(tmp_path / "zenturio.db")
     )

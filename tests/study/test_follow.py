@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from record.reference import ReferenceRepository
 from zenturio.experiment import Log
-from zenturio.record import MemoryRepository
 from zenturio.study.log_follower import FileTail, _goes_on, log_after
 from zenturio.testing.experiments import DEFINITION, A, dead_driver, driven
 
@@ -51,7 +51,7 @@ def test_a_tail_reads_what_is_new_and_the_rest_of_what_was_taken_away(tmp_path):
 
 
 def test_nobody_waits_for_an_experiment_whose_driver_was_killed():
-    repository = MemoryRepository()
+    repository = ReferenceRepository()
     repository.open("s", DEFINITION)
     dead = repository.acquire_lease("s", dead_driver(), join=True)
     repository.claim("s", dead.number, [A])

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from record.reference import ReferenceRepository
 from study.places import Drivers, Held, Scrambled, good
 from zenturio.experiment import Step
 from zenturio.record import DriverProcess, Field, StudyDefinition
-from zenturio.record.memory_repository import MemoryRepository
 from zenturio.study.driver import study_driver
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import PointsInOrder
@@ -32,7 +32,7 @@ class Lasting(Scrambled):
 
 @pytest.fixture
 def repository():
-    found = MemoryRepository()
+    found = ReferenceRepository()
     found.open("s", StudyDefinition((Field("n", "int"),), (Field("value"),)))
     return found
 

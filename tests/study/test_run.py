@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from record.reference import ReferenceRepository
 from study.places import Drivers, Held, Scrambled, good
 from zenturio.annotate.model import Goal
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import Step
 from zenturio.expression import parse
 from zenturio.record import DriverProcess, Field, StudyDefinition
-from zenturio.record.memory_repository import MemoryRepository
 from zenturio.study.driver import experiment_source, experiment_states, study_driver
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.stop_signals import stop_on_signals
@@ -27,7 +27,7 @@ DEFINITION = StudyDefinition((Field("n", "int"),), (Field("value"),))
 
 @pytest.fixture
 def repository():
-    found = MemoryRepository()
+    found = ReferenceRepository()
     found.open("s", DEFINITION)
     return found
 
@@ -360,7 +360,7 @@ def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch)
 
 def test_what_a_lost_driver_held_is_taken_over():
     clock = Clock()
-    repository = MemoryRepository(clock)
+    repository = ReferenceRepository(clock)
     repository.open("s", DEFINITION)
     given = experiments(4)
     other = repository.acquire_lease("s", DriverProcess.current(), seconds=60)
@@ -383,7 +383,7 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
     other = repository.acquire_lease("s", DriverProcess.current())
     taken = {}
 
-    class Quick(MemoryRepository):
+    class Quick(ReferenceRepository):
         def record(self, study, driver, outcomes, *, final=True):
             found = repository.record(study, driver, outcomes, final=final)
             if not final:
@@ -407,7 +407,7 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
 
 def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count():
     clock = Clock()
-    repository = MemoryRepository(clock)
+    repository = ReferenceRepository(clock)
     repository.open("s", DEFINITION)
     given = experiments(4)
     place = Held(slots=2)
@@ -434,7 +434,7 @@ def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count()
 def test_a_result_that_came_too_late_is_not_counted():
     """Before the heart has noticed: the lease is over, and another driver has the experiment."""
     clock = Clock()
-    repository = MemoryRepository(clock)
+    repository = ReferenceRepository(clock)
     repository.open("s", DEFINITION)
     given = experiments(1)
     place = Held(slots=1)

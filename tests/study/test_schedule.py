@@ -2,10 +2,10 @@
 
 import pytest
 
+from record.reference import ReferenceRepository
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError
 from zenturio.execute.simulate import Simulate
-from zenturio.record import MemoryRepository
 from zenturio.schedule.formats.files import read_workflow
 from zenturio.schedule.model.platform import Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
@@ -50,7 +50,7 @@ DIRECTIVES = """\
 def run(folder, hunt=None):
     application = scan([str(folder)])
     assert not application.warnings
-    repository = MemoryRepository()
+    repository = ReferenceRepository()
     points = select_points(application.space, limit=0 if hunt else None)
     with Simulate() as place:
         summary = StudySession(application, points, repository, hunt=hunt).run(place)

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from record.reference import ReferenceRepository
 from study.test_queueing import ends_in_the_scheduling_room
 from zenturio.errors import AnnotationError, ConflictError, InputError
 from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
-from zenturio.record import DriverProcess, MemoryRepository, maintenance
+from zenturio.record import DriverProcess, maintenance
 from zenturio.record.open import open_repository
 from zenturio.study.service.slot_policy import POLICIES
 from zenturio.study.service.study_service import StudyService
@@ -335,5 +336,5 @@ def test_a_database_has_one_service_though_it_is_used_by_two_projects(lab):
         locked_repository(lab.repository),
     ):
         pass
-    with locked_repository(MemoryRepository()), locked_repository(MemoryRepository()):
+    with locked_repository(ReferenceRepository()), locked_repository(ReferenceRepository()):
         pass

@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.conftest import zen
+from record.reference import ReferenceRepository
 from study.oracle import alive
 from study.places import Held
 from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import AnnotationError, InputError
 from zenturio.experiment import ExperimentGenerator
-from zenturio.record import MemoryRepository, maintenance
+from zenturio.record import maintenance
 from zenturio.record.open import open_repository
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.model.plan import check
@@ -224,7 +225,7 @@ def driven(three):
 
     def start(path, slots):
         application = scan(path)
-        session = StudySession(application, select_points(application.space), MemoryRepository())
+        session = StudySession(application, select_points(application.space), ReferenceRepository())
         place = Held(slots)
         found.append(Driven(Pipeline(session), place, SlotPool(place)))
         return found[-1]
@@ -400,7 +401,7 @@ def as_workflow(one, two, three):
     return [*a, *b, *c], edges
 
 
-class Bare(MemoryRepository):
+class Bare(ReferenceRepository):
     """Where no experiment left a file."""
 
     def artifacts(self, _digest, _attempt=None):
@@ -500,7 +501,7 @@ def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     application = stage_files(tmp_path, (60, 60), (), ())
     course = StageGraph(stages_of(application), select_points(application.space))
     source = StageSource(
-        course, 0, ExperimentGenerator(course.stages[0].application), MemoryRepository(), 0
+        course, 0, ExperimentGenerator(course.stages[0].application), ReferenceRepository(), 0
     )
     for experiment in source:
         source.land(experiment, outcome(experiment))

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from record.reference import ReferenceRepository
 from study.places import Drivers, Held, Scrambled, good
 from study.test_run import DEFINITION, experiments, often, repository, until
 from zenturio.errors import RecordError
 from zenturio.experiment import Log, Step
 from zenturio.record import DriverProcess
-from zenturio.record.memory_repository import MemoryRepository
 from zenturio.study.driver import commit_pace, experiment_states, study_driver
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
@@ -70,7 +70,7 @@ def drive(repository, place, planned):
     st.integers(0, 99),
 )
 def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
-    repository = MemoryRepository()
+    repository = ReferenceRepository()
     repository.open("s", DEFINITION)
     planned = experiments(12, steps=(Step("x", retry=1),))
     troubled = Troubled(repository, lambda _name, n: troubles.get(n))

@@ -24,7 +24,6 @@ from zenturio.record.entities import (
     StudySubmission,
     SubmissionState,
 )
-from zenturio.record.memory_repository import MemoryRepository
 from zenturio.record.repository import Repository
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
     "Field",
     "Lease",
     "MeasurementRound",
-    "MemoryRepository",
     "RecordKey",
     "Repository",
     "RepositoryEvent",

@@ -3,62 +3,87 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 from zenturio import trust
 from zenturio.errors import InputError, NotFoundError
-from zenturio.record.memory_repository import MemoryRepository
 from zenturio.record.repository import Repository
 
 if TYPE_CHECKING:
     from zenturio.record.artifact_store import ArtifactStore
     from zenturio.record.dialect import DatabaseDialect
+    from zenturio.record.sql_repository import SQLRepository
 
 FOLDER = ".zenturio"
 FILE = "zenturio.db"
 WAIT = 60.0
 """Seconds to wait for a lock, or for a server to come back, unless ZENTURIO_DB_WAIT says more."""
 
-_CURE = "a path, sqlite:///path/to/file.db, or postgresql://user@host/database"
+_HINT = "a path, sqlite:///path/to/file.db, or postgresql://user@host/database"
 
 
 def open_repository(url: str | Path | None = None, *, create: bool = True) -> Repository:
-    """The repository at *url*, else at ZENTURIO_DB, else of the project folder.
+    """Return the repository at *url*, else at ZENTURIO_DB, else that of the project folder.
 
-    A database that is not there is created, or with *create* false a NotFoundError; its schema
-    must be this program's.
+    A database that does not exist is created; with *create* false a NotFoundError is raised. Its
+    schema must be this program's. The URL ``memory:`` names one that goes with the process.
     """
     place = locate(url)
     if place == "memory:":
-        return MemoryRepository()
-    # A process that keeps nothing should not pay for a database.
+        return temporary_repository()
+    dialect = dialect_at(place)
+    if not create:
+        refuse_missing(dialect)
+    elif isinstance(place, Path) and place.parent.name == FOLDER:
+        trust.begin(place.parent)
+    return _connect(dialect)
+
+
+def temporary_repository() -> Repository:
+    """Return an empty repository that nothing but this object leads to.
+
+    Its file lies in a temporary folder, which is removed with the object, or when the process
+    exits. The name of the folder begins with a dot: such a database is not noted in the project.
+    """
+    folder = mkdtemp(prefix=".zenturio-")
+    repository = _connect(dialect_at(Path(folder, FILE)))
+    finalize(repository, _remove_own, folder, os.getpid())
+    return repository
+
+
+def _remove_own(folder: str, creator: int) -> None:
+    """Remove a temporary folder; a forked child leaves that of its parent alone."""
+    if os.getpid() == creator:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connect(dialect: DatabaseDialect) -> SQLRepository:
+    # Whoever asks for nothing but the project's folder should not pay for a database.
     from zenturio.record.schema_version import connect  # noqa: PLC0415
     from zenturio.record.sql_repository import SQLRepository  # noqa: PLC0415
 
-    kind = dialect_at(place)
-    if not create:
-        refuse_missing(kind)
-    elif isinstance(place, Path) and place.parent.name == FOLDER:
-        trust.begin(place.parent)
-    return SQLRepository(connect(kind, wait_seconds()), artifact_store(kind))
+    return SQLRepository(connect(dialect, wait_seconds()), artifact_store(dialect))
 
 
-def artifact_store(kind: DatabaseDialect) -> ArtifactStore:
+def artifact_store(dialect: DatabaseDialect) -> ArtifactStore:
     """Where the artifacts of a database are: in its project, else in the one that is at work."""
     from zenturio.record.artifact_store import ArtifactStore  # noqa: PLC0415
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 
-    if isinstance(kind, SQLite) and kind.path.parent.name == FOLDER:
-        return ArtifactStore(kind.path.parent, kind.location)
-    return ArtifactStore(project_folder() / FOLDER, kind.location, has_database=False)
+    if isinstance(dialect, SQLite) and dialect.path.parent.name == FOLDER:
+        return ArtifactStore(dialect.path.parent, dialect.location)
+    return ArtifactStore(project_folder() / FOLDER, dialect.location, has_database=False)
 
 
-def refuse_missing(kind: DatabaseDialect) -> None:
-    """NotFoundError where *kind* names a file that is not there, or has nothing in it."""
-    if kind.missing():
+def refuse_missing(dialect: DatabaseDialect) -> None:
+    """NotFoundError where *dialect* names a file that is not there, or has nothing in it."""
+    if dialect.missing():
         raise NotFoundError(
-            f"there is no repository at {kind.location}",
+            f"there is no repository at {dialect.location}",
             hint="name another one, or run a study here: that creates it",
         )
 
@@ -139,11 +164,11 @@ def dialect_at(place: str | Path) -> DatabaseDialect:
     try:
         url = make_url(place)
     except (ArgumentError, ValueError) as error:
-        raise InputError(f"not a {kind} URL", hint=_CURE) from error
+        raise InputError(f"not a {kind} URL", hint=_HINT) from error
     if kind == "sqlite" and url.database and not url.host:
         return SQLite(Path(url.database), wait_seconds())
     if kind in {"postgresql", "postgres"}:
         from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
 
         return PostgreSQL(url, wait_seconds())
-    raise InputError(f"no repository can be kept at {kind}://…", hint=_CURE)
+    raise InputError(f"no repository can be kept at {kind}://…", hint=_HINT)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from zenturio.record import codec, repository_errors
 from zenturio.record.database import Transaction
-from zenturio.record.entities import StudySubmission, SubmissionState
-from zenturio.record.memory_queue import with_state
+from zenturio.record.entities import FINISHED_SUBMISSION_STATES, StudySubmission, SubmissionState
 
 _NAMES = (
     "id", "token", "person", "study", "request", "submitted", "turn", "begun", "ended", "cause",
@@ -79,3 +79,19 @@ def _submission(row: tuple[Any, ...]) -> StudySubmission:
         number, token, codec.unescape(user), codec.unescape(study), json.loads(request), submitted,
         turn, begun, ended, codec.unescape(cause), json.loads(progress),
     )  # fmt: skip
+
+
+def with_state(
+    submission: StudySubmission, turn: SubmissionState, cause: str, now: float
+) -> StudySubmission:
+    """A submission as it is when it comes to *turn*; one that is over stays as it is."""
+    if submission.turn in FINISHED_SUBMISSION_STATES:
+        return submission
+    begun = now if submission.begun is None and turn == "running" else submission.begun
+    return replace(
+        submission,
+        turn=turn,
+        cause=cause,
+        begun=begun,
+        ended=now if turn in FINISHED_SUBMISSION_STATES else None,
+    )

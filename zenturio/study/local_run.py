@@ -14,8 +14,8 @@ from zenturio.execute.machine_json import own_machine
 from zenturio.execute.places import find_place, open_place
 from zenturio.execute.workspace import Keep
 from zenturio.output_files import note_database
-from zenturio.record import MemoryRepository, Repository
-from zenturio.record.open import FOLDER, open_repository, project_folder
+from zenturio.record import Repository
+from zenturio.record.open import FOLDER, open_repository, project_folder, temporary_repository
 from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
@@ -109,7 +109,7 @@ def plan_locally(
 def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Repository]:
     """The repository itself, or the one at that place, which is closed behind.
 
-    With *create* false an empty one in memory stands for one that is not there.
+    With *create* false a temporary, empty one stands for one that is not there.
     """
     if db is not None and not isinstance(db, str):
         with nullcontext(db) as repository:
@@ -118,7 +118,7 @@ def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Rep
     try:
         repository = open_repository(db, create=create)
     except NotFoundError:
-        repository = MemoryRepository()
+        repository = temporary_repository()
     try:
         yield repository
     finally:

@@ -5,10 +5,11 @@ from html import unescape
 
 import pytest
 
+from record.reference import ReferenceRepository
 from show.portal.example_project import enter
 from show.portal.running_portal import served
 from zenturio.errors import NotFoundError
-from zenturio.record import Field, MemoryRepository, StudyDefinition
+from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import FOLDER, open_repository
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.pinned_versions import is_version, pinned_name, resolve_name
@@ -105,7 +106,7 @@ def test_every_page_takes_the_version_of_a_study(portal):
 
 
 def test_a_version_is_found_now_and_later():
-    repository = MemoryRepository()
+    repository = ReferenceRepository()
     digests = run(repository, "a", 1)
     for number in (1, 2, 3):
         name = f"a@{number}"
@@ -118,7 +119,7 @@ def test_a_version_is_found_now_and_later():
 
 
 def test_what_was_never_a_version_is_none():
-    repository = MemoryRepository()
+    repository = ReferenceRepository()
     run(repository, "a", 1)
     for name in ("a@2", "a@", "@1", "a@x", "b@1", "a@١"):
         assert resolve_name(repository, name) == name

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class MemoryResult:
+class ReferenceResult:
     """A result of a study."""
 
     key: RecordKey
@@ -45,7 +45,7 @@ class MemoryResult:
 
 
 @dataclass
-class MemoryStudy:
+class ReferenceStudy:
     """A version of a study with its results."""
 
     base: str
@@ -55,7 +55,7 @@ class MemoryStudy:
     created: float
     definition: StudyDefinition
     current: bool = True
-    rows: dict[str, dict[tuple[MachineKind | None, int], MemoryResult]] = field(
+    rows: dict[str, dict[tuple[MachineKind | None, int], ReferenceResult]] = field(
         default_factory=dict
     )
     """By digest, and by kind of machine and round."""
@@ -96,12 +96,12 @@ class MemoryStudy:
         self.parameters |= dict.fromkeys(parameter.name for parameter in definition.parameters)
         self.metric_sources |= {metric.name: metric.how for metric in definition.metrics}
 
-    def put(self, row: MemoryResult) -> None:
+    def put(self, row: ReferenceResult) -> None:
         """One more result."""
         self.rows.setdefault(row.outcome.digest, {})[row.outcome.machine, row.round] = row
         self.parameters |= dict.fromkeys(row.values)
 
-    def results(self) -> Iterator[MemoryResult]:
+    def results(self) -> Iterator[ReferenceResult]:
         """All of them."""
         for rows in self.rows.values():
             yield from rows.values()
@@ -111,13 +111,13 @@ class MemoryStudy:
         """The newest one: what is measured now belongs to it."""
         return self.rounds[-1].number if self.rounds else 1
 
-    def of(self, digest: str) -> list[MemoryResult]:
+    def of(self, digest: str) -> list[ReferenceResult]:
         """All results of an experiment, oldest first."""
         return sorted(self.rows.get(digest, {}).values(), key=lambda row: row.key.row)
 
     def counting(
         self, digest: str, kinds: Kinds = None, round_: int | None = None
-    ) -> list[MemoryResult]:
+    ) -> list[ReferenceResult]:
         """The results of an experiment that count for *kinds*, oldest first.
 
         Of a round, if one is named; else the newest ones.
@@ -129,13 +129,13 @@ class MemoryStudy:
             and (self.is_newest(row) if round_ is None else row.round == round_)
         ]
 
-    def is_newest(self, row: MemoryResult) -> bool:
+    def is_newest(self, row: ReferenceResult) -> bool:
         """Whether no later round measured it on the same machine; on any, if it says none."""
         machine = row.outcome.machine
         rows = self.rows.get(row.outcome.digest, {})
         return not any(number > row.round and machine in (None, kind) for kind, number in rows)
 
-    def take(self, row: MemoryResult) -> None:
+    def take(self, row: ReferenceResult) -> None:
         """One result less."""
         digest = row.outcome.digest
         del self.rows[digest][row.outcome.machine, row.round]
@@ -146,7 +146,7 @@ class MemoryStudy:
         """Every parameter; None where *values* has it not."""
         return {name: values.get(name) for name in self.parameters} | dict(values)
 
-    def record(self, row: MemoryResult) -> ExperimentRecord:
+    def record(self, row: ReferenceResult) -> ExperimentRecord:
         values = {name: row.values.get(name) for name in self.parameters}
         outcome, newest = row.outcome, self.is_newest(row)
         return ExperimentRecord(
@@ -155,11 +155,11 @@ class MemoryStudy:
 
 
 @dataclass
-class MemoryClaim:
+class ReferenceClaim:
     """Who is at an experiment."""
 
     id: int
-    shelf: MemoryStudy
+    shelf: ReferenceStudy
     lease: int
     attempt: int
     host: str
@@ -172,12 +172,12 @@ class MemoryClaim:
 
 
 @dataclass
-class MemoryAttempt:
+class ReferenceAttempt:
     """An attempt that was not accepted, or was set aside."""
 
     id: int
     digest: str
-    shelf: MemoryStudy
+    shelf: ReferenceStudy
     attempt: AttemptRecord
     experiment: Experiment | None
     source: int
@@ -190,7 +190,7 @@ class MemoryAttempt:
 
 
 def _of_point(
-    shelf: MemoryStudy, number: int, experiment: Experiment, state: ExperimentState
+    shelf: ReferenceStudy, number: int, experiment: Experiment, state: ExperimentState
 ) -> ExperimentRecord:
     key = RecordKey(experiment.index, experiment.repeat, number)
     return ExperimentRecord(key, experiment.digest, state, shelf.point(experiment.values), None)

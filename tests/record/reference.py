@@ -9,6 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from record.reference_queue import ReferenceQueue
+from record.reference_tables import (
+    ReferenceAttempt,
+    ReferenceClaim,
+    ReferenceResult,
+    ReferenceStudy,
+)
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import (
     Artifact,
@@ -40,25 +47,23 @@ from zenturio.record.entities import (
     StudyDeletion,
     StudyInfo,
 )
-from zenturio.record.memory_queue import MemoryQueue
-from zenturio.record.memory_tables import MemoryAttempt, MemoryClaim, MemoryResult, MemoryStudy
 from zenturio.record.metric_sharing import shared_metrics
 
 
-class MemoryRepository(MemoryQueue):
+class ReferenceRepository(ReferenceQueue):
     """A repository that lasts as long as the process; safe to share among its threads."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
-        self._shelves: list[MemoryStudy] = []
-        self._claims: dict[str, MemoryClaim] = {}
-        self._tried: dict[int, MemoryAttempt] = {}
+        self._shelves: list[ReferenceStudy] = []
+        self._claims: dict[str, ReferenceClaim] = {}
+        self._tried: dict[int, ReferenceAttempt] = {}
         self._last: dict[str, tuple[int, AttemptRecord]] = {}
         """By digest, the last attempt of versions that were pruned, where others have it, too."""
         self._logs: dict[int, AttemptLogs] = {}
         self._artifacts: dict[int, tuple[Artifact, ...]] = {}
-        self._leases: dict[int, tuple[Lease, DriverProcess, MemoryStudy]] = {}
-        self._ended: dict[int, MemoryStudy] = {}
+        self._leases: dict[int, tuple[Lease, DriverProcess, ReferenceStudy]] = {}
+        self._ended: dict[int, ReferenceStudy] = {}
         self._sql_names: dict[str, str] = {}
         self._last_versions: dict[str, int] = {}
         """By the study's name; both outlive the last version of it."""
@@ -85,11 +90,11 @@ class MemoryRepository(MemoryQueue):
             shelf.define(definition, self._clock())
             return shelf.study
 
-    def _create(self, name: str, definition: StudyDefinition) -> MemoryStudy:
+    def _create(self, name: str, definition: StudyDefinition) -> ReferenceStudy:
         if name not in self._sql_names:
             self._sql_names[name] = sql_names.study_view(name, self._sql_names.values())
         number = self._last_versions[name] = self._last_versions.get(name, 0) + 1
-        shelf = MemoryStudy(name, number, self._sql_names[name], self._clock(), definition)
+        shelf = ReferenceStudy(name, number, self._sql_names[name], self._clock(), definition)
         self._shelves.append(shelf)
         return shelf
 
@@ -114,14 +119,14 @@ class MemoryRepository(MemoryQueue):
         shelf = self._shelf(study)
         return shelf.definition if at is None else shelf.defined(at)
 
-    def _find(self, name: str) -> MemoryStudy | None:
+    def _find(self, name: str) -> ReferenceStudy | None:
         for shelf in self._shelves:
             if shelf.current and shelf.base == name:
                 return shelf
         parts = sql_names.parse_version_name(name)
         return next((s for s in self._shelves if (s.base, s.number) == parts), None)
 
-    def _shelf(self, name: str) -> MemoryStudy:
+    def _shelf(self, name: str) -> ReferenceStudy:
         shelf = self._find(name)
         if shelf is None:
             raise repository_errors.no_study(name, (shelf.name for shelf in self._shelves))
@@ -154,7 +159,7 @@ class MemoryRepository(MemoryQueue):
                 artifacts=tuple(sorted(kept - others)),
             )
 
-    def _gone(self, shelf: MemoryStudy) -> set[int]:
+    def _gone(self, shelf: ReferenceStudy) -> set[int]:
         """The attempts to which nothing leads, once the study is away."""
         own_attempts: set[int] = set()
         others: set[int] = set()
@@ -186,7 +191,7 @@ class MemoryRepository(MemoryQueue):
             self._last = {d: last for d, last in self._last.items() if self._is_last(d, last[1])}
             return removal
 
-    def _last_attempts(self, shelf: MemoryStudy) -> dict[str, tuple[int, AttemptRecord]]:
+    def _last_attempts(self, shelf: ReferenceStudy) -> dict[str, tuple[int, AttemptRecord]]:
         """Of each experiment of a version the attempt of the highest number, and its own number."""
         own = [(t.digest, t.id, t.attempt) for t in self._tried.values() if t.shelf is shelf]
         for row in shelf.results():
@@ -210,7 +215,7 @@ class MemoryRepository(MemoryQueue):
         others += [row.outcome.attempt for shelf in self._shelves for row in shelf.of(digest)]
         return bool(others) and max(others) < attempt.number
 
-    def _others(self, shelf: MemoryStudy, digest: str) -> list[MemoryStudy]:
+    def _others(self, shelf: ReferenceStudy, digest: str) -> list[ReferenceStudy]:
         """The studies beside *shelf* that have a result of the experiment."""
         return [s for s in self._shelves if s is not shelf and digest in s.rows]
 
@@ -258,7 +263,7 @@ class MemoryRepository(MemoryQueue):
             replace(lease, study=study) for lease, _, s in self._leases.values() if s is shelf
         )
 
-    def _held(self, study: str, number: int, *, ended: bool = False) -> MemoryStudy:
+    def _held(self, study: str, number: int, *, ended: bool = False) -> ReferenceStudy:
         """What the lease *number* is for, if it has not ended."""
         shelf = self._leases[number][2] if number in self._leases else None
         if shelf is None and ended:
@@ -268,7 +273,7 @@ class MemoryRepository(MemoryQueue):
             raise repository_errors.lease_superseded(study, number)
         return shelf
 
-    def _living(self, shelf: MemoryStudy) -> list[Lease]:
+    def _living(self, shelf: ReferenceStudy) -> list[Lease]:
         """The leases of drivers that are alive."""
         return [
             replace(lease, study=shelf.name)
@@ -276,7 +281,7 @@ class MemoryRepository(MemoryQueue):
             if s is shelf and self._alive(lease, driver)
         ]
 
-    def _bury(self, shelf: MemoryStudy) -> None:
+    def _bury(self, shelf: ReferenceStudy) -> None:
         """Ends the leases of all others."""
         for number, (lease, driver, s) in list(self._leases.items()):
             if s is shelf and not self._alive(lease, driver):
@@ -298,7 +303,7 @@ class MemoryRepository(MemoryQueue):
                 round=claim.round,
             )  # fmt: skip
             attempt_id = claim.id
-            self._tried[attempt_id] = MemoryAttempt(
+            self._tried[attempt_id] = ReferenceAttempt(
                 attempt_id, digest, shelf, attempt, claim.experiment, attempt_id
             )
             del self._claims[digest]
@@ -346,7 +351,7 @@ class MemoryRepository(MemoryQueue):
             return frozenset(e.digest for e in experiments if self._cached(shelf, e, kinds, round_))
 
     def _cached(
-        self, shelf: MemoryStudy, experiment: Experiment, kinds: Kinds, round_: int | None
+        self, shelf: ReferenceStudy, experiment: Experiment, kinds: Kinds, round_: int | None
     ) -> bool:
         usable = self._usable(shelf, experiment.digest, kinds, round_)
         if usable and not any(home is shelf for _, home in usable):
@@ -355,8 +360,8 @@ class MemoryRepository(MemoryQueue):
         return bool(usable)
 
     def _usable(
-        self, shelf: MemoryStudy, digest: str, kinds: Kinds, round_: int | None
-    ) -> list[tuple[MemoryResult, MemoryStudy]]:
+        self, shelf: ReferenceStudy, digest: str, kinds: Kinds, round_: int | None
+    ) -> list[tuple[ReferenceResult, ReferenceStudy]]:
         """Return the results that stand for an experiment in *shelf*, and where each is.
 
         Its own; those of others that are ok; and those that are not, unless *shelf* has set that
@@ -381,9 +386,9 @@ class MemoryRepository(MemoryQueue):
 
     def _copy(
         self,
-        home: MemoryStudy,
-        row: MemoryResult,
-        shelf: MemoryStudy,
+        home: ReferenceStudy,
+        row: ReferenceResult,
+        shelf: ReferenceStudy,
         experiment: Experiment,
         equality: EquatedResult | None,
     ) -> None:
@@ -394,10 +399,11 @@ class MemoryRepository(MemoryQueue):
         key = RecordKey(experiment.index, experiment.repeat, next(self._numbers))
         values = dict(experiment.values)
         self._put(
-            shelf, MemoryResult(key, values, outcome, row.lease, row.source, shelf.round, equality)
+            shelf,
+            ReferenceResult(key, values, outcome, row.lease, row.source, shelf.round, equality),
         )
 
-    def _put(self, shelf: MemoryStudy, row: MemoryResult) -> None:
+    def _put(self, shelf: ReferenceStudy, row: ReferenceResult) -> None:
         shelf.put(row)
         for name in row.outcome.metrics:
             shelf.metric_sources.setdefault(name, "")
@@ -422,12 +428,12 @@ class MemoryRepository(MemoryQueue):
 
     def _claim(
         self,
-        shelf: MemoryStudy,
+        shelf: ReferenceStudy,
         experiment: Experiment,
         driver: int,
         kinds: Kinds,
         round_: int | None,
-    ) -> MemoryClaim | None:
+    ) -> ReferenceClaim | None:
         """Our claim on the experiment; none if another one holds it, or it has an outcome."""
         digest = experiment.digest
         claim = self._claims.get(digest)
@@ -436,7 +442,7 @@ class MemoryRepository(MemoryQueue):
         if claim is not None:
             return claim if claim.lease == driver else None
         lease = self._leases[driver][0]
-        claim = MemoryClaim(
+        claim = ReferenceClaim(
             next(self._numbers), shelf, driver, self._newest_number(digest) + 1, lease.host,
             self._clock(), experiment, round_ or shelf.round,
         )  # fmt: skip
@@ -481,7 +487,7 @@ class MemoryRepository(MemoryQueue):
         return claim is not None and (claim.lease, claim.attempt) == (driver, outcome.attempt)
 
     def _was_accepted(
-        self, shelf: MemoryStudy, outcome: Outcome, driver: int, now: dict[str, Outcome]
+        self, shelf: ReferenceStudy, outcome: Outcome, driver: int, now: dict[str, Outcome]
     ) -> bool:
         again = now.get(outcome.digest)
         if again is not None and again.attempt == outcome.attempt:
@@ -489,16 +495,16 @@ class MemoryRepository(MemoryQueue):
         rows = shelf.of(outcome.digest)
         return any((r.lease, r.outcome.attempt) == (driver, outcome.attempt) for r in rows)
 
-    def _accept(self, shelf: MemoryStudy, claim: MemoryClaim, outcome: Outcome) -> None:
+    def _accept(self, shelf: ReferenceStudy, claim: ReferenceClaim, outcome: Outcome) -> None:
         experiment = claim.experiment
         key = RecordKey(experiment.index, experiment.repeat, claim.id)
         self._logs[claim.id] = AttemptLogs(outcome.stdout, outcome.stderr)
         self._artifacts[claim.id] = outcome.artifacts
         plain = _plain(outcome)
         values = dict(experiment.values)
-        self._put(shelf, MemoryResult(key, values, plain, claim.lease, claim.id, claim.round))
+        self._put(shelf, ReferenceResult(key, values, plain, claim.lease, claim.id, claim.round))
 
-    def _supersede(self, shelf: MemoryStudy, driver: int, outcome: Outcome) -> None:
+    def _supersede(self, shelf: ReferenceStudy, driver: int, outcome: Outcome) -> None:
         past = next(
             (
                 tried
@@ -518,7 +524,7 @@ class MemoryRepository(MemoryQueue):
 
     def _keep(
         self,
-        shelf: MemoryStudy,
+        shelf: ReferenceStudy,
         number: int,
         driver: int,
         outcome: Outcome,
@@ -528,7 +534,7 @@ class MemoryRepository(MemoryQueue):
     ) -> None:
         """Remembers an attempt that is not the accepted one."""
         attempt = _attempt(outcome, driver, state, round_, with_metrics=True)
-        self._tried[number] = MemoryAttempt(
+        self._tried[number] = ReferenceAttempt(
             number, outcome.digest, shelf, attempt, experiment, number
         )
         self._logs[number] = AttemptLogs(outcome.stdout, outcome.stderr)
@@ -558,7 +564,7 @@ class MemoryRepository(MemoryQueue):
 
     def _enter(
         self,
-        shelf: MemoryStudy,
+        shelf: ReferenceStudy,
         driver: int,
         experiment: Experiment,
         outcome: Outcome,
@@ -604,13 +610,13 @@ class MemoryRepository(MemoryQueue):
                 self._set_aside(shelf, row)
             return len(failed)
 
-    def _set_aside(self, shelf: MemoryStudy, row: MemoryResult) -> None:
+    def _set_aside(self, shelf: ReferenceStudy, row: ReferenceResult) -> None:
         outcome, number = row.outcome, row.key.row
         attempt = _attempt(outcome, row.lease, outcome.status, row.round, with_metrics=True)
         experiment = Experiment(
             outcome.digest, row.key.number, row.key.repeat, row.values, (), (), {}, None, Recipe()
         )
-        self._tried[number] = MemoryAttempt(
+        self._tried[number] = ReferenceAttempt(
             number, outcome.digest, shelf, attempt, experiment, row.source
         )
         text = f"attempt {outcome.attempt} set aside"
@@ -646,7 +652,7 @@ class MemoryRepository(MemoryQueue):
                 holder.take(row)
             return len(digests)
 
-    def _refuse_drivers(self, *studies: MemoryStudy) -> None:
+    def _refuse_drivers(self, *studies: ReferenceStudy) -> None:
         shelves = [shelf for shelf in self._shelves if any(shelf is study for study in studies)]
         for shelf in shelves:
             for lease in self._living(shelf):
@@ -723,7 +729,7 @@ class MemoryRepository(MemoryQueue):
         records.sort(key=lambda record: record.key)
         return iter([item for item in records if after is None or item.key > after])
 
-    def _all(self, shelf: MemoryStudy) -> Iterator[ExperimentRecord]:
+    def _all(self, shelf: ReferenceStudy) -> Iterator[ExperimentRecord]:
         yield from map(shelf.record, shelf.results())
         for claim in self._claims.values():
             if claim.shelf is shelf:
@@ -806,7 +812,7 @@ class MemoryRepository(MemoryQueue):
         with self._lock:
             self._note(self._shelf(study), kind, text, digest)
 
-    def _note(self, shelf: MemoryStudy, kind: str, text: str, digest: str | None = None) -> None:
+    def _note(self, shelf: ReferenceStudy, kind: str, text: str, digest: str | None = None) -> None:
         shelf.events.append(RepositoryEvent(self._clock(), kind, text, digest))
 
     def events(self, study: str, digest: str | None = None) -> tuple[RepositoryEvent, ...]:
@@ -823,7 +829,7 @@ class MemoryRepository(MemoryQueue):
             number = self._chosen(digest, attempt)
             return AttemptLogs() if number is None else self._logs.get(number, AttemptLogs())
 
-    def contents(self, sha256: Iterable[str]) -> frozenset[str]:  # noqa: ARG002 - it has no store
+    def contents(self, sha256: Iterable[str]) -> frozenset[str]:
         return frozenset()
 
     def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
@@ -832,7 +838,7 @@ class MemoryRepository(MemoryQueue):
             return () if number is None else self._artifacts.get(number, ())
 
 
-def _equal(shelf: MemoryStudy, digest: str, home: MemoryStudy) -> list[MemoryResult]:
+def _equal(shelf: ReferenceStudy, digest: str, home: ReferenceStudy) -> list[ReferenceResult]:
     """The results that are copies of one that was accepted as equal to one of *home*."""
     return [
         row for row in shelf.of(digest) if row.equality and row.equality.study == home.fixed_name

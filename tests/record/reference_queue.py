@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from zenturio.record import repository_errors
-from zenturio.record.entities import FINISHED_SUBMISSION_STATES, StudySubmission, SubmissionState
+from zenturio.record.entities import StudySubmission, SubmissionState
+from zenturio.record.submission_queue import with_state
 
 
-class MemoryQueue:
+class ReferenceQueue:
     """The queue of a repository in memory."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -58,19 +59,3 @@ class MemoryQueue:
             if number in self._submitted:
                 plain = json.loads(json.dumps(progress))
                 self._submitted[number] = replace(self._submitted[number], progress=plain)
-
-
-def with_state(
-    submission: StudySubmission, turn: SubmissionState, cause: str, now: float
-) -> StudySubmission:
-    """A submission as it is when it comes to *turn*; one that is over stays as it is."""
-    if submission.turn in FINISHED_SUBMISSION_STATES:
-        return submission
-    begun = now if submission.begun is None and turn == "running" else submission.begun
-    return replace(
-        submission,
-        turn=turn,
-        cause=cause,
-        begun=begun,
-        ended=now if turn in FINISHED_SUBMISSION_STATES else None,
-    )
