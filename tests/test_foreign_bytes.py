@@ -136,6 +136,164 @@ def source(data, folder):
     Filler(application)
 
 
+PLATFORM = json.dumps({
+    "machines": [
+        {"name": "m", "speed": 1, "cores": 2, "load": [[0, 1], [5, 0]]}, {"name": "n", "speed": 2}
+    ],
+    "links": [{"between": ["m", "n"], "bandwidth": 1e6, "latency": 0.1}],
+}).encode()  # fmt: skip
+
+
+def plan(path):
+    from zenturio.schedule.formats import plan_json
+    from zenturio.schedule.formats.files import read_instance
+    from zenturio.schedule.model import Problem
+
+    flow = path.with_name("flow.json")
+    flow.write_bytes(OURS)
+    instance = read_instance(flow)
+    plan_json.read_plan(path, Problem(instance.workflow, instance.platform))
+
+
+def platform(path):
+    from zenturio.schedule.formats.files import read_platform
+
+    read_platform(str(path.rename(path.with_suffix(".json"))))
+
+
+def tables(path):
+    from zenturio.query.given import with_csv_tables
+
+    with_csv_tables("select * from t", {"t": path})
+
+
+def service(path):
+    from zenturio.study.service.service_config import ServiceConfig
+
+    path.rename(path.with_name("zenturio.toml"))
+    ServiceConfig.of(path.parent)
+
+
+def project_file(place, reader):
+    """A file that zenturio keeps in a project, which may be somebody else's."""
+
+    def read(data, folder):
+        path = folder / ".zenturio" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        reader(folder)
+
+    return read
+
+
+def outputs(folder):
+    from zenturio.output_files import recorded_outputs
+
+    recorded_outputs(folder)
+
+
+def events(folder):
+    from zenturio.execute.hosts.events import read_events
+
+    for event in read_events(folder / ".zenturio" / "places" / "hosts", ["a"]):
+        event.digest[:12] + event.host + event.kind
+
+
+def facts(folder):
+    from zenturio.execute.hosts.place import read_facts
+
+    for known in read_facts(folder / ".zenturio" / "places" / "hosts").values():
+        known.get("address")
+
+
+def portal_runs(folder):
+    from zenturio.show.portal.runs import PortalRuns
+
+    for run in PortalRuns(folder, None).all():
+        run.is_alive, run.study[:1], run.started + 1  # noqa: B018
+
+
+def messages(path):
+    from zenturio.execute import wire
+    from zenturio.execute.schema import MalformedError
+
+    with path.open("rb") as file:
+        try:
+            while message := wire.receive(file.fileno()):
+                wire.receive_blobs(file.fileno(), message, most=1000)
+        except (MalformedError, EOFError):
+            pass
+
+
+def example_message():
+    from zenturio.execute.wire import packed
+
+    return packed({"do": "x", "deep": [1, {"a": "b"}]}, b"blob", b"more") * 2
+
+
+def experiments(data, _folder):
+    from zenturio.execute.parcel import unpack_all
+
+    unpack_all(data)
+
+
+def example_experiments():
+    from zenturio.execute.parcel import pack_all
+    from zenturio.testing.experiments import experiment
+
+    return pack_all([experiment(1), experiment(2)])
+
+
+def outcomes(data, folder):
+    from zenturio.execute.returns import unpack_outcome
+
+    unpack_outcome(data, "ab" * 32, folder)
+
+
+def example_outcome():
+    from dataclasses import replace
+
+    from zenturio.execute.returns import pack_outcome
+    from zenturio.testing.experiments import experiment, outcome
+
+    return pack_outcome(replace(outcome(experiment(1), time=1.5), digest="ab" * 32))
+
+
+def stored_values(data, _folder):
+    from zenturio.record import codec, studies
+
+    text = data.decode("utf-8", "surrogateescape")
+    with codec.decoding():
+        for decode in (codec.load_values, codec.remarks_on, studies.read_members):
+            decode(text)
+
+
+def salvaged(path):
+    from zenturio.record.salvage import salvage_file
+    from zenturio.record.sqlite import SQLite
+
+    target = path.with_name("saved.db")
+    target.unlink(missing_ok=True)
+    salvage_file(SQLite(str(path)), SQLite(str(target)))
+
+
+def example_database():
+    from zenturio.record import Driver, Field, StudyDefinition
+    from zenturio.record.open import open_repository
+    from zenturio.testing.experiments import experiment, outcome
+
+    path = Path(tempfile.mkdtemp()) / "zenturio.db"
+    repository = open_repository(path)
+    repository.open("s", StudyDefinition((Field("n", "int"),), (Field("time", how="stdout"),)))
+    lease = repository.lease("s", Driver.here())
+    some = [experiment(n) for n in range(3)]
+    repository.claim("s", lease.number, some)
+    repository.record("s", lease.number, [outcome(e, time=1.5) for e in some])
+    repository.leave(lease)
+    repository.close()
+    return path.read_bytes()
+
+
 def preview_of(name):
     def read(data, folder):
         from zenturio.show.portal.pages.artifacts import image_type
@@ -163,7 +321,22 @@ PARSERS = {
     "svg": (preview_of("a.svg"), SVG),
     "png": (preview_of("a.png"), PNG),
     "table": (preview_of("a.csv"), CSV),
+    "plan": (file_of(plan), example_plan),
+    "platform": (file_of(platform), PLATFORM),
+    "sql tables": (file_of(tables), CSV),
+    "service": (file_of(service), SERVICE),
+    "outputs": (project_file("outputs.jsonl", outputs), b'{"path": "a.csv", "digest": "00"}\n'),
+    "events": (project_file("places/hosts/events.jsonl", events), EVENT),
+    "facts": (project_file("places/hosts/facts.json", facts), b'{"a": {"cores": 2, "load": 1.5}}'),
+    "portal runs": (project_file("portal/x.json", portal_runs), PORTAL_RUN),
+    "messages": (file_of(messages), example_message),
+    "experiments": (experiments, example_experiments),
+    "outcomes": (outcomes, example_outcome),
+    "stored values": (stored_values, b'{"a": [1, {"real": "nan"}], "0": ["x", "int", "", "", 0, 1]}'),
+    "databases": (file_of(salvaged), example_database),
 }
+SLOW = {"databases": 20}
+"""Those of which one input takes as many times as long as of others."""
 NASTY = [
     b"\x00", b"\xff\xfe", b"\xef\xbb\xbf", b"[" * 5000, b"{" * 5000, b'{"a":' * 3000, b"(" * 5000,
     b"9" * 400, b"-1", b"1e999", b"nan", b"\n" * 1000, b'"', b"'", b"<!---->" * 40, b"%s%n",
@@ -199,11 +372,12 @@ def attack(name, count):
     from zenturio.errors import ZenError
 
     parse, example = PARSERS[name]
+    example = example() if callable(example) else example
     folder = Path(tempfile.mkdtemp())
     parse(example, folder)  # what is good is read: else the mutants would prove nothing
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     generator = random.Random(f"{name} {os.environ.get('ZENTURIO_FUZZ_SEED', '0')}")
-    for number in range(count):
+    for number in range(count // SLOW.get(name, 1)):
         data = mutated(example, generator)
         signal.setitimer(signal.ITIMER_PROF, DEADLINE)
         try:
