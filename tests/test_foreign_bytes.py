@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,8 @@ def source(data, folder):
 
 PLATFORM = json.dumps({
     "machines": [
-        {"name": "m", "speed": 1, "cores": 2, "load": [[0, 1], [5, 0]]}, {"name": "n", "speed": 2}
+        {"name": "m", "speed": 1, "cores": 2, "site": "m", "load": [[0, 1], [5, 0]]},
+        {"name": "n", "speed": 2, "site": "n"},
     ],
     "links": [{"between": ["m", "n"], "bandwidth": 1e6, "latency": 0.1}],
 }).encode()  # fmt: skip
@@ -147,12 +149,12 @@ PLATFORM = json.dumps({
 def plan(path):
     from zenturio.schedule.formats import plan_json
     from zenturio.schedule.formats.files import read_instance
-    from zenturio.schedule.model import Problem
+    from zenturio.schedule.model.problem import Problem
 
     flow = path.with_name("flow.json")
     flow.write_bytes(OURS)
     instance = read_instance(flow)
-    plan_json.read_plan(path, Problem(instance.workflow, instance.platform))
+    plan_json.read_plan(path, Problem.of(instance.workflow, instance.platform))
 
 
 def platform(path):
@@ -193,14 +195,14 @@ def outputs(folder):
 
 
 def events(folder):
-    from zenturio.execute.hosts.events import read_events
+    from zenturio.execute.hosts.event_log import read_events
 
-    for event in read_events(folder / ".zenturio" / "places" / "hosts", ["a"]):
+    for event in read_events(folder / ".zenturio", ["a"]):
         event.digest[:12] + event.host + event.kind
 
 
 def facts(folder):
-    from zenturio.execute.hosts.place import read_facts
+    from zenturio.execute.hosts.executor import read_facts
 
     for known in read_facts(folder / ".zenturio" / "places" / "hosts").values():
         known.get("address")
@@ -209,13 +211,13 @@ def facts(folder):
 def portal_runs(folder):
     from zenturio.show.portal.runs import PortalRuns
 
-    for run in PortalRuns(folder, None).all():
-        run.is_alive, run.study[:1], run.started + 1  # noqa: B018
+    for run in PortalRuns(folder, None).list_runs():
+        run.is_alive, run.study[:1], run.began + 1
 
 
 def messages(path):
     from zenturio.execute import wire
-    from zenturio.execute.schema import MalformedError
+    from zenturio.execute.json_checks import MalformedError
 
     with path.open("rb") as file:
         try:
@@ -226,45 +228,52 @@ def messages(path):
 
 
 def example_message():
-    from zenturio.execute.wire import packed
+    from zenturio.execute.wire import encode_message
 
-    return packed({"do": "x", "deep": [1, {"a": "b"}]}, b"blob", b"more") * 2
+    return encode_message({"do": "x", "deep": [1, {"a": "b"}]}, b"blob", b"more") * 2
 
 
 def experiments(data, _folder):
-    from zenturio.execute.parcel import unpack_all
+    from zenturio.execute.experiment_codec import unpack_experiments
 
-    unpack_all(data)
+    unpack_experiments(data)
 
 
 def example_experiments():
-    from zenturio.execute.parcel import pack_all
+    from zenturio.execute.experiment_codec import pack_experiments
     from zenturio.testing.experiments import experiment
 
-    return pack_all([experiment(1), experiment(2)])
+    return pack_experiments([experiment(1), experiment(2)])
 
 
 def outcomes(data, folder):
-    from zenturio.execute.returns import unpack_outcome
+    from zenturio.execute.outcome_codec import unpack_outcome
 
-    unpack_outcome(data, "ab" * 32, folder)
+    unpack_outcome(data, "ab" * 16, folder)
 
 
 def example_outcome():
     from dataclasses import replace
 
-    from zenturio.execute.returns import pack_outcome
+    from zenturio.execute.outcome_codec import pack_outcome
     from zenturio.testing.experiments import experiment, outcome
 
-    return pack_outcome(replace(outcome(experiment(1), time=1.5), digest="ab" * 32))
+    return pack_outcome(replace(outcome(experiment(1), time=1.5), digest="ab" * 16))
 
 
 def stored_values(data, _folder):
+    from zenturio.errors import ZenError
+    from zenturio.execute import recipe_json
     from zenturio.record import codec, studies
 
     text = data.decode("utf-8", "surrogateescape")
-    with codec.decoding():
-        for decode in (codec.load_values, codec.remarks_on, studies.read_members):
+    for decode in (
+        codec.load_values,
+        codec.remarks_on,
+        studies.read_members,
+        recipe_json.read_recipe,
+    ):
+        with suppress(ZenError), codec.decoding():
             decode(text)
 
 
@@ -274,24 +283,53 @@ def salvaged(path):
 
     target = path.with_name("saved.db")
     target.unlink(missing_ok=True)
-    salvage_file(SQLite(str(path)), SQLite(str(target)))
+    salvage_file(SQLite(path, 1.0), SQLite(target, 1.0))
 
 
 def example_database():
-    from zenturio.record import Driver, Field, StudyDefinition
+    from zenturio.record import DriverProcess, Field, StudyDefinition
     from zenturio.record.open import open_repository
     from zenturio.testing.experiments import experiment, outcome
 
     path = Path(tempfile.mkdtemp()) / "zenturio.db"
     repository = open_repository(path)
     repository.open("s", StudyDefinition((Field("n", "int"),), (Field("time", how="stdout"),)))
-    lease = repository.lease("s", Driver.here())
+    lease = repository.acquire_lease("s", DriverProcess.current())
     some = [experiment(n) for n in range(3)]
     repository.claim("s", lease.number, some)
     repository.record("s", lease.number, [outcome(e, time=1.5) for e in some])
-    repository.leave(lease)
+    repository.release_lease(lease)
     repository.close()
     return path.read_bytes()
+
+
+PLAN = json.dumps({
+    "algorithm": "heft",
+    "tasks": [
+        {"id": "a", "machine": "m", "start": 0, "end": 3},
+        {"id": "b", "machine": "m", "start": 3, "end": 7},
+    ],
+}).encode()  # fmt: skip
+SERVICE = b"""[serve]
+policy = "srpt"
+places = ["local"]
+socket = "x.sock"
+header = "X-Remote-User"
+[serve.users]
+bob = { role = "look" }
+"""
+EVENT = (
+    b'{"time": 1.5, "kind": "started", "digest": "ab", "host": "m", "why": "x", "iteration": 3}\n'
+)
+
+
+def example_portal_run():
+    from zenturio.show.portal.runs import _signature
+
+    run = {
+        "key": "x", "study": "p", "arguments": ["run", "p.sh"], "pid": 5, "born": "a", "began": 1.5,
+    }  # fmt: skip
+    return f"{_signature(json.dumps(run))}\n{json.dumps(run)}".encode()
 
 
 def preview_of(name):
@@ -321,18 +359,21 @@ PARSERS = {
     "svg": (preview_of("a.svg"), SVG),
     "png": (preview_of("a.png"), PNG),
     "table": (preview_of("a.csv"), CSV),
-    "plan": (file_of(plan), example_plan),
+    "plan": (file_of(plan), PLAN),
     "platform": (file_of(platform), PLATFORM),
     "sql tables": (file_of(tables), CSV),
     "service": (file_of(service), SERVICE),
     "outputs": (project_file("outputs.jsonl", outputs), b'{"path": "a.csv", "digest": "00"}\n'),
     "events": (project_file("places/hosts/events.jsonl", events), EVENT),
     "facts": (project_file("places/hosts/facts.json", facts), b'{"a": {"cores": 2, "load": 1.5}}'),
-    "portal runs": (project_file("portal/x.json", portal_runs), PORTAL_RUN),
+    "portal runs": (project_file("portal/x.json", portal_runs), example_portal_run),
     "messages": (file_of(messages), example_message),
     "experiments": (experiments, example_experiments),
     "outcomes": (outcomes, example_outcome),
-    "stored values": (stored_values, b'{"a": [1, {"real": "nan"}], "0": ["x", "int", "", "", 0, 1]}'),
+    "stored values": (
+        stored_values,
+        b'{"a": [1, {"real": "nan"}], "0": ["x", "int", "", "", 0, 1]}',
+    ),
     "databases": (file_of(salvaged), example_database),
 }
 SLOW = {"databases": 20}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 PROJECT = ".zenturio"
 """The folder in which a project keeps what is its own."""
@@ -22,6 +25,30 @@ def own_project(folder: Path) -> Path | None:
         except OSError:
             continue
     return None
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the bytes of a file that somebody else may have put there.
+
+    OSError where it is no regular file, or larger than *most* bytes.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return content
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open for reading a file that somebody else may have put there.
+
+    OSError where it is a link, a pipe or a device: they are neither followed nor waited for.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def write_whole(path: Path, pieces: Iterable[bytes]) -> None:

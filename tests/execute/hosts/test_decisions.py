@@ -3,6 +3,7 @@
 import ast
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, NotFoundError
 from zenturio.execute.hosts.agent_bundle import packed_agent
 from zenturio.execute.hosts.decision_plugins import load_evaluator, load_plugin, load_selector
 from zenturio.execute.hosts.event_log import EventLog, HostEvent, read_events
@@ -211,6 +212,38 @@ def test_events_are_told_again_and_old_ones_make_way(tmp_path):
     found = read_events(tmp_path)
     assert [event.iteration for event in found] == list(range(1000, 2500))
     assert read_events(tmp_path, [f"{2499:032}"])[0].host == "one"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+def test_events_are_neither_read_from_nor_written_to_what_is_no_plain_file(tmp_path, make):
+    folder = tmp_path / "places" / "hosts"
+    folder.mkdir(parents=True)
+    make(folder / "events.jsonl")
+    EventLog(folder).note("up", host="a")
+    with pytest.raises(NotFoundError):
+        read_events(tmp_path)
+
+
+def test_events_are_not_written_through_a_link(tmp_path):
+    (tmp_path / "victim").write_text("keep me")
+    (tmp_path / "events.jsonl").symlink_to(tmp_path / "victim")
+    EventLog(tmp_path).note("up", host="a")
+    assert (tmp_path / "victim").read_text() == "keep me"
+
+
+def test_lines_that_are_no_events_are_left_out(tmp_path):
+    folder = tmp_path / "places" / "hosts"
+    folder.mkdir(parents=True)
+    good = '{"time": 1.5, "kind": "up", "host": "a"}'
+    wrong = (
+        "[" * 10**5,
+        "7",
+        '{"time": "x", "kind": "up"}',
+        '{"time": 1, "kind": "up", "digest": 5}',
+    )
+    (folder / "events.jsonl").write_text("\n".join([*wrong, good]))
+    assert [event.host for event in read_events(tmp_path)] == ["a"]
+    assert read_events(tmp_path, ["ab"]) == []
 
 
 def test_the_modules_of_the_guide_do_what_it_says(tmp_path):

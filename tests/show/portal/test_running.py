@@ -1,5 +1,6 @@
 """Studies are started, paused, resumed and stopped from the portal, where that is allowed."""
 
+import json
 import os
 import signal
 
@@ -8,6 +9,7 @@ import pytest
 from show.portal.running_portal import served
 from zenturio.errors import ZenError
 from zenturio.record.open import FOLDER, open_repository
+from zenturio.show.portal.runs import _signature
 from zenturio.show.portal.state import PortalSettings
 from zenturio.testing.executor import until
 
@@ -152,19 +154,35 @@ def test_a_portal_that_may_not_run_runs_nothing(portal, project):
     assert "/run" not in portal.page("/")
 
 
+def record(key, *arguments, signed=True):
+    """What a portal keeps of a run that has the number of this process."""
+    facts = {
+        "key": key, "study": "slow", "arguments": ["run", *arguments, "--", "slow.sh"],
+        "pid": os.getpid(), "born": "another boot/1/2", "began": 1.0,
+    }  # fmt: skip
+    text = json.dumps(facts)
+    return f"{_signature(text) if signed else '0' * 32}\n{text}"
+
+
+def test_runs_that_came_with_a_project_are_neither_shown_nor_resumed(allowed, tmp_path):
+    kept = allowed.service.portal.runs._records
+    kept.mkdir(parents=True)
+    (tmp_path / "secret.log").write_text("the secret")
+    (kept / "1-abcdef.json").write_text(record("1-abcdef", "--trust", signed=False))
+    (kept / "2-abcdef.json").write_text(record("../../secret"))
+    os.mkfifo(kept / "3-abcdef.json")
+    (kept / "4-abcdef.json").symlink_to("/dev/zero")
+    assert allowed.service.portal.runs.list_runs() == []
+    assert _post(allowed, "/run/resume", run="1-abcdef").status_code == 404
+    assert "the secret" not in allowed.page("/run")
+    assert len(list(kept.iterdir())) == 4
+
+
 def test_a_number_that_another_process_has_got_is_left_alone(allowed):
-    import json
-    from dataclasses import asdict
-
-    from zenturio.show.portal.runs import PortalRun
-
     runs = allowed.service.portal.runs
-    stale = PortalRun(
-        "1-abcdef", "slow", ("run", "--", "slow.sh"), os.getpid(), "another boot/1/2", 1.0
-    )
     kept = runs._records
     kept.mkdir(parents=True)
-    (kept / "1-abcdef.json").write_text(json.dumps(asdict(stale)))
+    (kept / "1-abcdef.json").write_text(record("1-abcdef"))
     (kept / "0-broken.json").write_text("{")
     assert [run.key for run in runs.list_runs()] == ["1-abcdef"]
     assert _post(allowed, "/run/stop", run="1-abcdef").status_code == 409

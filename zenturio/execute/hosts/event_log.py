@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -13,11 +14,22 @@ from threading import Lock
 from typing import Any, Literal, TextIO
 
 from zenturio.errors import NotFoundError
+from zenturio.execute.json_checks import (
+    MalformedError,
+    integer,
+    number,
+    read_json,
+    record,
+    text,
+)
+from zenturio.files import read_regular
 
 FILE = "events.jsonl"
 OLD = "events.old.jsonl"
 """What was before, once the file is large; what was before that is gone."""
 _LARGE_BYTES = 64 * 2**20
+_LONGEST_WHY = 2**20
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ROTATION_INTERVAL = 1000
 _MOST_IN_MEMORY = 10_000
 """Events that are kept in memory."""
@@ -39,6 +51,13 @@ class HostEvent:
     why: str = ""
     iteration: int | None = None
     """How far the job's own profile says that it is."""
+
+
+_EVENT = record(
+    {"time": number(0), "kind": text()},
+    {"digest": text(), "host": text(), "why": text(_LONGEST_WHY), "iteration": integer()},
+)
+"""What a line has to be: the file may have come with a project."""
 
 
 class EventLog:
@@ -72,7 +91,9 @@ class EventLog:
                 self._make_way()
 
     def _open(self) -> TextIO:
-        return self._path.open("a", encoding="utf-8", errors="backslashreplace")
+        # A link that came with a project must not be written through, nor a pipe be waited for.
+        descriptor = os.open(self._path, _APPEND, 0o644)
+        return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def _make_way(self) -> None:
         with suppress(OSError):
@@ -88,18 +109,20 @@ def read_events(folder: Path, digests: Iterable[str] = ()) -> list[HostEvent]:
     """What was recorded below the project's *folder*, of all jobs or of those that begin so."""
     path = folder / "places" / "hosts" / FILE
     wanted = tuple(digests)
-    lines: list[str] = []
+    lines: list[bytes] = []
     for each in (path.with_name(OLD), path):
         with suppress(OSError):
-            lines += each.read_text(encoding="utf-8").splitlines()
+            lines += read_regular(each, 2 * _LARGE_BYTES).splitlines()
     if not lines:
         raise NotFoundError(
             f"{path} is not there", hint="nothing has run on hosts yet: zen run --on hosts.toml"
         )
     found = []
     for line in lines:
-        with suppress(ValueError, TypeError):  # the last line of a driver that was killed
-            event = HostEvent(**json.loads(line))
+        with suppress(MalformedError):  # the last line of a driver that was killed, or no event
+            fields = read_json(line)
+            _EVENT(fields, "event")
+            event = HostEvent(**fields)
             if not wanted or event.digest.startswith(wanted):
                 found.append(event)
     return found

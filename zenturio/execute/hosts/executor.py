@@ -36,12 +36,16 @@ from zenturio.execute.hosts.outstanding import HostsOutstanding
 from zenturio.execute.hosts.remote_attempt import AttemptServices
 from zenturio.execute.hosts.remote_host import RemoteHost
 from zenturio.execute.hosts.stages import Stages
+from zenturio.execute.json_checks import MalformedError, read_json
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.experiment.experiment import Kinds, MachineKind
+from zenturio.files import read_regular
 from zenturio.settings.schema import setting
 
 _MOST_MESSAGES = 100
+_LARGEST_FACTS = 2**24
+"""Bytes of what is known of hosts."""
 _CLOSING_SECONDS = 20.0
 """Seconds within which what runs is ended, at the most."""
 
@@ -310,10 +314,11 @@ def _hosts_file(folder: Path, options: HostsSettings) -> Path:
 def read_facts(folder: Path) -> dict[str, Any]:
     """What was known of hosts when a driver was there before."""
     try:
-        found = json.loads((folder / "facts.json").read_bytes())
-    except (OSError, ValueError):
+        found = read_json(read_regular(folder / "facts.json", _LARGEST_FACTS))
+    except (OSError, MalformedError):
         return {}
-    return found if isinstance(found, dict) else {}
+    items = found.items() if isinstance(found, dict) else ()
+    return {name: known for name, known in items if isinstance(known, dict)}
 
 
 def write_facts(folder: Path, hosts: Iterable[RemoteHost]) -> None:
@@ -322,5 +327,7 @@ def write_facts(folder: Path, hosts: Iterable[RemoteHost]) -> None:
         for host in hosts:
             known[host.name] = {**host.facts, "address": host.machine.address}
         draft = folder / ".facts.json"
-        draft.write_text(json.dumps(known))
+        draft.unlink(missing_ok=True)  # a link would be written through
+        with draft.open("x") as file:
+            file.write(json.dumps(known))
         draft.replace(folder / "facts.json")

@@ -16,12 +16,15 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from hmac import compare_digest
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any
 
 from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
+from zenturio.files import open_regular, read_regular
 from zenturio.record.driver_process import process_birth
 from zenturio.record.open import FOLDER
 
@@ -31,6 +34,7 @@ SECOND_SIGNAL_SECONDS = 0.5
 """Between the two signals that stop a driver: after the second, it kills experiments."""
 MOST_OUTPUT_BYTES = 4000
 """Of the output of a run, shown in the page."""
+MOST_RECORD_BYTES = 2**20
 PLAN_SECONDS = 60.0
 """That a plan may take."""
 # -P: the working directory is the project's and may contain modules of any name.
@@ -107,7 +111,9 @@ class PortalRuns:
             raise PlaceError(f"the study cannot be started: {error.strerror}") from error
         command = ("run", *arguments)
         run = PortalRun(key, study, command, child.pid, process_birth(child.pid) or "", time.time())
-        (self._records / f"{key}.json").write_text(json.dumps(asdict(run)), encoding="utf-8")
+        text = json.dumps(asdict(run))
+        record = self._records / f"{key}.json"
+        record.write_text(f"{_signature(text)}\n{text}", encoding="utf-8")
         with self._lock:
             self._children.append(child)
         return run
@@ -118,7 +124,9 @@ class PortalRuns:
         runs: list[PortalRun] = []
         for path in sorted(self._records.glob("*.json"), reverse=True):
             run = _read(path)
-            if run is None or (len(runs) >= MOST_FINISHED and not run.is_alive):
+            if run is None:
+                continue
+            if len(runs) >= MOST_FINISHED and not run.is_alive:
                 path.unlink(missing_ok=True)
                 path.with_suffix(".log").unlink(missing_ok=True)
             else:
@@ -135,9 +143,9 @@ class PortalRuns:
     def output_tail(self, run: PortalRun) -> str:
         """Return the end of the output."""
         try:
-            with (self._records / f"{run.key}.log").open("rb") as log:
+            with open_regular(self._records / f"{run.key}.log") as log:
                 log.seek(max(log.seek(0, os.SEEK_END) - MOST_OUTPUT_BYTES, 0))
-                return log.read().decode("utf-8", "backslashreplace")
+                return log.read(MOST_OUTPUT_BYTES).decode("utf-8", "backslashreplace")
         except OSError:
             return ""
 
@@ -164,11 +172,23 @@ class PortalRuns:
 
 
 def _read(path: Path) -> PortalRun | None:
+    """Return what a portal of this user has written; what came with a project is none of its runs.
+
+    For a record says what is executed when it is resumed, and which process is to be stopped.
+    """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return PortalRun(**{**values, "arguments": tuple(values["arguments"])})
+        signature, _, text = read_regular(path, MOST_RECORD_BYTES).decode("utf-8").partition("\n")
+        if not compare_digest(signature.encode(), _signature(text).encode()):
+            return None
+        values = json.loads(text)
+        run = PortalRun(**{**values, "arguments": tuple(values["arguments"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
+    return run if run.key == path.stem else None
+
+
+def _signature(text: str) -> str:
+    return blake2b(text.encode(), key=trust.user_key(), digest_size=16).hexdigest()
 
 
 def _interrupt(run: PortalRun) -> None:
