@@ -41,7 +41,7 @@ from zenturio.experiment import (
     Status,
     Step,
 )
-from zenturio.experiment.metrics import OutsideError, read_inside
+from zenturio.experiment.inside import OutsideError, read_inside
 
 IDENTITY = "ZEN_EXPERIMENT"
 """The environment variable that tells an experiment its digest."""

@@ -6,8 +6,6 @@ import csv
 import io
 import json
 import math
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -18,67 +16,10 @@ from zenturio.annotate.metric_patterns import EVERY, json_steps
 from zenturio.annotate.model import MEASURED, Metric, Take
 from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import Log, MetricValue, Missing, Recipe, Series, value_at
+from zenturio.experiment.inside import OutsideError, read_inside
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
-
-
-LARGEST = 64 * 2**20
-"""A metric is read from a file of at most so many bytes."""
-
-
-class OutsideError(Exception):
-    """A file is not there, or is not one that may be read; says why."""
-
-
-def open_inside(folder: Path, path: str) -> int:
-    """A descriptor of the plain file *path* in *folder*; no link on the way is followed."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-    *parents, name = [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in parents or name == "..":
-        raise OutsideError(f"{path} is outside the experiment's folder")
-    try:
-        at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise OutsideError(f"{path} cannot be read: its folder: {error.strerror}") from None
-    try:
-        for parent in parents:
-            below = os.open(parent, flags | os.O_DIRECTORY, dir_fd=at)
-            os.close(at)
-            at = below
-        found = os.open(name, flags | os.O_NONBLOCK, dir_fd=at)  # a pipe must not block
-    except FileNotFoundError:
-        raise OutsideError(f"{path} is not there") from None
-    except OSError as error:
-        raise OutsideError(_refusal(folder, path, error)) from None
-    finally:
-        os.close(at)
-    if not stat.S_ISREG(os.fstat(found).st_mode):
-        os.close(found)
-        raise OutsideError(f"{path} is no plain file")
-    return found
-
-
-def _refusal(folder: Path, path: str, error: OSError) -> str:
-    here = folder
-    for part in path.split("/"):
-        here = here / part
-        if here.is_symlink():
-            return f"{path} leads through a symbolic link, which is not followed"
-    return f"{path} cannot be read: {error.strerror}"
-
-
-def read_inside(folder: Path, path: str, largest: int = LARGEST) -> bytes:
-    """The bytes of the plain file *path* in *folder*; OutsideError where that may not be."""
-    descriptor = open_inside(folder, path)
-    try:
-        size = os.fstat(descriptor).st_size
-        if size > largest:
-            raise OutsideError(f"{path} has {size} bytes, of which at most {largest} are read")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(largest)
-    finally:
-        os.close(descriptor)
 
 
 def parse_value(raw: bytes) -> Value:

@@ -29,7 +29,7 @@ _FILES = (
     "execute/hosts/remote/agent.py",
     "execute/hosts/remote/job_store.py",
     "execute/hosts/remote/job_watch.py",
-    "experiment/metrics.py",
+    "experiment/inside.py",
 )
 _MAIN = "from zenturio.execute.hosts.remote.agent import main\n\nmain()\n"
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)

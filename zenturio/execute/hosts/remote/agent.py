@@ -25,7 +25,7 @@ from zenturio.execute.hosts.remote.job_watch import WatchedJob
 from zenturio.execute.machine_facts import machine_facts
 from zenturio.execute.output_patterns import folder_fault, matching_files
 from zenturio.execute.run_facts import check_run_facts
-from zenturio.experiment.metrics import OutsideError, open_inside
+from zenturio.experiment.inside import OutsideError, open_inside
 
 GREETING = b"zenturio agent\n"
 _POLL_SECONDS = 0.1
