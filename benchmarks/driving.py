@@ -43,7 +43,8 @@ def tiny(folder: Path) -> Path:
 def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
     """A study of *count* experiments, from its text to its last commit, in this process."""
     from zenturio.annotate.scan import scan
-    from zenturio.study.local_run import PlaceOptions, run_locally
+    from zenturio.study.local_run import run_locally
+    from zenturio.study.place_options import PlaceOptions
     from zenturio.study.point_selection import select_points
 
     with tempfile.TemporaryDirectory(prefix="zen-drive-") as folder:
@@ -53,7 +54,7 @@ def drive(program: Path, count: int, jobs: int) -> dict[str, Any]:
         begun = time.perf_counter()
         application = scan(["input.txt"])
         summary = run_locally(
-            application, select_points(application.space), here=PlaceOptions(jobs)
+            application, select_points(application.space), place=PlaceOptions(jobs)
         )
         taken = time.perf_counter() - begun
         os.chdir("/")

@@ -9,7 +9,8 @@ import sys
 from zenturio.annotate.scan import scan
 from zenturio.errors import ZenError
 from zenturio.study.driver.study_driver import DriverSettings
-from zenturio.study.local_run import PlaceOptions, run_locally
+from zenturio.study.local_run import run_locally
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
 
 
@@ -28,7 +29,7 @@ def main(url: str, *words: str) -> int:
             application,
             select_points(application.space),
             db=url,
-            here=PlaceOptions(
+            place=PlaceOptions(
                 int(options.get("jobs", 2)),
                 options.get("keep", "never"),
                 place=options.get("on", "local"),

@@ -23,7 +23,8 @@ from zenturio.record import maintenance
 from zenturio.record.open import open_repository
 from zenturio.study.driver.progress import RunSummary
 from zenturio.study.driver.study_driver import DriverSettings
-from zenturio.study.local_run import PlaceOptions, run_locally
+from zenturio.study.local_run import run_locally
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
 
 DRIVER = Path(__file__).parent / "driver.py"
@@ -115,7 +116,7 @@ class Study:
             application = scan(["study.sh"])
             points = select_points(application.space)
             return run_locally(
-                application, points, db=self.url, here=PlaceOptions(2, "never", place=self.place), join=join,
+                application, points, db=self.url, place=PlaceOptions(2, "never", place=self.place), join=join,
                 settings=DriverSettings(),
             )  # fmt: skip
 

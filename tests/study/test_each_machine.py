@@ -87,15 +87,17 @@ def at(tmp_path):
         place.close()
 
 
-def session(repository, tmp_path, text=PROGRAM, hunt=None, **settings):
+def session(repository, tmp_path, text=PROGRAM, search=None, **settings):
     path = tmp_path / "counted.py"
     path.write_text(text)
     application = scan([str(path)])
     points = (
-        select_points(application.space) if hunt is None else PointSelection.none(application.space)
+        select_points(application.space)
+        if search is None
+        else PointSelection.none(application.space)
     )
     return StudySession(
-        application, points, repository, settings=DriverSettings(**settings), hunt=hunt
+        application, points, repository, settings=DriverSettings(**settings), search=search
     )
 
 
@@ -193,10 +195,10 @@ def test_a_place_that_does_not_know_its_kinds_beforehand_refuses(repository, tmp
 
 
 def test_what_has_one_result_for_each_point_is_not_for_each_machine(repository, tmp_path, at):
-    hunt = SearchSpec("random", budget=parse_budget("4"))
+    search = SearchSpec("random", budget=parse_budget("4"))
     text = PROGRAM + "#ZEN$ OBJECTIVE MINIMIZE total\n"
     with pytest.raises(InputError, match="a search goes by the score"):
-        session(repository, tmp_path, text, hunt=hunt, each_machine=True).run(at(ZEN5, RISCV))
+        session(repository, tmp_path, text, search=search, each_machine=True).run(at(ZEN5, RISCV))
     both = session(repository, tmp_path, each_machine=True, any_machine=True)
     with pytest.raises(InputError, match="--machine any"):
         both.run(at(ZEN5, RISCV))

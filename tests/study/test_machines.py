@@ -16,8 +16,9 @@ from zenturio.show.charts.study_charts import draw_chart
 from zenturio.study.best_points import best
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.extract import extract
-from zenturio.study.local_run import PlaceOptions, plan_locally, run_locally
+from zenturio.study.local_run import plan_locally, run_locally
 from zenturio.study.overview import study_status
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
 
 PROGRAM = """\
@@ -54,7 +55,7 @@ class Driven:
         summary = run_locally(
             *self._application(),
             db=self.db,
-            here=PlaceOptions(jobs=2),
+            place=PlaceOptions(jobs=2),
             settings=DriverSettings(**settings),
             planned=plans.append,
         )

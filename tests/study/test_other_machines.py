@@ -13,7 +13,8 @@ from zenturio.search import parse_budget
 from zenturio.space import Space
 from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
-from zenturio.study.local_run import PlaceOptions, run_locally
+from zenturio.study.local_run import run_locally
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import submit_study
@@ -127,8 +128,8 @@ def test_a_search_recalls_only_what_its_own_kind_of_machine_measured(repository,
     def search(**settings):
         application = scan([str(tmp_path / "searched.py")])
         return run_locally(
-            application, PointSelection.none(application.space), db=repository, here=PlaceOptions(2),
-            hunt=SearchSpec("random", budget=parse_budget("4")), settings=DriverSettings(**settings),
+            application, PointSelection.none(application.space), db=repository, place=PlaceOptions(2),
+            search=SearchSpec("random", budget=parse_budget("4")), settings=DriverSettings(**settings),
         )  # fmt: skip
 
     on("Zen 5")
@@ -148,7 +149,7 @@ def test_a_stage_gets_the_files_that_its_own_kind_of_machine_made(repository, tm
     def run():
         application = scan([str(tmp_path / "solve.sh")])
         return run_locally(
-            application, select_points(application.space), db=repository, here=PlaceOptions(2)
+            application, select_points(application.space), db=repository, place=PlaceOptions(2)
         )
 
     for cpu in ("Zen 5", "RISC-V"):

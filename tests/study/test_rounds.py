@@ -13,8 +13,9 @@ from zenturio.space import Space
 from zenturio.study.best_points import best
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.local_run import PlaceOptions, plan_locally, run_locally
+from zenturio.study.local_run import plan_locally, run_locally
 from zenturio.study.overview import study_status
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
 from zenturio.study.study_request import StudyRequest
 
@@ -47,7 +48,7 @@ class Driven:
         """How many were cached, how many were ok, how many failed, and what was said before."""
         application = scan([str(self.path)])
         summary = run_locally(
-            application, select_points(application.space, limit=limit), db=self.db, here=PlaceOptions(jobs=2),
+            application, select_points(application.space, limit=limit), db=self.db, place=PlaceOptions(jobs=2),
             only=frozenset(only), settings=DriverSettings(**settings), listener=listener,
         )  # fmt: skip
         return summary.known, summary.ok, summary.failed, summary.notes

@@ -47,13 +47,13 @@ DIRECTIVES = """\
 """
 
 
-def run(folder, hunt=None):
+def run(folder, search=None):
     application = scan([str(folder)])
     assert not application.warnings
     repository = ReferenceRepository()
-    points = select_points(application.space, limit=0 if hunt else None)
+    points = select_points(application.space, limit=0 if search else None)
     with Simulate() as place:
-        summary = StudySession(application, points, repository, hunt=hunt).run(place)
+        summary = StudySession(application, points, repository, search=search).run(place)
     return application, summary
 
 
@@ -73,8 +73,8 @@ def test_all_schedules_of_a_workflow_are_a_study(tmp_path):
 
 def test_a_search_is_a_scheduler(tmp_path):
     folder = annotate(FORK, MACHINES, tmp_path / "study")
-    hunt = SearchSpec("ga", {"population": "10"}, parse_budget("60"), seed=3)
-    _, found = run(folder, hunt)
+    search = SearchSpec("ga", {"population": "10"}, parse_budget("60"), seed=3)
+    _, found = run(folder, search)
     _, all_of_them = run(folder)
     assert found.best.value == all_of_them.best.value
     problem = Problem.of(

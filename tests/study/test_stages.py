@@ -493,7 +493,7 @@ def test_a_search_does_not_wait_for_stages(three):
     wanted = read_goals("MINIMIZE wtime", application)
     with pytest.raises(InputError, match="is not searched"):
         run_locally(
-            application, select_points(application.space, limit=0), hunt=hunt, wanted=wanted
+            application, select_points(application.space, limit=0), search=hunt, goals=wanted
         )
 
 

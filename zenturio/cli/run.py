@@ -1,6 +1,5 @@
 """The verb of verbs: run."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,56 +75,24 @@ def run(
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
     --budget 500; zen run matmul.c --on dask
     """
-    from zenturio.annotate.scan import read_goals, scan
     from zenturio.cli.live import Live
-    from zenturio.errors import InputError
-    from zenturio.study.driver.study_driver import DriverSettings
     from zenturio.study.job_scripts import job_script
-    from zenturio.study.local_run import (
-        PlaceOptions,
-        choose_any_machine,
-        choose_keep,
-        choose_only,
-        choose_place,
-        plan_locally,
-        run_locally,
-    )
-    from zenturio.study.point_selection import PointSelection, select_points
-    from zenturio.study.study_request import read_search
+    from zenturio.study.local_run import plan_request, run_request
+    from zenturio.study.study_request import StudyRequest
 
-    remembered = {
-        "paths": [str(Path(path).absolute()) for path in paths], "jobs": jobs, "param": param,
-        "limit": limit, "sample": sample, "search": search, "budget": budget, "stop": stop,
-        "settings": settings, "objective": objective, "seed": seed, "only": only,
-        "fail_fast": fail_fast, "keep": keep, "pin": pin, "batch": batch,
-        "machine": machine, "each_machine": each_machine, "again": again,
-        "on": str(Path(on).absolute()) if on.endswith(".toml") else on,
-    }  # fmt: skip
-    ways = {"batch": batch} if batch else {}
-    here = PlaceOptions(jobs, choose_keep(keep), pin, choose_place(on, ways), ways)
-    wanted = choose_only(only)
-    how = DriverSettings(
-        fail_fast, any_machine=choose_any_machine(machine), again=again, each_machine=each_machine
-    )
-    application = scan(paths, overrides=param or [])
+    request = StudyRequest(
+        tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
+        tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
+        each_machine, jobs, fail_fast, keep, pin, batch, join,
+    )  # fmt: skip
+    place = request.place_options
+    application = request.application()
     if not json:
         for warning in application.warnings:
             typer.echo(str(warning), err=True)
-    hunt = read_search(search, settings or [], budget, stop or [], seed)
-    if hunt is not None and (limit, sample) != (None, None):
-        raise InputError("--search asks for points itself", hint="say how many: --budget 100")
-    space, goals = application.space, read_goals(objective, application) if objective else ()
-    points = (
-        select_points(space, limit=limit, sample=sample, seed=seed)
-        if hunt is None
-        else PointSelection.none(space)
-    )
     if dry_run:
-        plan = plan_locally(
-            application, points, db=db, name=name or "", hunt=hunt, wanted=goals, here=here,
-            settings=how,
-        )  # fmt: skip
-        script = job_script(application, points, here)
+        plan = plan_request(request, application, db=db)
+        script = job_script(application, request.points(application), place)
         if json:
             output.facts({**_plan_facts(plan), "script": script})
         else:
@@ -135,18 +102,10 @@ def run(
         return
     live = Live()
     try:
-        summary = run_locally(
+        summary = run_request(
+            request,
             application,
-            points,
             db=db,
-            here=here,
-            name=name or "",
-            only=wanted,
-            join=join,
-            settings=how,
-            hunt=hunt,
-            wanted=goals,
-            remembered=remembered,
             same=same,
             planned=lambda plan: None if json else typer.echo(_plan(plan)),
             listener=live,

@@ -71,7 +71,8 @@ def tune(
     from zenturio.record.open import open_repository
     from zenturio.search import describe
     from zenturio.show.study import Study, TuningResult
-    from zenturio.study.local_run import PlaceOptions, choose_any_machine
+    from zenturio.study.place_options import PlaceOptions
+    from zenturio.study.study_request import choose_any_machine
     from zenturio.study.tuning.setting_ranges import read_ranges
     from zenturio.study.tuning.tune import tune as run_tuning
     from zenturio.study.tuning.tuning_file import Tuning
@@ -90,7 +91,7 @@ def tune(
             tuning,
             repository,
             sample=sample,
-            here=PlaceOptions(jobs),
+            place=PlaceOptions(jobs),
             any_machine=choose_any_machine(machine),
             planned=lambda prospect: None if json else typer.echo(_plan(prospect)),
             listener=live,

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zenturio.annotate.scan import scan
 from zenturio.execute.places import open_place
 from zenturio.experiment.function import ExperimentFunction
 from zenturio.experiment.function import experiment as as_experiment
@@ -21,15 +20,10 @@ from zenturio.search import Directions, describe
 from zenturio.space import Space
 from zenturio.study.driver.function_study import evaluate
 from zenturio.study.driver.progress import RunProgress, RunSummary
-from zenturio.study.driver.study_driver import DriverSettings
-from zenturio.study.local_run import (
-    PlaceOptions,
-    choose_any_machine,
-    choose_only,
-    choose_place,
-    run_locally,
-)
+from zenturio.study.local_run import run_request
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
+from zenturio.study.study_request import StudyRequest, choose_any_machine
 from zenturio.study.tuning.setting_ranges import read_ranges
 from zenturio.study.tuning.tune import CompletedTuning
 from zenturio.study.tuning.tune import tune as run_tuning
@@ -87,19 +81,13 @@ def run(
                     any_machine=any_machine, each_machine=each_machine, again=again,
                 )  # fmt: skip
         return Study(summary.study, db, summary)
-    application = scan(what, overrides=overrides)
-    summary = run_locally(
-        application,
-        select_points(application.space, limit=limit, sample=sample, seed=seed),
-        db=db,
-        here=PlaceOptions(jobs, place=choose_place(on or "local")),
-        name=name,
-        only=choose_only(only),
-        settings=DriverSettings(
-            fail_fast, any_machine=any_machine, again=again, each_machine=each_machine
-        ),
-        listener=listener,
-    )
+    paths = (what,) if isinstance(what, str | Path) else what
+    request = StudyRequest(
+        tuple(map(str, paths)), tuple(overrides), limit, sample, seed=seed, only=only, name=name,
+        on=on or "local", machine=machine, again=again, each_machine=each_machine, jobs=jobs,
+        fail_fast=fail_fast,
+    )  # fmt: skip
+    summary = run_request(request, request.application(), db=db, listener=listener)
     return Study(summary.study, db, summary)
 
 
@@ -279,7 +267,7 @@ def tune(
     tuning = Tuning(target, engine, ranges, repeats, spent, seed, optimum, name)
     with open_or_use(db, create=True) as repository:
         tuned = run_tuning(
-            tuning, repository, sample=sample, here=PlaceOptions(jobs), listener=listener,
+            tuning, repository, sample=sample, place=PlaceOptions(jobs), listener=listener,
             any_machine=choose_any_machine(machine),
         )  # fmt: skip
     return TuningResult(tuned, Study(tuning.study, db, tuned.summary))

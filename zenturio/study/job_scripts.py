@@ -7,15 +7,15 @@ from zenturio.errors import InputError
 from zenturio.execute.places import find_place
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record.open import FOLDER, project_folder
-from zenturio.study.local_run import PlaceOptions
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import PointSelection
 
 
-def job_script(application: Application, points: PointSelection, here: PlaceOptions) -> str:
+def job_script(application: Application, points: PointSelection, place: PlaceOptions) -> str:
     """The script of the first of *points*; empty where the place starts no jobs."""
     folder = project_folder() / FOLDER
-    named = find_place(here.place, folder.absolute().parent)
-    kind, options = named.load(), named.options(here.ways)
+    named = find_place(place.place, folder.absolute().parent)
+    kind, options = named.load(), named.options(place.settings)
     if hasattr(kind, "preview"):
         point = next(iter(points), None) or next(iter(application.space.sample(1, 0)))
         experiment = ExperimentGenerator(application).experiments(point)[0]

@@ -1,20 +1,26 @@
-"""What somebody wants to have run: the options of a run, as the queue of a service keeps them."""
+"""The options of a run: from the command line, Python, a service's queue, or the last run.
+
+One dataclass holds and checks them all, so each way in knows the same options by the same names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from zenturio.annotate.model import Application
 from zenturio.annotate.scan import read_goals, scan
-from zenturio.errors import InputError
+from zenturio.errors import InputError, did_you_mean
 from zenturio.record import Repository
 from zenturio.search import parse_budget, parse_stop_rules
 from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
-from zenturio.study.local_run import choose_any_machine, choose_only
+from zenturio.study.place_options import PlaceOptions, choose_keep, choose_place
 from zenturio.study.point_selection import PointSelection, select_points
 
 
@@ -43,62 +49,132 @@ class StudyRequest:
     each_machine: bool = False
     """Whether each kind of machine of the place measures everything."""
 
+    jobs: int | None = None
+    fail_fast: bool = False
+    keep: str = "failed"
+    pin: bool = False
+    batch: str = ""
+    """Short experiments that travel together: ``auto`` or a number."""
+    join: bool = False
+    """Whether it may help a driver that runs the study already."""
+
     @classmethod
-    def read(cls, facts: Mapping[str, Any]) -> StudyRequest:
-        """What `facts` told."""
-        known = {each.name for each in fields(cls)}
-        told: dict[str, Any] = {
+    def read(cls, options: Mapping[str, Any]) -> StudyRequest:
+        """Return the request whose JSON is *options*; other versions may have other ones."""
+        names = {option.name for option in fields(cls)}
+        values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
-            for name, value in facts.items()
-            if name in known
+            for name, value in options.items()
+            if name in names
         }
-        return cls(**told)
+        return cls(**values)
 
     def facts(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """Return all options as JSON has them."""
         return {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}
 
-    def session(self, repository: Repository) -> StudySession:
-        """The study, its files read now; whatever is wrong with it is told here."""
-        application = scan([Path(path) for path in self.paths], overrides=self.param)
-        hunt = read_search(self.search, self.settings, self.budget, self.stop, self.seed)
-        space = application.space
-        goals = read_goals(self.objective, application) if self.objective else ()
-        if hunt is not None and (self.limit, self.sample) != (None, None):
+    def remembered(self) -> dict[str, Any]:
+        """Return the options that it takes to go on from the study's name alone."""
+        options = {n: v for n, v in self.facts().items() if v not in (None, "", [])}
+        for name in ("name", "join"):  # the study has its name; who goes on joins nobody
+            options.pop(name, None)
+        options["paths"] = [str(Path(path).absolute()) for path in self.paths]
+        if self.on.endswith(".toml"):
+            options["on"] = str(Path(self.on).absolute())
+        return options
+
+    def application(self) -> Application:
+        """Read the annotated files, after a look at the options, which costs less."""
+        choose_only(self.only)
+        choose_any_machine(self.machine)
+        return scan([Path(path) for path in self.paths], overrides=self.param)
+
+    def search_spec(self) -> SearchSpec | None:
+        """Return how points are searched for; None if they are not."""
+        spec = read_search(self.search, self.settings, self.budget, self.stop, self.seed)
+        if spec is not None and (self.limit, self.sample) != (None, None):
             raise InputError("--search asks for points itself", hint="say how many: --budget 100")
-        points = (
-            select_points(space, limit=self.limit, sample=self.sample, seed=self.seed)
-            if hunt is None
-            else PointSelection.none(space)
+        return spec
+
+    def points(self, application: Application) -> PointSelection:
+        """Return the points that are to be run; none if a search asks for them."""
+        space = application.space
+        if self.search_spec() is not None:
+            return PointSelection.none(space)
+        return select_points(space, limit=self.limit, sample=self.sample, seed=self.seed)
+
+    def driver_settings(self) -> DriverSettings:
+        """Return how the driver is to behave."""
+        return DriverSettings(
+            self.fail_fast,
+            any_machine=choose_any_machine(self.machine),
+            again=self.again,
+            each_machine=self.each_machine,
         )
-        only = choose_only(self.only)
-        told = {n: v for n, v in self.facts().items() if v not in (None, "", []) and n != "name"}
+
+    @cached_property
+    def place_options(self) -> PlaceOptions:
+        """Where a run in this process runs; a service has places of its own."""
+        settings = {"batch": self.batch} if self.batch else {}
+        place = choose_place(self.on or "local", settings)
+        return PlaceOptions(self.jobs, choose_keep(self.keep), self.pin, place, settings)
+
+    def session(
+        self,
+        repository: Repository,
+        application: Application | None = None,
+        *,
+        same: bool = False,
+    ) -> StudySession:
+        """Return the study in *repository*; raise InputError where something is wrong with it.
+
+        Its files are read now, unless *application* is what they say.
+        """
+        application = application or self.application()
+        spec = self.search_spec()
         session = StudySession(
             application,
-            points,
+            self.points(application),
             repository,
             self.name,
-            only,
-            settings=DriverSettings(
-                any_machine=choose_any_machine(self.machine),
-                again=self.again,
-                each_machine=self.each_machine,
-            ),
-            hunt=hunt,
-            wanted=goals,
-            remembered=told,
+            choose_only(self.only),
+            self.join,
+            settings=self.driver_settings(),
+            search=spec,
+            objectives=read_goals(self.objective, application) if self.objective else (),
+            remembered=self.remembered(),
+            same=same,
         )
         session.check()
         return session
 
 
+def choose_only(text: str) -> frozenset[OnlyState]:
+    """Return the states that ``--only failed,missing`` names."""
+    states: set[OnlyState] = set()
+    for word in (part.strip().lower() for part in text.split(",")):
+        if word not in get_args(OnlyState):
+            hint = did_you_mean(word, get_args(OnlyState))
+            raise InputError(f"--only {text}: {word!r} is no state", hint=hint)
+        states.add(word)  # type: ignore[arg-type] # it is one of them
+    return frozenset(states)
+
+
+def choose_any_machine(text: str) -> bool:
+    """Return whether ``--machine`` lets results of every kind of machine count as cached."""
+    words = {"same": False, "any": True}
+    if text not in words:
+        raise InputError(f"--machine {text}: neither same nor any", hint=did_you_mean(text, words))
+    return words[text]
+
+
 def read_search(
     engine: str, settings: Sequence[str], budget: str, stop: Sequence[str], seed: int
 ) -> SearchSpec | None:
-    """The search that the options describe; none if there is no --search."""
+    """Return the search that the options describe; None if there is no --search."""
     if not engine:
-        for option, given in (("--budget", budget), ("--stop", stop), ("--set", settings)):
-            if given:
+        for option, value in (("--budget", budget), ("--stop", stop), ("--set", settings)):
+            if value:
                 raise InputError(f"{option} belongs to a search", hint="name one: --search ga")
         return None
     pairs = {}

@@ -63,9 +63,9 @@ class StudySession:
     only: frozenset[OnlyState] = frozenset({"missing"})
     join: bool = False
     settings: DriverSettings = field(default_factory=DriverSettings)
-    hunt: SearchSpec | None = None
+    search: SearchSpec | None = None
     """How points are searched for; all of *points*, if they are not."""
-    wanted: tuple[Goal, ...] = ()
+    objectives: tuple[Goal, ...] = ()
     """Goals that are given instead of the application's."""
     source: Callable[[ExperimentGenerator], ExperimentSource] | None = None
     """Where experiments come from, if they are not simply those of *points*."""
@@ -79,7 +79,7 @@ class StudySession:
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        return self.wanted or self.application.goals
+        return self.objectives or self.application.goals
 
     @property
     def study(self) -> str:
@@ -88,7 +88,7 @@ class StudySession:
     @property
     def planned(self) -> int:
         """How many points there are to be, as far as it can be known."""
-        return self.hunt.planned(self.points.space) if self.hunt else self.points.count
+        return self.search.planned(self.points.space) if self.search else self.points.count
 
     @property
     def experiments(self) -> int:
@@ -106,7 +106,7 @@ class StudySession:
                 " kind, too",
                 hint="leave one of them out",
             )
-        if self.hunt is None:
+        if self.search is None:
             return
         if self.settings.each_machine:
             raise InputError(
@@ -115,7 +115,7 @@ class StudySession:
             )
         if self.join:
             raise InputError("a search has one driver", hint="--join without --search")
-        self.hunt.loop(self.application.space, self.goals)
+        self.search.loop(self.application.space, self.goals)
 
     def foresee(self, kinds: Kinds = None) -> RunPlan:
         """What a run would do on *kinds* of machine; nothing is written, and nothing is run."""
@@ -142,7 +142,7 @@ class StudySession:
                 others += machines_with_results(self.repository, rest)
             for outcome in outcomes.values():
                 changed.update(programs.changed_since(outcome))
-            if self.hunt is not None:  # what comes next depends on what comes of these
+            if self.search is not None:  # what comes next depends on what comes of these
                 break
         archived = foresee_version(self.repository, self.study, self._defined(generator).notes)
         remarks = (*notes, *changed_program_notes(changed), *other_machine_notes(others))
@@ -306,7 +306,7 @@ class StudySession:
 
     def _walk(self, generator: ExperimentGenerator) -> PointsInOrder | None:
         """The points in their order, if they are not searched for and come from nowhere else."""
-        if self.hunt is not None or self.source is not None:
+        if self.search is not None or self.source is not None:
             return None
         return PointsInOrder.of(self.points, generator.experiments, self.experiments)
 
@@ -317,9 +317,9 @@ class StudySession:
         walk = self._walk(generator)
         if walk is not None:
             return walk
-        assert self.hunt is not None, "what is not walked is searched"
+        assert self.search is not None, "what is not walked is searched"
         space, goals = self.application.space, self.goals
-        loop = self.hunt.loop(space, goals)
+        loop = self.search.loop(space, goals)
         return SearchSource(loop, goals, generator.experiments, self.experiments)
 
     @contextmanager
@@ -362,6 +362,6 @@ class StudySession:
             looked_at,
             slots,
             archived,
-            self.hunt.engine if self.hunt else "",
+            self.search.engine if self.search else "",
             kinds=kinds,
         )

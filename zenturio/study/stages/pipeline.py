@@ -49,7 +49,7 @@ class Pipeline:
     _turn: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        if self.session.hunt is not None:
+        if self.session.search is not None:
             raise InputError(
                 f"{self.session.study} waits for another stage, and is not searched",
                 hint="run it without --search",

@@ -104,7 +104,7 @@ class Tournament:
         goals = (self.program.goal,)
         settings = DriverSettings(any_machine=self.any_machine)
         session = StudySession(
-            application, chosen, self.repository, settings=settings, wanted=goals
+            application, chosen, self.repository, settings=settings, objectives=goals
         )
         if session.run(self.place, listener=self.listener).interrupted:
             raise Interrupted("stopped: the same command goes on")

@@ -35,7 +35,7 @@ from zenturio.study.driver.exactness import is_exact
 from zenturio.study.driver.function_driver import FunctionDriver
 from zenturio.study.driver.progress import RunProgress, RunSummary
 from zenturio.study.extract import extract
-from zenturio.study.local_run import DEFAULT_PLACE, PlaceOptions
+from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
 from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.study_definition import ArchivedStudy, define_study
 from zenturio.study.tuning.tournament import Tournament
@@ -92,7 +92,7 @@ def tune(
     repository: Repository,
     *,
     sample: int | None = None,
-    here: PlaceOptions = DEFAULT_PLACE,
+    place: PlaceOptions = DEFAULT_PLACE,
     any_machine: bool = False,
     planned: Callable[[TuningPlan], None] = lambda _prospect: None,
     listener: TuningListener = lambda _progress: None,
@@ -112,7 +112,7 @@ def tune(
     points = _chosen(tuning, application, sample)
     planned(TuningPlan(tuning, points.count, application.space.size))
     summary, archived = _run(
-        told, application, points, repository, here, listener, kinds, any_machine=any_machine
+        told, application, points, repository, place, listener, kinds, any_machine=any_machine
     )
     told = _settled(tuning, repository, folder, kinds)
     (path,) = application.paths
@@ -123,7 +123,7 @@ def tune(
 
 
 def run_trial(
-    tuning: Tuning, repository: Repository, here: PlaceOptions = DEFAULT_PLACE
+    tuning: Tuning, repository: Repository, place: PlaceOptions = DEFAULT_PLACE
 ) -> dict[str, float | int]:
     """One search: the first one of *tuning*, which nobody keeps."""
     contest = _contest(tuning)
@@ -133,8 +133,8 @@ def run_trial(
     target = tuning.target
     if isinstance(target, TunedFunction):
         return LocalTrials(contest, target).facts(settings, tuning.seed)
-    with _place(here) as place:
-        arena = Tournament(target, repository, place)
+    with _executor(place) as executor:
+        arena = Tournament(target, repository, executor)
         return arena.facts(arena.bout(contest, settings, tuning.seed))
 
 
@@ -160,7 +160,7 @@ def _run(
     application: Application,
     points: PointSelection,
     repository: Repository,
-    here: PlaceOptions,
+    place: PlaceOptions,
     listener: TuningListener,
     kinds: Kinds,
     *,
@@ -176,7 +176,7 @@ def _run(
         with FunctionDriver(repository, tuning.study, definition, total, listener, kinds) as entry:
             new = _unknown(points, generator, entry)
             outcomes = _outcomes(
-                tuning, new, contest, clerk, repository, here, any_machine=any_machine
+                tuning, new, contest, clerk, repository, place, any_machine=any_machine
             )
             entry.add_all(outcomes)
     except KeyboardInterrupt:
@@ -190,11 +190,11 @@ def _outcomes(
     contest: TuningTask,
     clerk: TrialOutcomes,
     repository: Repository,
-    here: PlaceOptions,
+    place: PlaceOptions,
     *,
     any_machine: bool,
 ) -> Iterator[tuple[Experiment, Outcome]]:
-    """What comes of each search: here and at once, or where a program runs."""
+    """What comes of each search: in this process, or where a program runs."""
     target = tuning.target
     if isinstance(target, TunedFunction):
         ring = LocalTrials(contest, target)
@@ -202,10 +202,10 @@ def _outcomes(
         def hold(experiment: Experiment) -> Outcome:
             return clerk.outcome(experiment, lambda: ring.facts(*tuning.setting(experiment.values)))
 
-        yield from _held(experiments, hold, (here.jobs or cores()) if ring.compiled else 1)
+        yield from _held(experiments, hold, (place.jobs or cores()) if ring.compiled else 1)
         return
-    with _place(here) as place:
-        arena = Tournament(target, repository, place, any_machine=any_machine)
+    with _executor(place) as executor:
+        arena = Tournament(target, repository, executor, any_machine=any_machine)
 
         def start(experiment: Experiment) -> TuningTrial:
             return arena.bout(contest, *tuning.setting(experiment.values))
@@ -213,10 +213,10 @@ def _outcomes(
         yield from arena.outcomes(experiments, start, clerk)
 
 
-def _place(here: PlaceOptions) -> Local:
+def _executor(place: PlaceOptions) -> Local:
     folder = project_folder() / FOLDER
     trust.require(folder, {})
-    return Local(folder, here.jobs, keep=here.keep, pin=here.pin)
+    return Local(folder, place.jobs, keep=place.keep, pin=place.pin)
 
 
 def _check(contest: TuningTask, tuning: Tuning, points: PointSelection) -> None:
