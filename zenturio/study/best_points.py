@@ -53,18 +53,18 @@ class PointRanking:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of the points before believing their order."""
-        said = [*machine_notes(self.machines), *round_notes(self.rounds)]
+        notes = [*machine_notes(self.machines), *round_notes(self.rounds)]
         for rank, point in enumerate(self.points, 1):
             if point.used < point.tried:
                 failed = point.tried - point.ok
                 causes = [f"{failed} did not succeed"] if failed else []
                 without = point.ok - point.used
                 causes += [f"{without} have no number for the goal"] if without else []
-                said.append(
+                notes.append(
                     f"row {rank} counts {point.used} of {point.tried} repeats:"
                     f" {' and '.join(causes)}"
                 )
-        return tuple(said)
+        return tuple(notes)
 
 
 @dataclass
@@ -119,11 +119,11 @@ def best(
         only = machine_named(rows.machine, machines)
         machines = {only: machines[only]}
         points = {key: repeats for key, repeats in points.items() if key[1] == only}
-    scored = [each for each in (_scored(repeats, goals) for repeats in points.values()) if each]
-    wanted = Directions([goal.direction for goal in goals])
+    scored = [point for point in (_scored(repeats, goals) for repeats in points.values()) if point]
+    directions = Directions([goal.direction for goal in goals])
     words = ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals)
-    ranked = _ranked(scored, wanted)
-    chosen = ranked[:count] if len(goals) == 1 else _front(ranked, wanted)
+    ranked = _ranked(scored, directions)
+    chosen = ranked[:count] if len(goals) == 1 else _front(ranked, directions)
     return PointRanking(
         tuple(chosen),
         len({key for key, *_ in points}),
@@ -153,9 +153,9 @@ def _scored(repeats: _Repeats, goals: Sequence[Goal]) -> ScoredPoint | None:
     used = [scores for scores in repeats.scores if None not in scores]
     means: dict[str, float] = {}
     for goal, column in zip(goals, zip(*used, strict=True), strict=False):
-        found = mean([value for value in column if value is not None])
-        if found is not None:
-            means[goal.expression.text] = found
+        score = mean([value for value in column if value is not None])
+        if score is not None:
+            means[goal.expression.text] = score
     if not means:
         return None
     counts = (len(used), len(repeats.scores), repeats.tried)
@@ -163,15 +163,15 @@ def _scored(repeats: _Repeats, goals: Sequence[Goal]) -> ScoredPoint | None:
 
 
 def _ranked(scored: Sequence[ScoredPoint], goals: Directions) -> list[ScoredPoint]:
-    return sorted(scored, key=lambda each: goals.losses(tuple(each.scores.values())))
+    return sorted(scored, key=lambda point: goals.losses(tuple(point.scores.values())))
 
 
 def _front(ranked: Sequence[ScoredPoint], goals: Directions) -> list[ScoredPoint]:
     """Those that no other is at least as good as in every respect."""
     front: list[ScoredPoint] = []
-    losses = [goals.losses(tuple(each.scores.values())) for each in ranked]
-    for at, each in enumerate(ranked):
+    losses = [goals.losses(tuple(point.scores.values())) for point in ranked]
+    for at, point in enumerate(ranked):
         others = (o for i, o in enumerate(losses) if i != at and o != losses[at])
         if not any(all(a <= b for a, b in zip(o, losses[at], strict=True)) for o in others):
-            front.append(each)
+            front.append(point)
     return front

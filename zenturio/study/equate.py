@@ -120,10 +120,10 @@ def _study_of(repository: Repository, version: str) -> str:
     base = base_of(version)
     if base is None:
         names = [pinned_name(repository, s.name) for s in repository.studies()]
-        known = ", ".join(name for name in names if base_of(name) == version)
+        studies = ", ".join(name for name in names if base_of(name) == version)
         raise InputError(
             f"{version!r} names no version of a study",
-            hint=f"there is: {known}" if known else "write NAME@NUMBER: zen list shows them",
+            hint=f"there is: {studies}" if studies else "write NAME@NUMBER: zen list shows them",
         )
     repository.study(version)
     return base
@@ -170,13 +170,13 @@ def _definition(
     space = application.space
     planned = space.size * application.repeat.count if space.finite else 0
     experiments = planned or int(notes.get("experiments", 0))
-    found = define_study(application, experiments, generator.program, generator.former_program)
+    definition = define_study(application, experiments, generator.program, generator.former_program)
     more = {
         RUN: notes.get(RUN, {}),
         PROGRAMS: ProgramHistory.of(application, notes).notes(),
-        SPACES: spaces_of(repository, study, found.notes, space),
+        SPACES: spaces_of(repository, study, definition.notes, space),
     }
-    return replace(found, notes={**found.notes, **more})
+    return replace(definition, notes={**definition.notes, **more})
 
 
 def _check_parameters(version: str, before: StudyDefinition, present: StudyDefinition) -> None:

@@ -57,8 +57,8 @@ def _claim(out: Path) -> None:
     """Make *out*, or find that it is empty or an earlier expansion."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        found = {entry.name for entry in os.scandir(out)} - {IGNORE}
-        if not found or found & {MANIFEST, DRAFT}:
+        entries = {entry.name for entry in os.scandir(out)} - {IGNORE}
+        if not entries or entries & {MANIFEST, DRAFT}:
             (out / IGNORE).write_text(IGNORE_ALL, encoding="utf-8")
             return
     except OSError as error:
@@ -98,9 +98,9 @@ def _put(filed: ExperimentFile, folder: str) -> None:
     target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.fchmod(target, filed.mode)
-        left = memoryview(filed.content)
-        while left:
-            left = left[os.write(target, left) :]
+        remaining = memoryview(filed.content)
+        while remaining:
+            remaining = remaining[os.write(target, remaining) :]
         if filed.mtime is not None:  # as in an experiment: what is filled in is newer
             os.utime(target, ns=(filed.mtime, filed.mtime))
     finally:

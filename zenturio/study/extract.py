@@ -140,11 +140,11 @@ class _Again:
     """Which metrics must be measured again, and how."""
 
     def __init__(self, before: StudyDefinition, metrics: tuple[Metric, ...]) -> None:
-        ways = {field.name: field.how for field in before.metrics}
-        changed = [m for m in metrics if m.formula or ways.get(m.name) != extraction_of(m)]
+        extractions = {field.name: field.how for field in before.metrics}
+        changed = [m for m in metrics if m.formula or extractions.get(m.name) != extraction_of(m)]
         self.names = tuple(metric.name for metric in changed)
-        wanted = {metric.name for metric in metrics} | set(MEASURED)
-        self.gone = tuple(name for name in ways if name not in wanted)
+        names = {metric.name for metric in metrics} | set(MEASURED)
+        self.gone = tuple(name for name in extractions if name not in names)
         self._meter = MetricReader(Recipe(tuple(changed)))
         self._judge = MetricReader(Recipe(metrics))
 
@@ -164,7 +164,7 @@ class _Again:
     def seen(self, batch: list[ExperimentRecord], outcomes: list[Outcome]) -> Iterator[str]:
         """For each value that is missing and each experiment whose status changed, a word."""
         recorded = [record.outcome for record in batch if record.outcome]
-        before = {(each.digest, each.attempt): each.status for each in recorded}
+        before = {(attempt.digest, attempt.attempt): attempt.status for attempt in recorded}
         for outcome in outcomes:
             yield from ("missing" for n in self.names if isinstance(outcome.metrics[n], Missing))
             if outcome.status != before[outcome.digest, outcome.attempt]:

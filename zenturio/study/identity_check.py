@@ -37,26 +37,26 @@ class IdentityCheck:
 
 def check_identity(repository: Repository, sample: int = SAMPLE) -> IdentityCheck:
     """Compute digests, keys and recipes of a sample of each version again."""
-    found = IdentityCheck()
+    result = IdentityCheck()
     if not isinstance(repository, SQLRepository):
-        return found
+        return result
     for study in repository.studies():
         names, without = repository.result_identities(study.name, sample)
-        found.unknown += without
+        result.unknown += without
         if any(event.kind == REDACTION_EVENT for event in repository.events(study.name)):
-            found.unknown += len(names)  # its parts are not what was hashed any more
+            result.unknown += len(names)  # its parts are not what was hashed any more
             continue
         programs = _Programs(repository, study.name)
         for name in names:
             experiment = programs.experiment(name)
             if experiment is None:
-                found.unknown += 1
+                result.unknown += 1
             elif _differs(experiment, name):
                 text = f"study {study.name}: {name.digest} is not the digest of what was recorded"
-                found.wrong += (text,)
+                result.wrong += (text,)
             else:
-                found.right += 1
-    return found
+                result.right += 1
+    return result
 
 
 def _differs(experiment: Experiment, name: ResultIdentity) -> bool:
@@ -89,8 +89,8 @@ class _Programs:
                 self._generators[at] = None
             else:
                 self._generators[at] = kept, recorded_generator(kept, json.loads(name.document))
-        known = self._generators[at]
-        return None if known is None else _experiment_of(*known, record)
+        generator = self._generators[at]
+        return None if generator is None else _experiment_of(*generator, record)
 
 
 def _experiment_of(
@@ -103,7 +103,7 @@ def _experiment_of(
     except SpaceError:  # a run with other values for a set
         return None
     every = generator.experiments(point, record.index)
-    return next((each for each in every if each.repeat == record.repeat), None)
+    return next((experiment for experiment in every if experiment.repeat == record.repeat), None)
 
 
 def recorded_generator(application: Application, recipe: Mapping[str, Any]) -> ExperimentGenerator:

@@ -17,13 +17,13 @@ RUN = "run"
 
 def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
     """The options with which *study* was run; InputError where nobody kept them."""
-    found = notes.get(RUN)
-    if not found:
+    options = notes.get(RUN)
+    if not options:
         raise InputError(
             f"it is not known how {study} was run",
             hint="it was begun from Python or by an older version: run it again there",
         )
-    return dict(found)
+    return dict(options)
 
 
 def place_of(notes: Mapping[str, Any]) -> str:
@@ -44,7 +44,7 @@ def orphans_at(notes: Mapping[str, Any], folder: Path) -> Outstanding | None:
     try:
         named = find_place(name, folder.absolute().parent)
         look = getattr(named.load(), "left", None)
-        found: Outstanding | None = None if look is None else look(folder, named.options())
+        orphans: Outstanding | None = None if look is None else look(folder, named.options())
     except ZenError:  # a place that is not configured any more has nothing to tell
         return None
-    return found
+    return orphans

@@ -108,7 +108,7 @@ def _goes_on(repository: Repository, study: str, digest: str) -> bool:
 
 
 def _newest(repository: Repository, digest: str) -> int:
-    return max((each.number for each in repository.attempts(digest)), default=0)
+    return max((attempt.number for attempt in repository.attempts(digest)), default=0)
 
 
 def _put(put: Callable[[int, bytes], object], parts: list[bytes]) -> None:

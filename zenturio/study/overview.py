@@ -104,18 +104,18 @@ class StudyStatus:
 
 def by_machine(counts: Iterable[ResultCount]) -> dict[str, int]:
     """Results by the label of their kind of machine."""
-    found: Counter[str] = Counter()
-    for each in counts:
-        found[each.machine.label if each.machine else UNKNOWN_KIND] += each.count
-    return dict(sorted(found.items()))
+    results: Counter[str] = Counter()
+    for count in counts:
+        results[count.machine.label if count.machine else UNKNOWN_KIND] += count.count
+    return dict(sorted(results.items()))
 
 
 def by_round(counts: Iterable[ResultCount]) -> dict[int, int]:
     """Results by the number of their round."""
-    found: Counter[int] = Counter()
-    for each in counts:
-        found[each.round] += each.count
-    return dict(sorted(found.items()))
+    results: Counter[int] = Counter()
+    for count in counts:
+        results[count.round] += count.count
+    return dict(sorted(results.items()))
 
 
 def study_status(db: str | None, name: str) -> StudyStatus:
@@ -140,35 +140,35 @@ def _standing(repository: Repository, study: StudyInfo) -> StudyStatus:
     counts = repository.count_states(study.name)
     planned = int(notes.get("experiments", 0))
     is_over = planned <= sum(counts.values()) - counts["running"]
-    left = None if is_over else orphans_at(notes, project_folder() / FOLDER)
+    orphans = None if is_over else orphans_at(notes, project_folder() / FOLDER)
     return StudyStatus(
         study.name,
         study.created,
         counts,
         planned,
-        tuple(each for each in repository.leases(study.name) if not each.driver_has_exited()),
+        tuple(lease for lease in repository.leases(study.name) if not lease.driver_has_exited()),
         place_of(notes),
-        _stages(repository, study.name, left),
-        _drained(left),
+        _stages(repository, study.name, orphans),
+        _drained(orphans),
         repository.count_results(study.name),
         repository.rounds(study.name),
     )
 
 
-def _drained(left: Outstanding | None) -> Mapping[str, str]:
-    ask = getattr(left, "drained", None)
+def _drained(orphans: Outstanding | None) -> Mapping[str, str]:
+    ask = getattr(orphans, "drained", None)
     return {} if ask is None else dict(ask())
 
 
-def _stages(repository: Repository, study: str, left: Outstanding | None) -> dict[Progress, int]:
+def _stages(repository: Repository, study: str, orphans: Outstanding | None) -> dict[Progress, int]:
     """How far the experiments of *study* are that its place still has."""
-    stages = left.stages() if left is not None else {}
-    found: Counter[Progress] = Counter()
+    stages = orphans.stages() if orphans is not None else {}
+    counts: Counter[Progress] = Counter()
     if stages:
         for record in repository.records(study, states=("missing", "running")):
             if record.digest in stages:
-                found[stages[record.digest]] += 1
-    return dict(found)
+                counts[stages[record.digest]] += 1
+    return dict(counts)
 
 
 @dataclass(frozen=True)
@@ -200,20 +200,20 @@ def find_experiment(
     repository: Repository, digits: str, study: str | None = None
 ) -> ExperimentDetails:
     """The experiment whose digest begins with *digits*; an error if there is none, or several."""
-    wanted = digits.strip().lower()
-    if not wanted or set(wanted) - set("0123456789abcdef"):
+    prefix = digits.strip().lower()
+    if not prefix or set(prefix) - set("0123456789abcdef"):
         raise InputError(f"{digits!r} is no digest", hint="it is made of the digits 0-9 and a-f")
-    matches = repository.find_digests(wanted, 8)
+    matches = repository.find_digests(prefix, 8)
     if study is not None:
         repository.study(study)
-        matches = tuple(each for each in matches if study in each[1])
+        matches = tuple(match for match in matches if study in match[1])
     if not matches:
         where = f" in study {study}" if study else ""
         raise NotFoundError(
             f"no experiment{where} begins with {digits}", hint="zen results STUDY lists digests"
         )
     if len(matches) > 1:
-        shown = ", ".join(digest[: len(wanted) + 4] for digest, _ in matches)
+        shown = ", ".join(digest[: len(prefix) + 4] for digest, _ in matches)
         raise InputError(f"{digits} begins several digests: {shown}", hint="give more digits")
     digest, studies = matches[0]
     if not studies:
@@ -224,7 +224,7 @@ def find_experiment(
     home = study or studies[0]
     newest = repository.definition(home)
     attempts = repository.attempts(digest)
-    started = next((each.started for each in reversed(attempts) if each.started), None)
+    started = next((match.started for match in reversed(attempts) if match.started), None)
     equality = repository.equated_result(home, digest)
     origin = _origin(repository, equality) if equality else ""
     folder = project_folder() / FOLDER / "work" / digest
@@ -301,7 +301,7 @@ def _pairs(one: Mapping[str, T], other: Mapping[str, T]) -> dict[str, tuple[T | 
 
 
 def _file_differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    differences = {}
     for path in sorted({*before, *after}):
         lines = difflib.unified_diff(
             before.get(path, "").splitlines(keepends=True),
@@ -310,8 +310,8 @@ def _file_differences(before: Mapping[str, str], after: Mapping[str, str]) -> di
         )
         text = "".join(line if line.endswith("\n") else line + "\n" for line in list(lines)[2:])
         if text:
-            found[path] = text
-    return found
+            differences[path] = text
+    return differences
 
 
 def measure_json(measure: MetricValue | None) -> object:

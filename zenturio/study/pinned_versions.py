@@ -14,10 +14,10 @@ from zenturio.record import Repository
 def pinned_name(repository: Repository, study: str) -> str:
     """Return the name under which this version of *study* will always be found."""
     try:
-        found = repository.study(study)
+        info = repository.study(study)
     except NotFoundError:
         return study
-    return study if base_of(study) is not None else f"{found.name}@{found.version}"
+    return study if base_of(study) is not None else f"{info.name}@{info.version}"
 
 
 def resolve_name(repository: Repository, name: str) -> str:

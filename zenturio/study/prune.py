@@ -29,25 +29,30 @@ class PruneResult:
 
     def lines(self) -> list[str]:
         """Each in a line for a person."""
-        found = [
-            f"study {each.study}: {each.experiments:,} experiments, {each.attempts:,} attempts, "
-            f"{_bytes(each.log_bytes)} of logs, {len(each.artifacts):,} kept files"
-            + (f" ({each.shared:,} experiments stay with other studies)" if each.shared else "")
-            + (f" ({len(each.foreign):,} outside the project stay)" if each.foreign else "")
-            for each in self.studies
+        lines = [
+            f"study {deletion.study}: {deletion.experiments:,} experiments,"
+            f" {deletion.attempts:,} attempts, "
+            f"{_bytes(deletion.log_bytes)} of logs, {len(deletion.artifacts):,} kept files"
+            + (
+                f" ({deletion.shared:,} experiments stay with other studies)"
+                if deletion.shared
+                else ""
+            )
+            + (f" ({len(deletion.foreign):,} outside the project stay)" if deletion.foreign else "")
+            for deletion in self.studies
         ]
-        found += [
+        lines += [
             f"{folder}: {files:,} files, {_bytes(size)}" for folder, files, size in self.folders
         ]
         count = len(self.garbage.objects) + len(self.garbage.folders)
         if count:
-            found.append(f"{count:,} files that no experiment has, {_bytes(self.garbage.size)}")
-        return found
+            lines.append(f"{count:,} files that no experiment has, {_bytes(self.garbage.size)}")
+        return lines
 
     def facts(self) -> dict[str, Any]:
         """The same as JSON."""
         return {
-            "studies": [asdict(each) for each in self.studies],
+            "studies": [asdict(deletion) for deletion in self.studies],
             "folders": [{"path": str(p), "files": n, "bytes": b} for p, n, b in self.folders],
             "garbage": {
                 "files": len(self.garbage.objects) + len(self.garbage.folders),

@@ -54,14 +54,14 @@ class RedactResult:
 
     def facts(self) -> dict[str, Any]:
         """The same as JSON."""
-        found = self.repository
+        counts = self.repository
         return {
-            "rows": dict(found.tables),
-            "numbers": found.numbers,
-            "artifacts": [str(path) for path in found.artifacts],
+            "rows": dict(counts.tables),
+            "numbers": counts.numbers,
+            "artifacts": [str(path) for path in counts.artifacts],
             "files": [str(path) for path in self.files],
             "backups": [str(path) for path in self.backups],
-            "schemas": list(found.schemas),
+            "schemas": list(counts.schemas),
             "remaining": [str(path) for path in self.remaining],
         }
 
@@ -84,11 +84,11 @@ def redact(
             raise ConflictError(
                 "a service works on this project", hint="stop it (zen serve), and redact then"
             )
-    found = redact_repository(db, sought, current_user() if really else None)
-    files, remaining = [], list(found.foreign)
+    counts = redact_repository(db, sought, current_user() if really else None)
+    files, remaining = [], list(counts.foreign)
     for path in _files(home):
         if _is_database(path):
-            if path not in found.copies and contains_secret(path, sought):
+            if path not in counts.copies and contains_secret(path, sought):
                 remaining.append(path)
         elif contains_secret(path, sought):
             files.append(path)
@@ -99,21 +99,21 @@ def redact(
         CLEANED()
     remaining += [path for path in _names(home, sought) if path not in remaining and path.exists()]
     remaining += [path for path in recorded_outputs(home.parent) if contains_secret(path, sought)]
-    copies = found.copies
+    copies = counts.copies
     if really and backups:
         for path in copies:
             path.unlink(missing_ok=True)
-    return RedactResult(found, tuple(files), copies, tuple(dict.fromkeys(remaining)))
+    return RedactResult(counts, tuple(files), copies, tuple(dict.fromkeys(remaining)))
 
 
 def _files(home: Path) -> Iterator[Path]:
     """All files of the project, without artifacts, and without copies of the database."""
     for folder, names, files in os.walk(home):
-        here = Path(folder)
-        below = here.relative_to(home)
+        directory = Path(folder)
+        below = directory.relative_to(home)
         names[:] = sorted(n for n in names if below / n not in (_OBJECTS, Path(_BACKUPS)))
         for name in sorted(files):
-            path = here / name
+            path = directory / name
             if path.is_file() and not path.is_symlink():
                 yield path
 

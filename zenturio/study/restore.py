@@ -26,7 +26,7 @@ def files_of(definition: StudyDefinition, record: ExperimentRecord) -> dict[str,
         raise UnfilledError(message) from error
     seeds = application.repeat.texts(record.repeat)
     filled = Filler(application).files(point, seeds)
-    return {each.path: each.content.decode("utf-8", "backslashreplace") for each in filled}
+    return {file.path: file.content.decode("utf-8", "backslashreplace") for file in filled}
 
 
 def kept_application(definition: StudyDefinition) -> Application:

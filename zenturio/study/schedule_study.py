@@ -61,9 +61,9 @@ def abstract_workflow(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
     Those that it has are kept apart as they are; each other job gets one of its own, named after
     it as in the paper: lapw0_host.
     """
-    own = {task.machine or f"\0{task.name}" for task in flow.tasks if task.kind == "job"}
+    machines = {task.machine or f"\0{task.name}" for task in flow.tasks if task.kind == "job"}
     taken = {*flow.names, *(task.program for task in flow.tasks)}
-    hosts = dict(_hosts(sorted(own), taken))
+    hosts = dict(_hosts(sorted(machines), taken))
 
     def host(task: WorkflowTask) -> WorkflowTask:
         if task.kind == "job":
@@ -78,9 +78,9 @@ def abstract_workflow(flow: Workflow) -> tuple[Workflow, dict[str, str]]:
     )
 
 
-def _hosts(own: list[str], taken: set[str]) -> Iterator[tuple[str, str]]:
+def _hosts(machines: list[str], taken: set[str]) -> Iterator[tuple[str, str]]:
     """A word for each, that is no name of anything else."""
-    for name in own:
+    for name in machines:
         word = re.sub(r"\W", "_", name.strip("\0"))
         host, number = f"{word}_host", 2
         while host in taken:
@@ -91,14 +91,14 @@ def _hosts(own: list[str], taken: set[str]) -> Iterator[tuple[str, str]]:
 
 def _sets(problem: Problem, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """For each abstract machine the processors that can run all of its tasks."""
-    known = np.array(processor_names(problem), object)
+    processors = np.array(processor_names(problem), object)
     number = {name: i for i, name in enumerate(problem.workflow.names)}
     members: dict[str, list[int]] = {}
     for name, host in names.items():
         members.setdefault(host, []).append(number[name])
     for host, tasks in members.items():
         fits = np.isfinite(problem.pace[problem.row[tasks]]).all(axis=0)
-        yield host, ranged(known[fits].tolist())
+        yield host, ranged(processors[fits].tolist())
 
 
 def ranged(names: list[str]) -> str:

@@ -44,9 +44,9 @@ def stop_study(repository: Repository, study: str) -> StopResult:
             repository.release_lease(lease)
             told.append(lease)
     notes = repository.definition(study).notes
-    left = orphans_at(notes, project_folder() / FOLDER)
-    unsettled = repository.records(study, states=("missing", "running")) if left else ()
-    jobs = left.cancel([record.digest for record in unsettled]) if left else 0
+    orphans = orphans_at(notes, project_folder() / FOLDER)
+    unsettled = repository.records(study, states=("missing", "running")) if orphans else ()
+    jobs = orphans.cancel([record.digest for record in unsettled]) if orphans else 0
     return StopResult(study, tuple(stopped), tuple(told), jobs)
 
 
@@ -55,9 +55,9 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
     if repository.experiment_record(study, digest).state != "running":
         return repository.experiment_record(study, digest).state
     if all(lease.driver_has_exited() for lease in repository.leases(study)):
-        left = orphans_at(repository.definition(study).notes, project_folder() / FOLDER)
-        if left is not None:
-            left.cancel([digest])
+        orphans = orphans_at(repository.definition(study).notes, project_folder() / FOLDER)
+        if orphans is not None:
+            orphans.cancel([digest])
         return "missing"
     wishes = CancelRequests(project_folder() / FOLDER)
     wishes.ask(digest)

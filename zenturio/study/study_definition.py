@@ -55,14 +55,14 @@ def foresee_version(
     repository: Repository, study: str, notes: Mapping[str, Any]
 ) -> ArchivedStudy | None:
     """What ``open_version`` would archive; nothing is changed."""
-    found = _other_version(repository, study, notes)
-    return found and replace(found[1], name=f"{study}@{found[0].version}")
+    other = _other_version(repository, study, notes)
+    return other and replace(other[1], name=f"{study}@{other[0].version}")
 
 
 def _archived(repository: Repository, name: str, notes: Mapping[str, Any]) -> ArchivedStudy | None:
-    found = _other_version(repository, name, notes)
-    archived = found and repository.archive(found[0])
-    return replace(found[1], name=archived.name) if found and archived else None
+    other = _other_version(repository, name, notes)
+    archived = other and repository.archive(other[0])
+    return replace(other[1], name=archived.name) if other and archived else None
 
 
 def _other_version(
@@ -70,7 +70,7 @@ def _other_version(
 ) -> tuple[StudyInfo, ArchivedStudy] | None:
     """The study *name* and what changed since, if it is of another version of the program."""
     try:
-        found = repository.study(name)
+        info = repository.study(name)
         before = repository.definition(name).notes
     except NotFoundError:
         return None
@@ -78,7 +78,7 @@ def _other_version(
         return None
     root = before.get("root")
     elsewhere = root if root and notes.get("root") not in (None, root) else ""
-    return found, ArchivedStudy(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
+    return info, ArchivedStudy(name, changes_of(before[PROGRAM], notes[PROGRAM]), elsewhere)
 
 
 def with_recorded_versions(
@@ -152,7 +152,7 @@ def define_study(
 def _sources(application: Application) -> dict[str, bytes]:
     """The files that hold directives, or that they fill."""
     filled = {
-        each.path: each.source.content for each in application.files if each.lines or each.holes
+        file.path: file.source.content for file in application.files if file.lines or file.holes
     }
     return filled | {path: source.content for path, source in application.sides}
 
@@ -192,17 +192,17 @@ def metric_fields(metrics: Sequence[Metric]) -> Iterator[Field]:
 
 def exact_metrics(metrics: Iterable[Metric]) -> frozenset[str]:
     """Those declared EXACT, and those computed from nothing but exact metrics and parameters."""
-    found = {metric.name: metric for metric in metrics}
-    inexact = {*MEASURED, *(m.name for m in found.values() if not m.exact and not m.formula)}
+    by_name = {metric.name: metric for metric in metrics}
+    inexact = {*MEASURED, *(m.name for m in by_name.values() if not m.exact and not m.formula)}
     size = 0
     while size < len(inexact):
         size = len(inexact)
         inexact |= {
             metric.name
-            for metric in found.values()
+            for metric in by_name.values()
             if metric.formula and not metric.exact and metric.formula.names & inexact
         }
-    return frozenset(found.keys() - inexact)
+    return frozenset(by_name.keys() - inexact)
 
 
 def extraction_of(metric: Metric) -> str:
@@ -210,8 +210,8 @@ def extraction_of(metric: Metric) -> str:
     if metric.formula is not None:
         return f":= {metric.formula.text}"
     kinds = {"REGEX": metric.regex, "JSON": metric.json, "CSV COLUMN": metric.column}
-    ways = [f'{kind} "{text}"' for kind, text in kinds.items() if text is not None]
-    return " ".join(["FROM", metric.source, *ways, "TAKE", metric.take.upper()])
+    extractions = [f'{kind} "{text}"' for kind, text in kinds.items() if text is not None]
+    return " ".join(["FROM", metric.source, *extractions, "TAKE", metric.take.upper()])
 
 
 def _notes(application: Application) -> Mapping[str, Any]:
@@ -220,7 +220,7 @@ def _notes(application: Application) -> Mapping[str, Any]:
         "paths": [str(path) for path in application.paths],
         "overrides": list(application.overrides),
         "repeat": application.repeat.count,
-        "constraints": [each.text for each in application.space.constraints],
+        "constraints": [constraint.text for constraint in application.space.constraints],
         "runs": [command.text.text for command in application.runs],
         "builds": [command.text.text for command in application.builds],
         "outputs": list(application.outputs),

@@ -93,11 +93,11 @@ def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
         folder.mkdir()
         StagedFolder(str(folder)).put(experiment.files, InputCache(scratch / "inputs"))
     steps = (*(experiment.build.steps if experiment.build else ()), *experiment.steps)
-    own = {IDENTITY: experiment.digest, METRICS: f"{folder}/{REPORT}"}
+    variables = {IDENTITY: experiment.digest, METRICS: f"{folder}/{REPORT}"}
     request = {
         "folder": str(folder),
         "commands": [step.command for step in steps],
-        "environment": {**os.environ, **experiment.environment, **own},
+        "environment": {**os.environ, **experiment.environment, **variables},
     }
     limits = [step.timeout for step in steps]
     timeout = None if None in limits else sum(limit for limit in limits if limit is not None)
@@ -136,17 +136,17 @@ def _judged(report: dict[str, Any], application: Application, scratch: Path) -> 
     kept = [p for p in programs if p not in declared and os.path.realpath(_path(p)) not in real]
     prefixes = tuple(_prefixes(executed, application))
     others = [path for path in uses["read"] if not inside.holds(path)]
-    own = [
+    variables = [
         p for p in others if not _is_system(p) and not p.startswith(prefixes) and p not in executed
     ]
     written = [path for path in uses["written"] if not inside.holds(path) and not _is_device(path)]
-    listed = [path for path in own if os.path.exists(path)]  # noqa: PTH110 - texts
+    listed = [path for path in variables if os.path.exists(path)]  # noqa: PTH110 - texts
     return Trace(
         report["exit"],
         tuple(kept),
         tuple(_folded(listed)),
         tuple(written),
-        len(others) - len(own),
+        len(others) - len(variables),
         bool(report["foreign"]),
     )
 

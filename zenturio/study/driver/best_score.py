@@ -26,31 +26,31 @@ class BestScore:
         """Learn of one more experiment that succeeded."""
         if self._goal is None:
             return
-        found = score(self._goal.expression, values, outcome)
-        if found is None:
+        value = score(self._goal.expression, values, outcome)
+        if value is None:
             return
-        self.last = found
+        self.last = value
         sign = 1 if self._goal.direction == "maximize" else -1
-        if self._value is None or sign * found > sign * self._value:
-            self._value = found
-            self.found = BestPoint(self.name, found, dict(values))
+        if self._value is None or sign * value > sign * self._value:
+            self._value = value
+            self.found = BestPoint(self.name, value, dict(values))
 
 
 def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome) -> float | None:
     """The value of an objective, or none where it has none that can be compared."""
     try:
-        found = expression.value({**values, **scalars(outcome.metrics)})
+        value = expression.value({**values, **scalars(outcome.metrics)})
     except ExpressionError:
         return None
-    if isinstance(found, str) or found is None:
+    if isinstance(value, str) or value is None:
         return None
-    number = float(found)
+    number = float(value)
     return number if math.isfinite(number) else None
 
 
 def scalars(metrics: Mapping[str, MetricValue]) -> dict[str, Value]:
     """Metrics as values of expressions: what is missing, or a series, is NULL."""
     return {
-        name: None if isinstance(found, Missing | Series) else found
-        for name, found in metrics.items()
+        name: None if isinstance(measured, Missing | Series) else measured
+        for name, measured in metrics.items()
     }

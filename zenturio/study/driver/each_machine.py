@@ -86,9 +86,9 @@ def behind(
             replace(
                 progress,
                 total=total,
-                known=progress.known + sum(each.known for each in earlier),
-                ok=progress.ok + sum(each.ok for each in earlier),
-                failed=progress.failed + sum(each.failed for each in earlier),
+                known=progress.known + sum(summary.known for summary in earlier),
+                ok=progress.ok + sum(summary.ok for summary in earlier),
+                failed=progress.failed + sum(summary.failed for summary in earlier),
             )
         )
 
@@ -98,24 +98,24 @@ def behind(
 def together(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     """Return how the run of *total* experiments ended, of how each kind of machine ended."""
     first = summaries[0]
-    known, ok, failed = (
-        sum(getattr(each, name) for each in summaries) for name in ("known", "ok", "failed")
+    cached, ok, failed = (
+        sum(getattr(summary, name) for summary in summaries) for name in ("known", "ok", "failed")
     )
     causes: dict[str, FailureGroup] = {}
-    for failure in (failure for each in summaries for failure in each.failures):
+    for failure in (failure for summary in summaries for failure in summary.failures):
         seen = causes.get(failure.cause)
         count = failure.count + (seen.count if seen else 0)
         causes[failure.cause] = replace(seen or failure, count=count)
     return replace(
         first,
         total=total,
-        known=known,
+        known=cached,
         ok=ok,
         failed=failed,
-        unfinished=total - known - ok - failed,
-        seconds=sum(each.seconds for each in summaries),
-        failures=tuple(sorted(causes.values(), key=lambda each: -each.count)),
+        unfinished=total - cached - ok - failed,
+        seconds=sum(summary.seconds for summary in summaries),
+        failures=tuple(sorted(causes.values(), key=lambda summary: -summary.count)),
         best=None,  # each kind has its own: zen best has a row for each
-        alone=sum(each.alone for each in summaries),
-        remarks=tuple(dict.fromkeys(remark for each in summaries for remark in each.remarks)),
+        alone=sum(summary.alone for summary in summaries),
+        remarks=tuple(dict.fromkeys(remark for summary in summaries for remark in summary.remarks)),
     )

@@ -30,5 +30,5 @@ def _metric_is_exact(metric: Metric, metrics: Mapping[str, Metric]) -> bool:
     names = metric.formula.names
     used = [metrics[name] for name in names if name in metrics]
     return not names & _VARYING and (
-        metric.exact or all(_metric_is_exact(each, metrics) for each in used)
+        metric.exact or all(_metric_is_exact(other, metrics) for other in used)
     )

@@ -104,7 +104,7 @@ class PointsInOrder:
     @staticmethod
     def of(points: Iterable[Point], make: MakeExperiments, total: int) -> PointsInOrder:
         """The experiments of *points*, one after the other."""
-        return PointsInOrder((each for point in points for each in make(point)), total)
+        return PointsInOrder((experiment for point in points for experiment in make(point)), total)
 
     def __iter__(self) -> Iterator[Experiment]:
         return self._experiments
@@ -136,15 +136,17 @@ class SearchSpec:
                 "a search needs an objective",
                 hint="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
             )
-        wanted = Directions(tuple(goal.direction for goal in goals))
-        task = SearchProblem(space, wanted, self.seed, self.budget.trials)
-        return SearchLoop(make(self.engine, task, self.settings), wanted, self.budget, self.stops)
+        directions = Directions(tuple(goal.direction for goal in goals))
+        task = SearchProblem(space, directions, self.seed, self.budget.trials)
+        return SearchLoop(
+            make(self.engine, task, self.settings), directions, self.budget, self.stops
+        )
 
     def planned(self, space: Space) -> int:
         """How many points it may come to; 0 where nobody knows."""
         size = space.size if space.finite else None
-        known = [count for count in (self.budget.trials, size) if count is not None]
-        return min(known, default=0)
+        limits = [count for count in (self.budget.trials, size) if count is not None]
+        return min(limits, default=0)
 
 
 @dataclass
@@ -203,17 +205,17 @@ class SearchSource:
         point = self._points.pop(experiment.digest, None)
         if point is None:
             return
-        away = self._away[point]
-        away.left -= 1
+        pending = self._away[point]
+        pending.left -= 1
         if outcome.status == "ok":
             values = experiment.values
-            away.scores.append(
+            pending.scores.append(
                 tuple(score(goal.expression, values, outcome) for goal in self._goals)
             )
-        if not away.left:
+        if not pending.left:
             del self._away[point]
-            scores = mean_scores(away.scores)
-            for number in away.numbers:
+            scores = mean_scores(pending.scores)
+            for number in pending.numbers:
                 self.loop.tell(number, scores)
 
     def _ask(self) -> bool:
@@ -224,7 +226,7 @@ class SearchSource:
                 continue
             experiments = tuple(self._make(point))
             self._away[point] = _PendingPoint([number], len(experiments))
-            self._points |= {each.digest: point for each in experiments}
+            self._points |= {experiment.digest: point for experiment in experiments}
             self._ready += experiments
             self._made += len(experiments)
         return bool(self._ready)

@@ -100,19 +100,19 @@ class FunctionDriver:
         study = None if self._round is None else self._study
         scope = study, self._kinds, self._round
         digests = [digest for each in batch for digest in each.digests]
-        known = self._repository.find_outcomes(digests, *scope)
-        self._note_others([digest for digest in digests if digest not in known])
-        if known:
-            recalled = [each for each in batch if any(d in known for d in each.digests)]
+        outcomes = self._repository.find_outcomes(digests, *scope)
+        self._note_others([digest for digest in digests if digest not in outcomes])
+        if outcomes:
+            recalled = [each for each in batch if any(d in outcomes for d in each.digests)]
             self._repository.cached(self._study, recalled, self._kinds, self._round)
             if any(each.former for each in recalled):  # they have their present digests by now
                 present = [each.digest for each in recalled]
-                known = self._repository.find_outcomes(present, *scope)
-            self._known += len(known)
+                outcomes = self._repository.find_outcomes(present, *scope)
+            self._known += len(outcomes)
             for experiment in batch:
-                if experiment.digest in known:
-                    self._count(experiment, known[experiment.digest], new=False)
-        return [each for each in batch if each.digest not in known]
+                if experiment.digest in outcomes:
+                    self._count(experiment, outcomes[experiment.digest], new=False)
+        return [each for each in batch if each.digest not in outcomes]
 
     def _note_others(self, digests: Sequence[str]) -> None:
         """Tell which results of the first batch other kinds of machine have."""
@@ -151,16 +151,16 @@ class FunctionDriver:
 
     def summary(self) -> RunSummary:
         """How it ended."""
-        left = self._total - self._known - self._ok - self._failed
+        unfinished = self._total - self._known - self._ok - self._failed
         return RunSummary(
             self._study,
             self._total,
             self._known,
             self._ok,
             self._failed,
-            left,
+            unfinished,
             monotonic() - self._began,
-            failures=tuple(sorted(self._failures.values(), key=lambda each: -each.count)),
+            failures=tuple(sorted(self._failures.values(), key=lambda group: -group.count)),
             notes=self._notes or (),
             round=self._round,
         )
@@ -176,7 +176,7 @@ class FunctionDriver:
         ended = self._ok + self._failed
         passed = self._flushed - self._began
         rate = ended / passed if passed > 0 else 0.0
-        left = self._total - self._known - ended
-        seconds = left / rate if rate > 0 else None
+        unfinished = self._total - self._known - ended
+        seconds = unfinished / rate if rate > 0 else None
         counts = (self._total, self._known, self._ok, self._failed, 0)
         self._listener(RunProgress(*counts, rate, seconds, remarks=remarks))

@@ -47,12 +47,12 @@ def evaluate(
     round of its own.
     """
     function.check(points.space)
-    here = Inline(function)
+    inline = Inline(function)
     study = name or function.name
     definition = _definition(function, points)
     if each_machine and any_machine:
         raise InputError("each_machine with machine any", hint="leave one of them out")
-    places = kinds_apart(place or here) if each_machine else (place or here,)
+    places = kinds_apart(place or inline) if each_machine else (place or inline,)
     ended: list[RunSummary] = []
     total = points.count * function.repeat.count * len(places)
     for part in places:
@@ -70,8 +70,8 @@ def evaluate(
         ) as entry:
             for batch in _batches(points, function):
                 unknown = entry.unknown(batch)
-                if part is here:
-                    entry.add_all((each, here.call(each)) for each in unknown)
+                if part is inline:
+                    entry.add_all((experiment, inline.call(experiment)) for experiment in unknown)
                 else:
                     entry.add_all(_called(function, unknown, part))
         ended.append(entry.summary())
@@ -82,24 +82,24 @@ def _called(
     function: ExperimentFunction, experiments: Sequence[Experiment], place: Executor
 ) -> Iterator[tuple[Experiment, Outcome]]:
     """The outcomes from a *place*, as they come; what still runs is killed if nobody asks on."""
-    away: dict[Future[Outcome], Experiment] = {}
+    in_flight: dict[Future[Outcome], Experiment] = {}
     try:
-        for each in experiments:
-            away[place.submit(function.command(each))] = each
-            if len(away) >= max(2 * place.slots, AWAY):
-                yield from _landed(away)
-        while away:
-            yield from _landed(away)
+        for experiment in experiments:
+            in_flight[place.submit(function.command(experiment))] = experiment
+            if len(in_flight) >= max(2 * place.slots, AWAY):
+                yield from _landed(in_flight)
+        while in_flight:
+            yield from _landed(in_flight)
     finally:
-        for future in away:
+        for future in in_flight:
             future.cancel()
 
 
-def _landed(away: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experiment, Outcome]]:
+def _landed(in_flight: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experiment, Outcome]]:
     """Waits for one of them to end, and takes all that have."""
-    ended, _ = wait(away, return_when=FIRST_COMPLETED)
+    ended, _ = wait(in_flight, return_when=FIRST_COMPLETED)
     for future in ended:
-        experiment = away.pop(future)
+        experiment = in_flight.pop(future)
         outcome = future.result()
         if outcome.status == "cancelled":
             raise PlaceError("the place gave up what it was to run", hint="run it again")
@@ -115,7 +115,7 @@ def _definition(function: ExperimentFunction, points: PointSelection) -> StudyDe
             "function": function.source,
             PROGRAM: {f"{function.name}()": blake2b(function.source.encode()).hexdigest()},
             "repeat": function.repeat.count,
-            "constraints": [each.text for each in points.space.constraints],
+            "constraints": [constraint.text for constraint in points.space.constraints],
             "experiments": points.count * function.repeat.count,
         },
     )

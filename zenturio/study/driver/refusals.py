@@ -36,11 +36,11 @@ _SHOWN = 20
 
 def refusals(application: Application) -> tuple[Diagnostic, ...]:
     """What would stop a run of *application* at points of its space, each fault once."""
-    found: dict[object, Diagnostic] = {}
+    diagnostics: dict[object, Diagnostic] = {}
     for error in islice(_errors(application), _SHOWN):
         for diagnostic in error.diagnostics:
-            found.setdefault(diagnostic.place or diagnostic.message, diagnostic)
-    return tuple(found.values())
+            diagnostics.setdefault(diagnostic.place or diagnostic.message, diagnostic)
+    return tuple(diagnostics.values())
 
 
 def _errors(application: Application) -> Iterator[InputError]:

@@ -65,7 +65,7 @@ class RunCounts:
 
     def progress(self, total: int, running: int, skipped: int) -> RunProgress:
         """Where the run of *total* stands, with so many *running* and *skipped*."""
-        left = total - self.known - self.ok - self.failed - skipped
+        unfinished = total - self.known - self.ok - self.failed - skipped
         rate = self._meter.rate
         return RunProgress(
             total,
@@ -74,7 +74,7 @@ class RunCounts:
             self.failed,
             running,
             rate,
-            left / rate if rate > 0 else None,
+            unfinished / rate if rate > 0 else None,
             self._best.name,
             self._best.last,
             self._best.found,

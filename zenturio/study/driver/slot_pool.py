@@ -204,10 +204,10 @@ class SlotPool:
     ) -> Future[Outcome]:
         loan = SlotRequest(experiment, share, next(self._numbers), self.slots, machine)
         with self._lock:
-            known = share in self._shares
-            if known:
+            is_open = share in self._shares
+            if is_open:
                 share.waiting.append(loan)
-        if known:
+        if is_open:
             self._serve()
         else:
             loan.set_exception(PlaceError("this share of the place was given back"))

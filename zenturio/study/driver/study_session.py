@@ -126,17 +126,21 @@ class StudySession:
             with_recorded_versions(self.application, self.repository, self.study)
         )
         experiments = iter(self._source(generator))
-        known = looked_at = 0
+        cached_count = looked_at = 0
         round_, notes = self._next_round()
         programs, changed = self._programs(), Counter[str]()
         kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
         others = Counter[MachineKind]()
-        while batch := [each.digests for each in islice(experiments, LOOK_UPS)]:
+        while batch := [experiment.digests for experiment in islice(experiments, LOOK_UPS)]:
             looked_at += len(batch)
-            digests = [digest for each in batch for digest in each]
+            digests = [digest for experiment in batch for digest in experiment]
             outcomes = self._outcomes(digests, kinds, round_)
-            cached = [each for each in batch if any(digest in outcomes for digest in each)]
-            known += len(cached)
+            cached = [
+                experiment
+                for experiment in batch
+                if any(digest in outcomes for digest in experiment)
+            ]
+            cached_count += len(cached)
             if kinds is not None and round_ is None:
                 rest = [digest for digest in digests if digest not in outcomes]
                 others += machines_with_results(self.repository, rest)
@@ -146,7 +150,7 @@ class StudySession:
                 break
         archived = foresee_version(self.repository, self.study, self._defined(generator).notes)
         remarks = (*notes, *changed_program_notes(changed), *other_machine_notes(others))
-        return replace(self.plan(looked_at, known, 0, archived), remarks=remarks)
+        return replace(self.plan(looked_at, cached_count, 0, archived), remarks=remarks)
 
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
         """What is cached of a batch; nothing of a round that has not begun."""
@@ -204,8 +208,8 @@ class StudySession:
         places = kinds_apart(executor) if self.settings.each_machine else (executor,)
         application = ask_versions(self.application)
         if application.versions != self.application.versions:
-            asked = replace(self, application=application)
-            return asked.run(executor, planned, listener, begun)
+            session = replace(self, application=application)
+            return session.run(executor, planned, listener, begun)
         generator = self._generator(application)
         walk = self._walk(generator)
         refuse(walk.look_ahead() if walk else (), executor)
@@ -238,8 +242,10 @@ class StudySession:
             ]
             for run in runs:
                 begun(run)
-            looked_at, known = map(sum, zip(*(run.look_ahead() for run in runs), strict=True))
-            plan = self.plan(looked_at, known, executor.slots, archived, len(places))
+            looked_at, cached_count = map(
+                sum, zip(*(run.look_ahead() for run in runs), strict=True)
+            )
+            plan = self.plan(looked_at, cached_count, executor.slots, archived, len(places))
             notes = round_notes
             if not self.settings.each_machine:
                 notes += other_machine_notes(runs[0].other_machines())
@@ -277,21 +283,23 @@ class StudySession:
     def _definition(
         self, generator: ExperimentGenerator, programs: ProgramHistory
     ) -> StudyDefinition:
-        found = self._defined(generator)
-        other = foresee_version(self.repository, self.study, found.notes) if self.same else None
+        definition = self._defined(generator)
+        other = (
+            foresee_version(self.repository, self.study, definition.notes) if self.same else None
+        )
         if other is not None:
             raise InputError(
                 f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
                 hint="take the change back, or begin anew: zen run",
             )
-        spaces = spaces_of(self.repository, self.study, found.notes, self.application.space)
+        spaces = spaces_of(self.repository, self.study, definition.notes, self.application.space)
         notes = {
-            **found.notes,
+            **definition.notes,
             RUN: dict(self.remembered),
             PROGRAMS: programs.notes(),
             SPACES: spaces,
         }
-        return replace(found, notes=notes)
+        return replace(definition, notes=notes)
 
     def _concluded(
         self, summary: RunSummary, source: ExperimentSource, definition: StudyDefinition

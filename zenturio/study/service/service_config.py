@@ -85,16 +85,16 @@ class _Reader:
             "users": self._users, "proxy_secret": self._secret, "socket": self._path,
             "proxy_user": self._text,
         }  # fmt: skip
-        found = {}
+        values = {}
         for name, entry in table.entries.items():
             if name in reads:
-                found[name] = reads[name](name, entry)
+                values[name] = reads[name](name, entry)
             else:
                 self._wrong(entry, f"[serve] has no setting {name!r}", did_you_mean(name, reads))
         self._check_ways_in(table.entries)
         if self._diagnostics:
             raise InputError.all(self._diagnostics)
-        return found
+        return values
 
     def _check_ways_in(self, entries: Mapping[str, Entry]) -> None:
         """Gather settings of the proxy that do not go together."""
@@ -137,7 +137,7 @@ class _Reader:
         if (
             not isinstance(value, list)
             or not value
-            or not all(isinstance(each, str) and each for each in value)
+            or not all(isinstance(item, str) and item for item in value)
             or len(set(value)) < len(value)
         ):
             hint = f'write {name} = ["local"], each once'
@@ -146,13 +146,13 @@ class _Reader:
         return tuple(value)
 
     def _addresses(self, name: str, entry: Entry) -> tuple[str, ...]:
-        found = self._texts(name, entry)
-        for each in found:
+        addresses = self._texts(name, entry)
+        for address in addresses:
             try:
-                ip_address(each)
+                ip_address(address)
             except ValueError:
-                self._wrong(entry, f"{each!r} is no address", 'such as "10.0.0.7" or "::1"')
-        return found
+                self._wrong(entry, f"{address!r} is no address", 'such as "10.0.0.7" or "::1"')
+        return addresses
 
     def _port(self, name: str, entry: Entry) -> int:
         if type(entry.value) is not int or not 0 <= entry.value < 65536:

@@ -55,12 +55,12 @@ def next_owner(
     among: Sequence[Hashable] | None = None,
 ) -> Hashable:
     """Who of *among*, or of all, is next; of equals, who arrived first."""
-    asked = list(loads if among is None else among)
+    owners = list(loads if among is None else among)
     if policy != "fcfs":
-        unknown = (o for o in asked if loads[o].mean is None and not loads[o].running)
-        asked = sorted(unknown, key=lambda o: loads[o].arrival)[:1] or asked
+        unknown = (o for o in owners if loads[o].mean is None and not loads[o].running)
+        owners = sorted(unknown, key=lambda o: loads[o].arrival)[:1] or owners
     means = mean_seconds(loads)
-    busy = [left for owner in loads for left in _running(loads[owner], means[owner])]
+    busy = [seconds for owner in loads for seconds in _running(loads[owner], means[owner])]
     free = sorted(busy)[:slots] + [0.0] * (slots - len(busy))
 
     def key(owner: Hashable) -> tuple[float, float]:
@@ -69,7 +69,7 @@ def next_owner(
         standing = queue_facts(load, mean, now, slots, ahead)
         return priorities.priority(policy, standing), -load.arrival
 
-    return max(asked, key=key)
+    return max(owners, key=key)
 
 
 def queue_facts(
@@ -84,8 +84,8 @@ def queue_facts(
 
 def mean_seconds(loads: Mapping[Hashable, StudyLoad]) -> dict[Hashable, float]:
     """Seconds of an experiment of each study; one that runs longer already is no shorter."""
-    known = [load.mean for load in loads.values() if load.mean is not None]
-    usual = sum(known) / len(known) if known else UNKNOWN
+    means = [load.mean for load in loads.values() if load.mean is not None]
+    usual = sum(means) / len(means) if means else UNKNOWN
     return {
         owner: max(1e-9, load.mean if load.mean is not None else max((usual, *load.running)))
         for owner, load in loads.items()
@@ -113,14 +113,14 @@ def _running(load: StudyLoad, mean: float) -> list[float]:
 
 def _ahead(load: StudyLoad, mean: float, free: Sequence[float]) -> float:
     """How long a study would still take if every slot were its own as soon as it is free."""
-    own = max(_running(load, mean), default=0.0)
+    longest = max(_running(load, mean), default=0.0)
     waiting = load.left - len(load.running)
     if waiting <= 0:
-        return own
-    levels = sum(ceil((max(free) - each) / mean) for each in free)
+        return longest
+    levels = sum(ceil((max(free) - seconds) / mean) for seconds in free)
     rounds = max(0, (waiting - levels) // len(free))  # that every slot runs in any case
-    slots = [each + rounds * mean for each in free]
-    ends = [own, *slots] if rounds else [own]
+    slots = [seconds + rounds * mean for seconds in free]
+    ends = [longest, *slots] if rounds else [longest]
     heapify(slots)
     for _ in range(waiting - rounds * len(free)):
         ends.append(slots[0] + mean)

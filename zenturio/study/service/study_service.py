@@ -89,16 +89,19 @@ class StudyService:
         """See what was submitted, cancelled and has ended meanwhile."""
         self._settle()
         standing = self._repository.submissions(STANDING)
-        wanted = {each.number for each in standing}
+        numbers = {submission.number for submission in standing}
         for number, order in self._orders.items():
-            if number not in wanted and order.end is None:
+            if number not in numbers and order.end is None:
                 order.stop()
         now = monotonic()
-        for each in standing:
+        for submission in standing:
             if len(self._orders) >= ACTIVE:
                 break
-            if each.number not in self._orders and self._later.get(each.number, 0.0) <= now:
-                self._begin(each)
+            if (
+                submission.number not in self._orders
+                and self._later.get(submission.number, 0.0) <= now
+            ):
+                self._begin(submission)
         self._report()
 
     def close(self) -> None:
@@ -122,23 +125,23 @@ class StudyService:
             self._away = True
 
     def _begin(self, submission: StudySubmission) -> None:
-        wanted = str(submission.request.get("on", "")) or self._roomiest()
+        place = str(submission.request.get("on", "")) or self._roomiest()
         name = f"{submission.number}: {submission.study} of {submission.user}"
-        if wanted not in self._lenders:
+        if place not in self._lenders:
             self._repository.update_submission(
-                submission.number, "failed", f"the service has no place {wanted!r} (any more)"
+                submission.number, "failed", f"the service has no place {place!r} (any more)"
             )
             return
         begun = self._repository.update_submission(submission.number, "running")
         if begun.turn != "running":
             return  # it was cancelled in this very moment
         TAKEN()
-        lender = self._lenders[wanted]
-        order = SubmissionWorker(begun, self._repository, wanted, lender, self._wishes, self._told)
+        lender = self._lenders[place]
+        order = SubmissionWorker(begun, self._repository, place, lender, self._wishes, self._told)
         self._orders[submission.number] = order
         order.start()
         if submission.number not in self._later:
-            self._told(f"{name} begins on {wanted}")
+            self._told(f"{name} begins on {place}")
 
     def _roomiest(self) -> str:
         """The place with the most slots for each study that it has."""
@@ -193,7 +196,7 @@ class StudyService:
             for number, order in list(self._orders.items())
             if order.place == place
         }
-        known = [owner for owner in owners if owner in loads]
-        if not known:
+        loaded = [owner for owner in owners if owner in loads]
+        if not loaded:
             return owners[0]
-        return next_owner(self.policy, time(), self._lenders[place].slots, loads, known)
+        return next_owner(self.policy, time(), self._lenders[place].slots, loads, loaded)

@@ -40,14 +40,14 @@ def submit_study(
     paths = tuple(str(Path(path).absolute()) for path in request.paths)
     whole = replace(request, paths=paths)
     session = whole.session(repository)
-    for known in repository.submissions(("waiting", "running")):
-        if known.study != session.study:
+    for submission in repository.submissions(("waiting", "running")):
+        if submission.study != session.study:
             continue
-        if StudyRequest.read(known.request) == whole:
-            return known
+        if StudyRequest.read(submission.request) == whole:
+            return submission
         raise ConflictError(
-            f"study {known.study!r} is in the queue already: number {known.number}, of"
-            f" {known.user}",
+            f"study {submission.study!r} is in the queue already: number {submission.number}, of"
+            f" {submission.user}",
             hint="wait until it is over, or give yours another name: --name NAME",
         )
     return repository.submit(token or secrets.token_hex(16), user, session.study, whole.facts())
@@ -55,26 +55,26 @@ def submit_study(
 
 def cancel_submission(repository: Repository, number: int, user: str) -> StudySubmission:
     """Takes a study off the queue, and waits until nothing of it runs; what is recorded stays."""
-    found = repository.update_submission(number, "cancelled", f"by {user}")
-    service = found.progress.get("host"), found.progress.get("pid")
+    submission = repository.update_submission(number, "cancelled", f"by {user}")
+    service = submission.progress.get("host"), submission.progress.get("pid")
     end = monotonic() + PATIENCE
     while any(
         (lease.host, lease.pid) == service and not lease.driver_has_exited()
-        for study in found.progress.get("studies", ())
+        for study in submission.progress.get("studies", ())
         for lease in _drivers(repository, study)
     ):
         if monotonic() > end:
-            raise PlaceError(f"the service, process {service[1]}, does not stop {found.study}")
+            raise PlaceError(f"the service, process {service[1]}, does not stop {submission.study}")
         sleep(LOOK)
-    return found
+    return submission
 
 
 def submissions_of(repository: Repository, study: str) -> tuple[StudySubmission, ...]:
     """What waits or runs and is *study*, or has it as a stage."""
     return tuple(
-        each
-        for each in repository.submissions(("waiting", "running"))
-        if study == each.study or study in each.progress.get("studies", ())
+        submission
+        for submission in repository.submissions(("waiting", "running"))
+        if study == submission.study or study in submission.progress.get("studies", ())
     )
 
 

@@ -91,8 +91,8 @@ class SubmissionWorker:
         mean = spent / ended if ended else None
         # What had a slot has ended, though it is not recorded yet.
         done = max(self._done, self._known + ended - self._before[1])
-        left = max(self._total - done, 0)
-        return StudyLoad(self.submission.submitted, max(self._total, 1), left, running, mean)
+        unfinished = max(self._total - done, 0)
+        return StudyLoad(self.submission.submitted, max(self._total, 1), unfinished, running, mean)
 
     def facts(self, mean: float) -> dict[str, Any]:
         """Where it stands, as the queue tells it; an experiment takes *mean* seconds."""
@@ -178,8 +178,8 @@ class SubmissionWorker:
 
 
 def _words(summary: RunSummary) -> str:
-    failures = [each for stage in (*summary.before, summary) for each in stage.failures]
-    words = [f"{each.count} x {each.cause}" for each in failures]
+    failures = [group for stage in (*summary.before, summary) for group in stage.failures]
+    words = [f"{group.count} x {group.cause}" for group in failures]
     if summary.unfinished:
         words.append(f"{summary.unfinished} were not run")
     return ", ".join(words)

@@ -67,8 +67,8 @@ class Pipeline:
 
     def _prepare(self, version: Callable[[Application], Application]) -> None:
         """Plan the stages, the *version* of whose programs is known or asked for."""
-        found = stages_of(self.session.application)
-        self.stages = tuple(replace(e, application=version(e.application)) for e in found)
+        stages = stages_of(self.session.application)
+        self.stages = tuple(replace(e, application=version(e.application)) for e in stages)
         self._course = StageGraph(self.stages, self.session.points)
         pairs = zip(self.stages, built_on(self.stages), strict=True)
         self._sessions = [self._session(stage, programs) for stage, programs in pairs]
@@ -124,12 +124,12 @@ class Pipeline:
 
     def _concluded(self) -> RunSummary:
         """How the last stage ended, with how those before it did."""
-        found = []
+        summaries = []
         for stage in self.stages:
             blocked = self._course.blocked(stage.number) * stage.application.repeat.count
-            found.append(replace(self._summaries[stage.number], blocked=blocked))
-        stopped = any(each.interrupted for each in found)
-        return replace(found[-1], before=tuple(found[:-1]), interrupted=stopped)
+            summaries.append(replace(self._summaries[stage.number], blocked=blocked))
+        stopped = any(summary.interrupted for summary in summaries)
+        return replace(summaries[-1], before=tuple(summaries[:-1]), interrupted=stopped)
 
     def _session(self, stage: Stage, programs: Mapping[str, str]) -> StudySession:
         """The session of a stage; of earlier ones others may run a part."""
@@ -162,7 +162,7 @@ class Pipeline:
         try:
             hear = (self._plan, self._heard, self._begun)
             session = self._sessions[stage.number]
-            summary = session.run(share, *(partial(each, stage) for each in hear))
+            summary = session.run(share, *(partial(listener, stage) for listener in hear))
             self._summaries[stage.number] = summary
         except BaseException as error:  # noqa: BLE001 - who runs the pipeline raises it
             self._errors.append(error)
@@ -198,18 +198,18 @@ class Pipeline:
 
     def _together(self, newest: RunProgress) -> RunProgress:
         """All stages as one; what is best is the last one's."""
-        known = list(self._said.values())
+        reports = list(self._said.values())
         last = self._said.get(len(self.stages) - 1)
-        found = RunProgress(
+        total = RunProgress(
             self.experiments,
-            sum(each.known for each in known),
-            sum(each.ok for each in known),
-            sum(each.failed for each in known),
-            sum(each.running for each in known),
-            sum(each.rate for each in known),
+            sum(progress.known for progress in reports),
+            sum(progress.ok for progress in reports),
+            sum(progress.failed for progress in reports),
+            sum(progress.running for progress in reports),
+            sum(progress.rate for progress in reports),
             None,
             remarks=newest.remarks,
         )
-        left = (found.total - found.done) / found.rate if found.rate > 0 else None
+        seconds = (total.total - total.done) / total.rate if total.rate > 0 else None
         best = (last.goal, last.last, last.best) if last else ("", None, None)
-        return replace(found, left=left, goal=best[0], last=best[1], best=best[2])
+        return replace(total, left=seconds, goal=best[0], last=best[1], best=best[2])

@@ -52,10 +52,10 @@ class Stage:
 
 def stages_of(application: Application) -> tuple[Stage, ...]:
     """All stages that *application* waits for, and itself as the last; earlier ones come first."""
-    found = _StageFinder()
-    found.add(application, _home(application), ())
-    _apart(found.stages)
-    return tuple(found.stages)
+    finder = _StageFinder()
+    finder.add(application, _home(application), ())
+    _apart(finder.stages)
+    return tuple(finder.stages)
 
 
 def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
@@ -63,7 +63,7 @@ def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
 
     Where several experiments of a stage may be waited for together, it counts which there are.
     """
-    found: list[dict[str, str]] = []
+    programs: list[dict[str, str]] = []
     for stage in stages:
         parts: dict[str, str] = {}
         for link in stage.links:
@@ -71,12 +71,12 @@ def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
             # As format 1 of the digests has it: otherwise studies of before would be archived.
             program = ExperimentGenerator(earlier, former_digests=True).former_program
             texts = [f"{k}={v}" for k, v in program.items()]
-            texts += [f"{k}={v}" for k, v in found[link.stage].items()]
+            texts += [f"{k}={v}" for k, v in programs[link.stage].items()]
             if not _is_single(link, earlier):
                 texts += _extent(earlier)
             parts[f"{AFTER}{earlier.name}"] = framed_digest(text.encode() for text in texts)[:SHORT]
-        found.append(parts)
-    return tuple(found)
+        programs.append(parts)
+    return tuple(programs)
 
 
 def _is_single(link: StageLink, earlier: Application) -> bool:
@@ -94,8 +94,8 @@ def _extent(application: Application) -> list[str]:
         shown = range(size) if size <= TOLD else (0, size - 1)
         texts += [parameter.name, str(size)]
         texts += [domain.text(i) for i in shown] if domain is not None else []
-    for each in space.constraints:
-        texts += each.names if isinstance(each, Zip) else [each.text]
+    for constraint in space.constraints:
+        texts += constraint.names if isinstance(constraint, Zip) else [constraint.text]
     return texts
 
 
@@ -135,8 +135,8 @@ class _StageFinder:
                     place=after.place,
                     hint="one of them must be first",
                 )
-        known = self._known.get(path.resolve())
-        number = self.add(scan(path), path, chain) if known is None else known
+        stage = self._known.get(path.resolve())
+        number = self.add(scan(path), path, chain) if stage is None else stage
         return StageLink(number, after.on, after)
 
 
@@ -150,15 +150,15 @@ def _beside(after: After, home: Path) -> Path:
         for path in sorted(home.parent.iterdir())
         if not path.name.startswith(".") and not path.name.endswith(SIDE) and path.is_file()
     ]
-    found = [path for path in others if path.stem == after.stage]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        several = ", ".join(path.name for path in found)
+    matches = [path for path in others if path.stem == after.stage]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names_of_matches = ", ".join(path.name for path in matches)
         raise AnnotationError(
-            f"AFTER {after.stage!r} may be {several}",
+            f"AFTER {after.stage!r} may be {names_of_matches}",
             place=after.place,
-            hint=f'write which one: AFTER "{found[0].name}"',
+            hint=f'write which one: AFTER "{matches[0].name}"',
         )
     names = [each.stem if each.is_file() else each.name for each in home.parent.iterdir()]
     raise AnnotationError(

@@ -127,9 +127,9 @@ class StageGraph:
         """What *node* waited for, stage by stage, and whether that is one experiment by design."""
         for link, nodes in self._before.get(node, ()):
             earlier = self.stages[link.stage].application
-            found = [done for each in nodes for done in self._states[each].done]
+            finished = [done for each in nodes for done in self._states[each].done]
             count = sum(len(self._states[each].points) for each in nodes)
-            yield link, sorted(found, key=lambda d: d[:2]), count * earlier.repeat.count == 1
+            yield link, sorted(finished, key=lambda d: d[:2]), count * earlier.repeat.count == 1
 
     def land(self, stage: int, experiment: Experiment, outcome: Outcome) -> None:
         """An experiment has its outcome for good."""
@@ -138,9 +138,9 @@ class StageGraph:
             state = self._states.get(node)
             if state is None:
                 return
-            for each in self._awaited_with(node):
-                self._states[each].rank -= 1
-                self._raised[each.stage].add(each)
+            for waiting in self._awaited_with(node):
+                self._states[waiting].rank -= 1
+                self._raised[waiting.stage].add(waiting)
             if outcome.status != "ok":
                 self._lose(node)
                 return
@@ -209,13 +209,13 @@ class StageGraph:
         """By which names and values later stages ask for experiments of this one."""
         if stage == len(self.stages) - 1:
             return None
-        found = []
+        points = []
         for later in self.stages:
             for link in later.links:
                 if link.stage == stage:
                     nodes = [node for node in self._states if node.stage == later.number]
-                    found.append((link.on, {self._cut(node, link.on) for node in nodes}))
-        return found
+                    points.append((link.on, {self._cut(node, link.on) for node in nodes}))
+        return points
 
     def _join(self) -> None:
         for stage in self.stages:

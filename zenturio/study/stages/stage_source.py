@@ -90,7 +90,9 @@ class StageSource:
             if points:
                 self._push(node)
             experiments = self.generator.experiments(point, number)
-            self._made = [self._with_inputs(each, node) for each in reversed(experiments)]
+            self._made = [
+                self._with_inputs(experiment, node) for experiment in reversed(experiments)
+            ]
             if not points:
                 del self._points[node]
                 self._inputs.pop(node, None)
@@ -127,15 +129,15 @@ class StageSource:
         files: list[ExperimentFile] = []
         digests: list[str] = []
         former: list[str] = []
-        for link, found, single in self.course.inputs(node):
+        for link, finished, single in self.course.inputs(node):
             name = self.course.stages[link.stage].name
-            digests += [name, *(done.digest for done in found)]
-            former += [name, *(done.former for done in found)]
-            for number, done in enumerate(found, 1):
+            digests += [name, *(done.digest for done in finished)]
+            former += [name, *(done.former for done in finished)]
+            for number, done in enumerate(finished, 1):
                 folder = name if single else f"{name}/{number}"
                 artifacts = self.repository.artifacts(done.digest, done.attempt)
-                files += [_filed(each, folder) for each in artifacts]
-            files.append(_table(name, found, single=single))
+                files += [_filed(artifact, folder) for artifact in artifacts]
+            files.append(_table(name, finished, single=single))
         if not digests:
             return StageInputs()
         whole, before = (framed_digest(map(str.encode, texts)) for texts in (digests, former))
@@ -169,13 +171,13 @@ def _gone(path: Path, why: str) -> PlaceError:
     )
 
 
-def _table(name: str, found: Sequence[FinishedExperiment], *, single: bool) -> ExperimentFile:
+def _table(name: str, finished: Sequence[FinishedExperiment], *, single: bool) -> ExperimentFile:
     """Which folder holds what of which experiment: a file NAME.csv."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = list(found[0].values) if found else []
+    names = list(finished[0].values) if finished else []
     writer.writerow(["folder", "repeat", *names])
-    for number, done in enumerate(found, 1):
+    for number, done in enumerate(finished, 1):
         folder = name if single else f"{name}/{number}"
         writer.writerow([folder, done.repeat, *(text_of(done.values[n]) for n in names)])
     content = text.getvalue().encode("utf-8", "surrogateescape")

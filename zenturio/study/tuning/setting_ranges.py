@@ -34,22 +34,22 @@ def read_ranges(engine: EngineDescription, written: Iterable[str] | Mapping[str,
     A name alone stands for a few values of it, and nothing for a few values of every setting.
     InputError with all that is wrong: names, sets, and values that the setting cannot have.
     """
-    known = {each.name: each for each in engine.settings}
+    by_name = {setting.name: setting for setting in engine.settings}
     pairs = _pairs(written) if not isinstance(written, Mapping) else _texts(written)
     diagnostics: list[Diagnostic] = []
-    if not known:
+    if not by_name:
         raise InputError(
             f"engine {engine.name} has no settings: there is nothing to tune",
             hint="zen engines lists what others can be set to",
         )
     sets: dict[str, str] = {}
     for name, text in pairs.items() if pairs else dict.fromkeys(_swept(engine), "").items():
-        if name not in known:
+        if name not in by_name:
             message = f"engine {engine.name} has no setting {name!r}"
-            diagnostics.append(Diagnostic(message, hint=did_you_mean(name, known)))
+            diagnostics.append(Diagnostic(message, hint=did_you_mean(name, by_name)))
             continue
         try:
-            sets[name] = _checked(known[name], text or _few(known[name]))
+            sets[name] = _checked(by_name[name], text or _few(by_name[name]))
         except InputError as error:
             diagnostics += error.diagnostics
     if diagnostics:
@@ -58,18 +58,20 @@ def read_ranges(engine: EngineDescription, written: Iterable[str] | Mapping[str,
 
 
 def _swept(engine: EngineDescription) -> list[str]:
-    return [each.name for each in engine.settings if each.type not in FIXED or each.choices]
+    return [
+        setting.name for setting in engine.settings if setting.type not in FIXED or setting.choices
+    ]
 
 
 def _pairs(written: Iterable[str]) -> dict[str, str]:
     """Names and sets, cut at commas that stand in no braces or quotes."""
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for part in (part for text in written for part in _cut(text)):
         name, _, text = part.partition("=")
-        if name.strip() in found:
+        if name.strip() in pairs:
             raise InputError(f"--settings names {name.strip()} twice", hint="leave one of them")
-        found[name.strip()] = text.strip()
-    return found
+        pairs[name.strip()] = text.strip()
+    return pairs
 
 
 def _cut(text: str) -> list[str]:
@@ -87,16 +89,16 @@ def _cut(text: str) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
-def _texts(given: Mapping[str, Any]) -> dict[str, str]:
+def _texts(values_by_name: Mapping[str, Any]) -> dict[str, str]:
     """Sets as Python has them: a text, a number, or several of them."""
-    found = {}
-    for name, values in given.items():
-        several = isinstance(values, Sequence | range) and not isinstance(values, str)
-        if isinstance(values, str) or not several:
-            found[name] = _word(values)
+    texts = {}
+    for name, values in values_by_name.items():
+        is_sequence = isinstance(values, Sequence | range) and not isinstance(values, str)
+        if isinstance(values, str) or not is_sequence:
+            texts[name] = _word(values)
         else:
-            found[name] = "{ " + ", ".join(map(_word, values)) + " }"
-    return found
+            texts[name] = "{ " + ", ".join(map(_word, values)) + " }"
+    return texts
 
 
 def _word(value: Any) -> str:
@@ -138,7 +140,7 @@ def _few(setting: Setting) -> str:
     tried = [default / 2, default, default * 2]
     if low is not None and high is not None and default > (low + high) / 2:
         tried = [default, high - (high - default) * 2, high - (high - default) / 2]
-    kept = (_limited(round(each) if whole else each, low, high) for each in tried)
+    kept = (_limited(round(value) if whole else value, low, high) for value in tried)
     return ", ".join(map(_plain, sorted({*kept, default})))
 
 
@@ -147,7 +149,7 @@ def _spread(low: float | None, high: float | None, *, whole: bool) -> list[float
     if low is not None and high is not None:
         return [low + (high - low) * share for share in (0.01, 0.1)]
     least = max(1, low or 0)
-    return [each for each in ((20, 50, 100) if whole else (0.1, 1, 10)) if each >= least]
+    return [number for number in ((20, 50, 100) if whole else (0.1, 1, 10)) if number >= least]
 
 
 def _limited(number: float, low: float | None, high: float | None) -> float:

@@ -69,11 +69,11 @@ class Tournament:
                     active[experiment.digest] = experiment, _Active(start(experiment))
                 except InputError as error:  # settings that do not go together
                     yield experiment, clerk.failed(experiment, error)
-            self._advance([each for _, each in active.values()])
-            for experiment, each in list(active.values()):
-                if each.bout.loop.is_over:
+            self._advance([search for _, search in active.values()])
+            for experiment, search in list(active.values()):
+                if search.bout.loop.is_over:
                     del active[experiment.digest]
-                    yield experiment, each.outcome(experiment, clerk)
+                    yield experiment, search.outcome(experiment, clerk)
 
     def facts(self, bout: TuningTrial) -> TrialFacts:
         """What *bout* comes to, alone."""
@@ -83,23 +83,23 @@ class Tournament:
 
     def _advance(self, active: Sequence[_Active]) -> None:
         """Let each search take what it may, run what nobody knows, and hand in what is known."""
-        for each in active:
-            each.take()
-        self._learn(list(dict.fromkeys(point for each in active for point in each.points)))
-        for each in active:
-            each.land(self._known)
+        for search in active:
+            search.take()
+        self._learn(list(dict.fromkeys(point for search in active for point in search.points)))
+        for search in active:
+            search.land(self._known)
 
     def _recall(self, points: Sequence[Point]) -> list[Scores | None]:
         return [self._known.get(point) for point in points]
 
     def _learn(self, points: list[Point]) -> None:
         """Run those of *points* that have no outcome in the repository, and read all of them."""
-        wanted = [point for point in points if point not in self._known]
-        if not wanted:
+        unknown = [point for point in points if point not in self._known]
+        if not unknown:
             return
         # Of all points of the space only these and the earlier ones are to be run.
-        count = len(self._known) + len(wanted)
-        chosen = PointSelection(self.program.space, count, picked=tuple(wanted))
+        count = len(self._known) + len(unknown)
+        chosen = PointSelection(self.program.space, count, picked=tuple(unknown))
         application = self.program.application
         goals = (self.program.goal,)
         settings = DriverSettings(any_machine=self.any_machine)
@@ -108,8 +108,8 @@ class Tournament:
         )
         if session.run(self.place, listener=self.listener).interrupted:
             raise Interrupted("stopped: the same command goes on")
-        made = {point: self._generator.experiments(point) for point in wanted}
-        digests = [each.digest for several in made.values() for each in several]
+        made = {point: self._generator.experiments(point) for point in unknown}
+        digests = [experiment.digest for several in made.values() for experiment in several]
         kinds = session.counting_kinds(machines_of(self.place))
         outcomes = self.repository.find_outcomes(digests, session.study, kinds)
         for point, experiments in made.items():
@@ -118,12 +118,12 @@ class Tournament:
     def _scores(self, experiments: Sequence[Experiment], outcomes: dict[str, Outcome]) -> Scores:
         """The mean of the repeats that succeeded, as a search of this program alone has it."""
         expression = self.program.goal.expression
-        found = [
-            (score(expression, each.values, outcome),)
-            for each in experiments
-            if (outcome := outcomes.get(each.digest)) is not None and outcome.status == "ok"
+        scores = [
+            (score(expression, experiment.values, outcome),)
+            for experiment in experiments
+            if (outcome := outcomes.get(experiment.digest)) is not None and outcome.status == "ok"
         ]
-        return mean_scores(found)
+        return mean_scores(scores)
 
 
 @dataclass
@@ -140,15 +140,15 @@ class _Active:
     def take(self) -> None:
         """Search on as far as points are known."""
         before = thread_time()
-        asked = self.bout.loop.ask(ROOM)
-        self.points = [each.point for each in asked]
-        self._numbers = [each.number for each in asked]
+        trials = self.bout.loop.ask(ROOM)
+        self.points = [trial.point for trial in trials]
+        self._numbers = [trial.number for trial in trials]
         self._cpu += thread_time() - before
 
-    def land(self, known: dict[Point, Scores]) -> None:
+    def land(self, scores: dict[Point, Scores]) -> None:
         """Hand in what has become known."""
         for number, point in zip(self._numbers, self.points, strict=True):
-            self.bout.loop.tell(number, known[point])
+            self.bout.loop.tell(number, scores[point])
 
     def outcome(self, experiment: Experiment, clerk: TrialOutcomes) -> Outcome:
         """What it came to."""

@@ -106,19 +106,28 @@ def tune(
     machine = own_machine()
     kinds = None if any_machine or _is_exact(tuning) else frozenset({machine})
     folder = begin_project() / HOME
-    known = _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
-    told = tuning if known is None else tuning.with_optimum(known)
-    application = told.application(folder)
+    best_value = (
+        _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
+    )
+    measured_tuning = tuning if best_value is None else tuning.with_optimum(best_value)
+    application = measured_tuning.application(folder)
     points = _chosen(tuning, application, sample)
     planned(TuningPlan(tuning, points.count, application.space.size))
     summary, archived = _run(
-        told, application, points, repository, place, listener, kinds, any_machine=any_machine
+        measured_tuning,
+        application,
+        points,
+        repository,
+        place,
+        listener,
+        kinds,
+        any_machine=any_machine,
     )
-    told = _settled(tuning, repository, folder, kinds)
+    measured_tuning = _settled(tuning, repository, folder, kinds)
     (path,) = application.paths
     label = machine.label if kinds else ""
     return CompletedTuning(
-        told, path, points.count, application.space.size, summary, archived, label
+        measured_tuning, path, points.count, application.space.size, summary, archived, label
     )
 
 
@@ -236,7 +245,9 @@ def _unknown(
 ) -> Iterator[Experiment]:
     """The searches that were not made yet, looked up many at a time."""
     experiments = (
-        each for index, point in points.numbered() for each in generator.experiments(point, index)
+        experiment
+        for index, point in points.numbered()
+        for experiment in generator.experiments(point, index)
     )
     while batch := list(islice(experiments, BATCH)):
         yield from entry.unknown(batch)
@@ -248,7 +259,7 @@ def _held(
     """Searches for a function, in their order; so many *jobs* at a time."""
     waiting = iter(experiments)
     if jobs == 1:
-        yield from ((each, hold(each)) for each in waiting)
+        yield from ((experiment, hold(experiment)) for experiment in waiting)
         return
     with ThreadPoolExecutor(jobs) as pool:
         try:
@@ -269,7 +280,7 @@ def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float |
 
     As *kinds* measured it, if they are named.
     """
-    found: list[float] = []
+    values: list[float] = []
     with suppress(NotFoundError):
         for record in repository.records(tuning.study, states=("ok",)):
             outcome = record.outcome
@@ -277,35 +288,40 @@ def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float |
                 continue
             value = outcome.metrics.get(BEST)
             if isinstance(value, int | float):
-                found.append(float(value))
+                values.append(float(value))
     if isinstance(tuning.target, TunedProgram):
         goal = tuning.target.goal
-        wanted = f"{goal.direction} {goal.expression.text}"
+        objective = f"{goal.direction} {goal.expression.text}"
         with suppress(NotFoundError):
-            ranking = best(repository, tuning.target.name, sys.maxsize, wanted)
+            ranking = best(repository, tuning.target.name, sys.maxsize, objective)
             space = (
                 tuning.target.space
             )  # the study may hold points that the space does not any more
             present = (
-                each
-                for each in ranking.points
-                if space.contains(each.values) and machine_counts(each.machine, kinds)
+                point
+                for point in ranking.points
+                if space.contains(point.values) and machine_counts(point.machine, kinds)
             )
-            found += [value for each in islice(present, 1) for value in each.scores.values()]
-    return (min if tuning.direction == "minimize" else max)(found, default=None)
+            values += [value for point in islice(present, 1) for value in point.scores.values()]
+    return (min if tuning.direction == "minimize" else max)(values, default=None)
 
 
 def _settled(tuning: Tuning, repository: Repository, folder: Path, kinds: Kinds) -> Tuning:
     """Tells all precisions by one optimum; the searches need not be made again for that."""
-    known = _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
-    if known is None:
+    best_value = (
+        _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
+    )
+    if best_value is None:
         return tuning
-    told = tuning.with_optimum(known)
-    application = told.application(folder)
+    measured_tuning = tuning.with_optimum(best_value)
+    application = measured_tuning.application(folder)
     meter = MetricReader(Recipe(tuple(m for m in application.metrics if m.name == PRECISION)))
-    if any(_is_stale(each, meter) for each in repository.records(told.study, states=("ok",))):
-        extract(repository, told.study, [str(path) for path in application.paths])
-    return told
+    if any(
+        _is_stale(record, meter)
+        for record in repository.records(measured_tuning.study, states=("ok",))
+    ):
+        extract(repository, measured_tuning.study, [str(path) for path in application.paths])
+    return measured_tuning
 
 
 def _is_stale(record: ExperimentRecord, meter: MetricReader) -> bool:
@@ -313,5 +329,5 @@ def _is_stale(record: ExperimentRecord, meter: MetricReader) -> bool:
     if record.outcome is None:
         return False
     metrics = record.outcome.metrics
-    told = meter.measure(record.values, Evidence(usage=metrics))
-    return metrics.get(PRECISION) != told[PRECISION]
+    measured = meter.measure(record.values, Evidence(usage=metrics))
+    return metrics.get(PRECISION) != measured[PRECISION]

@@ -92,10 +92,10 @@ class Tuning:
             words += ["--budget", self.budget]
         goal = self._goal()
         plain = [shlex.quote(word) for word in [*words, "--objective", goal]]
-        said = " ".join(plain).replace("{", "{{").replace("}", "}}")
+        escaped = " ".join(plain).replace("{", "{{").replace("}", "}}")
         settings = ",".join(f"{name}={{{name}}}" for name in self.ranges.sets)
-        said += f" --settings {settings} --seed {{seed}}"
-        return said.replace("\\", "\\\\").replace('"', '\\"')
+        escaped += f" --settings {settings} --seed {{seed}}"
+        return escaped.replace("\\", "\\\\").replace('"', '\\"')
 
     def _goal(self) -> str:
         if isinstance(self.target, TunedFunction):

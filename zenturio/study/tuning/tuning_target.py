@@ -116,8 +116,10 @@ def _called(home: str, name: str, objective: str) -> TunedFunction:
     module = _module(home)
     function = getattr(module, name, None)
     if not callable(function):
-        known = [n for n, each in vars(module).items() if callable(each) and not n.startswith("_")]
-        raise NotFoundError(f"{home} has no function {name!r}", hint=did_you_mean(name, known))
+        functions = [
+            n for n, value in vars(module).items() if callable(value) and not n.startswith("_")
+        ]
+        raise NotFoundError(f"{home} has no function {name!r}", hint=did_you_mean(name, functions))
     (direction,) = Directions(objective or "minimize").names
     file = Path(home).absolute() if home.endswith(".py") else None
     return TunedFunction(
@@ -127,9 +129,9 @@ def _called(home: str, name: str, objective: str) -> TunedFunction:
 
 def _declared(module: ModuleType, home: str) -> Space:
     """The space that stands beside a function: as ``space``, or in the file's directives."""
-    found = getattr(module, "space", None)
-    if isinstance(found, Space):
-        return found
+    space = getattr(module, "space", None)
+    if isinstance(space, Space):
+        return space
     hint = f"write space = zenturio.Space(x=range(100)) in {home}"
     if module.__file__ is None:
         raise InputError(f"{home} has no space", hint=hint)
@@ -164,8 +166,8 @@ def _module(home: str) -> ModuleType:
 
 
 def _space(space: Space) -> tuple[object, ...]:
-    sets = {each.name: _texts(each.domain) for each in space.dimensions}
-    return sets, [each.text for each in space.constraints]
+    sets = {parameter.name: _texts(parameter.domain) for parameter in space.dimensions}
+    return sets, [parameter.text for parameter in space.constraints]
 
 
 def _texts(domain: Any) -> object:

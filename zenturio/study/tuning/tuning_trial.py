@@ -58,9 +58,9 @@ class TuningTask:
     def search(self, settings: Mapping[str, Any], seed: int) -> tuple[Search, int]:
         """An engine at its start, and how many trials its first generation has."""
         task = SearchProblem(self.space, self.goals, seed, self.budget.trials)
-        found = make(self.engine, task, settings)
-        opening = getattr(found, "population", None) or getattr(found, "round", None)
-        return found, opening or OPENING
+        engine = make(self.engine, task, settings)
+        opening = getattr(engine, "population", None) or getattr(engine, "round", None)
+        return engine, opening or OPENING
 
     def facts(
         self, scores: Sequence[Scores], numbers: Sequence[int], visited: int, opening: int
@@ -75,14 +75,14 @@ class TuningTask:
                 first = losses if number <= opening else first
         if not needed:
             return {"visited": visited}
-        found: TrialFacts = {
+        result: TrialFacts = {
             "best": self.goals.scores(best)[0],
             "visited": visited,
             "needed": needed,
         }
         if first != self.goals.worst:
-            found["first"] = self.goals.scores(first)[0]
-        return found
+            result["first"] = self.goals.scores(first)[0]
+        return result
 
 
 @dataclass
@@ -119,21 +119,21 @@ class LocalTrials:
         search, opening = contest.search(settings, seed)
         if self.compiled:
             function, goals = self.target.function, contest.goals
-            found = search_compiled(search, function, goals, contest.budget, StopRules())
-            assert isinstance(found.trials, LazyTrials), "a compiled search returns rows of genes"
-            return contest.facts(found.trials.scores, found.numbers, found.count, opening)
+            result = search_compiled(search, function, goals, contest.budget, StopRules())
+            assert isinstance(result.trials, LazyTrials), "a compiled search returns rows of genes"
+            return contest.facts(result.trials.scores, result.numbers, result.count, opening)
         loop = SearchLoop(search, contest.goals, contest.budget)
         for _ in drive(loop, self._score):
             pass
         return TuningTrial(contest, loop, opening).facts()
 
     def _score(self, point: Point) -> Scores:
-        known = self._known.get(point)
-        if known is None:
-            known = scores_for(self.contest.goals, self.target.function(point))
+        scores = self._known.get(point)
+        if scores is None:
+            scores = scores_for(self.contest.goals, self.target.function(point))
             if len(self._known) < REMEMBERED:
-                self._known[point] = known
-        return known
+                self._known[point] = scores
+        return scores
 
 
 class TrialOutcomes:
