@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -22,8 +23,21 @@ hypothesis.settings.load_profile("gate")
 # which takes ten times as long to start.
 # What tests write into settings is theirs. Answers are kept apart from those of whoever runs them.
 os.environ["ZENTURIO_TRUST"] = "1"
+# Tests start Python hundreds of times: each would compile all that it loads where this is set.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / f"zenturio-tests-{os.getuid()}")
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Thousands of tests and modules stay until the end: nobody looks for garbage among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure(config):

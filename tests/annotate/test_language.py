@@ -40,7 +40,7 @@ TYPED = [row for row in rows("Clauses") if row[0].startswith("`{")]
 
 @pytest.mark.parametrize("directive", DIRECTIVES)
 def test_each_example_is_a_directive(directive):
-    read(Passage.of(directive))
+    assert read(Passage.of(directive)) is not None
 
 
 @pytest.mark.parametrize(("written", "elements"), SETS)

@@ -186,7 +186,9 @@ def test_a_program_runs_as_it_is(name, application, original):
     folder = original(name)
     run_before(name, folder)
     printed = build_and_run(application(name), folder, PROGRAMS[name].as_it_is, {})
-    measure(application(name), folder, *printed, probed=False)
+    found = measure(application(name), folder, *printed, probed=False)
+    looked_for = [m.name for m in application(name).metrics if m.formula is None and m.source]
+    assert list(found) == looked_for
 
 
 @every_program

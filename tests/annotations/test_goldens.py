@@ -25,13 +25,13 @@ def study(request):
     return scan([GALLERY / request.param])
 
 
-def compare(path, text):
-    """Fails unless *path* holds *text*; writes it there if that is wished."""
+def golden(path, text):
+    """What *path* holds; *text* is written there first if that is wished."""
     if os.environ.get("ZEN_UPDATE_GOLDENS"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert path.is_file(), f"{path} is missing: ZEN_UPDATE_GOLDENS=1 writes it"
-    assert text == path.read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8")
 
 
 def values(domain):
@@ -86,13 +86,15 @@ def expansion(study, index):
 
 
 def test_the_space_is_the_expected_one(study):
-    compare(GOLDEN / study.name / "space.txt", outline(study))
+    text = outline(study)
+    assert text == golden(GOLDEN / study.name / "space.txt", text)
 
 
 @pytest.mark.parametrize("which", ["first", "middle", "last"])
 def test_a_point_becomes_the_expected_files(study, which):
     index = {"first": 0, "middle": study.space.size // 2, "last": study.space.size - 1}[which]
-    compare(GOLDEN / study.name / f"{which}.txt", expansion(study, index))
+    text = expansion(study, index)
+    assert text == golden(GOLDEN / study.name / f"{which}.txt", text)
 
 
 def test_nothing_is_expected_of_programs_that_are_gone():

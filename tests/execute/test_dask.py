@@ -248,12 +248,13 @@ def test_ctrl_c_stays_ours(tmp_path):
     """The library takes it when it is imported."""
     ask = (
         "import signal; from pathlib import Path;"
-        "from zenturio.execute.dask.options import Options;"
+        "from zenturio.execute.dask.options import DaskOptions;"
         "from zenturio.execute.dask.executor import Dask;"
-        "Dask.script(Path.cwd(), Options(cluster='pbs'));"
-        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+        "Dask.script(Path.cwd(), DaskOptions(cluster='pbs'));"
+        "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     )
-    subprocess.run([sys.executable, "-c", ask], check=True, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-c", ask], stdout=subprocess.PIPE, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"True\n")
 
 
 def test_a_place_that_starts_no_jobs_has_no_script(tmp_path):

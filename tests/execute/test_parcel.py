@@ -2,7 +2,6 @@
 
 import json
 import math
-from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -251,6 +250,14 @@ GOOD = pack_outcome(
 )
 
 
+def read_or_refused(read, message):
+    """What *read* makes of a message, or the error with which it refuses it."""
+    try:
+        return read(message)
+    except ZenError as error:
+        return error
+
+
 @given(st.data())
 def test_whatever_is_changed_in_an_outcome_it_is_read_or_refused(data):
     head = len(b"zen-outcome 2\n") + 4
@@ -258,8 +265,8 @@ def test_whatever_is_changed_in_an_outcome_it_is_read_or_refused(data):
     name = data.draw(st.sampled_from(sorted(manifest)) | st.text(max_size=5))
     manifest[name] = data.draw(JSON)
     text = json.dumps(manifest).encode()
-    with suppress(ZenError):
-        back(b"zen-outcome 2\n" + len(text).to_bytes(4, "big") + text)
+    found = read_or_refused(back, b"zen-outcome 2\n" + len(text).to_bytes(4, "big") + text)
+    assert isinstance(found, Outcome | ZenError)
 
 
 @given(st.data())
@@ -273,15 +280,15 @@ def test_whatever_is_changed_in_a_parcel_it_is_read_or_refused(data):
     at = data.draw(st.sampled_from(sorted(target) if target is manifest else range(len(target))))
     target[at] = data.draw(JSON)
     text = json.dumps(manifest).encode()
-    with suppress(ZenError):
-        unpack_experiment(b"zen-parcel 2\n" + len(text).to_bytes(4, "big") + text)
+    message = b"zen-parcel 2\n" + len(text).to_bytes(4, "big") + text
+    assert isinstance(read_or_refused(unpack_experiment, message), Experiment | ZenError)
 
 
 @given(st.binary(max_size=200), st.integers(0, 2**32 - 1))
 def test_any_bytes_behind_the_head_are_read_or_refused(noise, length):
     for magic, read in ((b"zen-outcome 2\n", back), (b"zen-parcel 2\n", unpack_experiment)):
-        with suppress(ZenError):
-            read(magic + length.to_bytes(4, "big") + noise)
+        found = read_or_refused(read, magic + length.to_bytes(4, "big") + noise)
+        assert isinstance(found, Outcome | Experiment | ZenError)
 
 
 def test_an_artifact_that_would_leave_its_folder_is_refused(tmp_path):

@@ -27,18 +27,17 @@ def one_by_one(expression, lists, positions, length):
     return found
 
 
-def agree(expression, lists, length):
+def both(expression, lists, length):
+    """What the column holds, and what it should: values with their types, or the error of a row."""
     positions = {name: np.arange(length) for name in expression.indexed}
     arrays = {name: column_of(column) for name, column in lists.items()}
     expected = one_by_one(expression, lists, positions, length)
-    told = f"{expression} with {lists}"
     if any(isinstance(value, ExpressionError) for value in expected):
         with pytest.raises(ExpressionError) as caught:
             expression.column(arrays, length, positions)
-        assert str(expected[caught.value.row]) == str(caught.value), told
-    else:
-        found = expression.column(arrays, length, positions).tolist()
-        assert [(type(value), repr(value)) for value in found] == expected, told
+        return str(caught.value), str(expected[caught.value.row])
+    found = expression.column(arrays, length, positions).tolist()
+    return [(type(value), repr(value)) for value in found], expected
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -53,4 +52,5 @@ def test_a_column_holds_in_each_row_what_the_point_gives(way, seed):
             expression = expression_of(chance.tree(kind, depth))
             length = chance.random.choice([1, 2, 3, 8, 8, 20])
             lists = {name: chance.column(name, length) for name in sorted(expression.names)}
-            agree(expression, lists, length)
+            found, expected = both(expression, lists, length)
+            assert found == expected, f"{expression} with {lists}"

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -87,7 +88,12 @@ class Person:
         )
 
     def shot(self, name):
-        """A picture of the whole page, kept to be looked at."""
+        """A picture of the whole page, kept to be looked at, if ZENTURIO_TEST_SHOTS is set.
+
+        Chromium paints it without a graphics card, which takes as long as the test itself.
+        """
+        if not os.environ.get("ZENTURIO_TEST_SHOTS"):
+            return
         SHOTS.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
 
