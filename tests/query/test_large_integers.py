@@ -98,7 +98,7 @@ def test_pages_choose_and_sort_by_exact_values(study, values):
     shown = query_listing(study, wanted, lambda found: [row.cells[0] for row in found.first(9)])
     assert shown == sorted(values)
     taken = query_listing(
-        study, TableQuery("s"), lambda f: f.taken(f.known.columns["n"], 20).values
+        study, TableQuery("s"), lambda f: f.taken(f.catalog.columns["n"], 20).values
     )
     assert list(taken) == sorted(set(values))
 

@@ -175,7 +175,7 @@ def test_a_study_tells_what_each_parameter_took(repository):
     fill(repository, "all", {"n": "int", "x": "real", "s": "str"}, {}, rows)
 
     def taken(listing):
-        return [listing.taken(column, 10) for column in listing.known.parameters]
+        return [listing.taken(column, 10) for column in listing.catalog.parameters]
 
     n, x, s = query_listing(repository, TableQuery("all"), taken)
     assert n.values == (0, 1, 2)

@@ -110,14 +110,14 @@ class ExperimentValues(dict[str, "Value"]):
 
     @property
     def positions(self) -> Mapping[str, object]:
-        known: Mapping[str, object] = getattr(self._where, "positions", self._where)
-        return known
+        positions: Mapping[str, object] = getattr(self._where, "positions", self._where)
+        return positions
 
 
 def positions_of(values: Mapping[str, Value], names: frozenset[str]) -> dict[str, int]:
     """Where the values of *names* stand in their sets, as far as it is known."""
-    known: Mapping[str, object] = getattr(values, "positions", {})
-    return {name: at for name, at in known.items() if name in names and isinstance(at, int)}
+    positions: Mapping[str, object] = getattr(values, "positions", {})
+    return {name: at for name, at in positions.items() if name in names and isinstance(at, int)}
 
 
 def value_at(

@@ -95,8 +95,8 @@ class ExperimentGenerator:
         names = [p.name for p in application.space.parameters] + ([seed] if seed else [])
         self._makes = [_Writer(command, names) for command in application.builds]
         self._runs = [_Writer(command, names) for command in application.runs]
-        given = set(application.environment.values())
-        seen = self._filler.parameters | given
+        variables = set(application.environment.values())
+        seen = self._filler.parameters | variables
         self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
         self._used = used_digests(application) if recorded is None else dict(recorded[1])
         self._used_part = used_part(self._used)
@@ -119,11 +119,11 @@ class ExperimentGenerator:
 
         Other sets, constraints and metrics make no other program.
         """
-        found = {s.path: framed_digest([s.content])[:_SHORT] for s in self._filler.skeletons}
-        found |= {filed.path: _part(filed, content) for filed, content in self._constants}
+        digests = {s.path: framed_digest([s.content])[:_SHORT] for s in self._filler.skeletons}
+        digests |= {filed.path: _part(filed, content) for filed, content in self._constants}
         for word, commands in (("BUILD", self._makes), ("RUN", self._runs)):
-            found[word] = framed_digest([each.text.encode() for each in commands])[:_SHORT]
-        return found | {words: digest[:_SHORT] for words, digest in self._used.items()}
+            digests[word] = framed_digest([command.text.encode() for command in commands])[:_SHORT]
+        return digests | {words: digest[:_SHORT] for words, digest in self._used.items()}
 
     @property
     def former_program(self) -> dict[str, str]:
@@ -141,7 +141,7 @@ class ExperimentGenerator:
     def filled(self, point: Point, seeds: Mapping[str, str]) -> list[tuple[Filled, bytes]]:
         """The files that are filled, and of each the digest of what counts."""
         filled = self._filler.files(point, seeds)
-        return [(each, content_digest(each.essence)) for each in filled]
+        return [(file, content_digest(file.essence)) for file in filled]
 
     @property
     def hashed(self) -> list[identity.Hashed]:
@@ -263,7 +263,9 @@ class ExperimentGenerator:
 
 def _kept(application: Application) -> tuple[str, ...]:
     """What OUTPUT names, and the files that metrics are read from: so they can be read again."""
-    read = (escape(each.source) for each in application.metrics if each.source not in _STREAMS)
+    read = (
+        escape(metric.source) for metric in application.metrics if metric.source not in _STREAMS
+    )
     return tuple(dict.fromkeys((*application.outputs, *read)))
 
 
@@ -301,8 +303,10 @@ def _filed(file: Annotated) -> ExperimentFile:
     source = file.source
     if len(source.content) <= LARGE:
         return ExperimentFile(file.path, source.mode, source.content, mtime=source.mtime)
-    known = content_digest(source.content).hex()
-    return ExperimentFile(file.path, source.mode, None, source.path.absolute(), known, source.mtime)
+    digest = content_digest(source.content).hex()
+    return ExperimentFile(
+        file.path, source.mode, None, source.path.absolute(), digest, source.mtime
+    )
 
 
 def _constants(application: Application, filler: Filler) -> list[tuple[ExperimentFile, bytes]]:

@@ -62,9 +62,9 @@ def log_end(stderr: Log, stdout: Log, lines: int) -> tuple[str, str]:
     The name of the stream is told with it; both are empty where it said nothing.
     """
     for stream, log in (("stderr", stderr), ("stdout", stdout)):
-        said = _text(log).rstrip()[-_SHOWN:]
-        if said:
-            return stream, "\n".join(said.split("\n")[-lines:])
+        text = _text(log).rstrip()[-_SHOWN:]
+        if text:
+            return stream, "\n".join(text.split("\n")[-lines:])
     return "", ""
 
 

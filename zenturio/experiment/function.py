@@ -62,12 +62,14 @@ class ExperimentFunction:
     def experiments(self, point: Mapping[str, Value], index: int = -1) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is the run's number."""
         count, seed = self.repeat.count, self.repeat.seed
-        found = []
+        experiments = []
         for run in range(1, count + 1):
             values = point if seed is None else {**point, seed: run}
             digest = self._digest(values, run)
-            found.append(Experiment(digest, index, run, values, (), (), _EMPTY, None, self.recipe))
-        return tuple(found)
+            experiments.append(
+                Experiment(digest, index, run, values, (), (), _EMPTY, None, self.recipe)
+            )
+        return tuple(experiments)
 
     def command(self, experiment: Experiment) -> Experiment:
         """The same experiment as a command, for places that run commands: see execute.call.
@@ -76,10 +78,10 @@ class ExperimentFunction:
         """
         root, target = self._home()
         words = ("python", "-m", "zenturio.execute.call", root, target)
-        given = {
+        arguments = {
             n: v for n, v in experiment.values.items() if self.takes_all or n in self.arguments
         }
-        content = json.dumps({name: _noted(value) for name, value in given.items()}).encode()
+        content = json.dumps({name: _noted(value) for name, value in arguments.items()}).encode()
         step, filed = Step(shlex.join(words)), ExperimentFile(".zen-arguments.json", 0o644, content)
         return replace(experiment, files=(filed,), steps=(step,))
 

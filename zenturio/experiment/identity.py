@@ -61,7 +61,7 @@ class FileTrie:
 
     def __init__(self, constants: Iterable[bytes], filled: Sequence[str] = ()) -> None:
         """*constants* are records; *filled* are paths, whose records come with each point."""
-        entries: list[_Entry] = [(each[:SIZE], each, -1) for each in constants]
+        entries: list[_Entry] = [(entry[:SIZE], entry, -1) for entry in constants]
         entries += [(path_hash(path), b"", at) for at, path in enumerate(filled)]
         self._root = _built(sorted(entries), 0)
 
@@ -200,8 +200,8 @@ def content_hash() -> blake2b:
 
 def hashed_record(filed: ExperimentFile) -> bytes:
     """What a file adds: its path, its kind, and its content."""
-    known = filed.digest
-    content = bytes.fromhex(known) if known else content_digest(filed.content or b"")
+    digest = filed.digest
+    content = bytes.fromhex(digest) if digest else content_digest(filed.content or b"")
     return file_record(filed.path, kind_of(filed), content)
 
 
@@ -281,7 +281,7 @@ class FormerFiles:
     """The files of a program as format 1 hashed them."""
 
     def __init__(self, constants: Iterable[Hashed]) -> None:
-        self._records = [_record(*each) for each in constants]
+        self._records = [_record(*file) for file in constants]
 
     def digest(self, filled: Iterable[Hashed]) -> bytes:
         """The digest of all files, with those that were *filled*."""

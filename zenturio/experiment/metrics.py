@@ -212,14 +212,14 @@ class RegexFinder:
     def find(self, text: EvidenceText) -> list[Value]:
         log = text.log
         if text.lost > 0:
-            found = self._outer(text)
+            matches = self._outer(text)
         elif self._take == "first":
             match = self._search(log.head + log.tail)
-            found = [match.group(self._group)] if match else []
+            matches = [match.group(self._group)] if match else []
         else:
             group = self._group
-            found = [match.group(group) for match in self._iterate(log.head + log.tail)]
-        values = [parse_value(raw) for raw in found if raw is not None]
+            matches = [match.group(group) for match in self._iterate(log.head + log.tail)]
+        values = [parse_value(raw) for raw in matches if raw is not None]
         if values:
             return values
         if self._take == "count":
@@ -397,9 +397,9 @@ class MetricReader:
     """Measures the runs of one recipe: patterns are compiled and formulas are sorted once."""
 
     def __init__(self, recipe: Recipe) -> None:
-        found = [m for m in recipe.metrics if m.formula is None]
-        self._found: list[tuple[Metric, MetricFinder | None]] = [
-            (m, metric_finder(m)) for m in found
+        plain = [m for m in recipe.metrics if m.formula is None]
+        self._finders: list[tuple[Metric, MetricFinder | None]] = [
+            (m, metric_finder(m)) for m in plain
         ]
         self._derived = _sorted(recipe.metrics)
         self._needed = {m.name for m in recipe.metrics if not m.optional}
@@ -409,17 +409,17 @@ class MetricReader:
         metrics: dict[str, MetricValue] = dict(evidence.usage)
         reported, fault = _reported(evidence.reported) if evidence.reported else ({}, "")
         texts: dict[str, EvidenceText] = {}
-        for metric, way in self._found:
-            told = reported.get(metric.name)
-            if told is not None:
-                metrics[metric.name] = take_value(told, metric.take)
-            elif way is None:
+        for metric, finder in self._finders:
+            reported_values = reported.get(metric.name)
+            if reported_values is not None:
+                metrics[metric.name] = take_value(reported_values, metric.take)
+            elif finder is None:
                 metrics[metric.name] = Missing(f"${METRICS} does not hold it{fault}")
             else:
-                metrics[metric.name] = _measured(metric, way, texts, evidence)
-        for name, told in reported.items():
+                metrics[metric.name] = _measured(metric, finder, texts, evidence)
+        for name, reported_values in reported.items():
             if name not in metrics and name not in values:
-                metrics[name] = take_value(told, "last")
+                metrics[name] = take_value(reported_values, "last")
         for metric in self._derived:
             metrics[metric.name] = _computed(metric, values, metrics)
         return metrics
@@ -438,18 +438,18 @@ class MetricReaders:
     """A Meter for each recipe; known by identity, for its expressions are slow to compare."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Recipe, MetricReader]] = {}
+        self._readers: dict[int, tuple[Recipe, MetricReader]] = {}
 
     def of(self, recipe: Recipe) -> MetricReader:
         """The one of *recipe*, made when it is asked for first."""
-        known = self._known.get(id(recipe))
-        if known is None:
-            known = self._known[id(recipe)] = (recipe, MetricReader(recipe))
-        return known[1]
+        entry = self._readers.get(id(recipe))
+        if entry is None:
+            entry = self._readers[id(recipe)] = (recipe, MetricReader(recipe))
+        return entry[1]
 
 
 def _measured(
-    metric: Metric, way: MetricFinder, texts: dict[str, EvidenceText], evidence: Evidence
+    metric: Metric, finder: MetricFinder, texts: dict[str, EvidenceText], evidence: Evidence
 ) -> MetricValue:
     text = texts.get(metric.source)
     if text is None:
@@ -457,7 +457,7 @@ def _measured(
     if text.fault:
         return Missing(text.fault)
     try:
-        values = way.find(text)
+        values = finder.find(text)
     except AbsentError as error:
         return Missing(str(error))
     return take_value(values, metric.take) if values else 0  # only a count is made of nothing
@@ -471,16 +471,16 @@ def _reported(lines: bytes) -> tuple[dict[str, list[Value]], str]:
         if not line.strip():
             continue
         try:
-            told = read_json(line.decode("utf-8", "surrogateescape"))
+            entry = read_json(line.decode("utf-8", "surrogateescape"))
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
+            entry = None
+        if not isinstance(entry, dict):
             fault = fault or f"; its line {number} is no JSON object"
             continue
-        for name, value in told.items():
+        for name, value in entry.items():
             if name not in MEASURED:
                 values.setdefault(name, []).extend(_reported_values(value))
-    return {name: told for name, told in values.items() if told}, fault
+    return {name: entry for name, entry in values.items() if entry}, fault
 
 
 def _reported_values(value: Any) -> list[Value]:
@@ -494,16 +494,16 @@ def _computed(
 ) -> MetricValue:
     formula = metric.formula
     assert formula is not None
-    known: dict[str, Value] = {}
+    inputs: dict[str, Value] = {}
     for name in formula.names:
         part = metrics[name] if name in metrics else values.get(name)
         if isinstance(part, Missing):
             return Missing(f"it needs {name}: {part.why}")
         if isinstance(part, Series):
             return Missing(f"it needs {name}, which is a series (TAKE all), not a value")
-        known[name] = part
+        inputs[name] = part
     try:
-        value = value_at(formula, known, point=values)
+        value = value_at(formula, inputs, point=values)
     except ExpressionError as error:
         return Missing(error.diagnostics[0].message)
     return Missing(f"{formula.text} is NULL here") if value is None else value

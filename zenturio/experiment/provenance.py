@@ -82,9 +82,9 @@ def describe_host() -> dict[str, Any]:
 def host_values() -> dict[str, Value]:
     """What REQUIRE and RANK may ask of this machine: host.cores, host.memory, host.load, ..."""
     facts = describe_host()
-    known = {name: facts[name] for name in ("name", "arch", "cores", "memory", "cpu", "os")}
+    values = {name: facts[name] for name in ("name", "arch", "cores", "memory", "cpu", "os")}
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {**known, "mhz": _mhz(), "load": load}
+    return {**values, "mhz": _mhz(), "load": load}
 
 
 def cores() -> int:
@@ -146,7 +146,7 @@ must not write an index, which would call a hook."""
 
 def _git(folder: Path, words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
     """The lines that ``git_state`` prints about *folder*."""
-    options = [word for each in (*_GIT_SETTINGS, *settings) for word in ("-c", each)]
+    options = [word for setting in (*_GIT_SETTINGS, *settings) for word in ("-c", setting)]
     done = subprocess.run(
         ["git", "--no-pager", *options, *words],
         cwd=folder,

@@ -32,10 +32,10 @@ _UNKNOWN = "unknown"
 
 def used_digests(application: Application) -> dict[str, str]:
     """A digest of each thing that is used, by the words that declare it."""
-    found = {
+    digests = {
         f"USE {use.kind.upper()} {use.text}": _digest(use, application) for use in application.uses
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(digests.items()))
 
 
 def _digest(use: Use, application: Application) -> str:
@@ -104,18 +104,18 @@ def _parts(folder: Path) -> Iterator[bytes]:
 
 def recall_versions(application: Application, versions: Mapping[str, str]) -> Application:
     """*application* with what its version commands printed when they were asked last."""
-    wanted = {use.text for use in application.uses if use.kind == "version"}
-    known = {text: output for text, output in versions.items() if text in wanted}
-    return replace(application, versions={**known, **application.versions})
+    texts = {use.text for use in application.uses if use.kind == "version"}
+    recalled = {text: output for text, output in versions.items() if text in texts}
+    return replace(application, versions={**recalled, **application.versions})
 
 
 def ask_versions(application: Application) -> Application:
     """*application* with what its version commands print now; each is asked once."""
-    asked = dict(application.versions)
+    outputs = dict(application.versions)
     for use in application.uses:
-        if use.kind == "version" and use.text not in asked:
-            asked[use.text] = _answer(use, application.root)
-    return replace(application, versions=asked)
+        if use.kind == "version" and use.text not in outputs:
+            outputs[use.text] = _answer(use, application.root)
+    return replace(application, versions=outputs)
 
 
 def _answer(use: Use, folder: Path) -> str:

@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
     """Loads a module when something of it is asked for: pandas and SQLAlchemy take their time."""
     for home, names in _HOMES.items():
         if name in names:
-            found = getattr(import_module(f"{__name__}.{home}"), name)
-            globals()[name] = found
-            return found
+            value = getattr(import_module(f"{__name__}.{home}"), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -70,33 +70,33 @@ class GroupGuards(NamedTuple):
         return max(abs(self.low), abs(self.high))
 
 
-def sum_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
-    """Whether *found* may not be the sum to twelve digits."""
-    if found is None or not guards.size < HUGE:
+def sum_is_doubtful(total_value: float | None, guards: GroupGuards) -> bool:
+    """Whether *total_value* may not be the sum to twelve digits."""
+    if total_value is None or not guards.size < HUGE:
         return True
-    return abs(found) * CANCELLED < guards.size
+    return abs(total_value) * CANCELLED < guards.size
 
 
-def mean_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
-    """Whether *found* may not be the mean to twelve digits."""
-    return sum_is_doubtful(None if found is None else found * guards.values, guards)
+def mean_is_doubtful(mean_value: float | None, guards: GroupGuards) -> bool:
+    """Whether *mean_value* may not be the mean to twelve digits."""
+    return sum_is_doubtful(None if mean_value is None else mean_value * guards.values, guards)
 
 
-def deviation_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
-    """Whether *found* may not be the deviation to twelve digits."""
+def deviation_is_doubtful(deviation: float | None, guards: GroupGuards) -> bool:
+    """Whether *deviation* may not be the deviation to twelve digits."""
     if guards.values < 2 or guards.low == guards.high:
-        return bool(found)
-    if found is None or not guards.greatest < HUGE_SQUARE:
+        return bool(deviation)
+    if deviation is None or not guards.greatest < HUGE_SQUARE:
         return math.isfinite(guards.greatest)
     # Squares of tiny values vanish.
-    return found * CANCELLED < guards.greatest or found < 1 / HUGE_SQUARE
+    return deviation * CANCELLED < guards.greatest or deviation < 1 / HUGE_SQUARE
 
 
-def median_is_doubtful(found: float | None, guards: GroupGuards) -> bool:
-    """Whether *found* may not be the median to twelve digits: of two values it is between them."""
-    if found is None or not guards.greatest < HUGE or 0 < abs(found) < 1 / HUGE:
+def median_is_doubtful(median_value: float | None, guards: GroupGuards) -> bool:
+    """Whether *median_value* may not be the median to twelve digits."""
+    if median_value is None or not guards.greatest < HUGE or 0 < abs(median_value) < 1 / HUGE:
         return True
-    return guards.low < 0 < guards.high and abs(found) * CANCELLED < guards.greatest
+    return guards.low < 0 < guards.high and abs(median_value) * CANCELLED < guards.greatest
 
 
 DoubtRule = tuple[
@@ -115,10 +115,10 @@ DOUBT_RULES: dict[str, DoubtRule] = {
 
 def doubt_rule(kind: str, dialect: Dialect) -> DoubtRule | None:
     """The rule for an aggregate; None where the database is always right."""
-    found = DOUBT_RULES.get(kind)
-    if found is None or kind not in ("sum", "mean") or dialect != "sqlite" or _compensated():
-        return found
-    doubtful, exact = found
+    rule = DOUBT_RULES.get(kind)
+    if rule is None or kind not in ("sum", "mean") or dialect != "sqlite" or _compensated():
+        return rule
+    doubtful, exact = rule
     return (
         lambda value, guards: guards.values > MOST_UNCOMPENSATED or doubtful(value, guards),
         exact,
@@ -127,14 +127,14 @@ def doubt_rule(kind: str, dialect: Dialect) -> DoubtRule | None:
 
 @cache
 def _compensated() -> bool:
-    found: tuple[int, ...] = sqlite_module().sqlite_version_info
-    return found >= COMPENSATED
+    version: tuple[int, ...] = sqlite_module().sqlite_version_info
+    return version >= COMPENSATED
 
 
 def guard_items(heads: Iterable[SelectItem]) -> list[SelectItem]:
     """What is asked beside the *heads*, each once."""
-    found = {guard.name: guard for head in heads if head.check for guard in head.check.guards}
-    return list(found.values())
+    guards = {guard.name: guard for head in heads if head.check for guard in head.check.guards}
+    return list(guards.values())
 
 
 def recompute_doubtful(
@@ -150,44 +150,44 @@ def recompute_doubtful(
     one for each of their guards.
     """
     beside = {guard.name: len(heads) + i for i, guard in enumerate(guard_items(heads))}
-    found = [list(row[: len(heads)]) for row in rows]
+    answers = [list(row[: len(heads)]) for row in rows]
     doubts: dict[int, set[int]] = {}
     for at, head in enumerate(heads):
         if head.check is None:
             continue
         places = [beside[guard.name] for guard in head.check.guards]
         for number, row in enumerate(rows):
-            value = found[number][at] = _plain(row[at])
+            value = answers[number][at] = _plain(row[at])
             count, *others = (row[place] for place in places)
             if not count:
                 continue
-            guards = GroupGuards(count, *(float(each) for each in others))
+            guards = GroupGuards(count, *(float(bound) for bound in others))
             if head.check.doubtful(value, guards):
                 doubts.setdefault(at, set()).add(number)
     for at, numbers in doubts.items():
         check = heads[at].check
         assert check is not None, "only what has a check is doubtful"
-        wanted = {group_key(rows[number][:keys]): number for number in numbers}
-        values = _values(reader, statement, [*heads[:keys], check.values], wanted)
+        numbers_by_key = {group_key(rows[number][:keys]): number for number in numbers}
+        values = _values(reader, statement, [*heads[:keys], check.values], numbers_by_key)
         for number in numbers:
-            found[number][at] = check.exact(values[number])
-    return [tuple(row) for row in found], bool(doubts)
+            answers[number][at] = check.exact(values[number])
+    return [tuple(row) for row in answers], bool(doubts)
 
 
 def _values(
     reader: SnapshotReader,
     statement: StudySelect,
     heads: Sequence[SelectItem],
-    wanted: dict[Any, int],
+    numbers_by_key: dict[Any, int],
 ) -> dict[int, list[float]]:
     """The values behind the rows of these keys."""
-    found: dict[int, list[float]] = {number: [] for number in wanted.values()}
+    values_by_number: dict[int, list[float]] = {number: [] for number in numbers_by_key.values()}
     for *key, cell in reader.each(statement.select(heads)):
-        number = wanted.get(group_key(key))
+        number = numbers_by_key.get(group_key(key))
         value = heads[-1].convert(cell)
         if number is not None and value is not None and not math.isnan(value):
-            found[number].append(value)
-    return found
+            values_by_number[number].append(value)
+    return values_by_number
 
 
 def _plain(value: Any) -> float | None:
@@ -203,7 +203,7 @@ def _plain(value: Any) -> float | None:
 Aggregate = Literal["mean", "min", "max", "std", "count", "median", "sum"]
 AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 
-_WORDS: dict[Dialect, dict[str, str]] = {
+_AGGREGATE_SQL: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "mean": "avg({})",
         "min": "min({})",
@@ -235,36 +235,36 @@ def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> Se
     """The column of an answer that holds an aggregate; NULL and NaN do not count."""
     keeps = kind in ("min", "max") and column.type == "int"
     type_: Type = "int" if keeps or kind == "count" else "real"
-    found = _asked(kind, column, dialect).fragment.typed(type_)
+    fragment = _database_item(kind, column, dialect).fragment.typed(type_)
     return replace(
-        _asked(kind, column, dialect),
-        fragment=found,
+        _database_item(kind, column, dialect),
+        fragment=fragment,
         unit="" if kind == "count" else column.unit,
-        convert=_whole if keeps else _known,
+        convert=_whole if keeps else _number_or_none,
         check=_check(kind, column, dialect),
         values=SelectItem.of(column),
         compute=_COMPUTED[kind],
     )
 
 
-def _asked(kind: str, column: StudyColumn, dialect: Dialect) -> SelectItem:
+def _database_item(kind: str, column: StudyColumn, dialect: Dialect) -> SelectItem:
     """An aggregate as the database computes it, and of parts of the rows."""
     needed, merge = _PARTS.get(kind, ((), None))
     fragment = column.fragment(dialect)
     has_digits = kind in ("min", "max") and dialect == "postgresql" and column.type == "real"
     if has_digits and fragment.digits is not None:
         fragment = exact_decimal(fragment, fragment.digits)
-    said, *parts = (sql(_WORDS[dialect][each], fragment) for each in (kind, *needed))
+    whole, *parts = (sql(_AGGREGATE_SQL[dialect][word], fragment) for word in (kind, *needed))
     name = f"{kind}({column.name})"
-    return SelectItem(name, said, parts=tuple(parts), merge=merge, fact=has_digits and column.wide)
+    return SelectItem(name, whole, parts=tuple(parts), merge=merge, fact=has_digits and column.wide)
 
 
 def _check(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> AggregateCheck | None:
-    found = doubt_rule(kind, dialect)
-    if found is None:
+    rule = doubt_rule(kind, dialect)
+    if rule is None:
         return None
-    guards = tuple(_asked(each, column, dialect) for each in _GUARDS)
-    return AggregateCheck(SelectItem.of(column), guards, *found)
+    guards = tuple(_database_item(guard, column, dialect) for guard in _GUARDS)
+    return AggregateCheck(SelectItem.of(column), guards, *rule)
 
 
 def row_count_item(title: str) -> SelectItem:
@@ -279,8 +279,8 @@ def _there(values: Iterable[Any]) -> list[Any]:
 
 def _total(sums: Sequence[Any], counts: Sequence[int]) -> float | None:
     """The sum of sums; NULL where nothing is counted, or infinities of both signs are."""
-    there = [sum_ for sum_, count in zip(sums, counts, strict=True) if count]
-    return aggregates.total(there) if there and None not in there else None
+    measured = [sum_ for sum_, count in zip(sums, counts, strict=True) if count]
+    return aggregates.total(measured) if measured and None not in measured else None
 
 
 def _mean(sums: Sequence[Any], counts: Sequence[int]) -> float | None:
@@ -339,7 +339,7 @@ def _whole(value: object) -> object:
     return None if value is None else int(str(value))
 
 
-def _known(value: Any) -> float | None:
+def _number_or_none(value: Any) -> float | None:
     """What comes of infinities is NULL in one database and NaN in the other: here it is NULL.
 
     Of decimals those are integers that no real is equal to.
@@ -379,21 +379,26 @@ def select_groups(
     Rows that are equal in it stand in the order of their keys. Where there are more than *most*
     combinations, some of them, but more than so many.
     """
-    asked = [*heads, *guard_items(heads)]
-    if len(asked) > WIDTH:
+    items = [*heads, *guard_items(heads)]
+    if len(items) > WIDTH:
         rows = _in_columns(reader, statement, heads, keys)
         return _ordered(rows, heads, total_order(order, heads[:keys]))
-    parts = all(head.parts for head in asked[keys:])
+    parts = all(head.parts for head in items[keys:])
     plain = all(head.fragment.type and not head.wide for head, _ in order)
     total = total_order(order, heads[:keys])
-    if parts and plain and reader.dialect == "sqlite" and statement.known.total >= MANY_EXPERIMENTS:
-        rows = _in_parts(reader, statement, asked, keys, most)
+    if (
+        parts
+        and plain
+        and reader.dialect == "sqlite"
+        and statement.catalog.total >= MANY_EXPERIMENTS
+    ):
+        rows = _in_parts(reader, statement, items, keys, most)
         in_order = False
     else:
         # Keys of any size are texts to the database: here they are numbers again.
         in_order = not any(head.wide for head in heads[:keys])
-        wanted = statement.select(asked, group=keys, order=total if in_order else ())
-        rows = reader.rows(wanted if most is None else sql(f"{{}} LIMIT {most + 1}", wanted))
+        select = statement.select(items, group=keys, order=total if in_order else ())
+        rows = reader.rows(select if most is None else sql(f"{{}} LIMIT {most + 1}", select))
     rows, changed = recompute_doubtful(reader, statement, rows, heads, keys)
     return rows if in_order and not changed else _ordered(rows, heads, total)
 
@@ -413,11 +418,11 @@ def _in_columns(
     if keys > WIDTH // 2:
         return group_in_python(reader, statement, heads, keys)
     width = (WIDTH - keys) // GUARDED_COLUMNS
-    found: dict[tuple[Any, ...], list[Any]] = {}
-    for some in column_chunks(heads[keys:], width):
-        for row in select_groups(reader, statement, [*heads[:keys], *some], keys):
-            found.setdefault(group_key(row[:keys]), [*row[:keys]]).extend(row[keys:])
-    return [tuple(row) for row in found.values()]
+    groups: dict[tuple[Any, ...], list[Any]] = {}
+    for chunk in column_chunks(heads[keys:], width):
+        for row in select_groups(reader, statement, [*heads[:keys], *chunk], keys):
+            groups.setdefault(group_key(row[:keys]), [*row[:keys]]).extend(row[keys:])
+    return [tuple(row) for row in groups.values()]
 
 
 def _in_parts(
@@ -427,29 +432,29 @@ def _in_parts(
     keys: int,
     most: int | None,
 ) -> list[tuple[Any, ...]]:
-    known = statement.known
-    names = key_names(known)
+    catalog = statement.catalog
+    names = key_names(catalog)
     number = verbatim(f"{ROW}.{quote_name(names[2])}")
     everything = join_fragments(" ", [statement.condition, *(head.fragment for head in heads)])
-    fields = used_columns(known, everything.plain(reader.dialect))
-    seen = known.rows
+    fields = used_columns(catalog, everything.plain(reader.dialect))
+    seen = catalog.rows
     ordered_rows_sql = reader.repository.ordered_rows_sql
     plain, source = (
-        f"({ordered_rows_sql(known.study, names, facts=facts, names=fields, rows=seen)})"
+        f"({ordered_rows_sql(catalog.study, names, facts=facts, names=fields, rows=seen)})"
         for facts in (False, True)
     )
     rows = verbatim(f"FROM {plain} AS {ROW}")
     first, last = (extreme_number(reader, which, number, rows) for which in ("min", "max"))
-    asked = [
+    items = [
         *heads[:keys],
-        *(SelectItem("part", each) for head in heads[keys:] for each in head.parts),
+        *(SelectItem("part", part) for head in heads[keys:] for part in head.parts),
     ]
     within = sql("{} >= {} AND {} < {}", number, _bound(first), number, _bound(last))
-    whole = statement.select(asked, group=keys, source=source, among=within)
+    whole = statement.select(items, group=keys, source=source, among=within)
     text, values = whole.bound(reader.dialect)  # the bounds come first, for heads hold no values
-    found: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-    usual = size = max(PART_SIZE * (last - first + 1) // known.total, 1)
-    while first <= last and (most is None or len(found) <= most):
+    answers_by_key: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    usual = size = max(PART_SIZE * (last - first + 1) // catalog.total, 1)
+    while first <= last and (most is None or len(answers_by_key) <= most):
         size = (
             size
             if size <= LARGEST_PART * usual
@@ -458,11 +463,11 @@ def _in_parts(
             else last + 1 - first
         )
         until = first + size
-        answers = reader.fetch(text, [first, until, *values[2:]])
-        for row in answers:
-            found.setdefault(row[:keys], []).append(row[keys:])
-        first, size = until, usual * max(PART_SHARE * len(answers) // PART_SIZE, 1)
-    return [(*key, *_merged(heads[keys:], each)) for key, each in found.items()]
+        rows_of_part = reader.fetch(text, [first, until, *values[2:]])
+        for row in rows_of_part:
+            answers_by_key.setdefault(row[:keys], []).append(row[keys:])
+        first, size = until, usual * max(PART_SHARE * len(rows_of_part) // PART_SIZE, 1)
+    return [(*key, *_merged(heads[keys:], answers)) for key, answers in answers_by_key.items()]
 
 
 def _bound(number: int) -> Fragment:
@@ -472,13 +477,13 @@ def _bound(number: int) -> Fragment:
 def _merged(heads: Sequence[SelectItem], answers: Sequence[tuple[Any, ...]]) -> list[Any]:
     """Each head's value, of what all parts answered for one group."""
     columns = list(zip(*answers, strict=True))
-    found, place = [], 0
+    merged, place = [], 0
     for head in heads:
         assert head.merge is not None, "what has parts says how they are merged"
         value = head.merge(*columns[place : place + len(head.parts)])
-        found.append(None if value != value else value)  # noqa: PLR0124 - NaN, which SQLite has not
+        merged.append(None if value != value else value)  # noqa: PLR0124 - NaN, which SQLite has not
         place += len(head.parts)
-    return found
+    return merged
 
 
 def _ordered(
@@ -488,11 +493,11 @@ def _ordered(
 ) -> list[tuple[Any, ...]]:
     """The rows as `StudySelect` has them ordered: what is NULL or NaN comes last."""
     places = {head.name: at for at, head in enumerate(heads)}
-    found = list(rows)
+    ordered = list(rows)
     for head, falling in reversed(order):
         at, convert = places[head.name], head.convert if head.wide else _same
-        found.sort(key=lambda row: _rank(convert(row[at]), falling=falling), reverse=falling)
-    return found
+        ordered.sort(key=lambda row: _rank(convert(row[at]), falling=falling), reverse=falling)
+    return ordered
 
 
 def _same(value: Any) -> Any:
@@ -536,17 +541,17 @@ class Origins:
         """Of several tables, by their attributes."""
         machines: dict[str, int] = {}
         rounds: dict[int, int] = {}
-        for each in map(Origins.of, parts):
-            for label, count in each.machines.items():
+        for origins in map(Origins.of, parts):
+            for label, count in origins.machines.items():
                 machines[label] = machines.get(label, 0) + count
-            for number, count in each.rounds.items():
+            for number, count in origins.rounds.items():
                 rounds[number] = rounds.get(number, 0) + count
         return Origins(machines, rounds)
 
 
 def count_origins(
     reader: SnapshotReader,
-    known: Catalog,
+    catalog: Catalog,
     statement: StudySelect,
     keys: Collection[StudyColumn] = (),
 ) -> Origins:
@@ -555,14 +560,14 @@ def count_origins(
     The study's counters tell whether they can be: only then rows are looked at. What is among the
     *keys* tells groups apart, and mixes nothing.
     """
-    found: list[dict[Any, int]] = []
-    for fact, several in (("machine", known.machines), ("round", known.rounds)):
-        column = known.facts[fact]
+    counts_by_fact: list[dict[Any, int]] = []
+    for fact, numbers in (("machine", catalog.machines), ("round", catalog.rounds)):
+        column = catalog.facts[fact]
         counts: dict[Any, int] = {}
-        if len(several) > 1 and column not in keys:
+        if len(numbers) > 1 and column not in keys:
             heads = [SelectItem.of(column), row_count_item("count(*)")]
             rows = reader.rows(statement.select(heads, group=1, facts=True))
             counts = {value: int(count) for value, count in rows}
-        found.append(counts if len(counts) > 1 else {})
-    machines = {label or UNKNOWN_KIND: count for label, count in found[0].items()}
-    return Origins(machines, {int(number): count for number, count in found[1].items()})
+        counts_by_fact.append(counts if len(counts) > 1 else {})
+    machines = {label or UNKNOWN_KIND: count for label, count in counts_by_fact[0].items()}
+    return Origins(machines, {int(number): count for number, count in counts_by_fact[1].items()})

@@ -77,8 +77,8 @@ class SnapshotReader:
         text = self._with_views(text, escaped=bool(values))
         with self._explaining(place):
             self._cursor.execute(text, *([values] if values else []))
-            found: list[tuple[Any, ...]] = self._cursor.fetchall()
-        return found
+            rows: list[tuple[Any, ...]] = self._cursor.fetchall()
+        return rows
 
     def each(self, statement: Fragment) -> Iterator[tuple[Any, ...]]:
         """What *statement* answers, row by row: not all of it is held at once."""
@@ -110,11 +110,11 @@ class SnapshotReader:
                 raise
             if place is not None and getattr(error, "sqlstate", None) == _OUT_OF_RANGE:
                 raise ExpressionError(
-                    f"for some experiment this leaves the numbers of PostgreSQL: {_said(error)}",
+                    f"for some experiment this leaves the numbers of PostgreSQL: {_message(error)}",
                     place=place,
                     hint="test the operands first, as in x < 1e100 and x * x > 1",
                 ) from error
-            raise RecordError(f"{self._place}: {_said(error)}") from error
+            raise RecordError(f"{self._place}: {_message(error)}") from error
 
 
 def connections_of(repository: Repository) -> Connections:
@@ -151,7 +151,7 @@ def _driver_errors() -> tuple[type[Exception], ...]:
     return tuple(sys.modules[name].Error for name in modules if name in sys.modules)
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
@@ -173,19 +173,19 @@ def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> Re
     ]
     machine = _machine(reader, choice.machine, {row[1] for row in rows}) if choice.machine else None
     seen = [row for row in rows if machine in (None, row[1]) and _of_round(choice, row[2])]
-    found = RowFilter(machine, choice.round)
+    row_filter = RowFilter(machine, choice.round)
     rounds = {row[2] for row in seen}
     counts: dict[str, int] = dict.fromkeys(EXPERIMENT_STATES, 0)
     if choice.round == "newest" and len(rounds) > 1:
         newest = reader.fetch(
             "SELECT e.status, count(*) FROM results e"  # noqa: S608 - numbers
-            f" WHERE e.version = {version}{found.conditions} GROUP BY e.status"
+            f" WHERE e.version = {version}{row_filter.conditions} GROUP BY e.status"
         )
         counts |= {status: int(count) for status, count in newest}
     else:
         for status, _, _, count in seen:
             counts[status] += count
-    return counts, found, frozenset(row[1] for row in seen), frozenset(rounds)
+    return counts, row_filter, frozenset(row[1] for row in seen), frozenset(rounds)
 
 
 def _of_round(choice: RowChoice, number: int) -> bool:
@@ -195,8 +195,8 @@ def _of_round(choice: RowChoice, number: int) -> bool:
 def _machine(reader: SnapshotReader, text: str, numbers: set[int]) -> int:
     """The number of the kind of machine that *text* means, among those with results."""
     listed = ", ".join(map(str, sorted(numbers))) or "0"
-    known = reader.fetch(f"SELECT id, label FROM machines WHERE id IN ({listed})")  # noqa: S608 - numbers
-    labels = {codec.unescape(label): int(number) for number, label in known}
+    machines = reader.fetch(f"SELECT id, label FROM machines WHERE id IN ({listed})")  # noqa: S608 - numbers
+    labels = {codec.unescape(label): int(number) for number, label in machines}
     if 0 in numbers:
         labels[UNKNOWN_KIND] = 0
     return labels[machine_named(text, labels)]
@@ -284,9 +284,9 @@ class StudyColumn:
         """The column in a computation."""
         if self.role == "metric" and not self.forms:
             return Fragment(("NULL",), self.type, short=True)
-        found = DIALECTS[dialect].column(self.sql(), self.type)
+        fragment = DIALECTS[dialect].column(self.sql(), self.type)
         is_exact = not self.wide or (dialect == "postgresql" and self.type == "int")
-        return found if is_exact else replace(found, digits=self.digits(dialect))
+        return fragment if is_exact else replace(fragment, digits=self.digits(dialect))
 
     def digits(self, dialect: Dialect) -> Fragment:
         """The digits of its integers beyond 63 bits, as text; NULL for other values."""
@@ -297,27 +297,27 @@ class StudyColumn:
         """The column such that different values are different, to group by: see ``value``."""
         if not self.wide or (dialect == "postgresql" and self.type == "int"):
             return Fragment((self.sql(),), self.type)
-        own = self.sql() if dialect == "sqlite" else f"{self.sql()}::text"
-        return sql("coalesce({}, {})", self.digits(dialect), verbatim(own))
+        plain = self.sql() if dialect == "sqlite" else f"{self.sql()}::text"
+        return sql("coalesce({}, {})", self.digits(dialect), verbatim(plain))
 
-    def value(self, found: Any) -> Any:
+    def value(self, stored: Any) -> Any:
         """A value that the database gave, as it was recorded.
 
         RecordError for a text that is no number: SQLite keeps any text in any column.
         """
-        if found is None:
+        if stored is None:
             return None
         if self.type == "bool":
-            return bool(found)
-        if isinstance(found, Decimal):
-            return int(found) if self.type == "int" else float(found)
-        if self.type == "int" and isinstance(found, float):
-            return int(found) if math.isfinite(found) else found
-        if self.number and isinstance(found, str):
+            return bool(stored)
+        if isinstance(stored, Decimal):
+            return int(stored) if self.type == "int" else float(stored)
+        if self.type == "int" and isinstance(stored, float):
+            return int(stored) if math.isfinite(stored) else stored
+        if self.number and isinstance(stored, str):
             with codec.decoding():
-                is_whole = self.type == "int" or _IS_WIDE.fullmatch(found)
-                return int(found) if is_whole else float(found)
-        return found
+                is_whole = self.type == "int" or _IS_WIDE.fullmatch(stored)
+                return int(stored) if is_whole else float(stored)
+        return stored
 
 
 @dataclass(frozen=True)
@@ -366,14 +366,14 @@ class Catalog:
     def metrics(self) -> tuple[StudyColumn, ...]:
         return tuple(c for c in self.columns.values() if c.role == "metric")
 
-    def column(self, wanted: str) -> StudyColumn:
+    def column(self, column: str) -> StudyColumn:
         """The column of that name; NotFoundError with the nearest ones."""
-        if wanted not in self.columns:
+        if column not in self.columns:
             raise NotFoundError(
-                f"study {self.study!r} has no column {wanted!r}",
-                hint=did_you_mean(wanted, self.columns),
+                f"study {self.study!r} has no column {column!r}",
+                hint=did_you_mean(column, self.columns),
             )
-        return self.columns[wanted]
+        return self.columns[column]
 
 
 def read_catalog(
@@ -390,7 +390,7 @@ def read_catalog(
     whole = columns | {fact.name: fact for fact in facts.values() if fact.name not in columns}
     if choice.round == "newest" and facts["round"].name in names:
         choice = replace(choice, round="all")
-    found = Catalog(
+    catalog = Catalog(
         study,
         facts_of.view,
         facts_of.view_all,
@@ -398,37 +398,37 @@ def read_catalog(
         facts,
         *count_results(reader, version.id, choice),
     )
-    for view, larger in ((found.view, False), (found.view_all, True)):
-        reader.views[view] = _source(reader, found, larger=larger)
-    return found
+    for view, larger in ((catalog.view, False), (catalog.view_all, True)):
+        reader.views[view] = _source(reader, catalog, larger=larger)
+    return catalog
 
 
-def _source(reader: SnapshotReader, known: Catalog, *, larger: bool) -> Callable[[str], str]:
+def _source(reader: SnapshotReader, catalog: Catalog, *, larger: bool) -> Callable[[str], str]:
     """What a view is in a statement, which may use more fields than a view has columns."""
 
     def source(statement: str) -> str:
-        names = used_columns(known, statement)
-        found: str = reader.repository.rows_sql(
-            known.study, whole=larger, names=names, rows=known.rows
+        names = used_columns(catalog, statement)
+        rows: str = reader.repository.rows_sql(
+            catalog.study, whole=larger, names=names, rows=catalog.rows
         )
-        return found
+        return rows
 
     return source
 
 
-def used_columns(known: Catalog, statement: str) -> set[str] | None:
+def used_columns(catalog: Catalog, statement: str) -> set[str] | None:
     """The columns that a statement names; None where a study has few, so that all will do."""
-    own = [column for column in known.columns.values() if column.role != "fact"]
-    if len(own) <= MANY_COLUMNS:
+    recorded = [column for column in catalog.columns.values() if column.role != "fact"]
+    if len(recorded) <= MANY_COLUMNS:
         return None
     named = set(_NAMED.findall(statement))
-    return {column.view for column in own if quote_name(column.view) in named}
+    return {column.view for column in recorded if quote_name(column.view) in named}
 
 
-def key_names(known: Catalog) -> tuple[str, str, str]:
+def key_names(catalog: Catalog) -> tuple[str, str, str]:
     """What position, repeat and number are called: as no column of the study is."""
     mark = "zen:"
-    while any(column.view.startswith(mark) for column in known.columns.values()):
+    while any(column.view.startswith(mark) for column in catalog.columns.values()):
         mark += ":"
     return f"{mark}position", f"{mark}repeat", f"{mark}number"
 
@@ -438,7 +438,7 @@ def _columns(
 ) -> tuple[dict[str, StudyColumn], dict[str, StudyColumn]]:
     """The fields in their order, and the facts that every study has."""
     columns: dict[str, StudyColumn] = {}
-    for stored in sorted(fields, key=lambda each: each.number):
+    for stored in sorted(fields, key=lambda stored_field: stored_field.number):
         field, forms = stored.field, stored.forms
         role = cast("Role", SEED_KIND if field.kind == SEED_KIND else stored.role)
         if field.name not in columns:  # a metric that is reported may be called like a parameter

@@ -68,10 +68,10 @@ class Comparison:
     def ratio(self) -> float | None:
         """The geometric mean of the ratios; None unless every point has one."""
         ratios = [pair.ratio for pair in self.pairs]
-        there = [ratio for ratio in ratios if ratio is not None]
-        if not there or len(there) < len(ratios):
+        known_ratios = [ratio for ratio in ratios if ratio is not None]
+        if not known_ratios or len(known_ratios) < len(ratios):
             return None
-        return math.exp(mean([math.log(ratio) for ratio in there]))
+        return math.exp(mean([math.log(ratio) for ratio in known_ratios]))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -81,30 +81,30 @@ class Comparison:
         differ = sum(pair.verdict != "no difference" for pair in judged)
         chance = len(judged) * (1 - self.confidence)
         alone = f"{self.only[0]:,} only in {first}, {self.only[1]:,} only in {second}"
-        said = [f"{len(self.pairs):,} points in both, {alone}"]
+        notes = [f"{len(self.pairs):,} points in both, {alone}"]
         if self.ratio is not None:
-            said.append(f"geometric mean of the ratios {second} / {first}: {self.ratio:.4g}")
+            notes.append(f"geometric mean of the ratios {second} / {first}: {self.ratio:.4g}")
         elif self.pairs:
             without = sum(pair.ratio is None for pair in self.pairs)
-            said.append(
+            notes.append(
                 f"{without:,} of {len(self.pairs):,} points have no ratio:"
                 f" {self.metric} is not above zero in each of their repeats"
             )
         if judged:
-            said.append(
+            notes.append(
                 f"{differ:,} of {len(judged):,} differ at {self.confidence:.0%} confidence"
                 f" (by chance alone about {chance:.1f} would)"
             )
         if few := len(self.pairs) - len(judged):
-            said.append(f"{few:,} have fewer than {FEWEST} repeats: too few to judge")
+            notes.append(f"{few:,} have fewer than {FEWEST} repeats: too few to judge")
         for name, count in zip(self.names, self.left_out, strict=True):
             if count:
-                said.append(f"{count:,} experiments of {name} have no finite {self.metric}")
+                notes.append(f"{count:,} experiments of {name} have no finite {self.metric}")
         for name, count in zip(self.names, self.outside, strict=True):
-            said += [f"{name}: {note}" for note in left_out_notes(count)]
+            notes += [f"{name}: {note}" for note in left_out_notes(count)]
         for name, origins in zip(self.names, self.origins, strict=True):
-            said += [f"{name}: {note}" for note in origins.notes]
-        return tuple(said)
+            notes += [f"{name}: {note}" for note in origins.notes]
+        return tuple(notes)
 
     def result(self) -> ResultTable:
         """The comparison as a table."""
@@ -197,11 +197,11 @@ def _groups(
     except (TypeError, ValueError) as error:
         raise InputError(f"{metric!r} holds text: only numbers can be compared") from error
     points = zip(*([None if pd.isna(v) else v for v in frame[name]] for name in on), strict=True)
-    found: dict[tuple[Any, ...], list[float]] = {}
+    values_by_point: dict[tuple[Any, ...], list[float]] = {}
     for point, value in zip(points, values, strict=True):
         if math.isfinite(value):
-            found.setdefault(point, []).append(value)
-    return {point: np.array(column) for point, column in found.items()}
+            values_by_point.setdefault(point, []).append(value)
+    return {point: np.array(column) for point, column in values_by_point.items()}
 
 
 def _pair(
@@ -213,10 +213,10 @@ def _pair(
 ) -> PointPair:
     repeats = (len(first), len(second))
     positive = bool((first > 0).all() and (second > 0).all())
-    found: Shift | None = None
+    interval: Shift | None = None
     verdict: Verdict = "too few repeats"
     if min(repeats) >= FEWEST:
-        found = shift(first, second, random, confidence)
-        low, high = found.difference
+        interval = shift(first, second, random, confidence)
+        low, high = interval.difference
         verdict = "more" if low > 0 else "less" if high < 0 else "no difference"
-    return PointPair(point, mean(first), mean(second), repeats, positive, found, verdict)
+    return PointPair(point, mean(first), mean(second), repeats, positive, interval, verdict)

@@ -241,11 +241,11 @@ class GrowthShape:
         for _ in range(50):
             off = (y - self.values(columns, best)) * root
             step = _least_squares(self.slopes(columns, best) * root[:, None], off)
-            while step is not None and (found := cost(best + step)) >= least:
+            while step is not None and (squares := cost(best + step)) >= least:
                 step = step / 2 if (np.abs(step) > 1e-12 * np.abs(best)).any() else None
             if step is None:
                 break
-            gain, best, least = least - found, best + step, found
+            gain, best, least = least - squares, best + step, squares
             if gain <= 1e-14 * least:
                 break
         return best
@@ -361,13 +361,13 @@ def _sums(data: FitPoints, terms: Sequence[Term], most: int) -> Iterator[tuple[i
     ones, y = data.root[:, None], data.y * data.root
     followed: list[tuple[int, ...]] = [()]
     for _ in range(most):
-        found: dict[tuple[int, ...], float] = {}
+        errors: dict[tuple[int, ...], float] = {}
         for chosen in followed:
-            left = _left(np.hstack([ones, table[:, chosen]]), table, y)
-            for i in np.argsort(left, kind="stable")[:BEAM]:
-                if np.isfinite(left[i]):
-                    found[tuple(sorted((*chosen, int(i))))] = float(left[i])
-        followed = sorted(found, key=lambda chosen: (found[chosen], chosen))[:BEAM]
+            remainders = _left(np.hstack([ones, table[:, chosen]]), table, y)
+            for i in np.argsort(remainders, kind="stable")[:BEAM]:
+                if np.isfinite(remainders[i]):
+                    errors[tuple(sorted((*chosen, int(i))))] = float(remainders[i])
+        followed = sorted(errors, key=lambda chosen: (errors[chosen], chosen))[:BEAM]
         yield from followed
 
 
@@ -378,27 +378,27 @@ def _left(matrix: np.ndarray, table: np.ndarray, y: np.ndarray) -> np.ndarray:
     size = (rest**2).sum(axis=0)
     off = y - basis @ (basis.T @ y)
     with np.errstate(divide="ignore", invalid="ignore"):
-        left: np.ndarray = off @ off - (off @ rest) ** 2 / size
-    left[size <= 1e-14 * (table**2).sum(axis=0)] = np.inf
-    return left
+        remainders: np.ndarray = off @ off - (off @ rest) ** 2 / size
+    remainders[size <= 1e-14 * (table**2).sum(axis=0)] = np.inf
+    return remainders
 
 
 def _defined(data: FitPoints, name: str) -> list[Factor]:
     """The factors of *name* that have a value on every row and tell rows apart."""
     x = {name: data.columns[name]}
-    found = ((block, block.values(x)) for block in factors_of(name))
-    return [b for b, values in found if np.isfinite(values).all() and np.ptp(values) > 0]
+    valued = ((block, block.values(x)) for block in factors_of(name))
+    return [b for b, values in valued if np.isfinite(values).all() and np.ptp(values) > 0]
 
 
 def _best(data: FitPoints, name: str, factors: Sequence[Factor]) -> list[Factor]:
     """The *factors* of *name*, first what explains most where the other columns stand still."""
-    left = np.zeros(len(factors))
+    remainders = np.zeros(len(factors))
     for rows in _slices(data, name):
         x = {name: data.columns[name][rows]}
         table = np.column_stack([factor.values(x) for factor in factors])
         root, y = data.root[rows][:, None], data.y[rows] * data.root[rows]
-        left += _left(root, table * root, y) / max(float(y @ y), 1e-300)
-    return [factors[i] for i in np.argsort(left, kind="stable")]
+        remainders += _left(root, table * root, y) / max(float(y @ y), 1e-300)
+    return [factors[i] for i in np.argsort(remainders, kind="stable")]
 
 
 def _slices(data: FitPoints, name: str) -> list[np.ndarray]:

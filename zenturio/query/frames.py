@@ -76,39 +76,39 @@ def study_frame(
     without = frozenset() if takes_all else digests_outside(repository, study)
     with open_snapshot(repository) as reader:
         names = {*(condition.names if condition else ()), *(columns or ())}
-        known = read_catalog(reader, study, rows, names)
+        catalog = read_catalog(reader, study, rows, names)
         statement = StudySelect(
-            reader.dialect, known, condition, every_status=everything, without=without
+            reader.dialect, catalog, condition, every_status=everything, without=without
         )
-        found = _found(reader, statement) if most is not None else 0
-        sampled = most is not None and found > most
+        matching = _row_count(reader, statement) if most is not None else 0
+        sampled = most is not None and matching > most
         if most is not None and sampled:
-            also = _share(reader, known, most / found)
+            also = _share(reader, catalog, most / matching)
             statement = StudySelect(
-                reader.dialect, known, condition, every_status=everything, also=also,
+                reader.dialect, catalog, condition, every_status=everything, also=also,
                 without=without,
             )  # fmt: skip
-        shown = _columns(known, everything, columns)
-        heads = [SelectItem.of(column) for column in (*shown, known.facts["remarks"])]
+        shown = _columns(catalog, everything, columns)
+        heads = [SelectItem.of(column) for column in (*shown, catalog.facts["remarks"])]
         order = statement.space_order()
         cells = restore_rows(shown, select_rows(reader, statement, heads, order=order))
         text = statement.select(heads[:-1], order=order).plain(reader.dialect)
-        origins = count_origins(reader, known, statement)
+        origins = count_origins(reader, catalog, statement)
     values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]
     table = pd.DataFrame(
         {
-            column.name: column_series(column, each)
-            for column, each in zip(shown, values, strict=True)
+            column.name: column_series(column, column_values)
+            for column, column_values in zip(shown, values, strict=True)
         },
         columns=[column.name for column in shown],
     )
     table.attrs = {
         "study": study,
         "units": {column.name: column.unit for column in shown if column.unit},
-        "parameters": [column.name for column in known.parameters],
-        "metrics": [column.name for column in known.metrics],
-        "of": known.total,
-        "noun": known.noun,
+        "parameters": [column.name for column in catalog.parameters],
+        "metrics": [column.name for column in catalog.metrics],
+        "of": catalog.total,
+        "noun": catalog.noun,
         "sql": text,
         "left_out": len(without),
         **origins.attrs(),
@@ -117,14 +117,14 @@ def study_frame(
         for role in ("parameters", "metrics"):
             table.attrs[role] = [name for name in table.attrs[role] if name in table]
     if sampled:
-        table.attrs["sampled"] = (len(table), found)
+        table.attrs["sampled"] = (len(table), matching)
     if everything:
-        table.attrs["facts"] = {fact: column.name for fact, column in known.facts.items()}
+        table.attrs["facts"] = {fact: column.name for fact, column in catalog.facts.items()}
     return table
 
 
 def _columns(
-    known: Catalog, everything: bool, wanted: Collection[str] | None = None
+    catalog: Catalog, everything: bool, names: Collection[str] | None = None
 ) -> list[StudyColumn]:
     facts = ["repeat"]
     if everything:
@@ -132,28 +132,28 @@ def _columns(
             "index", "round", "machine", "status", "cause", "host", "attempt", "started", "ended",
             "digest",
         ]  # fmt: skip
-    own = [*known.parameters, *known.seeds]
-    built_in = [known.facts[fact] for fact in facts]
-    if wanted is None:
-        return [*own, *built_in, *known.metrics]
-    named = [known.column(each) for each in wanted]
+    inputs = [*catalog.parameters, *catalog.seeds]
+    built_in = [catalog.facts[fact] for fact in facts]
+    if names is None:
+        return [*inputs, *built_in, *catalog.metrics]
+    named = [catalog.column(name) for name in names]
     kept = built_in if everything else []
     return [
-        *(each for each in own if each in named), *kept,
-        *(each for each in named if each.role == "fact" and each not in kept),
-        *(each for each in known.metrics if each in named),
+        *(column for column in inputs if column in named), *kept,
+        *(column for column in named if column.role == "fact" and column not in kept),
+        *(column for column in catalog.metrics if column in named),
     ]  # fmt: skip
 
 
-def _found(reader: SnapshotReader, statement: StudySelect) -> int:
-    ((found,),) = reader.rows(statement.count())
-    return int(found)
+def _row_count(reader: SnapshotReader, statement: StudySelect) -> int:
+    ((count,),) = reader.rows(statement.count())
+    return int(count)
 
 
-def _share(reader: SnapshotReader, known: Catalog, share: float) -> Fragment:
+def _share(reader: SnapshotReader, catalog: Catalog, share: float) -> Fragment:
     """Experiments by the end of their digests: as good as drawn by lot, and the same each time."""
     collation = DIALECTS[reader.dialect].collation
-    digest = verbatim(known.facts["digest"].sql())
+    digest = verbatim(catalog.facts["digest"].sql())
     end = bound_value(f"{int(share * 16**DIGITS):0{DIGITS}x}", "str")
     return sql(f"substr({{}}, {33 - DIGITS}){collation} < {{}}", digest, end)
 
@@ -220,38 +220,40 @@ def group_frame(
     without = frozenset() if outside else digests_outside(repository, study)
     with open_snapshot(repository) as reader:
         names = {*by, metric, *finite, *(condition.names if condition else ())}
-        known = read_catalog(reader, study, rows, names)
-        keys = [known.column(each) for each in dict.fromkeys(by)]
-        column = known.column(metric)
+        catalog = read_catalog(reader, study, rows, names)
+        keys = [catalog.column(name) for name in dict.fromkeys(by)]
+        column = catalog.column(metric)
         _check(column, kind)
-        needed = [column, *map(known.column, finite)]
-        facts = any(each.role == "fact" for each in needed)
+        needed = [column, *map(catalog.column, finite)]
+        facts = any(column.role == "fact" for column in needed)
         also = _counted(reader, needed)
         statement = StudySelect(
-            reader.dialect, known, condition, also=also, facts=facts, without=without
+            reader.dialect, catalog, condition, also=also, facts=facts, without=without
         )
-        others = [each for each in known.parameters if each not in keys]
-        hidden = tuple(each.name for each in others if _varies(reader, statement, each))
+        others = [parameter for parameter in catalog.parameters if parameter not in keys]
+        hidden = tuple(
+            parameter.name for parameter in others if _varies(reader, statement, parameter)
+        )
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
-        heads = _heads(reader, known, keys, column, kind, deviation=spread)
-        found = select_groups(reader, statement, heads, len(keys), most=MOST_GROUPS)
+        heads = _heads(reader, catalog, keys, column, kind, deviation=spread)
+        group_rows = select_groups(reader, statement, heads, len(keys), most=MOST_GROUPS)
         text = statement.select(heads, group=len(keys)).plain(reader.dialect)
-        origins = count_origins(reader, known, statement, keys)
-    if len(found) > MOST_GROUPS:
+        origins = count_origins(reader, catalog, statement, keys)
+    if len(group_rows) > MOST_GROUPS:
         raise InputError(
             f"{' and '.join(by)} have more than {MOST_GROUPS:,} combinations",
             hint="draw the experiments themselves (scatter), or choose some by a condition",
         )
     if heads[-1].name == FIRST_INDEX:  # of equal ones the order of the keys stays
-        found.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
-    table = _table(keys, metric, found, deviation=spread)
+        group_rows.sort(key=lambda row: (len(str(row[-1])), str(row[-1])))
+    table = _table(keys, metric, group_rows, deviation=spread)
     table.attrs = {
         "study": study,
-        "units": {each.name: each.unit for each in known.columns.values() if each.unit},
-        "parameters": [each.name for each in known.parameters],
-        "metrics": [each.name for each in known.metrics],
-        "of": known.total,
-        "noun": known.noun,
+        "units": {column.name: column.unit for column in catalog.columns.values() if column.unit},
+        "parameters": [column.name for column in catalog.parameters],
+        "metrics": [column.name for column in catalog.metrics],
+        "of": catalog.total,
+        "noun": catalog.noun,
         "sql": text,
         "left_out": len(without),
         **origins.attrs(),
@@ -271,9 +273,9 @@ def varying_parameters(
     """The parameters that have several values among the experiments that succeeded."""
     without = frozenset() if outside else digests_outside(repository, study)
     with open_snapshot(repository) as reader:
-        known = read_catalog(reader, study, rows, where.names if where else ())
-        statement = StudySelect(reader.dialect, known, where, without=without)
-        return [c.name for c in known.parameters if _varies(reader, statement, c)]
+        catalog = read_catalog(reader, study, rows, where.names if where else ())
+        statement = StudySelect(reader.dialect, catalog, where, without=without)
+        return [c.name for c in catalog.parameters if _varies(reader, statement, c)]
 
 
 def _check(column: StudyColumn, kind: Aggregate) -> None:
@@ -283,19 +285,19 @@ def _check(column: StudyColumn, kind: Aggregate) -> None:
 
 def _counted(reader: SnapshotReader, columns: Sequence[StudyColumn]) -> Fragment:
     """The condition that rows have a number wherever a place on an axis needs one."""
-    found = EMPTY_FRAGMENT
+    condition = EMPTY_FRAGMENT
     for column in dict.fromkeys(columns):
         value = column.fragment(reader.dialect)
         whole = column.type == "int" and not column.wide
         test = f"abs({{}}) <= {GREATEST_REAL}" if column.number and not whole else "{} IS NOT NULL"
-        each = sql(test, value)
-        found = sql("{} AND {}", found, each) if found.parts else each
-    return found
+        numeric = sql(test, value)
+        condition = sql("{} AND {}", condition, numeric) if condition.parts else numeric
+    return condition
 
 
 def _heads(
     reader: SnapshotReader,
-    known: Catalog,
+    catalog: Catalog,
     keys: Sequence[StudyColumn],
     metric: StudyColumn,
     kind: Aggregate,
@@ -309,7 +311,7 @@ def _heads(
     if deviation:
         heads.append(aggregate_item("std", metric, reader.dialect))
     if not all(key.number and not key.wide for key in keys):
-        index = sql("min({})", verbatim(known.facts["index"].sql()))
+        index = sql("min({})", verbatim(catalog.facts["index"].sql()))
         heads.append(SelectItem(FIRST_INDEX, index, fact=True, parts=(index,), merge=_earliest))
     return heads
 
@@ -326,8 +328,8 @@ def _varies(reader: SnapshotReader, statement: StudySelect, column: StudyColumn)
     values = statement.select([replace(head, name="value")])
     first = sql("{} LIMIT 1", values)
     other = sql(f"SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}})", values, first)  # noqa: S608 - no value is in it
-    ((found,),) = reader.rows(sql("SELECT EXISTS ({})", other))
-    return bool(found)
+    ((varies,),) = reader.rows(sql("SELECT EXISTS ({})", other))
+    return bool(varies)
 
 
 def _table(
@@ -343,8 +345,8 @@ def _table(
     for name, values in zip(
         (metric, "rows", "deviation"), columns[len(keys) : width], strict=False
     ):
-        found = np.array(values, dtype=float)
-        table[_unused(name, table)] = found.astype(np.int64) if name == "rows" else found
+        numbers = np.array(values, dtype=float)
+        table[_unused(name, table)] = numbers.astype(np.int64) if name == "rows" else numbers
     return pd.DataFrame(table)
 
 

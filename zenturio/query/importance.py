@@ -38,9 +38,9 @@ class LevelCodes:
 
 def level_codes(column: pd.Series[Any]) -> LevelCodes:
     """*column* as levels; rows without a value (inactive parameters) are a level of their own."""
-    codes, found = pd.factorize(column, use_na_sentinel=True)
-    values = [each.item() if hasattr(each, "item") else each for each in found]
-    number = all(isinstance(each, int | float) for each in values)
+    codes, distinct = pd.factorize(column, use_na_sentinel=True)
+    values = [item.item() if hasattr(item, "item") else item for item in distinct]
+    number = all(isinstance(value, int | float) for value in values)
     order = sorted(range(len(values)), key=lambda at: values[at] if number else str(values[at]))
     rank = np.empty(len(values) + 1, dtype=np.int64)  # the last is for what has no value
     rank[order] = np.arange(len(values))
@@ -57,8 +57,8 @@ def level_codes(column: pd.Series[Any]) -> LevelCodes:
 def combine_codes(codes: Sequence[Ints]) -> Ints:
     """A number for each combination that there is, from 0, without gaps."""
     whole = codes[0]
-    for each in codes[1:]:
-        whole = whole * (int(each.max()) + 1) + each
+    for column in codes[1:]:
+        whole = whole * (int(column.max()) + 1) + column
         whole = np.unique(whole, return_inverse=True)[1].ravel()
     return np.unique(whole, return_inverse=True)[1].ravel()
 
@@ -69,8 +69,8 @@ def _grouped(exact: Ints, values: Sequence[Any]) -> LevelCodes:
     below = np.cumsum(np.bincount(present, minlength=len(values))) - 1
     group = below * VALUE_GROUPS // len(present)
     labels = []
-    for each in range(VALUE_GROUPS):
-        inside = np.flatnonzero(group == each)
+    for level in range(VALUE_GROUPS):
+        inside = np.flatnonzero(group == level)
         first, last = (text_of(values[i]) for i in (inside[[0, -1]] if len(inside) else (0, 0)))
         labels.append(first if first == last else f"{first} .. {last}")
     return _labelled(exact, np.append(group, VALUE_GROUPS)[exact], [*labels, "none"])
@@ -88,9 +88,9 @@ def _frequent(exact: Ints, values: Sequence[Any]) -> LevelCodes:
 
 def _labelled(exact: Ints, groups: Ints, labels: Sequence[str]) -> LevelCodes:
     """Numbers without gaps, and the labels of those that there are."""
-    there, dense = np.unique(groups, return_inverse=True)
+    present, dense = np.unique(groups, return_inverse=True)
     distinct = np.unique(exact, return_inverse=True)[1]
-    return LevelCodes(distinct.ravel(), dense.ravel(), tuple(labels[at] for at in there))
+    return LevelCodes(distinct.ravel(), dense.ravel(), tuple(labels[at] for at in present))
 
 
 LEAST = 0.01
@@ -171,14 +171,16 @@ class Importances:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before believing the shares."""
         rest = "interactions and noise" if self.noise is None else "interactions"
-        said = [f"{self.rows:,} rows at {self.points:,} points; {rest}: {self.interactions:.1%}"]
+        notes = [f"{self.rows:,} rows at {self.points:,} points; {rest}: {self.interactions:.1%}"]
         if self.noise is not None:
-            said[0] += f"; noise of repeats: {self.noise:.1%}"
-        if unknown := [each.parameter for each in self.parameters if each.verdict == UNKNOWN]:
-            said.append(f"{UNKNOWN} whether it matters: {', '.join(unknown)}")
+            notes[0] += f"; noise of repeats: {self.noise:.1%}"
+        if unknown := [
+            importance.parameter for importance in self.parameters if importance.verdict == UNKNOWN
+        ]:
+            notes.append(f"{UNKNOWN} whether it matters: {', '.join(unknown)}")
         if self.same:
-            said.append(f"the same in all rows: {', '.join(self.same)}")
-        return tuple(said)
+            notes.append(f"the same in all rows: {', '.join(self.same)}")
+        return tuple(notes)
 
     def result(self) -> ResultTable:
         """The shares as a table."""
@@ -188,7 +190,7 @@ class Importances:
                 p.parameter,
                 None if p.verdict == UNKNOWN else p.share,
                 None if p.verdict == UNKNOWN else p.total,
-                _known(p.chance),
+                _number_or_none(p.chance),
                 p.range,
                 p.verdict,
             )
@@ -207,15 +209,15 @@ def importances(frame: pd.DataFrame, metric: str, parameters: Sequence[str] = ()
     the analysis of variance, and where they are not (points that a search chose) what another
     parameter explains is not counted twice. With the interactions and the noise, shares sum to 1.
     """
-    wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
-    require_columns(frame, (metric, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    names = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
+    require_columns(frame, (metric, *names))  # type: ignore[arg-type] # a frame is a mapping to it
     y = real_column(frame, metric)  # type: ignore[arg-type]
     used = np.isfinite(y)
     if not used.any():
         raise InputError(f"{metric!r} has no number in any row")
     y = y[used]
-    codes = {name: level_codes(frame[name][used]) for name in wanted}
-    varied = {name: each for name, each in codes.items() if len(each.labels) > 1}
+    codes = {name: level_codes(frame[name][used]) for name in names}
+    varied = {name: column for name, column in codes.items() if len(column.labels) > 1}
     if not varied:
         raise InputError(f"no parameter varies in the {len(y):,} rows that have {metric!r}")
     return _Shares(metric, y, varied).all(tuple(n for n in codes if n not in varied))
@@ -230,8 +232,8 @@ class _Shares:
         self._mean = float(y.mean())
         self._y = y - self._mean
         self._all = float(self._y @ self._y)
-        self._fit = _Additive(self._y, [each.groups for each in codes.values()])
-        point = combine_codes([each.exact for each in codes.values()])
+        self._fit = _Additive(self._y, [column.groups for column in codes.values()])
+        point = combine_codes([column.exact for column in codes.values()])
         self._points = int(point.max()) + 1
         self._freedom = len(y) - self._points
         """Of the repeats: how often a point was measured beyond its first time."""
@@ -239,14 +241,23 @@ class _Shares:
 
     def all(self, same: tuple[str, ...]) -> Importances:
         """All of them, the most important first."""
-        found = [self._importance(at, name) for at, name in enumerate(self._codes)]
+        shares = [self._importance(at, name) for at, name in enumerate(self._codes)]
         noise = self._share(self._noise) if self._freedom else None
-        rest = max(0.0, 1 - sum(each.share for each in found) - (noise or 0.0))
-        most = [each.share + rest if each.total is None else each.total for each in found]
-        found = [replace(each, most=share) for each, share in zip(found, most, strict=True)]
+        rest = max(0.0, 1 - sum(importance.share for importance in shares) - (noise or 0.0))
+        most = [
+            importance.share + rest if importance.total is None else importance.total
+            for importance in shares
+        ]
+        shares = [
+            replace(importance, most=share) for importance, share in zip(shares, most, strict=True)
+        ]
         return Importances(
             self._metric,
-            tuple(sorted(found, key=lambda each: -max(each.share, each.total or 0.0))),
+            tuple(
+                sorted(
+                    shares, key=lambda importance: -max(importance.share, importance.total or 0.0)
+                )
+            ),
             noise,
             rest if self._all else 0.0,
             len(self._y),
@@ -272,7 +283,7 @@ class _Shares:
 
     def _whole(self, name: str) -> tuple[float, float] | None:
         """The share of a parameter with its interactions, and how likely it is by chance."""
-        others = [each.exact for other, each in self._codes.items() if other != name]
+        others = [column.exact for other, column in self._codes.items() if other != name]
         rest = combine_codes(others) if others else np.zeros(len(self._y), dtype=np.int64)
         groups = int(rest.max()) + 1
         values = int(self._codes[name].exact.max()) + 1
@@ -302,7 +313,7 @@ class _Additive:
     """The least squares of a term for each level of each parameter."""
 
     def __init__(self, y: Floats, groups: Sequence[Ints]) -> None:
-        self._counts = [np.bincount(each) for each in groups]
+        self._counts = [np.bincount(group) for group in groups]
         ends = np.cumsum([0, *map(len, self._counts)])
         self._spans = [slice(ends[i], ends[i + 1]) for i in range(len(groups))]
         self._normal = np.zeros((ends[-1], ends[-1]))
@@ -312,13 +323,13 @@ class _Additive:
                 pairs = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1])
                 self._normal[self._spans[i], self._spans[j]] = pairs.reshape(shape)
                 self._normal[self._spans[j], self._spans[i]] = pairs.reshape(shape).T
-        self._right = np.concatenate([np.bincount(each, y) for each in groups])
+        self._right = np.concatenate([np.bincount(group, y) for group in groups])
         self._terms, self.explained, self.freedom = _solved(self._normal, self._right)
 
     def terms(self, at: int) -> Floats:
         """The terms of one parameter, whose mean over all rows is 0."""
-        found = self._terms[self._spans[at]]
-        centred: Floats = found - np.average(found, weights=self._counts[at])
+        terms = self._terms[self._spans[at]]
+        centred: Floats = terms - np.average(terms, weights=self._counts[at])
         return centred
 
     def without(self, at: int) -> float:
@@ -354,7 +365,7 @@ def _tail(effect: float, error: float, above: int, below: int, scale: float) -> 
     return 0.0 if error * below <= rounding else fisher(effect / error, above, below)
 
 
-def _known(number: float) -> float | None:
+def _number_or_none(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
@@ -390,12 +401,12 @@ class Recommendation:
     @property
     def alike(self) -> tuple[RankedSetting, ...]:
         """The others that cannot be told from the best one, the best first."""
-        return tuple(each for each in self.settings[1:] if each.alike)
+        return tuple(setting for setting in self.settings[1:] if setting.alike)
 
     @property
     def cheapest(self) -> RankedSetting:
         """Of the best one and those that cannot be told from it, the one that costs least."""
-        return min((self.best, *self.alike), key=lambda each: tuple(each.costs.values()))
+        return min((self.best, *self.alike), key=lambda setting: tuple(setting.costs.values()))
 
     def result(self, limit: int | None = None) -> ResultTable:
         """The settings as a table."""
@@ -403,14 +414,14 @@ class Recommendation:
         columns = (*names, self.metric, "low", "high", *self.costs, "repeats", "as good")
         rows = tuple(
             (
-                *each.values.values(),
-                each.mean,
-                *(end if math.isfinite(end) else None for end in each.interval),
-                *each.costs.values(),
-                each.repeats,
-                each.alike,
+                *setting.values.values(),
+                setting.mean,
+                *(end if math.isfinite(end) else None for end in setting.interval),
+                *setting.costs.values(),
+                setting.repeats,
+                setting.alike,
             )
-            for each in self.settings[:limit]
+            for setting in self.settings[:limit]
         )
         return ResultTable(columns, rows, found=len(self.settings))
 
@@ -430,14 +441,14 @@ def recommend(
     keep together (Bonferroni): with *confidence*, the one that is truly best is not among those
     that are said to be worse (Gupta's subset selection).
     """
-    wanted = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
-    require_columns(frame, (metric, *costs, *wanted))  # type: ignore[arg-type] # a frame is a mapping to it
+    names = tuple(parameters) or tuple(frame.attrs.get("parameters", ()))
+    require_columns(frame, (metric, *costs, *names))  # type: ignore[arg-type] # a frame is a mapping to it
     score = real_column(frame, metric)  # type: ignore[arg-type]
     used = np.isfinite(score)
     if not used.any():
         raise InputError(f"{metric!r} has no number in any row")
     rows, score = frame[used], score[used]
-    group = combine_codes([level_codes(rows[name]).exact for name in wanted])
+    group = combine_codes([level_codes(rows[name]).exact for name in names])
     count = np.bincount(group)
     mean = np.bincount(group, score) / count
     prices = {name: np.bincount(group, real_column(rows, name)) / count for name in costs}
@@ -446,16 +457,18 @@ def recommend(
     order = np.lexsort((*reversed(prices.values()), mean if minimize else -mean))
     alike = _alike(np.abs(mean - mean[order[0]]), error, count, order[0], confidence)
     first = np.unique(group, return_index=True)[1]
-    cells = [[_plain(each) for each in rows[name].iloc[first]] for name in wanted]
-    found = []
+    cells = [[_plain(value) for value in rows[name].iloc[first]] for name in names]
+    settings = []
     for at in order:
         half = _half(float(error[at]), int(count[at]), confidence)
         centre = float(mean[at])
-        values = dict(zip(wanted, (column[at] for column in cells), strict=True))
+        values = dict(zip(names, (column[at] for column in cells), strict=True))
         interval = Interval(centre - half, centre + half)
         took = {name: float(price[at]) for name, price in prices.items()}
-        found.append(RankedSetting(values, centre, interval, int(count[at]), took, bool(alike[at])))
-    return Recommendation(metric, tuple(costs), tuple(found), confidence)
+        settings.append(
+            RankedSetting(values, centre, interval, int(count[at]), took, bool(alike[at]))
+        )
+    return Recommendation(metric, tuple(costs), tuple(settings), confidence)
 
 
 def _alike(
@@ -464,21 +477,21 @@ def _alike(
     """Which settings are not behind the best by more than their repeats explain."""
     others = max(1, len(behind) - 1)
     probability = 1 - (1 - confidence) / others
-    told = np.zeros(len(behind), dtype=np.bool_)
+    is_worse = np.zeros(len(behind), dtype=np.bool_)
     quantiles: dict[int, float] = {}
     for at in np.flatnonzero(behind > 0):
         if min(count[at], count[best]) < 2:
             continue  # one run says nothing of its own noise
         noise = error[at] + error[best]
         if noise == 0:
-            told[at] = True
+            is_worse[at] = True
             continue
         parts = error[at] ** 2 / (count[at] - 1) + error[best] ** 2 / (count[best] - 1)
         freedom = max(1, int(noise**2 / parts))
         if freedom not in quantiles:
             quantiles[freedom] = student(probability, freedom)
-        told[at] = behind[at] > quantiles[freedom] * math.sqrt(noise)
-    return ~told
+        is_worse[at] = behind[at] > quantiles[freedom] * math.sqrt(noise)
+    return ~is_worse
 
 
 def _half(error: float, count: int, confidence: float) -> float:

@@ -68,7 +68,7 @@ class TableQuery:
     @property
     def names(self) -> frozenset[str]:
         """The columns that are asked for."""
-        sorts = (each.removeprefix("-") for each in self.sort)
+        sorts = (column.removeprefix("-") for column in self.sort)
         return frozenset((*(self.where.names if self.where else ()), *sorts, *self.columns))
 
     @property
@@ -137,11 +137,13 @@ def top_value_condition(
     first, last = (extreme_number(reader, which, number, source) for which in ("min", "max"))
     every = range(first, last + 1)
     drawn = random.Random(1).sample(every, min(SAMPLE_SIZE, len(every)))  # noqa: S311 - no secret
-    marks = join_fragments(", ", (Fragment((BoundValue(each),)) for each in sorted(drawn)))
+    marks = join_fragments(", ", (Fragment((BoundValue(sampled),)) for sampled in sorted(drawn)))
     among = sql("{} IN ({})", number, marks)
-    rows = join_fragments(" AND ", (each for each in (among, condition) if each.parts))
-    found = reader.rows(sql("SELECT {} {} WHERE {}", value, source, rows))
-    values = sorted((v for (v,) in found if v is not None), reverse=falling)
+    rows = join_fragments(
+        " AND ", (condition_part for condition_part in (among, condition) if condition_part.parts)
+    )
+    sample = reader.rows(sql("SELECT {} {} WHERE {}", value, source, rows))
+    values = sorted((v for (v,) in sample if v is not None), reverse=falling)
     if len(values) < SAMPLE_SIZE // 2:
         return None
     return sql(
@@ -153,8 +155,8 @@ def top_value_condition(
 
 def extreme_number(reader: SnapshotReader, which: str, number: Fragment, source: Fragment) -> int:
     """The least or the greatest number; the two at once would be looked for among all rows."""
-    ((found,),) = reader.rows(sql(f"SELECT {which}({{}}) {{}}", number, source))
-    return int(found)
+    ((number_found,),) = reader.rows(sql(f"SELECT {which}({{}}) {{}}", number, source))
+    return int(number_found)
 
 
 def numbers_by_value(
@@ -166,10 +168,10 @@ def numbers_by_value(
     """
     kind = np.int64 if whole else np.float64
     fields = np.dtype([("number", np.int64), ("none", np.bool_), ("value", kind)])
-    found = np.fromiter(((n, v is None, v or 0) for n, v in rows), dtype=fields)
-    value = found["value"]
+    table = np.fromiter(((n, v is None, v or 0) for n, v in rows), dtype=fields)
+    value = table["value"]
     rising = value if not falling else ~value if whole else -value  # the least has no negative
-    numbers: RowNumbers = found["number"][np.lexsort((rising, found["none"]))]
+    numbers: RowNumbers = table["number"][np.lexsort((rising, table["none"]))]
     return numbers
 
 
@@ -178,24 +180,24 @@ FAILED: tuple[ExperimentState, ...] = ("failed", "timeout", "cancelled")
 
 
 def query_listing(
-    repository: Repository, wanted: TableQuery, question: Callable[[Listing], Answer]
+    repository: Repository, query: TableQuery, question: Callable[[Listing], Answer]
 ) -> Answer:
     """What *question* finds in the listing of what is wanted, all of one moment."""
     with open_snapshot(repository) as reader:
-        known = read_catalog(reader, wanted.study, wanted.rows, wanted.names)
-        keys = key_names(known)
+        catalog = read_catalog(reader, query.study, query.rows, query.names)
+        keys = key_names(catalog)
 
         def source(*, facts: bool, columns: Sequence[StudyColumn] = ()) -> str:
-            found: str = reader.repository.ordered_rows_sql(
-                wanted.study,
+            rows: str = reader.repository.ordered_rows_sql(
+                query.study,
                 keys,
                 facts=facts,
-                names=_named(known, wanted, columns),
-                rows=known.rows,
+                names=_named(catalog, query, columns),
+                rows=catalog.rows,
             )
-            return found
+            return rows
 
-        return question(Listing(reader, known, wanted, keys, source))
+        return question(Listing(reader, catalog, query, keys, source))
 
 
 class Listing:
@@ -204,29 +206,31 @@ class Listing:
     def __init__(
         self,
         reader: SnapshotReader,
-        known: Catalog,
-        wanted: TableQuery,
+        catalog: Catalog,
+        query: TableQuery,
         keys: tuple[str, str, str],
         source: Callable[..., str],
     ) -> None:
         self._reader = reader
         self._source = source
         self._names = keys
-        self.wanted = wanted
-        self.known = known
-        self.columns = _columns(known, wanted)
+        self.query = query
+        self.catalog = catalog
+        self.columns = _columns(catalog, query)
         self._order = [
-            (SelectItem.of(known.column(each.removeprefix("-"))), each.startswith("-"))
-            for each in wanted.sort
+            (SelectItem.of(catalog.column(column.removeprefix("-"))), column.startswith("-"))
+            for column in query.sort
         ]
-        also = _of_states(known, wanted)
-        self._told = StudySelect(reader.dialect, known, wanted.where, every_status=True, also=also)
+        also = _of_states(catalog, query)
+        self._select = StudySelect(
+            reader.dialect, catalog, query.where, every_status=True, also=also
+        )
 
     @property
     def empty(self) -> bool:
         """Whether the study has none in these states: nothing needs to be looked for."""
-        states = self.wanted.states
-        return bool(states) and not any(self.known.counts[state] for state in states)
+        states = self.query.states
+        return bool(states) and not any(self.catalog.counts[state] for state in states)
 
     def first(self, count: int) -> list[ExperimentRow]:
         """The first rows."""
@@ -244,37 +248,45 @@ class Listing:
     def rank(self, number: int) -> int:
         """How many stand before an experiment, in the order of the space."""
         before = self._beyond("<", number)
-        ((found,),) = self._reader.rows(sql("SELECT count(*) {} WHERE {}", self._from(), before))
-        return int(found)
+        ((count,),) = self._reader.rows(sql("SELECT count(*) {} WHERE {}", self._from(), before))
+        return int(count)
 
     def those(self, numbers: Iterable[int]) -> list[ExperimentRow]:
         """The experiments of these numbers, in their order."""
-        wanted = list(map(int, numbers))
-        marks = join_fragments(", ", (Fragment((BoundValue(number),)) for number in wanted))
+        ordered = list(map(int, numbers))
+        marks = join_fragments(", ", (Fragment((BoundValue(number),)) for number in ordered))
         among = sql("{} IN ({})", self._keys[2], marks)
-        found = {row.number: row for row in self._rows(among, [], len(wanted))} if wanted else {}
-        return [found[number] for number in wanted if number in found]
+        rows_by_number = (
+            {row.number: row for row in self._rows(among, [], len(ordered))} if ordered else {}
+        )
+        return [rows_by_number[number] for number in ordered if number in rows_by_number]
 
     def numbers(self, count: int | None = None) -> RowNumbers:
         """All that are wanted, or the first *count*, in their order."""
         if self.empty:
             return np.empty(0, dtype=np.int64)
-        if count is not None and self._reader.dialect == "sqlite" and self.known.total >= MANY_ROWS:
+        if (
+            count is not None
+            and self._reader.dialect == "sqlite"
+            and self.catalog.total >= MANY_ROWS
+        ):
             some = self._ahead(count)
             if len(some) == count:
                 return some
         if count is None and self._sorts_by_number:
             return self._by_value(*self._order[0])
         # Where few rows meet a condition, to walk along the index of the order takes longer.
-        away = "+{}" if count and self.wanted.where and self._reader.dialect == "sqlite" else "{}"
-        order = [*self._told.orders(self._order), *(sql(away, key) for key in self._keys)]
+        key_form = (
+            "+{}" if count and self.query.where and self._reader.dialect == "sqlite" else "{}"
+        )
+        order = [*self._select.orders(self._order), *(sql(key_form, key) for key in self._keys)]
         source = self._from(facts=self._looks_at_facts())
-        return self._numbers(source, self._told.condition, order, count)
+        return self._numbers(source, self._select.condition, order, count)
 
     def _ahead(self, count: int) -> RowNumbers:
         """The first *count*, if they are found without looking at all rows for long; or fewer."""
-        source, condition = self._from(facts=self._looks_at_facts()), self._told.condition
-        order = [*self._told.orders(self._order), *self._keys]
+        source, condition = self._from(facts=self._looks_at_facts()), self._select.condition
+        order = [*self._select.orders(self._order), *self._keys]
         if not self._order:
             rows = sql(
                 f"SELECT * {{}} ORDER BY {{}} LIMIT {ROWS_AHEAD}",
@@ -295,15 +307,15 @@ class Listing:
 
     @property
     def _sorts_by_number(self) -> bool:
-        many = self._reader.dialect == "sqlite" and self.known.total >= MANY_ROWS
+        many = self._reader.dialect == "sqlite" and self.catalog.total >= MANY_ROWS
         return many and len(self._order) == 1 and _is_number(self._order[0][0])
 
     def _by_value(self, head: SelectItem, falling: bool) -> RowNumbers:
         """All in the order of one value."""
         source = self._from(facts=self._looks_at_facts())
-        asked = join_fragments(", ", (self._keys[2], head.fragment))
-        where, keys = _where(self._told.condition), join_fragments(", ", self._keys)
-        statement = sql("SELECT {} {}{} ORDER BY {}", asked, source, where, keys)
+        columns = join_fragments(", ", (self._keys[2], head.fragment))
+        where, keys = _where(self._select.condition), join_fragments(", ", self._keys)
+        statement = sql("SELECT {} {}{} ORDER BY {}", columns, source, where, keys)
         rows = self._reader.each(statement)
         return numbers_by_value(rows, whole=head.fragment.type == "int", falling=falling)
 
@@ -323,15 +335,15 @@ class Listing:
 
     def causes(self, most: int) -> list[FailureCause]:
         """Why experiments did not succeed: the frequent causes first, up to *most* of them."""
-        if not any(self.known.counts[state] for state in FAILED):
+        if not any(self.catalog.counts[state] for state in FAILED):
             return []
         example = sql("min({})", self._keys[2])
         statement = self._causes(most, self._from(facts=True), example)
-        found = self._reader.rows(statement)
-        shown = {row.number: row for row in self.those(number for *_, number in found)}
+        causes = self._reader.rows(statement)
+        shown = {row.number: row for row in self.those(number for *_, number in causes)}
         return [
             FailureCause(status, unescape(cause or ""), int(count), shown[number])
-            for status, cause, count, number in found
+            for status, cause, count, number in causes
         ]
 
     def causes_sql(self, most: int) -> str:
@@ -339,7 +351,7 @@ class Listing:
         return self._causes(most, self._view()).plain(self._reader.dialect)
 
     def _causes(self, most: int, source: Fragment, *also: Fragment) -> Fragment:
-        status, cause = (verbatim(self.known.facts[fact].sql()) for fact in ("status", "cause"))
+        status, cause = (verbatim(self.catalog.facts[fact].sql()) for fact in ("status", "cause"))
         states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in FAILED))
         return sql(
             f"SELECT {{}} {{}} WHERE {{}} IN ({{}}) GROUP BY 1, 2 ORDER BY 3 DESC, {{}}, {{}}"
@@ -349,8 +361,8 @@ class Listing:
             status,
             states,
             *(
-                sql(f"{{}}{DIALECTS[self._reader.dialect].collation}", each)
-                for each in (status, cause)
+                sql(f"{{}}{DIALECTS[self._reader.dialect].collation}", column)
+                for column in (status, cause)
             ),
         )
 
@@ -359,9 +371,9 @@ class Listing:
         values, source = verbatim(column.sql()), self._from(columns=[column], facts=column.wide)
         exact = column.exact(self._reader.dialect)
         some = self._reader.rows(_distinct(exact, most + 1, source))
-        found = [column.value(value) for (value,) in some]
-        if len(found) <= most:
-            return ColumnRange(column, tuple(sorted(found, key=_ranked)))
+        distinct = [column.value(value) for (value,) in some]
+        if len(distinct) <= most:
+            return ColumnRange(column, tuple(sorted(distinct, key=_ranked)))
         if not column.number:
             return ColumnRange(column)
         ((low, high),) = self._reader.rows(
@@ -375,26 +387,26 @@ class Listing:
 
     def sql(self, count: int | None = None) -> str:
         """The question as somebody asks it of the study's view."""
-        facts = self.known.facts
-        order = [*self._order, *self._told.space_order()]
+        facts = self.catalog.facts
+        order = [*self._order, *self._select.space_order()]
         columns = (facts["digest"], facts["status"], *self.columns)
-        found = self._told.select([SelectItem.of(column) for column in columns], order=order)
-        text = found.plain(self._reader.dialect)
+        select = self._select.select([SelectItem.of(column) for column in columns], order=order)
+        text = select.plain(self._reader.dialect)
         return text if count is None else f"{text} LIMIT {count}"
 
     def _looks_at_facts(self) -> bool:
-        facts = {fact.name for fact in self.known.facts.values()}
-        used = set(self.wanted.where.names) if self.wanted.where else set()
-        used |= {each.removeprefix("-") for each in self.wanted.sort}
-        names = self.known.columns
+        facts = {fact.name for fact in self.catalog.facts.values()}
+        used = set(self.query.where.names) if self.query.where else set()
+        used |= {column.removeprefix("-") for column in self.query.sort}
+        names = self.catalog.columns
         by_digits = any(head.wide for head, _ in self._order)
-        by_digits = by_digits or any(names[each].wide for each in used & names.keys())
-        return bool(self.wanted.states) or bool(used & facts) or by_digits
+        by_digits = by_digits or any(names[column].wide for column in used & names.keys())
+        return bool(self.query.states) or bool(used & facts) or by_digits
 
     @property
     def _keys(self) -> list[Fragment]:
         """Position, repeat and number."""
-        return [verbatim(f"{ROW}.{quote_name(each)}") for each in self._names]
+        return [verbatim(f"{ROW}.{quote_name(key)}") for key in self._names]
 
     def _beyond(self, sign: str, number: int) -> Fragment:
         """Whether a row stands behind or before an experiment, in the order of the space."""
@@ -412,21 +424,21 @@ class Listing:
 
     def _view(self) -> Fragment:
         """The same rows as they have a name in the database."""
-        return verbatim(f"FROM {quote_name(self.known.view_all)} AS {ROW}")
+        return verbatim(f"FROM {quote_name(self.catalog.view_all)} AS {ROW}")
 
     def _rows(
         self, condition: Fragment, order: Iterable[Fragment], count: int
     ) -> list[ExperimentRow]:
-        facts = [self.known.facts[fact] for fact in ("digest", "status", "remarks")]
+        facts = [self.catalog.facts[fact] for fact in ("digest", "status", "remarks")]
         first, *others = list(column_chunks(self.columns)) or [[]]
         rows = self._cells([*facts, *first], condition, order, count)
-        found = {row[0]: list(row) for row in rows}
-        marks = verbatim(", ".join(map(str, found)))
+        cells_by_number = {row[0]: list(row) for row in rows}
+        marks = verbatim(", ".join(map(str, cells_by_number)))
         among = sql("{} IN ({})", self._keys[2], marks)
-        for columns in others if found else ():
-            for number, *cells in self._cells(columns, among, [], len(found)):
-                found[number] += cells
-        return [self._row(*row) for row in found.values()]
+        for columns in others if cells_by_number else ():
+            for number, *cells in self._cells(columns, among, [], len(cells_by_number)):
+                cells_by_number[number] += cells
+        return [self._row(*row) for row in cells_by_number.values()]
 
     def _cells(
         self,
@@ -450,10 +462,10 @@ class Listing:
     def _row(
         self, number: int, digest: str, status: ExperimentState, remarks: str | None, *cells: object
     ) -> ExperimentRow:
-        noted = RowRemarks(remarks)
+        remarks_of_row = RowRemarks(remarks)
         pairs = zip(self.columns, cells, strict=True)
         return ExperimentRow(
-            number, digest, status, tuple(_cell(c, cell, noted) for c, cell in pairs)
+            number, digest, status, tuple(_cell(c, cell, remarks_of_row) for c, cell in pairs)
         )
 
 
@@ -461,33 +473,33 @@ def _distinct(value: Fragment, most: int, source: Fragment) -> Fragment:
     return sql(f"SELECT DISTINCT {{}} {{}} LIMIT {most}", value, source)
 
 
-def _columns(known: Catalog, wanted: TableQuery) -> Sequence[StudyColumn]:
-    if wanted.columns:
-        return [known.column(each) for each in wanted.columns]
-    repeat = [known.facts["repeat"]] if wanted.repeats else []
-    metrics = sorted(known.metrics, key=lambda m: wanted.own_first and m.name in MEASURED)
-    return [*known.parameters, *known.seeds, *repeat, *metrics]
+def _columns(catalog: Catalog, query: TableQuery) -> Sequence[StudyColumn]:
+    if query.columns:
+        return [catalog.column(column) for column in query.columns]
+    repeat = [catalog.facts["repeat"]] if query.repeats else []
+    metrics = sorted(catalog.metrics, key=lambda m: query.own_first and m.name in MEASURED)
+    return [*catalog.parameters, *catalog.seeds, *repeat, *metrics]
 
 
-def _named(known: Catalog, wanted: TableQuery, columns: Sequence[StudyColumn]) -> set[str] | None:
+def _named(catalog: Catalog, query: TableQuery, columns: Sequence[StudyColumn]) -> set[str] | None:
     """The fields that are needed for *columns*, and to choose and order what is wanted.
 
     None where a study has few, so that all will do.
     """
-    if len(known.columns) <= MANY_COLUMNS:
+    if len(catalog.columns) <= MANY_COLUMNS:
         return None
     names = {column.name for column in columns}
-    names |= {each.removeprefix("-") for each in wanted.sort}
-    names |= set(wanted.where.names) if wanted.where else set()
-    return {known.columns[each].view for each in names if each in known.columns}
+    names |= {column.removeprefix("-") for column in query.sort}
+    names |= set(query.where.names) if query.where else set()
+    return {catalog.columns[column].view for column in names if column in catalog.columns}
 
 
-def _of_states(known: Catalog, wanted: TableQuery) -> Fragment:
+def _of_states(catalog: Catalog, query: TableQuery) -> Fragment:
     """The condition on the state; nothing where all are wanted."""
-    if not wanted.states:
+    if not query.states:
         return EMPTY_FRAGMENT
-    states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in wanted.states))
-    return sql("{} IN ({})", verbatim(known.facts["status"].sql()), states)
+    states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in query.states))
+    return sql("{} IN ({})", verbatim(catalog.facts["status"].sql()), states)
 
 
 def _ranked(value: Any) -> tuple[bool, bool, Any]:
@@ -504,9 +516,9 @@ def _where(condition: Fragment) -> Fragment:
     return sql(" WHERE {}", condition) if condition.parts else EMPTY_FRAGMENT
 
 
-def _cell(column: StudyColumn, cell: Any, noted: RowRemarks) -> Any:
+def _cell(column: StudyColumn, cell: Any, remarks_of_row: RowRemarks) -> Any:
     """A value as it was recorded: the remarks know NaN and infinity, and why one is missing."""
-    said = noted.on(column)
-    if isinstance(said, bool | int | float | Missing):
-        return said
+    remark = remarks_of_row.on(column)
+    if isinstance(remark, bool | int | float | Missing):
+        return remark
     return column.value(cell)

@@ -26,8 +26,8 @@ def digests_outside(repository: Repository, study: str) -> frozenset[str]:
     from zenturio.query import present_space  # noqa: PLC0415
 
     spaces = present_space.present_spaces(definition, archived="@" in study)
-    found = present_space.outside(repository, study, spaces) if spaces else ()
-    return frozenset(found)
+    digests = present_space.outside(repository, study, spaces) if spaces else ()
+    return frozenset(digests)
 
 
 def left_out_notes(count: int) -> tuple[str, ...]:

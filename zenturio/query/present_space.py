@@ -24,16 +24,16 @@ from zenturio.space import Space
 def present_spaces(definition: StudyDefinition, *, archived: bool) -> list[Space]:
     """The present space, and that of the last run where it had a ``--set``; none if unknown."""
     overrides = tuple(definition.notes.get("overrides", ()))
-    found = [] if archived else _scanned(definition, overrides)
+    spaces = [] if archived else _scanned(definition, overrides)
     names = {field.name for field in definition.parameters if field.kind != SEED_KIND}
-    if found and names <= {parameter.name for parameter in found[-1].parameters}:
-        return found
-    return _read(lambda given: scan_kept(definition.sources, given), overrides)
+    if spaces and names <= {parameter.name for parameter in spaces[-1].parameters}:
+        return spaces
+    return _read(lambda values: scan_kept(definition.sources, values), overrides)
 
 
 def _read(read: Callable[[Sequence[str]], Application], overrides: Sequence[str]) -> list[Space]:
     try:
-        return [read(given).space for given in ((), *([overrides] if overrides else []))]
+        return [read(values).space for values in ((), *([overrides] if overrides else []))]
     except InputError:
         return []
 
@@ -41,19 +41,19 @@ def _read(read: Callable[[Sequence[str]], Application], overrides: Sequence[str]
 def _scanned(definition: StudyDefinition, overrides: Sequence[str]) -> list[Space]:
     """Of the files in the project."""
     paths = [path_in_project(path) for path in definition.notes.get("paths", ())]
-    there = [path for path in paths if path is not None]
-    if not there or len(there) < len(paths):
+    present = [path for path in paths if path is not None]
+    if not present or len(present) < len(paths):
         return []
-    return _read(lambda given: scan(there, overrides=given), overrides)
+    return _read(lambda values: scan(present, overrides=values), overrides)
 
 
 def outside(repository: Repository, study: str, spaces: Sequence[Space]) -> Iterator[str]:
     """Yield the digests of experiments whose points none of *spaces* holds."""
     with open_snapshot(repository) as reader:
-        known = read_catalog(reader, study)
-        statement = StudySelect(reader.dialect, known, None, every_status=True)
-        columns = known.parameters
-        digest_fact, remarks = known.facts["digest"], known.facts["remarks"]
+        catalog = read_catalog(reader, study)
+        statement = StudySelect(reader.dialect, catalog, None, every_status=True)
+        columns = catalog.parameters
+        digest_fact, remarks = catalog.facts["digest"], catalog.facts["remarks"]
         heads = [SelectItem.of(column) for column in (digest_fact, *columns, remarks)]
         held: dict[tuple[object, ...], bool] = {}
         wide = len(heads) > WIDTH

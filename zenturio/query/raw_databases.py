@@ -34,16 +34,16 @@ class QueryLimits:
 
 def collect_rows(rows: Iterable[tuple[Any, ...]], limits: QueryLimits) -> list[tuple[Any, ...]]:
     """Rows up to one more than the limit; SafetyError once they are too large."""
-    found: list[tuple[Any, ...]] = []
-    left = limits.size
+    collected: list[tuple[Any, ...]] = []
+    bytes_left = limits.size
     for row in rows:
-        left -= sum(len(v) if isinstance(v, str | bytes) else 8 for v in row)
-        if left < 0:
+        bytes_left -= sum(len(v) if isinstance(v, str | bytes) else 8 for v in row)
+        if bytes_left < 0:
             raise too_large_error(limits)
-        found.append(tuple(map(_plain, row)))
-        if len(found) > limits.rows:
+        collected.append(tuple(map(_plain, row)))
+        if len(collected) > limits.rows:
             break
-    return found
+    return collected
 
 
 def _plain(value: Any) -> Any:
@@ -72,8 +72,10 @@ def too_slow_error(limits: QueryLimits) -> SafetyError:
     )
 
 
-def denied_error(said: str) -> SafetyError:
-    return SafetyError(f"refused: {said}", hint="one SELECT that reads tables and views is allowed")
+def denied_error(reason: str) -> SafetyError:
+    return SafetyError(
+        f"refused: {reason}", hint="one SELECT that reads tables and views is allowed"
+    )
 
 
 HEAP_BYTES = 256 * 1024 * 1024
@@ -153,10 +155,10 @@ class _Guard:
             return too_slow_error(self._limits)
         if isinstance(error, MemoryError) or "too big" in str(error):
             return too_large_error(self._limits)
-        said = str(error)
+        message = str(error)
         if self._denied:
-            return denied_error(f"{said} ({self._denied})")
-        return denied_error(said) if "one statement" in said else InputError(said)
+            return denied_error(f"{message} ({self._denied})")
+        return denied_error(message) if "one statement" in message else InputError(message)
 
 
 _DECLARE = "DECLARE zen_raw NO SCROLL CURSOR FOR "
@@ -187,17 +189,17 @@ The role is denied most of them anyway; large objects and locks are anybody's.
 
 
 def run_in_postgresql(
-    connection: Any, asked: str, text: str, limits: QueryLimits
+    connection: Any, user_text: str, text: str, limits: QueryLimits
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The names of the answer's columns, and its rows up to one more than the limit.
 
-    *text* is what was *asked* behind what the views are that it names. *connection* has the login
-    of a reader, and is closed.
+    *text* is *user_text* behind what the views are that it names. *connection* has the login of a
+    reader, and is closed.
     """
     import psycopg  # noqa: PLC0415 - an extra
 
     try:
-        if match := _BEYOND.search(asked):
+        if match := _BEYOND.search(user_text):
             raise denied_error(f"{match.group()} reaches beyond the tables")
         cursor: Any = connection.cursor()
         _restrict(cursor, limits)
@@ -208,7 +210,7 @@ def run_in_postgresql(
         names = [head.name for head in cursor.description or ()]
         return names, collect_rows(_fetched(cursor, min(limits.rows + 1, _FETCH)), limits)
     except psycopg.Error as error:
-        raise _explained(error, asked, len(text) - len(asked), limits) from error
+        raise _explained(error, user_text, len(text) - len(user_text), limits) from error
     finally:
         # Whatever was done to the session goes with it.
         connection.close()
@@ -234,8 +236,8 @@ def _explained(error: psycopg.Error, text: str, before: int, limits: QueryLimits
     """The server's words, and its place in the text, *before* which so many characters stood."""
     from psycopg import errors  # noqa: PLC0415 - an extra
 
-    said = str(error.diag.message_primary or error)
-    if _MARK in said:
+    message = str(error.diag.message_primary or error)
+    if _MARK in message:
         return SafetyError(
             f"a row of the answer is larger than {_ROW / 1e6:.0f} MB",
             hint="ask for a part of it: left(…, 1000)",
@@ -248,11 +250,11 @@ def _explained(error: psycopg.Error, text: str, before: int, limits: QueryLimits
             | errors.InsufficientPrivilege()
             | errors.FeatureNotSupported()
         ):
-            return denied_error(said)
-    if re.search("multiple commands|not allowed", said) or not re.match(
+            return denied_error(message)
+    if re.search("multiple commands|not allowed", message) or not re.match(
         r"(?i)\s*(select|values|with|table|\()", text
     ):
-        return denied_error(said)
+        return denied_error(message)
     at = int(error.diag.statement_position or 0) - len(_DECLARE) - 1 - before
     place = Passage.of(text, "<sql>").place(at) if 0 <= at < len(text) else None
-    return InputError(said, place=place, hint=error.diag.message_hint or "")
+    return InputError(message, place=place, hint=error.diag.message_hint or "")

@@ -40,14 +40,14 @@ def _table(name: str, path: Path) -> str:
         raise InputError(f"{path}: each column has a name of its own", hint="in its first line")
     wrong = next((i for i, row in enumerate(rows, 2) if len(row) > len(header)), None)
     if wrong is not None or not rows:
-        said = f"row {wrong} has more cells than there are columns" if rows else "no rows"
-        raise InputError(f"{path}: {said}", hint="its first line names all columns")
+        reason = f"row {wrong} has more cells than there are columns" if rows else "no rows"
+        raise InputError(f"{path}: {reason}", hint="its first line names all columns")
     rows = [row + [""] * (len(header) - len(row)) for row in rows]
     columns = [_literals([row[i].strip() for row in rows]) for i in range(len(header))]
     values = ", ".join(f"({', '.join(cells)})" for cells in zip(*columns, strict=True))
     if len(values) > MOST_CHARACTERS:
         raise InputError(f"{path} is too large for a query", hint="leave out what is not asked for")
-    names = ", ".join('"' + each.replace('"', '""') + '"' for each in header)
+    names = ", ".join('"' + column.replace('"', '""') + '"' for column in header)
     return f"{name} ({names}) AS (VALUES {values})"
 
 
@@ -55,19 +55,19 @@ def _read(path: Path) -> list[list[str]]:
     """All rows that are not empty."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            found = [row for row in csv.reader(file) if row]
+            rows = [row for row in csv.reader(file) if row]
     except (OSError, ValueError, csv.Error) as error:
         raise InputError(f"cannot read {path}: {error}", hint="a file of CSV") from error
-    if not found:
+    if not rows:
         raise InputError(f"{path} is empty", hint="its first line has the names of its columns")
-    return [[cell.strip() for cell in found[0]], *found[1:]]
+    return [[cell.strip() for cell in rows[0]], *rows[1:]]
 
 
 def _literals(cells: Sequence[str]) -> list[str]:
     """A column as SQL writes it."""
-    known = [cell for cell in cells if cell]
+    filled = [cell for cell in cells if cell]
     for form in (_WHOLE, _NUMBER):
-        if known and all(form.fullmatch(cell) for cell in known):
+        if filled and all(form.fullmatch(cell) for cell in filled):
             return [cell or "NULL" for cell in cells]
     return ["'" + cell.replace("'", "''") + "'" if cell else "NULL" for cell in cells]
 
@@ -127,8 +127,8 @@ def _column_hint(unknown: str, repository: Repository, text: str) -> str:
     with open_snapshot(repository) as reader:
         for study in repository.studies():
             if study.view.casefold() in text.casefold():
-                found = read_catalog(reader, study.name)
-                columns |= dict.fromkeys(column.view for column in found.columns.values())
+                catalog = read_catalog(reader, study.name)
+                columns |= dict.fromkeys(column.view for column in catalog.columns.values())
     hint = _in_quotes(last, columns) or did_you_mean(last, columns)
     in_quotes = any(match["name"] == last for match in _QUOTED.finditer(text))
     if in_quotes and hint.startswith("there is"):  # nothing is near
@@ -143,8 +143,8 @@ def _table_hint(unknown: str, repository: Repository, text: str) -> str:  # noqa
 
 def _in_quotes(unknown: str, names: Iterable[str]) -> str:
     """The hint for a name that is there, and must stand in quotes for a dot or its capitals."""
-    found = next((each for each in names if each.casefold() == unknown.casefold()), None)
-    return f"write it in double quotes: {quoted(found)}" if found else ""
+    exact_name = next((name for name in names if name.casefold() == unknown.casefold()), None)
+    return f"write it in double quotes: {quoted(exact_name)}" if exact_name else ""
 
 
 DEFAULT_LIMITS = QueryLimits()

@@ -42,7 +42,7 @@ class FitRows:
         relative = replace(equal, noise="relative")
         if noise == "relative" and not means.all():
             raise InputError("a mean is 0: noise cannot be relative to it", hint="noise='equal'")
-        match noise or _told(self.y - means[group], means[group], counts[group]):
+        match noise or _likelier_noise(self.y - means[group], means[group], counts[group]):
             case "equal":
                 return (equal,)
             case "relative":
@@ -93,7 +93,7 @@ def real_column(columns: Mapping[str, Any], name: str) -> np.ndarray:
         ) from error
 
 
-def _told(off: np.ndarray, means: np.ndarray, counts: np.ndarray) -> Noise | None:
+def _likelier_noise(off: np.ndarray, means: np.ndarray, counts: np.ndarray) -> Noise | None:
     """Under which noise the deviations of the repeats are likelier (Gauss); None without repeats.
 
     By row: how far it is from the mean of its point, that mean, and how many rows the point has.
@@ -166,7 +166,7 @@ def fit(
     """
     rows = fit_rows(columns, y, x)
     chosen = tuple(kinds)
-    tried = [found for data in rows.data(noise) for found in _tries(chosen, data)]
+    tried = [fitted for data in rows.data(noise) for fitted in _tries(chosen, data)]
     if not tried:
         kind = ", ".join(chosen)
         raise InputError(
@@ -230,8 +230,8 @@ class _Try:
 
 
 def _tries(kinds: Iterable[Kind], data: FitPoints) -> list[_Try]:
-    found = (_try(shape, among, data) for k in kinds for shape, among in candidates(k, data))
-    return [each for each in found if each is not None]
+    fits = (_try(shape, among, data) for k in kinds for shape, among in candidates(k, data))
+    return [fitted for fitted in fits if fitted is not None]
 
 
 def _try(shape: FormulaShape, among: int, data: FitPoints) -> _Try | None:
@@ -282,16 +282,16 @@ def _rounded(best: _Try, error: float, unit: float) -> list[str]:
     That is: nowhere moved by more than a hundredth of the error, or by a millionth of its value.
     """
     shape, columns = best.shape, best.data.columns
-    found = shape.scaled(best.coefficients, unit)
-    exact = shape.values(columns, found)
+    coefficients = shape.scaled(best.coefficients, unit)
+    exact = shape.values(columns, coefficients)
     allowed = np.maximum(error * unit / 100, np.abs(exact) * 1e-6)
 
     def stays(texts: list[str]) -> bool:
         moved = shape.values(columns, np.array([float(text) for text in texts])) - exact
         return bool((np.abs(moved) <= allowed).all())
 
-    tries = ([f"{c:.{digits}g}" for c in found] for digits in range(3, 17))
-    texts = next(filter(stays, tries), [repr(float(c)) for c in found])
+    tries = ([f"{c:.{digits}g}" for c in coefficients] for digits in range(3, 17))
+    texts = next(filter(stays, tries), [repr(float(c)) for c in coefficients])
     for i in range(len(texts)):
         without = [*texts[:i], "0", *texts[i + 1 :]]
         if stays(without):

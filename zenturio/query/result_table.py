@@ -82,8 +82,10 @@ class ResultTable:
             for row in display_rows(self.rows[:SHOWN])
         )
         shown = f"{min(SHOWN, len(self.rows)):,} shown of " if len(self.rows) > SHOWN else ""
-        said = html.escape("; ".join([shown + self.summary, *self.notes]))
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><p>{said}</p>"
+        caption = html.escape("; ".join([shown + self.summary, *self.notes]))
+        return (
+            f"<table><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table><p>{caption}</p>"
+        )
 
 
 def display_rows(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
@@ -156,11 +158,11 @@ def format_of_path(path: Path) -> str:
     """The format that a file's name asks for."""
     endings = {".md": "markdown", ".tex": "latex", ".txt": "table", ".json": "jsonl"}
     ending = path.suffix.lower()
-    found = endings.get(ending, ending.removeprefix("."))
-    if found not in FORMATS:
+    name = endings.get(ending, ending.removeprefix("."))
+    if name not in FORMATS:
         hint = "one of: " + " ".join(f".{name}" for name in FORMATS)
         raise InputError(f"{path.name!r} does not end as a table does", hint=hint)
-    return found
+    return name
 
 
 def check_spreadsheet(format: str, *, spreadsheet: bool) -> None:  # noqa: A002
@@ -434,9 +436,9 @@ class _Sink(io.RawIOBase):
 
     def taken(self) -> bytes:
         """What was written since it was asked last."""
-        found = b"".join(self._held)
+        content = b"".join(self._held)
         self._held.clear()
-        return found
+        return content
 
 
 def _fitted(column: StudyColumn, value: Any) -> Any:

@@ -60,7 +60,7 @@ class ResultsQuery:
     @property
     def names(self) -> frozenset[str]:
         """The columns that are asked for."""
-        sorts = (each.removeprefix("-") for each in self.sort)
+        sorts = (column.removeprefix("-") for column in self.sort)
         return frozenset(
             (*(self.where.names if self.where else ()), *self.by, *sorts, *self.metrics)
         )
@@ -90,10 +90,10 @@ def results(
     number or ``all``; the newest of each experiment, if none is named, unless a column asked for
     is the round.
     """
-    for given in aggregates:
-        if given not in AGGREGATES:
-            hint = did_you_mean(given, AGGREGATES)
-            raise InputError(f"no aggregate is called {given!r}", hint=hint)
+    for name in aggregates:
+        if name not in AGGREGATES:
+            hint = did_you_mean(name, AGGREGATES)
+            raise InputError(f"no aggregate is called {name!r}", hint=hint)
     if limit is not None and limit < 0:
         raise InputError(f"the limit is {limit} rows", hint="0 or more")
     chosen = parse(where) if isinstance(where, str | Passage) else where
@@ -104,35 +104,37 @@ def results(
         study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without
     )
     with open_snapshot(repository) as reader:
-        known = read_catalog(reader, study, RowChoice(machine, read_round(str(round))), query.names)
+        catalog = read_catalog(
+            reader, study, RowChoice(machine, read_round(str(round))), query.names
+        )
         if by or aggregates:
-            return _grouped(reader, known, query)
-        return _listed(reader, known, query)
+            return _grouped(reader, catalog, query)
+        return _listed(reader, catalog, query)
 
 
-def _listed(reader: SnapshotReader, known: Catalog, query: ResultsQuery) -> ResultTable:
+def _listed(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> ResultTable:
     """Every experiment by itself, in the order of the space."""
-    repeats = [known.facts["repeat"]] if _repeated(reader, known) else []
-    statement = StudySelect(reader.dialect, known, query.where, without=query.without)
-    origins = count_origins(reader, known, statement)
-    apart = [known.facts[fact] for fact in origins.columns]
-    metrics = [column for column in _metrics(known, query) if column not in apart]
-    columns = [*known.parameters, *known.seeds, *repeats, *apart, *metrics]
-    order = _order(known, query, statement)
+    repeats = [catalog.facts["repeat"]] if _repeated(reader, catalog) else []
+    statement = StudySelect(reader.dialect, catalog, query.where, without=query.without)
+    origins = count_origins(reader, catalog, statement)
+    apart = [catalog.facts[fact] for fact in origins.columns]
+    metrics = [column for column in _metrics(catalog, query) if column not in apart]
+    columns = [*catalog.parameters, *catalog.seeds, *repeats, *apart, *metrics]
+    order = _order(catalog, query, statement)
     heads = [SelectItem.of(column) for column in columns]
     shown = with_limit(statement.select(heads, order=order), query.limit)
-    asked = [*heads, SelectItem.of(known.facts["remarks"])]
-    found_rows = select_rows(reader, statement, asked, order=order, limit=query.limit)
+    items = [*heads, SelectItem.of(catalog.facts["remarks"])]
+    found_rows = select_rows(reader, statement, items, order=order, limit=query.limit)
     rows = restore_rows(columns, found_rows)
-    ((found,),) = reader.rows(statement.count()) if query.limit is not None else [(len(rows),)]
+    ((count,),) = reader.rows(statement.count()) if query.limit is not None else [(len(rows),)]
     return ResultTable(
         columns=tuple(column.name for column in columns),
         rows=tuple(rows),
         units={column.name: column.unit for column in columns if column.unit},
-        found=found,
-        experiments=found,
-        total=known.total,
-        noun=known.noun,
+        found=count,
+        experiments=count,
+        total=catalog.total,
+        noun=catalog.noun,
         notes=(
             *left_out_notes(len(query.without)),
             *origins.notes,
@@ -142,16 +144,16 @@ def _listed(reader: SnapshotReader, known: Catalog, query: ResultsQuery) -> Resu
     )
 
 
-def _grouped(reader: SnapshotReader, known: Catalog, query: ResultsQuery) -> ResultTable:
+def _grouped(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> ResultTable:
     """Groups of experiments, with an aggregate of each metric."""
-    keys = [known.column(each) for each in query.by] or list(known.parameters)
-    metrics = [c for c in _metrics(known, query, numbers=True) if c not in keys]
+    keys = [catalog.column(name) for name in query.by] or list(catalog.parameters)
+    metrics = [c for c in _metrics(catalog, query, numbers=True) if c not in keys]
     aggregates = query.aggregates or ("mean",)
     heads = [SelectItem.key(key, reader.dialect) for key in keys]
     heads.append(row_count_item(ROW_COUNT))
-    heads += [aggregate_item(each, c, reader.dialect) for c in metrics for each in aggregates]
+    heads += [aggregate_item(kind, c, reader.dialect) for c in metrics for kind in aggregates]
     counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
-    statement = StudySelect(reader.dialect, known, query.where, without=query.without)
+    statement = StudySelect(reader.dialect, catalog, query.where, without=query.without)
     order = _group_order(query, keys, heads, metrics)
     shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
     everything = select_groups(reader, statement, [*heads, *counts], len(keys), order=order)
@@ -167,22 +169,22 @@ def _grouped(reader: SnapshotReader, known: Catalog, query: ResultsQuery) -> Res
         units={head.name: head.unit for head in heads if head.unit},
         found=len(everything),
         experiments=experiments,
-        total=known.total,
-        noun=known.noun,
+        total=catalog.total,
+        noun=catalog.noun,
         notes=(
             *left_out_notes(len(query.without)),
-            *count_origins(reader, known, statement, keys).notes,
+            *count_origins(reader, catalog, statement, keys).notes,
             *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
         ),
         sql=shown.plain(reader.dialect),
     )
 
 
-def _metrics(known: Catalog, query: ResultsQuery, *, numbers: bool = False) -> list[StudyColumn]:
+def _metrics(catalog: Catalog, query: ResultsQuery, *, numbers: bool = False) -> list[StudyColumn]:
     """The metrics that are asked for; all, if none are."""
     if not query.metrics:
-        return [c for c in known.metrics if c.number or not numbers]
-    chosen = [known.column(each) for each in query.metrics]
+        return [c for c in catalog.metrics if c.number or not numbers]
+    chosen = [catalog.column(name) for name in query.metrics]
     for column in chosen:
         if numbers and not column.number:
             raise InputError(
@@ -192,20 +194,20 @@ def _metrics(known: Catalog, query: ResultsQuery, *, numbers: bool = False) -> l
     return chosen
 
 
-def _repeated(reader: SnapshotReader, known: Catalog) -> bool:
-    statement = StudySelect(reader.dialect, known, None)
-    repeat = known.facts["repeat"]
+def _repeated(reader: SnapshotReader, catalog: Catalog) -> bool:
+    statement = StudySelect(reader.dialect, catalog, None)
+    repeat = catalog.facts["repeat"]
     greatest = SelectItem("most", sql("max({})", repeat.fragment(reader.dialect)))
     ((most,),) = reader.rows(statement.select([greatest], facts=True))
     return (most or 0) > 1
 
 
 def _order(
-    known: Catalog, query: ResultsQuery, statement: StudySelect
+    catalog: Catalog, query: ResultsQuery, statement: StudySelect
 ) -> list[tuple[SelectItem, bool]]:
     """Columns to sort by, and whether the greatest comes first; then the order of the space."""
-    wanted = [(known.column(each.removeprefix("-")), each) for each in query.sort]
-    order = [(SelectItem.of(column), each.startswith("-")) for column, each in wanted]
+    sorts = [(catalog.column(column.removeprefix("-")), column) for column in query.sort]
+    order = [(SelectItem.of(column), written.startswith("-")) for column, written in sorts]
     return [*order, *statement.space_order()]
 
 
@@ -221,12 +223,12 @@ def _group_order(
     for place, metric in enumerate(metrics):
         named.setdefault(metric.name, heads[len(keys) + 1 + place * width])
     order = []
-    for each in query.sort:
-        wanted = each.removeprefix("-")
-        if wanted not in named:
-            hint = did_you_mean(wanted, named)
-            raise InputError(f"the answer has no column {wanted!r}", hint=hint)
-        order.append((named[wanted], each.startswith("-")))
+    for written in query.sort:
+        column = written.removeprefix("-")
+        if column not in named:
+            hint = did_you_mean(column, named)
+            raise InputError(f"the answer has no column {column!r}", hint=hint)
+        order.append((named[column], written.startswith("-")))
     return order or [(head, False) for head in heads[: len(keys)]]
 
 

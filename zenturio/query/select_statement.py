@@ -96,7 +96,7 @@ class StudySelect:
     def __init__(
         self,
         dialect: Dialect,
-        known: Catalog,
+        catalog: Catalog,
         where: Expression | None,
         *,
         every_status: bool = False,
@@ -107,19 +107,19 @@ class StudySelect:
         """*facts*: whether *also* needs what every study has. *without*: digests to leave out."""
         self.dialect = dialect
         self._every_status = every_status
-        self.known = known
+        self.catalog = catalog
         self._names = where.names if where else frozenset()
-        columns = (known.columns.get(name) for name in self._names)
+        columns = (catalog.columns.get(name) for name in self._names)
         self._facts = facts or bool(without) or any(c.wide for c in columns if c)
-        given = [self._condition(where)] if where else []
-        held = _without(known.facts["digest"], without, dialect)
+        conditions = [self._condition(where)] if where else []
+        held = _without(catalog.facts["digest"], without, dialect)
         self.condition = join_fragments(
-            " AND ", [*given, *(each for each in (also, held) if each.parts)]
+            " AND ", [*conditions, *(condition for condition in (also, held) if condition.parts)]
         )
         """What rows must meet, *also* included; no parts where all do."""
 
     def _condition(self, where: Expression) -> Fragment:
-        columns = self.known.columns
+        columns = self.catalog.columns
         for used in sorted(where.names & columns.keys()):
             if columns[used].mixed:
                 raise InputError(
@@ -170,11 +170,11 @@ class StudySelect:
 
         Unless the condition looks at the status itself, it concerns those that succeeded.
         """
-        known = self.known
-        facts = {fact.name for fact in known.facts.values()}
+        catalog = self.catalog
+        facts = {fact.name for fact in catalog.facts.values()}
         larger = larger or self._every_status or self._facts or bool(facts & self._names)
-        view = source or quote_name(known.view_all if larger else known.view)
-        status = known.facts["status"]
+        view = source or quote_name(catalog.view_all if larger else catalog.view)
+        status = catalog.facts["status"]
         conditions = [among] if among.parts else []
         if larger and not self._every_status and status.name not in self._names:
             conditions.append(Fragment((f"{status.sql()} = 'ok'",)))
@@ -185,7 +185,7 @@ class StudySelect:
 
     def space_order(self) -> list[tuple[SelectItem, bool]]:
         """The order of the space, in which no two experiments are equal, in any database."""
-        facts = self.known.facts
+        facts = self.catalog.facts
         order = [
             (SelectItem.of(facts[fact]), False) for fact in ("index", "repeat", "digest", "attempt")
         ]
@@ -251,17 +251,17 @@ def restore_rows(
     columns: Sequence[StudyColumn], rows: Iterable[tuple[Any, ...]]
 ) -> list[tuple[Any, ...]]:
     """Rows as they were recorded: the last cell are the remarks, which know what SQL does not."""
-    found = []
+    restored = []
     for *cells, remarks in rows:
         values = [column.value(cell) for column, cell in zip(columns, cells, strict=True)]
         if remarks is not None:
-            noted = RowRemarks(remarks)
+            row_remarks = RowRemarks(remarks)
             for i, column in enumerate(columns):
-                said = noted.on(column)
-                if isinstance(said, bool | int | float):
-                    values[i] = said
-        found.append(tuple(values))
-    return found
+                remark = row_remarks.on(column)
+                if isinstance(remark, bool | int | float):
+                    values[i] = remark
+        restored.append(tuple(values))
+    return restored
 
 
 class RowRemarks:
@@ -305,35 +305,35 @@ def select_rows(
     """The *heads* of each row of *statement*, in that *order*; only the first *limit* of them."""
     if len(heads) <= WIDTH:
         return reader.rows(with_limit(statement.select(heads, order=order), limit))
-    names = key_names(statement.known)
+    names = key_names(statement.catalog)
     number = SelectItem(names[2], verbatim(f"{ROW}.{quote_name(names[2])}"))
 
     def part(
-        asked: Sequence[SelectItem],
+        items: Sequence[SelectItem],
         order: Sequence[tuple[SelectItem, bool]] = (),
         limit: int | None = None,
         among: Fragment = EMPTY_FRAGMENT,
     ) -> Rows:
-        shown = [head.fragment for head in (*asked, *(head for head, _ in order))]
+        shown = [head.fragment for head in (*items, *(head for head, _ in order))]
         text = join_fragments(" ", [statement.condition, *shown]).plain(reader.dialect)
-        known = statement.known
+        catalog = statement.catalog
         source = reader.repository.ordered_rows_sql(
-            known.study, names, facts=True, names=used_columns(known, text), rows=known.rows
+            catalog.study, names, facts=True, names=used_columns(catalog, text), rows=catalog.rows
         )
-        wanted = [number, *asked]
-        selected = statement.select(wanted, order=order, source=f"({source})", among=among)
+        columns = [number, *items]
+        selected = statement.select(columns, order=order, source=f"({source})", among=among)
         return reader.rows(with_limit(selected, limit))
 
     numbers = [row[0] for row in part([], [*order, (number, False)], limit)]
     among = EMPTY_FRAGMENT
     if limit is not None and 0 < len(numbers) <= _NAMED:
         among = sql("{} IN ({})", number.fragment, verbatim(", ".join(map(str, numbers))))
-    found: dict[int, list[Any]] = {number: [] for number in numbers}
-    for some in column_chunks(heads):
-        for this, *cells in part(some, among=among):
-            if this in found:
-                found[this] += cells
-    return [tuple(found[this]) for this in numbers]
+    cells_by_number: dict[int, list[Any]] = {number: [] for number in numbers}
+    for chunk in column_chunks(heads):
+        for key, *cells in part(chunk, among=among):
+            if key in cells_by_number:
+                cells_by_number[key] += cells
+    return [tuple(cells_by_number[key]) for key in numbers]
 
 
 def with_limit(statement: Fragment, limit: int | None) -> Fragment:
@@ -354,14 +354,14 @@ def group_in_python(
     for row in rows:
         groups.setdefault(group_key(row[:keys]), []).append(row)
     places = {name: keys + at for at, name in enumerate(values)}
-    found = []
+    answers = []
     for members in groups.values():
         cells = [
             _computed(head, members, places[head.values.name] if head.values else None)
             for head in heads[keys:]
         ]
-        found.append((*members[0][:keys], *cells))
-    return found
+        answers.append((*members[0][:keys], *cells))
+    return answers
 
 
 def _computed(head: SelectItem, rows: Rows, place: int | None) -> Any:

@@ -111,15 +111,15 @@ def verbatim(text: str) -> Fragment:
 
 def join_fragments(separator: str, fragments: Iterable[Fragment]) -> Fragment:
     """All *fragments* with *separator* between them."""
-    found = list(fragments)
-    return sql(separator.join("{}" for _ in found), *found) if found else Fragment(())
+    pieces = list(fragments)
+    return sql(separator.join("{}" for _ in pieces), *pieces) if pieces else Fragment(())
 
 
-def bound_value(given: Value, kind: Type | None) -> Fragment:
+def bound_value(plain: Value, kind: Type | None) -> Fragment:
     """A value that is bound."""
-    if given is None:
+    if plain is None:
         return Fragment(("NULL",), kind, short=True)
-    return Fragment((BoundValue(given),), kind, short=True)
+    return Fragment((BoundValue(plain),), kind, short=True)
 
 
 def quote_name(text: str) -> str:
@@ -127,21 +127,21 @@ def quote_name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def literal(given: Value, dialect: Dialect) -> str:
-    """*given* as it is written in SQL."""
-    if given is None:
+def literal(plain: Value, dialect: Dialect) -> str:
+    """*plain* as it is written in SQL."""
+    if plain is None:
         return "NULL"
-    if isinstance(given, bool):
-        return str(given).upper() if dialect == "postgresql" else str(int(given))
-    if isinstance(given, str):
-        return "'" + given.replace("'", "''") + "'"
-    if isinstance(given, float):
-        return _real(given, dialect)
-    return str(given)
+    if isinstance(plain, bool):
+        return str(plain).upper() if dialect == "postgresql" else str(int(plain))
+    if isinstance(plain, str):
+        return "'" + plain.replace("'", "''") + "'"
+    if isinstance(plain, float):
+        return _real(plain, dialect)
+    return str(plain)
 
 
-def _real(given: float, dialect: Dialect) -> str:
-    text = repr(given)
+def _real(number: float, dialect: Dialect) -> str:
+    text = repr(number)
     if text.strip("-").isalpha():
         if dialect == "postgresql":
             return f"'{text}'::double precision"
@@ -168,7 +168,7 @@ class SqlDialect(Protocol):
     collation: str
     """Behind a comparison of texts: by code points, as in the language."""
     quotient: str
-    found: str
+    contains: str
     """Whether a text (second) stands in another (first)."""
     remainder: str
     """``a % b`` for integers."""
@@ -194,7 +194,7 @@ class SqlDialect(Protocol):
         ...
 
     def power(self, a: Fragment, b: Fragment, kind: Type | None, shared: Shared) -> Fragment: ...
-    def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment: ...
+    def call(self, function: str, arguments: Sequence[Fragment], shared: Shared) -> Fragment: ...
 
 
 class SqliteDialect:
@@ -202,7 +202,7 @@ class SqliteDialect:
 
     collation = ""
     quotient = "(CAST({} AS REAL) / {})"
-    found = "(instr({}, {}) > 0)"
+    contains = "(instr({}, {}) > 0)"
     # Of a % b + b, the sum may need a 64th bit where both have one sign.
     remainder = "(({a}) % {b} + {b} * ((({a}) % {b} < 0) <> ({b} < 0) AND ({a}) % {b} <> 0))"
     floored = "(({a} - {r}) / {b})"
@@ -226,19 +226,19 @@ class SqliteDialect:
     def power(self, a: Fragment, b: Fragment, kind: Type | None, shared: Shared) -> Fragment:  # noqa: ARG002
         return sql("zen_power({}, {})", a, b)
 
-    def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
+    def call(self, function: str, arguments: Sequence[Fragment], shared: Shared) -> Fragment:
         if function in ("min", "max"):
-            kind = common_type(given)
-            mixed = kind == "real" and any(each.type == "int" for each in given)
+            kind = common_type(arguments)
+            mixed = kind == "real" and any(argument.type == "int" for argument in arguments)
             best = f"CAST({function}({{}}) AS REAL)" if mixed else f"{function}({{}})"
-            return sql(best, join_fragments(", ", given), type=kind)
+            return sql(best, join_fragments(", ", arguments), type=kind)
         if function == "gcd":
-            return _folded("gcd({}, {})", given)
-        if function in ROUNDINGS and given[0].type == "int":
-            return given[0]
-        key = f"str {given[0].type}" if function == "str" else function
+            return _folded("gcd({}, {})", arguments)
+        if function in ROUNDINGS and arguments[0].type == "int":
+            return arguments[0]
+        key = f"str {arguments[0].type}" if function == "str" else function
         template, kind = _SQLITE.get(key) or _SQLITE[function]
-        return _filled(template, given, kind, shared)
+        return _filled(template, arguments, kind, shared)
 
 
 class PostgresDialect:
@@ -249,7 +249,7 @@ class PostgresDialect:
 
     collation = ' COLLATE "C"'
     quotient = "({}::double precision / nullif({}::double precision, 0))"
-    found = "(strpos({}, {}) > 0)"
+    contains = "(strpos({}, {}) > 0)"
     remainder = "((({a}) % {b} + {b}) % {b})"
     floored = "div({a} - {r}, {b})"
 
@@ -264,7 +264,7 @@ class PostgresDialect:
 
     def mixed(self, relation: str, names: tuple[str, str], whole_first: bool) -> str:
         """As real numbers, unless both are so large that a real number holds no fraction."""
-        one, other = (f"{{{each}}}" for each in names)
+        one, other = (f"{{{name}}}" for name in names)
         whole, real = (one, other) if whole_first else (other, one)
         exact = _whole_number("floor").replace("{x}", real)
         first, second = (whole, exact) if whole_first else (exact, whole)
@@ -275,8 +275,8 @@ class PostgresDialect:
         )
 
     def divisor(self, b: Fragment) -> Fragment:
-        found = sql("nullif({}::numeric, 0)", b, type="int")
-        return Fragment(found.parts, "int", short=b.short)
+        divisor = sql("nullif({}::numeric, 0)", b, type="int")
+        return Fragment(divisor.parts, "int", short=b.short)
 
     def real_remainder(self, operator: str, a: Fragment, b: Fragment) -> Fragment:  # noqa: ARG002
         raise NotInSqlError(
@@ -302,14 +302,14 @@ class PostgresDialect:
         )
         return shared(real, {"a": a, "b": b}, "real")
 
-    def call(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
+    def call(self, function: str, arguments: Sequence[Fragment], shared: Shared) -> Fragment:
         if function in ("min", "max"):
-            return self._best(function, given, shared)
+            return self._best(function, arguments, shared)
         if function == "gcd":
-            return _folded("gcd({}::numeric, {}::numeric)", given)
-        if function in ROUNDINGS and given[0].type == "int":
-            return given[0]
-        if function == "str" and given[0].type == "real":
+            return _folded("gcd({}::numeric, {}::numeric)", arguments)
+        if function in ROUNDINGS and arguments[0].type == "int":
+            return arguments[0]
+        if function == "str" and arguments[0].type == "real":
             raise NotInSqlError("PostgreSQL writes real numbers in another way", "compare numbers")
         if function == "match":
             raise NotInSqlError(
@@ -317,17 +317,18 @@ class PostgresDialect:
                 "look for a text: 'part' in name",
             )
         template, kind = _POSTGRESQL[function]
-        return _filled(template, given, kind, shared)
+        return _filled(template, arguments, kind, shared)
 
-    def _best(self, function: str, given: Sequence[Fragment], shared: Shared) -> Fragment:
+    def _best(self, function: str, arguments: Sequence[Fragment], shared: Shared) -> Fragment:
         """NULL among them makes NULL, where LEAST and GREATEST leave it out."""
-        named = {f"v{i}": each for i, each in enumerate(given)}
+        named = {f"v{i}": argument for i, argument in enumerate(arguments)}
         inner = ", ".join(
-            f"{{{n}}}{self.collation if each.type == 'str' else ''}" for n, each in named.items()
+            f"{{{n}}}{self.collation if argument.type == 'str' else ''}"
+            for n, argument in named.items()
         )
         word = "least" if function == "min" else "greatest"
-        asked = f"(CASE WHEN num_nulls({inner}) = 0 THEN {word}({inner}) END)"
-        return shared(asked, named, common_type(given))
+        best = f"(CASE WHEN num_nulls({inner}) = 0 THEN {word}({inner}) END)"
+        return shared(best, named, common_type(arguments))
 
 
 ROUNDINGS = ("floor", "ceil", "round")
@@ -422,29 +423,29 @@ DIALECTS: dict[Dialect, SqlDialect] = {"sqlite": SqliteDialect(), "postgresql": 
 
 
 def _filled(
-    template: str, given: Sequence[Fragment], kind: Type | None, shared: Shared
+    template: str, arguments: Sequence[Fragment], kind: Type | None, shared: Shared
 ) -> Fragment:
-    return shared(template, dict(zip("xy", given, strict=False)), kind or given[0].type)
+    return shared(template, dict(zip("xy", arguments, strict=False)), kind or arguments[0].type)
 
 
-def _folded(template: str, given: Sequence[Fragment]) -> Fragment:
-    found = given[0]
-    for each in given[1:]:
-        found = sql(template, found, each, type="int")
-    return found
+def _folded(template: str, arguments: Sequence[Fragment]) -> Fragment:
+    folded = arguments[0]
+    for argument in arguments[1:]:
+        folded = sql(template, folded, argument, type="int")
+    return folded
 
 
-def common_type(given: Sequence[Fragment]) -> Type | None:
+def common_type(fragments: Sequence[Fragment]) -> Type | None:
     """The type that all have; real where integers are among reals."""
-    kinds = {each.type for each in given}
+    kinds = {fragment.type for fragment in fragments}
     if len(kinds) == 1:
         return kinds.pop()
     return "real" if kinds == {"int", "real"} else None
 
 
-def typed_literal(given: Value, kind: Type | None, dialect: Dialect) -> Fragment:
+def typed_literal(plain: Value, kind: Type | None, dialect: Dialect) -> Fragment:
     """A value as it stands in a computation."""
-    found = bound_value(given, kind)
+    literal_fragment = bound_value(plain, kind)
     if dialect == "postgresql" and kind == "int":
-        return Fragment((*found.parts, "::numeric"), kind, short=True)
-    return found
+        return Fragment((*literal_fragment.parts, "::numeric"), kind, short=True)
+    return literal_fragment

@@ -64,12 +64,12 @@ def register_functions(connection: Any) -> None:
 def _answered(function: Callable[..., Value]) -> Callable[..., Value]:
     def called(*values: Value) -> Value:
         try:
-            found = function(*values)
+            answer = function(*values)
         except Fault:
             return None
-        if type(found) is int and not -(2**63) <= found < 2**63:
-            return _real(found)
-        return found
+        if type(answer) is int and not -(2**63) <= answer < 2**63:
+            return _real(answer)
+        return answer
 
     return called
 
@@ -87,18 +87,20 @@ def exact_call(expression: Expression, columns: Sequence[tuple[str, Type | None]
     return json.dumps([expression.text, columns])
 
 
-def _exact(asked: str, *values: Value) -> Value:
+def _exact(request: str, *values: Value) -> Value:
     """What an expression is for a row, computed without SQL; NULL where it has no answer."""
-    expression, columns = _asked(asked)
-    row = {name: _given(value, kind) for (name, kind), value in zip(columns, values, strict=True)}
+    expression, columns = _parsed_request(request)
+    row = {
+        name: _exact_input(value, kind) for (name, kind), value in zip(columns, values, strict=True)
+    }
     try:
-        found = expression.value(row)
+        answer = expression.value(row)
     except ExpressionError:
         return None
-    return _real(found) if type(found) is int and not -(2**63) <= found < 2**63 else found
+    return _real(answer) if type(answer) is int and not -(2**63) <= answer < 2**63 else answer
 
 
-def _given(value: Value, kind: Type | None) -> Value:
+def _exact_input(value: Value, kind: Type | None) -> Value:
     """The value of a column; the digits of an integer stand for what SQLite has no room for."""
     if kind == "bool" and value is not None:
         return bool(value)
@@ -106,8 +108,8 @@ def _given(value: Value, kind: Type | None) -> Value:
 
 
 @lru_cache(maxsize=64)
-def _asked(asked: str) -> tuple[Expression, list[tuple[str, Type | None]]]:
-    text, columns = json.loads(asked)
+def _parsed_request(request: str) -> tuple[Expression, list[tuple[str, Type | None]]]:
+    text, columns = json.loads(request)
     return parse(text), [(name, kind) for name, kind in columns]
 
 
@@ -134,7 +136,7 @@ class _Sample:
         self._values: list[float | None] = []
         self.step = self._values.append
 
-    def known(self) -> list[float]:
+    def values(self) -> list[float]:
         """The values that are not NULL."""
         return [value for value in self._values if value is not None]
 
@@ -143,14 +145,14 @@ class Deviation(_Sample):
     """The sample's standard deviation."""
 
     def finalize(self) -> float | None:
-        return aggregates.deviation(self.known())
+        return aggregates.deviation(self.values())
 
 
 class Median(_Sample):
     """The middle value."""
 
     def finalize(self) -> float | None:
-        return aggregates.median(self.known())
+        return aggregates.median(self.values())
 
 
 _AGGREGATES: dict[str, type[_Sample]] = {"stddev_samp": Deviation, "median": Median}
@@ -167,24 +169,24 @@ def write_sql(
     """*expression* over *columns*; ExpressionError where it is wrong, or no SQL says it."""
     expression.check({name: column.type for name, column in columns.items()})
     writer = _Writer(expression.passage, columns, dialect)
-    found = writer.write(expression.node)
+    fragment = writer.write(expression.node)
     place = expression.passage.place(0, len(expression.passage.text))
     if not writer.doubts:
-        return replace(found, place=place)
+        return replace(fragment, place=place)
     many = len(writer.doubts) > _MOST_DOUBTS
     doubt = Fragment(("1",)) if many else join_fragments(" OR ", writer.doubts)
-    guarded = Guarded(found, doubt, _exact_fragment(expression, columns))
-    return Fragment((guarded,), found.type, place=place)
+    guarded = Guarded(fragment, doubt, _exact_fragment(expression, columns))
+    return Fragment((guarded,), fragment.type, place=place)
 
 
 def _exact_fragment(expression: Expression, columns: Mapping[str, Fragment]) -> Fragment:
     """The expression as a function of SQLite that computes it as the language does."""
     names = sorted(expression.names)
-    asked = exact_call(expression, [(name, columns[name].type) for name in names])
-    given = join_fragments(
-        ", ", (bound_value(asked, "str"), *(_whole_value(columns[name]) for name in names))
+    request = exact_call(expression, [(name, columns[name].type) for name in names])
+    arguments = join_fragments(
+        ", ", (bound_value(request, "str"), *(_whole_value(columns[name]) for name in names))
     )
-    return sql("zen_exact({})", given)
+    return sql("zen_exact({})", arguments)
 
 
 def _whole_value(column: Fragment) -> Fragment:
@@ -196,14 +198,14 @@ def write_condition(
     expression: Expression, columns: Mapping[str, Fragment], dialect: Dialect
 ) -> Fragment:
     """*expression* as what WHERE takes: true, false or NULL."""
-    found = write_sql(expression, columns, dialect)
-    if found.type not in ("bool", None):
+    fragment = write_sql(expression, columns, dialect)
+    if fragment.type not in ("bool", None):
         raise ExpressionError(
-            f"a condition is true or false, but this is {found.type}",
+            f"a condition is true or false, but this is {fragment.type}",
             place=expression.passage.place(0, len(expression.passage.text)),
             hint=f"compare it with something: {expression.text} > 0",
         )
-    return found
+    return fragment
 
 
 class _Writer:
@@ -211,7 +213,7 @@ class _Writer:
         self.passage = passage
         self.columns = columns
         self.dialect = dialect
-        self.words = DIALECTS[dialect]
+        self.sql_dialect = DIALECTS[dialect]
         self.doubts: list[Fragment] = []
         """Of SQLite, when a number has left what it holds: the row is then computed without SQL."""
 
@@ -271,10 +273,10 @@ class _Writer:
         return sql("(NOT {})", self.write(node.operand), type="bool")
 
     def arithmetic(self, node: Arithmetic) -> Fragment:
-        found = self.write(node.first)
+        fragment = self.write(node.first)
         for step in node.steps:
-            found = self.operation(step.operator, found, self.write(step.operand))
-        return found
+            fragment = self.operation(step.operator, fragment, self.write(step.operand))
+        return fragment
 
     def operation(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
         kind = common_type((a, b))
@@ -282,20 +284,22 @@ class _Writer:
             case "+" if kind == "str":
                 return sql("({} || {})", a, b, type="str")
             case "+" | "-" | "*":
-                return self.words.arithmetic(operator, a, b).typed(kind)
+                return self.sql_dialect.arithmetic(operator, a, b).typed(kind)
             case "/":
-                return sql(self.words.quotient, a, self.doubted(b), type="real")
+                return sql(self.sql_dialect.quotient, a, self.doubted(b), type="real")
             case "//" | "%" if kind == "int":
                 return self._whole(operator, self.doubted(a), self.doubted(b))
             case _:
                 a, b = self.doubted(a), self.doubted(b)
-                return self.words.real_remainder(operator, a, b).typed(kind)
+                return self.sql_dialect.real_remainder(operator, a, b).typed(kind)
 
     def _whole(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
         """Towards the divisor's sign, as in the language; SQL's own goes towards zero."""
-        remainder = self.words.remainder
-        template = remainder if operator == "%" else self.words.floored.replace("{r}", remainder)
-        return self.shared(template, {"a": a, "b": self.words.divisor(b)}, "int")
+        remainder = self.sql_dialect.remainder
+        template = (
+            remainder if operator == "%" else self.sql_dialect.floored.replace("{r}", remainder)
+        )
+        return self.shared(template, {"a": a, "b": self.sql_dialect.divisor(b)}, "int")
 
     def power(self, node: Power) -> Fragment:
         base, exponent = self.write(node.base), self.write(node.exponent)
@@ -303,15 +307,15 @@ class _Writer:
         if base.short and base.type in ("int", "real") and node.exponent == Constant(2):
             return self.operation("*", base, base)
         base, exponent = self.doubted(base), self.doubted(exponent)
-        return self.words.power(base, exponent, kind, self.shared).typed(kind)
+        return self.sql_dialect.power(base, exponent, kind, self.shared).typed(kind)
 
     def compare(self, node: Compare) -> Fragment:
         nodes = (node.first, *(step.operand for step in node.steps))
-        operands = [self.doubted(self.write(each)) for each in nodes]
+        operands = [self.doubted(self.write(operand)) for operand in nodes]
         signs = [_RELATIONS[step.operator] for step in node.steps]
         names = {f"v{i}": operand for i, operand in enumerate(operands)}
         ordered = any(operand.type == "str" for operand in operands)
-        collated = self.words.collation if ordered else ""
+        collated = self.sql_dialect.collation if ordered else ""
         types = ["real" if _is_small(n) else f.type for n, f in zip(nodes, operands, strict=True)]
         pairs = [
             self._pair(sign, (f"v{i}", f"v{i + 1}"), (types[i], types[i + 1]), names)
@@ -349,11 +353,11 @@ class _Writer:
             other = self._pair(sign, names, types, operands, seen=seen)
             return f"(CASE WHEN {{{exact}}} IS NOT NULL THEN {one} ELSE {other} END)"
         if {*types} == {"int", "real"}:
-            return self.words.mixed(sign, names, types[0] == "int")
+            return self.sql_dialect.mixed(sign, names, types[0] == "int")
         return f"{{{first}}} {sign} {{{second}}}"
 
     def member(self, node: Member) -> Fragment:
-        options = [self.doubted(self.write(each)) for each in node.options]
+        options = [self.doubted(self.write(option)) for option in node.options]
         item = self.doubted(self.write(node.item))
         if self.dialect == "postgresql" and item.type in ("int", "real"):
             return self._among_numbers(item, node, options)
@@ -362,21 +366,26 @@ class _Writer:
 
     def _among_numbers(self, item: Fragment, node: Member, options: list[Fragment]) -> Fragment:
         """Each by itself: in a list PostgreSQL would compare integers as reals, if one is real."""
-        if item.digits is None and {item.type, *(each.type for each in options)} != {"int", "real"}:
+        if item.digits is None and {item.type, *(option.type for option in options)} != {
+            "int",
+            "real",
+        }:
             word = "NOT IN" if node.negated else "IN"
             return sql(f"({{}} {word} ({{}}))", item, join_fragments(", ", options), type="bool")
         names = {"v": item} | {f"v{i}": option for i, option in enumerate(options)}
-        own = "real" if _is_small(node.item) else item.type
+        item_type = "real" if _is_small(node.item) else item.type
         pairs = []
         for i, written in enumerate(node.options):
             kind = "real" if _is_small(written) else options[i].type
-            pairs.append(self._pair("=", ("v", f"v{i}"), (own, kind), names))
+            pairs.append(self._pair("=", ("v", f"v{i}"), (item_type, kind), names))
         either = f"({' OR '.join(pairs)})"
         return self.shared(f"(NOT {either})" if node.negated else either, names, "bool")
 
     def within(self, node: Within) -> Fragment:
-        found = sql(self.words.found, self.write(node.whole), self.write(node.part), type="bool")
-        return sql("(NOT {})", found, type="bool") if node.negated else found
+        test = sql(
+            self.sql_dialect.contains, self.write(node.whole), self.write(node.part), type="bool"
+        )
+        return sql("(NOT {})", test, type="bool") if node.negated else test
 
     def logic(self, node: Logic) -> Fragment:
         operands = [self.write(operand) for operand in node.operands]
@@ -385,13 +394,13 @@ class _Writer:
 
     def conditional(self, node: Conditional) -> Fragment:
         then, other = self.write(node.then), self.write(node.other)
-        asked = self.write(node.condition)
+        condition = self.write(node.condition)
         kind = common_type((then, other))
-        return sql("(CASE WHEN {} THEN {} ELSE {} END)", asked, then, other, type=kind)
+        return sql("(CASE WHEN {} THEN {} ELSE {} END)", condition, then, other, type=kind)
 
     def call(self, node: Call) -> Fragment:
         arguments = [self.doubted(self.write(argument)) for argument in node.arguments]
-        return self.words.call(node.function, arguments, self.shared)
+        return self.sql_dialect.call(node.function, arguments, self.shared)
 
     def shared(self, template: str, named: Mapping[str, Fragment], kind: Type | None) -> Fragment:
         """*template* with ``{name}`` filled in; what is long and stands twice is computed once."""
@@ -401,13 +410,13 @@ class _Writer:
         columns = {n: Fragment((f"s.{n}",)) for n in again}
         text = "".join(part if isinstance(part, str) else "{}" for part in parts)
         fillers = [({**once, **columns})[p[0]] for p in parts if isinstance(p, tuple)]
-        found = sql(text, *fillers, type=kind)
+        fragment = sql(text, *fillers, type=kind)
         if not again:
-            return found
+            return fragment
         inner = join_fragments(
             ", ", (sql(f"{{}} AS {n}", fragment) for n, fragment in again.items())
         )
-        return sql("(SELECT {} FROM (SELECT {}) s)", found, inner, type=kind)
+        return sql("(SELECT {} FROM (SELECT {}) s)", fragment, inner, type=kind)
 
 
 def _is_small(node: Node) -> bool:

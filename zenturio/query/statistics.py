@@ -28,26 +28,26 @@ class Interval(NamedTuple):
 
 def mean(values: Sequence[float] | np.ndarray) -> float:
     """The mean; NaN of nothing."""
-    found = aggregates.mean(_floats(values))
-    return math.nan if found is None else found
+    value = aggregates.mean(_floats(values))
+    return math.nan if value is None else value
 
 
 def median(values: Sequence[float] | np.ndarray) -> float:
     """The middle value; NaN of nothing."""
-    found = aggregates.median(_floats(values))
-    return math.nan if found is None else found
+    value = aggregates.median(_floats(values))
+    return math.nan if value is None else value
 
 
 def total(values: Sequence[float] | np.ndarray) -> float:
     """The sum; NaN of infinities of both signs."""
-    found = aggregates.total(_floats(values))
-    return math.nan if found is None else found
+    value = aggregates.total(_floats(values))
+    return math.nan if value is None else value
 
 
 def deviation(values: Sequence[float] | np.ndarray) -> float:
     """The sample's standard deviation (n - 1); NaN of fewer than two values."""
-    found = aggregates.deviation(_floats(values))
-    return math.nan if found is None else found
+    value = aggregates.deviation(_floats(values))
+    return math.nan if value is None else value
 
 
 def _floats(values: Sequence[float] | np.ndarray) -> Sequence[float]:

@@ -193,7 +193,7 @@ def _excerpt(portal: Portal, query: ChartQuery) -> TableExcerpt:
     numbers = None if where is None else portal.row_order(wanted).value
 
     def read(listing: Listing) -> TableExcerpt:
-        total = listing.known.counts["ok"]
+        total = listing.catalog.counts["ok"]
         if numbers is None:
             count, first = total, listing.first(EXCERPT_ROWS)
         else:

@@ -140,7 +140,7 @@ def download(request: Request) -> Response:
 
 
 def _columns(listing: Listing) -> list[StudyColumn]:
-    facts = listing.known.facts
+    facts = listing.catalog.facts
     return [facts["digest"], facts["status"], *listing.columns]
 
 

@@ -195,7 +195,7 @@ def failure_causes(portal: Portal, name: str) -> FailureCauses:
 
 
 def _failure_example(portal: Portal, listing: Listing, cause: FailureCause) -> FailureExample:
-    facts = listing.known.facts
+    facts = listing.catalog.facts
     status, why = (quoted(facts[fact].name) for fact in ("status", "cause"))
     logs = portal.repository.logs(cause.example.digest)
     return FailureExample(
@@ -235,7 +235,7 @@ def _goals(portal: Portal, name: str) -> list[Mapping[str, str]]:
 
 def _column_choices(listing: Listing) -> tuple[Sequence[StudyColumn], Sequence[StudyColumn]]:
     """Return the columns that are shown by default, and those that can be added."""
-    facts = listing.known.facts
+    facts = listing.catalog.facts
     extra = [facts[name] for name in EXTRA_COLUMNS if facts[name] not in listing.columns]
     return listing.columns, extra
 
@@ -265,7 +265,7 @@ def _table(portal: Portal, query: StudyQuery, *, counted: bool) -> TablePage:
         rows = rows[-PAGE_ROWS:] if is_backwards else rows[:PAGE_ROWS]
         has_earlier = rows and (has_more if is_backwards else bool(anchor))
         has_later = rows and (query.before != "end" if is_backwards else has_more)
-        total = listing.known.total if table.plain else None
+        total = listing.catalog.total if table.plain else None
         return TablePage(
             listing.columns,
             rows,
@@ -281,7 +281,7 @@ def _table(portal: Portal, query: StudyQuery, *, counted: bool) -> TablePage:
 
 def _anchor(listing: Listing, row: ExperimentRow) -> str:
     """Return how an address names a row: by its digest, and its number if several rows have it."""
-    return f"{row.digest}-{row.number}" if listing.known.has_several else row.digest
+    return f"{row.digest}-{row.number}" if listing.catalog.has_several else row.digest
 
 
 def _row_number(portal: Portal, name: str, anchor: str) -> int:
@@ -322,7 +322,7 @@ def _page_of_order(
 
 def _parameter_values(portal: Portal, name: str) -> ParameterValues:
     def read(listing: Listing) -> ParameterValues:
-        columns = (*listing.known.parameters, *listing.known.seeds)
+        columns = (*listing.catalog.parameters, *listing.catalog.seeds)
         statements = [listing.taken_sql(column, MOST_VALUES + 1) for column in columns]
         values = [listing.taken(column, MOST_VALUES) for column in columns]
         return ParameterValues(values, ";\n".join(statements))
