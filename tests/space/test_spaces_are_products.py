@@ -139,12 +139,12 @@ def test_texts_are_those_of_the_elements(space, way):
 def test_the_ways_to_join_are_different():
     space = Space(n=range(9), m=range(9)).where("n != m")
     (whole,) = space.components
-    assert whole.known
+    assert whole.is_counted
     with joined_in("pieces"):
         (large,) = space.where("n != m").components
-        assert not large.known
+        assert not large.is_counted
         assert large.size == whole.size
-        assert large.known
+        assert large.is_counted
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ class Assembly:
     overrides: Mapping[str, Declaration]
     diagnostics: Diagnostics
 
-    def each(self, kind: type[S]) -> Iterator[S]:
+    def statements_of(self, kind: type[S]) -> Iterator[S]:
         """The statements of one kind, file by file, line by line."""
         for document in self.documents:
             for written in document.written:
@@ -125,7 +125,7 @@ class Assembly:
         """The application, if nothing is wrong with it."""
         self.check_files_outside(root)
         parameters = self.parameters()
-        repeated = self.once(RepeatStatement, "REPEAT", lambda each: each.place)
+        repeated = self.once(RepeatStatement, "REPEAT", lambda statement: statement.place)
         repeat, dimensions = self.seed(repeated, parameters)
         targets = self.targets(parameters, repeat)
         metrics = self.metrics(parameters)
@@ -133,8 +133,8 @@ class Assembly:
         self.check_expressions(names, dimensions, metrics)
         after = self.after(names)
         space = self.space(dimensions, names)
-        aim = self.once(ObjectiveStatement, "OBJECTIVE", lambda each: each.place)
-        rank = self.once(RankStatement, "RANK", lambda each: each.place)
+        aim = self.once(ObjectiveStatement, "OBJECTIVE", lambda statement: statement.place)
+        rank = self.once(RankStatement, "RANK", lambda statement: statement.place)
         if space is None or self.diagnostics.errors:
             return None
         return Application(
@@ -143,19 +143,26 @@ class Assembly:
             files=targets.annotated(),
             space=space,
             environment=targets.environment,
-            builds=tuple(each.command for each in self.each(BuildStatement)),
-            runs=tuple(each.command for each in self.each(RunStatement)),
+            builds=tuple(statement.command for statement in self.statements_of(BuildStatement)),
+            runs=tuple(statement.command for statement in self.statements_of(RunStatement)),
             metrics=tuple(metrics.values()),
             goals=aim.goals if aim else (),
             repeat=repeat,
-            requires=tuple(each.expression for each in self.each(RequireStatement)),
+            requires=tuple(
+                statement.expression for statement in self.statements_of(RequireStatement)
+            ),
             rank=rank.expression if rank else None,
             outputs=tuple(
-                dict.fromkeys(g for each in self.each(OutputStatement) for g in each.globs)
+                dict.fromkeys(
+                    g for statement in self.statements_of(OutputStatement) for g in statement.globs
+                )
             ),
             required=tuple(
                 dict.fromkeys(
-                    g for e in self.each(OutputStatement) if not e.optional for g in e.globs
+                    g
+                    for e in self.statements_of(OutputStatement)
+                    if not e.optional
+                    for g in e.globs
                 )
             ),
             after=after,
@@ -208,11 +215,11 @@ class Assembly:
     def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:
         """The only statement of its kind; a second one is a diagnostic that names the first."""
         first: S | None = None
-        for each in self.each(kind):
+        for statement in self.statements_of(kind):
             if first is not None:
                 message = f"{keyword} stands already at {place(first)}"
-                self.diagnostics.error(message, place(each), "leave one of them")
-            first = first or each
+                self.diagnostics.error(message, place(statement), "leave one of them")
+            first = first or statement
         return first
 
     def seed(
@@ -220,14 +227,14 @@ class Assembly:
     ) -> tuple[Repeat, dict[str, Parameter]]:
         """How often each point runs, and the parameters that are not its seed."""
         if repeated is None:
-            return Repeat(), parameters.found
+            return Repeat(), parameters.by_name
         name = repeated.seed.text if repeated.seed else None
-        declared = parameters.found.get(name) if name is not None else None
+        declared = parameters.by_name.get(name) if name is not None else None
         repeat = Repeat(repeated.count, name)
         if declared is not None:
             with self.diagnostics.gather():
                 repeat = replace(repeat, seeds=seed_of(declared, repeated))
-        return repeat, {k: v for k, v in parameters.found.items() if k != name}
+        return repeat, {k: v for k, v in parameters.by_name.items() if k != name}
 
     def targets(self, parameters: Parameters, repeat: Repeat) -> Targets:
         """What is replaced where; a target that stands nowhere is a diagnostic."""
@@ -243,7 +250,7 @@ class Assembly:
 
     def check_regions(self) -> None:
         seen: dict[str, Place] = {}
-        for probed in self.each(RegionStatement):
+        for probed in self.statements_of(RegionStatement):
             place = probed.name.place(0, len(probed.name.text))
             if probed.name.text in seen:
                 message = f"the region {probed.name.text} stands already at "
@@ -252,36 +259,36 @@ class Assembly:
             seen.setdefault(probed.name.text, place)
 
     def metrics(self, parameters: Parameters) -> dict[str, Metric]:
-        found: dict[str, Metric] = {}
-        for measured in self.each(MetricStatement):
+        metrics: dict[str, Metric] = {}
+        for measured in self.statements_of(MetricStatement):
             name = measured.name.text
             place = measured.name.place(0, len(name))
-            if name in found:
-                message = f"the metric {name} stands already at {found[name].place}"
+            if name in metrics:
+                message = f"the metric {name} stands already at {metrics[name].place}"
                 self.diagnostics.error(message, place, "give one of them another name")
-            found.setdefault(name, measured.metric)
+            metrics.setdefault(name, measured.metric)
         for metric in self.regional():
-            self.add_regional(metric, found)
-        for name, metric in found.items():
+            self.add_regional(metric, metrics)
+        for name, metric in metrics.items():
             if name in known_names(parameters):
-                declared = parameters.found.get(name)
+                declared = parameters.by_name.get(name)
                 where = f" at {declared.place}" if declared else ""
                 message = f"{name} is a parameter{where}, so no metric can have its name"
                 self.diagnostics.error(message, metric.place, "give one of them another name")
-        return found
+        return metrics
 
     def regional(self) -> Iterator[Metric]:
         """The metrics that the probes of regions report, each under a name of its own."""
-        for probed in self.each(RegionStatement):
+        for probed in self.statements_of(RegionStatement):
             place = probed.name.place(0, len(probed.name.text))
             names = metric_names(probed.name.text, probed.probes)
             for name, probe in zip(names, probed.probes, strict=True):
                 yield Metric(name, unit=MEASURED[probe.lower()], place=place)
             yield Metric(f"{probed.name.text}_count", optional=True, place=place)
 
-    def add_regional(self, metric: Metric, found: dict[str, Metric]) -> None:
+    def add_regional(self, metric: Metric, metrics: dict[str, Metric]) -> None:
         """A METRIC of the same name may say more of it, but not find it somewhere else."""
-        declared = found.setdefault(metric.name, metric)
+        declared = metrics.setdefault(metric.name, metric)
         if declared.source or declared.formula is not None:
             message = f"the region's {metric.name} stands already at {declared.place}"
             self.diagnostics.error(message, metric.place, "give one of them another name")
@@ -290,7 +297,7 @@ class Assembly:
         self, dimensions: Mapping[str, Parameter], metrics: Mapping[str, Metric], repeat: Repeat
     ) -> NameTable:
         """What expressions may name, with types that are known without looking at any."""
-        declarations = list(self.each(Declaration))
+        declarations = list(self.statements_of(Declaration))
         unlisted = (Continuous, Dependent, type(None))
         names = NameTable(self.diagnostics, seed=repeat.seed)
         words = {word for document in self.documents for word in document.failed}
@@ -311,35 +318,35 @@ class Assembly:
     ) -> None:
         check_parameters(names, dimensions)
         check_formulas(names, metrics)
-        for keep in self.each(ConstraintStatement):
+        for keep in self.statements_of(ConstraintStatement):
             names.truth(keep.expression, "a constraint")
-        for require in self.each(RequireStatement):
+        for require in self.statements_of(RequireStatement):
             names.truth(require.expression, "REQUIRE", host=True)
-        for rank in self.each(RankStatement):
+        for rank in self.statements_of(RankStatement):
             names.number(rank.expression, "RANK", host=True)
-        commands = [step.command for step in self.each(BuildStatement)]
-        commands += [step.command for step in self.each(RunStatement)]
-        known = dict.fromkeys([*dimensions, *filter(None, [names.seed])], "1")
+        commands = [step.command for step in self.statements_of(BuildStatement)]
+        commands += [step.command for step in self.statements_of(RunStatement)]
+        names_in_order = dict.fromkeys([*dimensions, *filter(None, [names.seed])], "1")
         for command in commands:
             with self.diagnostics.gather():
-                fill_command(command.text, known)
+                fill_command(command.text, names_in_order)
             if command.cpus is not None:
                 names.number(command.cpus, "CPUS")
-        for aim in self.each(ObjectiveStatement):
+        for aim in self.statements_of(ObjectiveStatement):
             for goal in aim.goals:
                 names.number(goal.expression, "an objective", metrics=True)
 
     def after(self, names: NameTable) -> tuple[After, ...]:
-        found = []
-        for waits in self.each(AfterStatement):
-            for each in waits.on:
-                if not names.may_be(each.text):
-                    place = each.place(0, len(each.text))
-                    hint = did_you_mean(each.text, names.parameters)
-                    self.diagnostics.error(f"no parameter is named {each.text}", place, hint)
+        programs = []
+        for waits in self.statements_of(AfterStatement):
+            for program in waits.on:
+                if not names.may_be(program.text):
+                    place = program.place(0, len(program.text))
+                    hint = did_you_mean(program.text, names.parameters)
+                    self.diagnostics.error(f"no parameter is named {program.text}", place, hint)
             place = waits.stage.place(0, len(waits.stage.text))
-            found.append(After(waits.stage.text, tuple(name.text for name in waits.on), place))
-        return tuple(found)
+            programs.append(After(waits.stage.text, tuple(name.text for name in waits.on), place))
+        return tuple(programs)
 
     def space(self, dimensions: Mapping[str, Parameter], names: NameTable) -> Space | None:
         """The space, if all that it is made of is right."""

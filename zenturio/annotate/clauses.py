@@ -48,10 +48,10 @@ class DirectiveToken:
 
 def tokens(text: str, start: int = 0) -> Iterator[DirectiveToken]:
     """The tokens of *text* from *start* on; white space parts them and is left out."""
-    for found in _TOKEN.finditer(text, start):
-        match found.lastgroup:
+    for match in _TOKEN.finditer(text, start):
+        match match.lastgroup:
             case "text" | "name" | "word" | "sign" as kind:
-                yield DirectiveToken(kind, found[0], found.start(), found.end())
+                yield DirectiveToken(kind, match[0], match.start(), match.end())
             case _:
                 pass
 
@@ -62,10 +62,10 @@ def unquote(passage: Passage) -> Passage:
     inner = passage.cut(1, len(passage.text) - 1)
     kept: list[tuple[int, int]] = []
     start = 0
-    for found in re.finditer(r"\\.", inner.text, re.DOTALL):
-        if found[0][1] == quote:
-            kept.append((start, found.start()))
-            start = found.start() + 1
+    for escape in re.finditer(r"\\.", inner.text, re.DOTALL):
+        if escape[0][1] == quote:
+            kept.append((start, escape.start()))
+            start = escape.start() + 1
     return join(inner, [*kept, (start, len(inner.text))])
 
 
@@ -137,8 +137,8 @@ class TextReader:
         return AnnotationError(message, place=self.passage.place(start, end), hint=hint)
 
     def skip(self) -> None:
-        found = _SPACE.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
 
     def next(self) -> str:
         return self.text[self.at : self.at + 1]
@@ -168,10 +168,10 @@ class TextReader:
         return "".join(parts)
 
     def run(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        assert found is not None
-        self.at = found.end()
-        return found[0]
+        match = pattern.match(self.text, self.at)
+        assert match is not None
+        self.at = match.end()
+        return match[0]
 
     def escape(self) -> str:
         r"""The character that ``\`` and what follows it stand for."""
@@ -252,12 +252,12 @@ class Clauses:
     """Reads clauses and collects what is wrong with them."""
 
     def __init__(
-        self, passage: Passage, head: str, known: tuple[str, ...], diagnostics: Diagnostics
+        self, passage: Passage, head: str, keywords: tuple[str, ...], diagnostics: Diagnostics
     ) -> None:
         self.passage = passage
         self.head = head
-        self.known = known
-        self.found: dict[str, Clause] = {}
+        self.keywords = keywords
+        self.by_keyword: dict[str, Clause] = {}
         self.diagnostics = diagnostics
 
     def read(self, start: int) -> Clauses:
@@ -274,19 +274,19 @@ class Clauses:
     def resume(self, start: int) -> int:
         """Where the next known clause begins behind a mistake."""
         text = self.passage.text
-        known = (t for t in tokens(text, start) if t.upper() in self.known)
-        around = ((t, text[t.start - 1] + text[t.end : t.end + 1]) for t in known)
+        keywords = (t for t in tokens(text, start) if t.upper() in self.keywords)
+        around = ((t, text[t.start - 1] + text[t.end : t.end + 1]) for t in keywords)
         return next((t.start for t, beside in around if not beside.strip()), len(text))
 
     def clause(self, token: DirectiveToken) -> int:
         keyword = token.upper()
-        if keyword not in self.known:
+        if keyword not in self.keywords:
             raise self.unknown(token)
         place = self.passage.place(token.start, token.end)
         end, clause = self.content(keyword, place, token.end)
-        if keyword in self.found:
+        if keyword in self.by_keyword:
             raise AnnotationError(f"{keyword} stands twice", place=place, hint="leave one of them")
-        self.found[keyword] = clause
+        self.by_keyword[keyword] = clause
         return end
 
     def content(self, keyword: str, place: Place, start: int) -> tuple[int, Clause]:
@@ -297,7 +297,7 @@ class Clauses:
                 names, end = self.names(start, keyword)
                 return end, Clause(Passage(""), place, names)
             case "expression":
-                end = expression_end(self.passage.text, start, self.known)
+                end = expression_end(self.passage.text, start, self.keywords)
                 text = self.passage.cut(start, end).strip()
                 self.need(text.text, keyword, start, "an expression")
                 return end, Clause(text, place)
@@ -307,9 +307,9 @@ class Clauses:
                 return value.end, Clause(self.passage.cut(value.start, value.end), place)
             case "amount":
                 at = len(self.passage.text) - len(self.passage.text[start:].lstrip())
-                found = _AMOUNT.match(self.passage.text, at)
-                self.need(found, keyword, start, "a number")
-                end = found.end() if found else at
+                match = _AMOUNT.match(self.passage.text, at)
+                self.need(match, keyword, start, "a number")
+                end = match.end() if match else at
                 return end, Clause(self.passage.cut(at, end), place)
             case "text" | "name" as shape:
                 text, end = self.word(start, keyword, quoted=shape == "text")
@@ -340,23 +340,23 @@ class Clauses:
 
     def behind(self, start: int) -> int:
         """Where the bare word that begins at *start* ends: at white space or a comma."""
-        found = re.compile(r"[^\s,]+").match(self.passage.text, start)
-        return found.end() if found else start + 1
+        match = re.compile(r"[^\s,]+").match(self.passage.text, start)
+        return match.end() if match else start + 1
 
     def names(self, start: int, keyword: str) -> tuple[tuple[Passage, ...], int]:
         """Words with commas between them."""
-        found: list[Passage] = []
+        names: list[Passage] = []
         at = start
         while True:
             name, at = self.word(at, keyword, quoted=False)
-            found.append(name)
+            names.append(name)
             comma = next(tokens(self.passage.text, at), None)
             if comma is None or comma.text != ",":
-                return tuple(found), at
+                return tuple(names), at
             at = comma.end
 
-    def need(self, found: object, keyword: str, at: int, what: str) -> None:
-        if not found:
+    def need(self, value: object, keyword: str, at: int, what: str) -> None:
+        if not value:
             raise AnnotationError(
                 f"{keyword} needs {what}",
                 place=self.passage.place(max(at - len(keyword), 0), at),
@@ -366,7 +366,7 @@ class Clauses:
     def unknown(self, token: DirectiveToken) -> AnnotationError:
         place = self.passage.place(token.start, token.end)
         keyword = token.upper()
-        allowed = ", ".join(self.known)
+        allowed = ", ".join(self.keywords)
         if keyword in SHAPES:
             hint = f"{self.head} knows {allowed}" if allowed else f"{self.head} ends here"
             return AnnotationError(
@@ -374,7 +374,7 @@ class Clauses:
             )
         if token.kind == "sign" and token.text in "\"'":
             return unclosed(self.passage, token)
-        near = did_you_mean(token.text, self.known)
+        near = did_you_mean(token.text, self.keywords)
         hint = near if near.startswith("did") else f"here may stand: {allowed}"
         if not allowed:
             hint = f"{self.head} ends here"
@@ -382,12 +382,12 @@ class Clauses:
 
     def text(self, keyword: str) -> str | None:
         """The text of a clause, if it is there."""
-        clause = self.found.get(keyword)
+        clause = self.by_keyword.get(keyword)
         return clause.text.text if clause else None
 
     def choice(self, keyword: str, choices: tuple[T, ...]) -> T | None:
         """The word behind *keyword*, in any case; a diagnostic where it is none of *choices*."""
-        clause = self.found.get(keyword)
+        clause = self.by_keyword.get(keyword)
         return self.chosen(keyword, clause.text, choices) if clause else None
 
     def chosen(self, keyword: str, word: Passage, choices: tuple[T, ...]) -> T | None:
@@ -402,19 +402,19 @@ class Clauses:
         return None
 
 
-def expression_end(text: str, start: int, known: tuple[str, ...]) -> int:
+def expression_end(text: str, start: int, keywords: tuple[str, ...]) -> int:
     """Where the expression that begins at *start* ends and a clause begins.
 
     No expression has two operands side by side: a word or text right behind an operand is
     outside. ``IN "…"`` is the clause where the directive has one; ``(x in "…")`` is the test.
     """
     depth, operand = 0, False
-    found = list(tokens(text, start))
-    for at, token in enumerate(found):
+    read_tokens = list(tokens(text, start))
+    for at, token in enumerate(read_tokens):
         depth += (token.text in "([") - (token.text in ")]") if token.kind == "sign" else 0
         if operand and depth == 0 and token.kind != "sign":
-            behind = found[at + 1].kind if at + 1 < len(found) else "sign"
-            clause = token.upper() == "IN" and "IN" in known and behind == "text"
+            behind = read_tokens[at + 1].kind if at + 1 < len(read_tokens) else "sign"
+            clause = token.upper() == "IN" and "IN" in keywords and behind == "text"
             if clause or token.upper() not in _OPERATORS:
                 return token.start
         operand = token.is_operand

@@ -247,27 +247,27 @@ class _Filling:
         return text
 
     def _find(self, text: str) -> int:
-        found = self.text.find(text, self.at)
-        return found if found >= 0 else len(self.text)
+        place = self.text.find(text, self.at)
+        return place if place >= 0 else len(self.text)
 
     def _begins_word(self) -> bool:
         return self.at == 0 or self.text[self.at - 1] in _WORD_END
 
 
-def _names(text: str, known: Mapping[str, str]) -> dict[int, str]:
+def _names(text: str, values: Mapping[str, str]) -> dict[int, str]:
     """Where a ``{name}`` stands, and which; in one walk, however many braces there are."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     start, end = text.find("{"), -1
-    longest = max(map(len, known), default=0) if start >= 0 else 0
+    longest = max(map(len, values), default=0) if start >= 0 else 0
     while start >= 0:
         if end < start:
             end = text.find("}", start)
         if end < 0:
             break
-        if end - start <= longest + 1 and text[start + 1 : end] in known:
-            found[start] = text[start + 1 : end]
+        if end - start <= longest + 1 and text[start + 1 : end] in values:
+            names[start] = text[start + 1 : end]
         start = text.find("{", start + 1)
-    return found
+    return names
 
 
 def _single_quoted(text: str) -> str:
@@ -291,19 +291,19 @@ _FIRST = re.compile(r"\s*(?:[A-Za-z_]\w*=[^\s'\"$`{]*\s+)*([A-Za-z0-9_./+-]+)(?=
 
 def outside_programs(application: Application) -> dict[str, Path]:
     """The first words of BUILD and RUN that are executables outside of the folder, with paths."""
-    found = {}
+    programs = {}
     for word in dict.fromkeys(_first_words(application)):
         path = find_program(word, application.root)
         if path is not None and not _is_inside(path, application.root):
-            found[word] = path
-    return found
+            programs[word] = path
+    return programs
 
 
 def undeclared_programs(application: Application) -> dict[str, Path]:
     """Those of them that no ``USE PROGRAM`` names."""
     declared = {use.text for use in application.uses if use.kind == "program"}
-    found = outside_programs(application)
-    return {word: path for word, path in found.items() if word not in declared}
+    programs = outside_programs(application)
+    return {word: path for word, path in programs.items() if word not in declared}
 
 
 def find_program(word: str, root: Path) -> Path | None:
@@ -317,9 +317,9 @@ def find_program(word: str, root: Path) -> Path | None:
 
 def _first_words(application: Application) -> Iterator[str]:
     for command in (*application.builds, *application.runs):
-        found = _FIRST.match(command.text.text)
-        if found and found[1] not in BUILTINS and found[1] not in _PLATFORM:
-            yield found[1]
+        match = _FIRST.match(command.text.text)
+        if match and match[1] not in BUILTINS and match[1] not in _PLATFORM:
+            yield match[1]
 
 
 def _is_inside(path: Path, root: Path) -> bool:

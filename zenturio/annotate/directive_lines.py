@@ -95,26 +95,26 @@ class _Search:
         current: Line | None = None
         off: Line | None = None
         for number, text in enumerate(self.texts):
-            found = self._directive(number, text, hidden=off is not None)
-            if found and current and _goes_on(found, current):
-                current = _joined(current, replace(found, body=_behind_and(found.body)))
+            directive = self._directive(number, text, hidden=off is not None)
+            if directive and current and _goes_on(directive, current):
+                current = _joined(current, replace(directive, body=_behind_and(directive.body)))
                 continue
             if current:
                 yield current
-            current = self._beginning(found)
+            current = self._beginning(directive)
             off = self._switched(current, off) if current else off
         if current:
             yield current
         if off:
             self._warn(off.body.place(0, 3), "OFF without ON: all that follows is hidden")
 
-    def _beginning(self, found: Line | None) -> Line | None:
-        """*found* if it begins a directive; a part that goes on from nothing is an error."""
-        if found is None or not found.body.text.startswith("&"):
-            return found
+    def _beginning(self, directive: Line | None) -> Line | None:
+        """*directive* if it begins a directive; a part that goes on from nothing is an error."""
+        if directive is None or not directive.body.text.startswith("&"):
+            return directive
         message = f"{GOES_ON} goes on from the line before, which is no directive behind "
-        message += repr(found.opener)
-        self.diagnostics.append(Diagnostic(message, found.body.place(0), f"write {MARK}"))
+        message += repr(directive.opener)
+        self.diagnostics.append(Diagnostic(message, directive.body.place(0), f"write {MARK}"))
         return None
 
     def _switched(self, line: Line, off: Line | None) -> Line | None:
@@ -172,11 +172,11 @@ class _Search:
         return Line(number, number, head["indent"] or "", opener, closer, passage)
 
     def _misspelt(self, number: int, text: str, head: re.Match[str]) -> None:
-        found = _MISSPELT.match(head["rest"])
-        if found:
-            place = self._place(number, text, head.start("rest"), len(found[0]))
-            right = GOES_ON if found[0].endswith("&") else MARK
-            self._warn(place, f"{found[0]} begins no directive", f"did you mean {right}?")
+        match = _MISSPELT.match(head["rest"])
+        if match:
+            place = self._place(number, text, head.start("rest"), len(match[0]))
+            right = GOES_ON if match[0].endswith("&") else MARK
+            self._warn(place, f"{match[0]} begins no directive", f"did you mean {right}?")
 
     def _no_directive(self, number: int, text: str, head: re.Match[str] | None) -> None:
         """Say why a line with ZEN$ is no directive, unless it is prose in a comment."""
@@ -241,9 +241,9 @@ def _opener_at(head: re.Match[str]) -> int:
     return head.start("opener") if head["opener"] is not None else head.start("first")
 
 
-def _goes_on(found: Line, current: Line) -> bool:
-    same_opener = found.opener.casefold() == current.opener.casefold()
-    return same_opener and found.body.text.startswith("&")
+def _goes_on(directive: Line, current: Line) -> bool:
+    same_opener = directive.opener.casefold() == current.opener.casefold()
+    return same_opener and directive.body.text.startswith("&")
 
 
 def _behind_and(body: Passage) -> Passage:
@@ -291,17 +291,17 @@ class Scopes:
 def pair(written: Iterable[WrittenScope], length: int, diagnostics: Diagnostics) -> Scopes:
     """Each BEGIN with its END in a file of *length* lines."""
     pairing = _Pairing(diagnostics, [], {}, [])
-    for each in written:
-        if isinstance(each.statement, EndStatement):
-            pairing.end(each.statement, each.line)
-        elif each.begins:
-            pairing.open.append(each)
-    for each in pairing.open:
-        place, name = _start(each)
+    for statement in written:
+        if isinstance(statement.statement, EndStatement):
+            pairing.end(statement.statement, statement.line)
+        elif statement.begins:
+            pairing.open.append(statement)
+    for statement in pairing.open:
+        place, name = _start(statement)
         closing = f"END {name}".rstrip()
         message = f"the scope of {name or 'this'} begins here and never ends"
         diagnostics.error(message, place, f"write {closing} where it shall end")
-        pairing.ends[each.line.first] = length
+        pairing.ends[statement.line.first] = length
     return Scopes(pairing.ends, tuple(pairing.regions))
 
 
@@ -334,18 +334,20 @@ class _Pairing:
 
     def partner(self, end: EndStatement) -> int | None:
         """Which of the open ones *end* ends; a diagnostic if it is none."""
-        fitting = [at for at, each in enumerate(self.open) if _fits(each, end)]
+        fitting = [at for at, opening in enumerate(self.open) if _fits(opening, end)]
         if fitting:
             return fitting[-1]
-        late = next((each for each in self.crossed if end.name and _fits(each, end)), None)
+        late = next((opening for opening in self.crossed if end.name and _fits(opening, end)), None)
         if late is not None:
             self.crossed.remove(late)
             return None
         what = "END CR" if end.region else "END"
         if end.name is not None:
             what += f" {end.name.text}"
-        known = ", ".join(_start(each)[1] for each in self.open)
-        hint = f"what is open here: {known}" if known else "nothing is open here: leave it away"
+        openings = ", ".join(_start(opening)[1] for opening in self.open)
+        hint = (
+            f"what is open here: {openings}" if openings else "nothing is open here: leave it away"
+        )
         self.diagnostics.error(f"{what} without BEGIN", end.place, hint)
         return None
 

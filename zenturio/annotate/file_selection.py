@@ -75,8 +75,8 @@ def find_files(
     root = Path(os.path.commonpath([_absolute(folder) for folder in folders]))
     if len(folders) == 1:
         root = folders[0]
-    found = FileSelection(_title(named, root), root)
-    walk = _Walk(found, diagnostics, os.path.realpath(root), follow_links)
+    selection = FileSelection(_title(named, root), root)
+    walk = _Walk(selection, diagnostics, os.path.realpath(root), follow_links)
     for path in named:
         prefix = os.path.relpath(_absolute(path), _absolute(root)).replace(os.sep, "/")
         if path.is_dir():
@@ -85,14 +85,14 @@ def find_files(
         else:
             walk.named(path, prefix)
     files_named = {path.absolute() for path in named}
-    _part_outputs(found, files_named)
+    _part_outputs(selection, files_named)
     _Links(walk).settle()
-    found.files = _once(found.files)
-    found.sides = _once(found.sides)
-    _part_outputs(found, files_named)
-    found.folders = _empty(walk.folders, [*found.files, *found.links])
-    _check_sides(found, diagnostics)
-    return found
+    selection.files = _once(selection.files)
+    selection.sides = _once(selection.sides)
+    _part_outputs(selection, files_named)
+    selection.folders = _empty(walk.folders, [*selection.files, *selection.links])
+    _check_sides(selection, diagnostics)
+    return selection
 
 
 def _absolute(path: Path) -> str:
@@ -135,13 +135,13 @@ def _once(members: Iterable[SelectedFile]) -> list[SelectedFile]:
     return [member for _, member in sorted({m.name: m for m in members}.items())]
 
 
-def _part_outputs(found: FileSelection, named: Collection[Path]) -> None:
+def _part_outputs(selection: FileSelection, named: Collection[Path]) -> None:
     """Take out what zenturio itself wrote, unless it was named."""
-    written = OutputFiles.of(found.root)
-    for member in found.files:
+    written = OutputFiles.of(selection.root)
+    for member in selection.files:
         if member.path.absolute() not in named and written.includes(member.path):
-            found.outputs.append(member)
-    found.files = [member for member in found.files if member not in found.outputs]
+            selection.outputs.append(member)
+    selection.files = [member for member in selection.files if member not in selection.outputs]
 
 
 def _empty(folders: Iterable[str], members: Iterable[SelectedFile | Link]) -> list[str]:
@@ -158,9 +158,9 @@ def _above(name: str) -> Iterator[str]:
         yield name
 
 
-def _check_sides(found: FileSelection, diagnostics: Diagnostics) -> None:
-    names = {member.name for member in found.files}
-    for side in found.sides:
+def _check_sides(selection: FileSelection, diagnostics: Diagnostics) -> None:
+    names = {member.name for member in selection.files}
+    for side in selection.sides:
         of = side.name.removesuffix(SIDE)
         if not is_study(side.name) and of not in names:
             message = f"there is no file {Path(of).name} that these directives could be about"
@@ -185,13 +185,13 @@ def _ignored(folder: Path, below: str, diagnostics: Diagnostics) -> tuple[str, .
         diagnostics.errors.append(Diagnostic(f"{path} cannot be read: {error}"))
         return ()
     patterns = (line.strip().rstrip("/") for line in lines if not line.lstrip().startswith("#"))
-    here = f"./{below}"
-    return tuple(here + (p.removeprefix("./") if "/" in p else f"**/{p}") for p in patterns if p)
+    prefix = f"./{below}"
+    return tuple(prefix + (p.removeprefix("./") if "/" in p else f"**/{p}") for p in patterns if p)
 
 
 @dataclass
 class _Walk:
-    found: FileSelection
+    selection: FileSelection
     diagnostics: Diagnostics
     inside: str
     """The real path that no symbolic link may lead out of."""
@@ -205,15 +205,15 @@ class _Walk:
     def named(self, path: Path, name: str) -> None:
         """A file that was named itself, with what lies beside it."""
         if is_side(name):
-            self.found.sides.append(SelectedFile(path, name))
+            self.selection.sides.append(SelectedFile(path, name))
             of = path.with_name(path.name.removesuffix(SIDE))
             if not is_study(name) and of.is_file():
-                self.found.files.append(SelectedFile(of, name.removesuffix(SIDE)))
+                self.selection.files.append(SelectedFile(of, name.removesuffix(SIDE)))
             return
-        self.found.files.append(SelectedFile(path, name))
+        self.selection.files.append(SelectedFile(path, name))
         side = path.with_name(path.name + SIDE)
         if side.is_file():
-            self.found.sides.append(SelectedFile(side, name + SIDE))
+            self.selection.sides.append(SelectedFile(side, name + SIDE))
 
     def folder(self, folder: Path, prefix: str, above: tuple[str, ...]) -> None:
         """Everything in a folder; *above* are the real paths of the folders around it."""
@@ -268,9 +268,9 @@ class _Walk:
         elif not path.is_file():
             self.warn(path, "this is neither a file nor a folder; it is left out")
         elif is_side(name):
-            self.found.sides.append(SelectedFile(path, name))
+            self.selection.sides.append(SelectedFile(path, name))
         else:
-            self.found.files.append(SelectedFile(path, name))
+            self.selection.files.append(SelectedFile(path, name))
 
     def leads_away(self, path: Path, above: tuple[str, ...]) -> str:
         """Why a symbolic link is not followed; nothing if it is."""
@@ -278,7 +278,7 @@ class _Walk:
         if not os.path.exists(real):  # noqa: PTH110
             return "leads nowhere"
         if os.path.commonpath([real, self.inside]) != self.inside:
-            return f"leads out of {self.found.root}"
+            return f"leads out of {self.selection.root}"
         return "leads to a folder around it" if self.encloses(real, above) else ""
 
     def encloses(self, real: str, above: tuple[str, ...]) -> bool:
@@ -335,7 +335,7 @@ class _Links:
             self._walk.ignored = ()
             self._there = self._listed()
         else:
-            self._walk.found.links.append(Link(name, link.text))
+            self._walk.selection.links.append(Link(name, link.text))
         return target
 
     def _target(self, link: _Met) -> str | None:
@@ -344,20 +344,20 @@ class _Links:
             return None
         if any(d < 0 for d in _depths(link)):  # as experiments' folders have it, too
             return None
-        found: list[str] = []
+        parts: list[str] = []
         for part in (*link.name.split("/")[:-1], *link.text.split("/")):
             if part == "..":
-                if not found:
+                if not parts:
                     return None
-                found.pop()
+                parts.pop()
             elif part not in ("", "."):
-                found.append(part)
-                other = "/".join(found)
+                parts.append(part)
+                other = "/".join(parts)
                 if other in self._walk.links:
                     target = self._settle(other)
                     if target is not None:
-                        found = target.split("/") if target else []
-        whole = "/".join(found)
+                        parts = target.split("/") if target else []
+        whole = "/".join(parts)
         if whole and whole not in self._there:
             return None
         real = os.path.realpath(os.path.join(self._walk.inside, whole))  # noqa: PTH118
@@ -365,7 +365,7 @@ class _Links:
 
     def _listed(self) -> set[str]:
         """All files and folders that an experiment's folder will have."""
-        files = {member.name for member in self._walk.found.files}
+        files = {member.name for member in self._walk.selection.files}
         return files | {*self._walk.folders} | {above for name in files for above in _above(name)}
 
 

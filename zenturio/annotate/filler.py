@@ -131,7 +131,7 @@ class _Template:
         edits.sort(key=lambda edit: edit.start)
         edits += _routines(annotated)
         self._inputs = list(dict.fromkeys(edit.input for edit in edits if edit.input))
-        index = {given: i for i, given in enumerate(self._inputs)}
+        index = {assignment: i for i, assignment in enumerate(self._inputs)}
         self._whole = _cut(self._source, edits, index)
         self._essence = _cut(self._source, _essential(annotated, edits), index)
         self._limits = _limits(annotated, edits, index)
@@ -145,14 +145,14 @@ class _Template:
 
     @property
     def parameters(self) -> frozenset[str]:
-        return frozenset(given.parameter for given in self._inputs)
+        return frozenset(assignment.parameter for assignment in self._inputs)
 
     def fill(self, point: Point, seed_texts: Mapping[str, str]) -> Filled:
         texts = []
-        for given in self._inputs:
-            name = given.parameter
+        for assignment in self._inputs:
+            name = assignment.parameter
             text = seed_texts[name] if name in seed_texts else point.text(name)
-            texts.append(given.form(text) if given.form else text)
+            texts.append(assignment.form(text) if assignment.form else text)
         if self._limits:
             self._check_columns(texts)
         encoded = self._encoded(texts)
@@ -161,11 +161,14 @@ class _Template:
 
     def doubts(self, texts: Mapping[str, Sequence[str]]) -> Iterator[Diagnostic]:
         choices = [
-            [given.form(text) if given.form else text for text in texts.get(given.parameter, ())]
-            for given in self._inputs
+            [
+                assignment.form(text) if assignment.form else text
+                for text in texts.get(assignment.parameter, ())
+            ]
+            for assignment in self._inputs
         ]
-        longest = [max(each, key=len, default="") for each in choices]
-        everything = ["".join(each) for each in choices]
+        longest = [max(texts, key=len, default="") for texts in choices]
+        everything = ["".join(texts) for texts in choices]
         for check in (partial(self._check_columns, longest), partial(self._encoded, everything)):
             try:
                 check()
@@ -178,10 +181,11 @@ class _Template:
             return [text.encode(encoding) for text in texts]
         except UnicodeEncodeError as error:
             which = next(i for i, text in enumerate(texts) if text == error.object)
-            given, bad = self._inputs[which], error.object[error.start]
+            assignment, bad = self._inputs[which], error.object[error.start]
             raise AnnotationError(
-                f"{given.parameter}: {self._annotated.path} is in {encoding}, which has no {bad!a}",
-                place=given.place,
+                f"{assignment.parameter}: {self._annotated.path} is in {encoding},"
+                f" which has no {bad!a}",
+                place=assignment.place,
                 hint="save the file as UTF-8, or choose a text without this character",
             ) from None
 
@@ -231,16 +235,16 @@ def _parameters_of_lines(files: Iterable[Annotated]) -> _Named:
     named: dict[tuple[str, int], list[tuple[str, Place]]] = {}
     for file in files:
         for hole in file.holes:
-            found = named.setdefault((hole.place.file, hole.place.line), [])
-            if hole.parameter not in (name for name, _ in found):
-                found.append((hole.parameter, hole.place))
+            parameters = named.setdefault((hole.place.file, hole.place.line), [])
+            if hole.parameter not in (name for name, _ in parameters):
+                parameters.append((hole.parameter, hole.place))
     return named
 
 
 def _occurrence_edits(annotated: Annotated) -> Iterable[_Edit]:
-    for found in occurrences(annotated):
-        hole = found.hole
-        yield _Edit(found.start, found.end, _Input(hole.parameter, None, hole.place))
+    for occurrence in occurrences(annotated):
+        hole = occurrence.hole
+        yield _Edit(occurrence.start, occurrence.end, _Input(hole.parameter, None, hole.place))
 
 
 def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:

@@ -80,8 +80,8 @@ def declaration(body: Passage, start: int, keyword: str) -> Declaration:
     """What stands behind SUBSTITUTE, ASSIGN, ENV or PARAM from *start* on."""
     diagnostics = Diagnostics()
     target, at = read_target(body, start, keyword)
-    found = _SIGN.match(body.text, at)
-    sign, at = (found[1], found.end()) if found else ("", at)
+    match = _SIGN.match(body.text, at)
+    sign, at = (match[1], match.end()) if match else ("", at)
     clauses = Clauses(body, keyword, _known(keyword, sign, body, at), diagnostics)
     content = _Content()
     with diagnostics.gather():
@@ -123,8 +123,8 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
         return text, token.end
     if token.text in "\"'":
         raise unclosed(body, token)
-    found = _BARE.match(body.text, token.start)
-    end = found.end() if found else token.end
+    match = _BARE.match(body.text, token.start)
+    end = match.end() if match else token.end
     bare = body.text[token.start : end]
     number = keyword == "SUBSTITUTE" and NUMBER.fullmatch(bare)
     if not number and re.fullmatch(r"\w+", bare) is None:
@@ -148,7 +148,7 @@ def _content(
         text, end = clauses.word(at + 1, "@", quoted=False)
         return _Content(same=text), end
     if sign == ":=":
-        end = expression_end(body.text, at, clauses.known)
+        end = expression_end(body.text, at, clauses.keywords)
         text = body.cut(at, end).strip()
         if text.text:
             return _Content(expression=parse(text)), end
@@ -178,11 +178,11 @@ def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
 
 
 def _assemble(keyword: str, target: Passage, content: _Content, clauses: Clauses) -> Declaration:
-    found = clauses.found
+    values = clauses.by_keyword
     return Declaration(
         way=_WAYS[keyword],
         target=target,
-        name=found["AS"].text if "AS" in found else target,
+        name=values["AS"].text if "AS" in values else target,
         elements=content.elements,
         expression=content.expression,
         same=content.same,
@@ -190,22 +190,22 @@ def _assemble(keyword: str, target: Passage, content: _Content, clauses: Clauses
         unit=clauses.text("UNIT"),
         default=_default(clauses),
         when=condition(clauses, "WHEN"),
-        glob=found["IN"].text if "IN" in found else None,
+        glob=values["IN"].text if "IN" in values else None,
         match=clauses.choice("MATCH", get_args(Match)) or "word",
-        optional="OPTIONAL" in found,
-        begins="BEGIN" in found,
-        places={keyword: clause.place for keyword, clause in found.items()},
+        optional="OPTIONAL" in values,
+        begins="BEGIN" in values,
+        places={keyword: clause.place for keyword, clause in values.items()},
     )
 
 
 def _default(clauses: Clauses) -> str | None:
-    clause = clauses.found.get("DEFAULT")
+    clause = clauses.by_keyword.get("DEFAULT")
     return read_text(clause.text).text if clause else None
 
 
 def condition(clauses: Clauses, keyword: str) -> Expression | None:
     """The expression of a clause, if it is there and can be read."""
-    clause = clauses.found.get(keyword)
+    clause = clauses.by_keyword.get(keyword)
     if clause is not None:
         with clauses.diagnostics.gather():
             return parse(clause.text)
@@ -263,8 +263,8 @@ def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metr
         column=column,
         take=take or "last",
         unit=clauses.text("UNIT") or "",
-        optional="OPTIONAL" in clauses.found,
-        exact="EXACT" in clauses.found,
+        optional="OPTIONAL" in clauses.by_keyword,
+        exact="EXACT" in clauses.by_keyword,
         formula=formula,
         place=name.place(0, len(name.text)),
     )
@@ -279,32 +279,34 @@ def _source(clauses: Clauses) -> str:
 
 def _check_way(clauses: Clauses, name: Passage) -> None:
     """Exactly one way to find the value, in a place that belongs to the experiment."""
-    found = clauses.found
-    ways = [way for way in ("REGEX", "JSON", "CSV") if way in found]
-    if len(ways) > 1:
-        message = f"{ways[0]} and {ways[1]} do not go together"
-        raise AnnotationError(message, place=found[ways[1]].place, hint="leave one of them")
-    if "COLUMN" in found and "CSV" not in found:
-        place = found["COLUMN"].place
+    values = clauses.by_keyword
+    chosen = [way for way in ("REGEX", "JSON", "CSV") if way in values]
+    if len(chosen) > 1:
+        message = f"{chosen[0]} and {chosen[1]} do not go together"
+        raise AnnotationError(message, place=values[chosen[1]].place, hint="leave one of them")
+    if "COLUMN" in values and "CSV" not in values:
+        place = values["COLUMN"].place
         raise AnnotationError("COLUMN stands behind CSV", place=place, hint="write CSV COLUMN time")
-    if "CSV" in found and "COLUMN" not in found:
-        place = found["CSV"].place
+    if "CSV" in values and "COLUMN" not in values:
+        place = values["CSV"].place
         raise AnnotationError("CSV needs a column", place=place, hint="write CSV COLUMN time")
-    _check_source(clauses, ways, name)
-    if "JSON" in found:
-        json_steps(found["JSON"].text)
-    if "REGEX" in found:
-        check_pattern(found["REGEX"].text)
+    _check_source(clauses, chosen, name)
+    if "JSON" in values:
+        json_steps(values["JSON"].text)
+    if "REGEX" in values:
+        check_pattern(values["REGEX"].text)
 
 
-def _check_source(clauses: Clauses, ways: Sequence[str], name: Passage) -> None:
-    source = clauses.found.get("FROM")
-    if ways and source is None:
+def _check_source(clauses: Clauses, chosen: Sequence[str], name: Passage) -> None:
+    source = clauses.by_keyword.get("FROM")
+    if chosen and source is None:
         hint = 'write FROM stdout, FROM stderr or FROM "results.json" before it'
-        raise AnnotationError("FROM is missing", place=clauses.found[ways[0]].place, hint=hint)
+        raise AnnotationError(
+            "FROM is missing", place=clauses.by_keyword[chosen[0]].place, hint=hint
+        )
     if source is None:
         return
-    if not ways:
+    if not chosen:
         message = f"METRIC {name.text} does not say how it is found in {source.text.text}"
         hint = r'write REGEX "time = (\S+)", JSON "$.time" or CSV COLUMN time'
         raise AnnotationError(message, place=source.value_place, hint=hint)
@@ -334,10 +336,10 @@ def probed(body: Passage, start: int) -> RegionStatement:
     place = name.place(0, len(name.text))
     hint = f"write CR {name.text} PMETRIC WTIME, CTIME, MAXRSS BEGIN, and END CR behind the region"
     for keyword in ("PMETRIC", "BEGIN"):
-        if keyword not in clauses.found and not diagnostics.errors:
+        if keyword not in clauses.by_keyword and not diagnostics.errors:
             diagnostics.error(f"{keyword} is missing", place, hint)
     chosen: list[Probe] = []
-    names = clauses.found["PMETRIC"].names if "PMETRIC" in clauses.found else ()
+    names = clauses.by_keyword["PMETRIC"].names if "PMETRIC" in clauses.by_keyword else ()
     for word in names:
         probe = clauses.chosen("PMETRIC", word, get_args(Probe))
         if probe is not None and probe not in chosen:
@@ -379,22 +381,26 @@ def command(body: Passage, token: DirectiveToken) -> Command:
 
 def quoted_text(body: Passage, token: DirectiveToken, example: str) -> tuple[Passage, int]:
     """The quoted text behind *token*, and where it ends."""
-    found = next(tokens(body.text, token.end), None)
-    if found is None or found.kind != "text":
-        if found is not None and found.text in "\"'":
-            raise unclosed(body, found)
-        start, end = (found.start, _bare_end(body, found)) if found else (token.start, token.end)
+    token_behind = next(tokens(body.text, token.end), None)
+    if token_behind is None or token_behind.kind != "text":
+        if token_behind is not None and token_behind.text in "\"'":
+            raise unclosed(body, token_behind)
+        start, end = (
+            (token_behind.start, _bare_end(body, token_behind))
+            if token_behind
+            else (token.start, token.end)
+        )
         keyword = token.upper()
-        hint = f'write {keyword} "{body.text[start:end]}"' if found else f"write {example}"
+        hint = f'write {keyword} "{body.text[start:end]}"' if token_behind else f"write {example}"
         raise AnnotationError(
             f"{keyword} needs a quoted text", place=body.place(start, end), hint=hint
         )
-    text = unquote(body.cut(found.start, found.end))
+    text = unquote(body.cut(token_behind.start, token_behind.end))
     if not text.text.strip():
-        place = body.place(found.start, found.end)
+        place = body.place(token_behind.start, token_behind.end)
         message = f"the text of {token.upper()} is empty"
         raise AnnotationError(message, place=place, hint=f"write {example}")
-    return text, found.end
+    return text, token_behind.end
 
 
 def _bare_end(body: Passage, first: DirectiveToken) -> int:
@@ -405,12 +411,12 @@ def _bare_end(body: Passage, first: DirectiveToken) -> int:
 
 def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | None:
     """A number with a unit, above zero: seconds or bytes."""
-    clause = clauses.found.get(keyword)
+    clause = clauses.by_keyword.get(keyword)
     if clause is None:
         return None
-    found = _AMOUNT.fullmatch(clause.text.text)
+    match = _AMOUNT.fullmatch(clause.text.text)
     example = "TIMEOUT 30s, 10min or 2h" if keyword == "TIMEOUT" else "MEMORY 512MB or 4GiB"
-    if found and found[1] in _UNITS[keyword]:
+    if match and match[1] in _UNITS[keyword]:
         value = parse(re.sub(r"\s", "", clause.text.text)).value({})
         if isinstance(value, int | float) and 0 < value < 2**62:
             return float(value)
@@ -425,7 +431,7 @@ def _bytes(clauses: Clauses) -> int | None:
 
 
 def _count(clauses: Clauses, keyword: str) -> int:
-    clause = clauses.found.get(keyword)
+    clause = clauses.by_keyword.get(keyword)
     if clause is None:
         return 0
     if re.fullmatch(r"[0-9]{1,6}", clause.text.text):
@@ -496,13 +502,13 @@ def _together(body: Passage, token: DirectiveToken) -> Statement:
             raise AnnotationError("a name is missing", place=body.place(start, end), hint=hint)
         text = body.cut(name.start, name.end)
         names.append(text if name.kind == "word" else unquote(text))
-        found = re.compile(r"\s*(==|$)").match(body.text, name.end)
-        if not found:
+        match = re.compile(r"\s*(==|$)").match(body.text, name.end)
+        if not match:
             behind = next(tokens(body.text, name.end))
             place = body.place(behind.start, behind.end)
             raise AnnotationError(f"{behind.text} is not expected here", place=place, hint=hint)
-        at = found.end()
-        if not found[1]:
+        at = match.end()
+        if not match[1]:
             break
     place = body.place(token.start, len(body.text.rstrip()))
     if len(names) < 2:
@@ -511,10 +517,10 @@ def _together(body: Passage, token: DirectiveToken) -> Statement:
 
 
 def _repeat(body: Passage, token: DirectiveToken) -> Statement:
-    found = re.compile(r"\s*(\S+)").match(body.text, token.end)
-    word = found[1] if found else ""
+    match = re.compile(r"\s*(\S+)").match(body.text, token.end)
+    word = match[1] if match else ""
     count = int(word) if re.fullmatch(r"[0-9]{1,10}", word) else 0
-    end = found.end() if found else token.end
+    end = match.end() if match else token.end
     if not 0 < count <= _MOST_REPEATS:
         start = end - len(word) if word else token.start
         hint = "write REPEAT 30, or REPEAT 30 SEED seed; 1 is the least"
@@ -523,7 +529,7 @@ def _repeat(body: Passage, token: DirectiveToken) -> Statement:
     diagnostics = Diagnostics()
     clauses = Clauses(body, "REPEAT", ("SEED",), diagnostics).read(end)
     diagnostics.close()
-    seed = clauses.found["SEED"].text if "SEED" in clauses.found else None
+    seed = clauses.by_keyword["SEED"].text if "SEED" in clauses.by_keyword else None
     return RepeatStatement(count, seed, body.place(token.start, end))
 
 
@@ -579,7 +585,7 @@ def _output(body: Passage, token: DirectiveToken) -> Statement:
             diagnostics = Diagnostics()
             clauses = Clauses(body, "OUTPUT", ("OPTIONAL",), diagnostics).read(at)
             diagnostics.close()
-            return OutputStatement(tuple(globs), "OPTIONAL" in clauses.found)
+            return OutputStatement(tuple(globs), "OPTIONAL" in clauses.by_keyword)
         if comma.text != ",":
             place = body.place(comma.start, comma.end)
             hint = (
@@ -593,7 +599,7 @@ def _use(body: Passage, token: DirectiveToken) -> Statement:
     """``PROGRAM "sim", "gcc"``, ``FILE "../data"``, ``VERSION "gcc --version"``."""
     word = next(tokens(body.text, token.end), None)
     kinds: tuple[UseKind, ...] = ("program", "file", "version")
-    kind = next((each for each in kinds if word and word.upper() == each.upper()), None)
+    kind = next((use_kind for use_kind in kinds if word and word.upper() == use_kind.upper()), None)
     if word is None or kind is None:
         place = body.place(*((word.start, word.end) if word else (token.start, token.end)))
         hint = 'write USE PROGRAM "sim", USE FILE "../data/mesh.bin" or USE VERSION "gcc --version"'
@@ -627,7 +633,9 @@ def _after(body: Passage, token: DirectiveToken) -> Statement:
     diagnostics = Diagnostics()
     clauses = Clauses(body, "AFTER", ("ON",), diagnostics).read(at)
     diagnostics.close()
-    return AfterStatement(stage, clauses.found["ON"].names if "ON" in clauses.found else ())
+    return AfterStatement(
+        stage, clauses.by_keyword["ON"].names if "ON" in clauses.by_keyword else ()
+    )
 
 
 def _end(body: Passage, token: DirectiveToken) -> Statement:

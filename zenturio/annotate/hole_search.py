@@ -71,13 +71,13 @@ def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
     """
     layout = HoleLayout(annotated)
     order = {id(hole): i for i, hole in enumerate(annotated.holes)}
-    found = sorted(
+    places = sorted(
         (o for o in _candidates(annotated) if layout.allows(o)),
         key=lambda o: (o.start, -o.end, o.hole.match == "regex", -o.hole.first, order[id(o.hole)]),
     )
     taken: list[Occurrence] = []
     end = 0
-    for occurrence in found:
+    for occurrence in places:
         if occurrence.start >= end and not (taken and _same_place(occurrence, taken[-1])):
             taken.append(occurrence)
             end = occurrence.end
@@ -128,8 +128,8 @@ def _literal(annotated: Annotated, holes: list[Hole]) -> Iterator[Occurrence]:
     lengths = {len(target) for target in at}
     any_of = re.compile("|".join(map(re.escape, sorted(at, key=len, reverse=True))))
     position = 0
-    while found := any_of.search(text, position):
-        start = found.start()
+    while match := any_of.search(text, position):
+        start = match.start()
         position = start + 1
         for target in {text[start : start + length] for length in lengths}:
             for hole in at.get(target, ()):
@@ -196,9 +196,9 @@ def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
     position = 0
     for number, line in enumerate(annotated.source.lines):
         if hole.first <= number < hole.last:
-            for found in pattern.finditer(without_end(line)):
-                start, end = found.span(group)
-                if start >= 0 and found.end() > found.start():
+            for match in pattern.finditer(without_end(line)):
+                start, end = match.span(group)
+                if start >= 0 and match.end() > match.start():
                     yield Occurrence(position + start, position + end, hole)
         position += len(line)
 
@@ -220,22 +220,22 @@ def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
     text = file.source.text or ""
     hidden_lines = []
     escapes = Escapes(file)
-    for found in re.finditer(re.escape(hole.target), text):
-        line = layout.line_of(found.start())
+    for match in re.finditer(re.escape(hole.target), text):
+        line = layout.line_of(match.start())
         if not layout.is_open(line):
             hidden_lines.append(line)
-        elif hole.match == "word" and not stands_alone(hole.target, text, found.start()):
+        elif hole.match == "word" and not stands_alone(hole.target, text, match.start()):
             yield f"it is part of a longer word in line {line + 1}: MATCH TEXT finds it there"
-        elif hole.match == "word" and found.start() in escapes:
+        elif hole.match == "word" and match.start() in escapes:
             sign = "a backslash or % of a string"
             yield f"it stands behind {sign} in line {line + 1}: MATCH TEXT finds it there"
         elif not scope.first <= line < scope.last:
             yield f"it stands in line {line + 1}, but {_scope(scope)}"
         else:
             yield f"in line {line + 1} it is part of a longer target"
-    own = hole.place.line - 1 if hole.place.file == str(file.source.path) else -1
+    own_line = hole.place.line - 1 if hole.place.file == str(file.source.path) else -1
     for line in hidden_lines:
-        if line != own:
+        if line != own_line:
             yield f"line {line + 1} is a directive or behind OFF, where nothing is replaced"
 
 
@@ -277,8 +277,10 @@ def replacements(files: Iterable[Annotated]) -> Iterator[Replacement]:
     """Everything that is replaced, file by file, from top to bottom."""
     for file in files:
         if file.holes or file.assignments:
-            found = [*_substituted(file), *_assigned(file)]
-            yield from sorted(found, key=lambda each: (each.place.line, each.place.column))
+            replaced = [*_substituted(file), *_assigned(file)]
+            yield from sorted(
+                replaced, key=lambda replacement: (replacement.place.line, replacement.place.column)
+            )
 
 
 def _substituted(file: Annotated) -> Iterator[Replacement]:

@@ -41,19 +41,19 @@ def insert(
     is longer than *width* goes on in further lines. A scan gives back what was put in.
     """
     kind = named(dialect) if isinstance(dialect, str) else dialect
-    written = [_harmless(directive(way, *each), kind) for each in parameters.items()]
+    written = [_harmless(directive(way, *parameter), kind) for parameter in parameters.items()]
     lines = list(split_lines(text))
     at = _behind_head(lines) if before is None else min(max(before - 1, 0), len(lines))
     indent = _indent(lines, at) if before is not None else ""
     end = _line_end(lines)
-    wanted = (*written, *bodies)
-    new = [line + end for body in wanted for line in _lines(body, kind, indent, width)]
+    bodies_in_order = (*written, *bodies)
+    new = [line + end for body in bodies_in_order for line in _lines(body, kind, indent, width)]
     if new and at and not lines[at - 1].endswith(("\n", "\r")):
         lines[at - 1] += end
         new[-1] = without_end(new[-1])
     result = "".join((*lines[:at], *new, *lines[at:]))
-    found = find(Source(Path("<text>"), result), kind).directives
-    if sum(at <= line.first < at + len(new) for line in found) != len(wanted):
+    directives = find(Source(Path("<text>"), result), kind).directives
+    if sum(at <= line.first < at + len(new) for line in directives) != len(bodies_in_order):
         message = f"a directive before line {at + 1} would stand in a string, a comment or between"
         raise AnnotationError(f"{message} OFF and ON", hint="name another line")
     return result
@@ -97,7 +97,7 @@ def _harmless(body: str, dialect: Dialect) -> str:
 
 
 def _within_quotes(body: str, old: str, new: str) -> str:
-    return re.sub(r'"(?:[^"\\]|\\.)*"', lambda found: found[0].replace(old, new), body)
+    return re.sub(r'"(?:[^"\\]|\\.)*"', lambda match: match[0].replace(old, new), body)
 
 
 def _lines(body: str, dialect: Dialect, indent: str, width: int) -> Iterator[str]:

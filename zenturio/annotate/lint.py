@@ -42,17 +42,17 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
         for file in application.files
         if not file.lines and not file.holes and file.source.path.absolute() not in used
     ]
-    found = {path: rule for path in others if (rule := rules.rule(application.root / path))}
-    if not found:
+    rule_by_path = {path: rule for path in others if (rule := rules.rule(application.root / path))}
+    if not rule_by_path:
         return
     by_rule: dict[IgnoreRule, list[str]] = {}
-    for path, rule in found.items():
+    for path, rule in rule_by_path.items():
         by_rule.setdefault(rule, []).append(path)
-    first = ", ".join(list(found)[:3]) + (", ..." if len(found) > 3 else "")
+    first = ", ".join(list(rule_by_path)[:3]) + (", ..." if len(rule_by_path) > 3 else "")
     count = (
         "a file that Git ignores is"
-        if len(found) == 1
-        else f"{len(found):,} files that Git ignores are"
+        if len(rule_by_path) == 1
+        else f"{len(rule_by_path):,} files that Git ignores are"
     )
     lines = [line for rule, paths in by_rule.items() for line in _lines(rule, paths)]
     yield _warning(
@@ -61,7 +61,7 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
         "earlier one left\n"
         f"for what it is to make; if these are no inputs, write into {application.root / IGNORE}:\n"
         + _listed(lines)
-        + f'\nif they are, say so: ZEN$ USE FILE "{next(iter(found))}"',
+        + f'\nif they are, say so: ZEN$ USE FILE "{next(iter(rule_by_path))}"',
     )
 
 
@@ -126,11 +126,11 @@ def fits(application: Application) -> Iterator[Diagnostic]:
 def blanks(application: Application) -> Iterator[Diagnostic]:
     """A WHEN without DEFAULT whose parameter is an operand: ``q = ;`` where it does not hold."""
     bare = {p.name: p for p in application.space.parameters if p.when and p.default is None}
-    for each in replacements(application.files):
-        parameter = bare.get(each.parameter)
-        line = _without(each) if parameter is not None else ""
+    for replacement in replacements(application.files):
+        parameter = bare.get(replacement.parameter)
+        line = _without(replacement) if parameter is not None else ""
         if parameter is not None and line:
-            del bare[each.parameter]
+            del bare[replacement.parameter]
             message = f"where its WHEN does not hold, {parameter.name} is nothing: {line}"
             hint = 'say what stands there, as DEFAULT 0; DEFAULT "" if that is meant'
             yield Diagnostic(message, parameter.place, hint, severity="warning")
@@ -163,16 +163,16 @@ def strings(application: Application) -> Iterator[Diagnostic]:
     ``mode = "fast"``.
     """
     directives: dict[Place, list[Replacement]] = {}
-    for each in replacements(application.files):
-        hole = each.hole
-        if hole and hole.match == "word" and _BARE_WORD.fullmatch(each.target):
-            directives.setdefault(hole.place, []).append(each)
+    for replacement in replacements(application.files):
+        hole = replacement.hole
+        if hole and hole.match == "word" and _BARE_WORD.fullmatch(replacement.target):
+            directives.setdefault(hole.place, []).append(replacement)
     for each_of in directives.values():
-        in_code = any(each.context == "code" for each in each_of)
+        in_code = any(replacement.context == "code" for replacement in each_of)
         inside = [
-            each
-            for each in each_of
-            if each.context in _STRINGS and (in_code or not _is_whole(each.place))
+            replacement
+            for replacement in each_of
+            if replacement.context in _STRINGS and (in_code or not _is_whole(replacement.place))
         ]
         if inside:
             yield _in_strings(inside, in_code=in_code)
@@ -223,11 +223,11 @@ def _sets(assignment: Assignment, line: str) -> bool:
     """Whether a line gives the target another value, and does not use the one that it has."""
     target = re.escape(assignment.target)
     name = rf"[$]?(?<!\w){target}(?!\w)"
-    found = re.match(
+    match = re.match(
         rf"\s*(?:(?:\w[\w ]*[ \t*&])?{name}\s*(?:=(?![=~])|:=|<-)|{name}\s*:(?![:=]))",
         without_end(line),
     )
-    return found is not None and not re.search(rf"(?<!\w){target}(?!\w)", line[found.end() :])
+    return match is not None and not re.search(rf"(?<!\w){target}(?!\w)", line[match.end() :])
 
 
 _BRACES = re.compile(r"(?<![\${])\{([^\W\d]\w*)\}")
@@ -244,8 +244,8 @@ Rule = Callable[[Application], Iterable[Diagnostic]]
 
 def lint(application: Application) -> tuple[Diagnostic, ...]:
     """Warnings about what is likely not meant, in the order of their places."""
-    found = {diagnostic for rule in RULES for diagnostic in rule(application)}
-    return tuple(sorted(found, key=_order))
+    diagnostics = {diagnostic for rule in RULES for diagnostic in rule(application)}
+    return tuple(sorted(diagnostics, key=_order))
 
 
 def _order(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
@@ -291,30 +291,30 @@ def comments_only(application: Application) -> Iterator[Diagnostic]:
 
 def names_in_commands(application: Application) -> Iterator[Diagnostic]:
     """``{word}`` that is nearly a parameter, and ``$word`` that the shell does not know."""
-    known = {parameter.name for parameter in application.space.parameters}
-    known |= {application.repeat.seed} if application.repeat.seed else set()
+    parameters = {parameter.name for parameter in application.space.parameters}
+    parameters |= {application.repeat.seed} if application.repeat.seed else set()
     for command in (*application.builds, *application.runs):
-        yield from _near_names(command, known)
-        yield from _shell_names(command, known - set(application.environment))
+        yield from _near_names(command, parameters)
+        yield from _shell_names(command, parameters - set(application.environment))
 
 
-def _near_names(command: Command, known: set[str]) -> Iterator[Diagnostic]:
-    for found in _BRACES.finditer(command.text.text):
-        near = get_close_matches(found[1], known, n=1, cutoff=0.7)
-        if found[1] not in known and near:
-            message = f"{found[0]} is no parameter, so it stays as it is"
-            place = command.text.place(found.start(), found.end())
+def _near_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]:
+    for match in _BRACES.finditer(command.text.text):
+        near = get_close_matches(match[1], parameters, n=1, cutoff=0.7)
+        if match[1] not in parameters and near:
+            message = f"{match[0]} is no parameter, so it stays as it is"
+            place = command.text.place(match.start(), match.end())
             yield warning(message, place, f"did you mean {{{near[0]}}}?")
 
 
-def _shell_names(command: Command, known: set[str]) -> Iterator[Diagnostic]:
+def _shell_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]:
     assigned = set(re.findall(r"\b(\w+)=|\bfor (\w+) in|\bread (\w+)", command.text.text))
-    own = {name for names in assigned for name in names}
-    for found in _VARIABLE.finditer(command.text.text):
-        if found[1] in known and found[1] not in own:
-            message = f"{found[0]} is a variable of the shell, not the parameter {found[1]}"
-            place = command.text.place(found.start(), found.end())
-            hint = f"write {{{found[1]}}}, or set the variable: ENV {found[1]} = …"
+    shell_names = {name for names in assigned for name in names}
+    for match in _VARIABLE.finditer(command.text.text):
+        if match[1] in parameters and match[1] not in shell_names:
+            message = f"{match[0]} is a variable of the shell, not the parameter {match[1]}"
+            place = command.text.place(match.start(), match.end())
+            hint = f"write {{{match[1]}}}, or set the variable: ENV {match[1]} = …"
             yield warning(message, place, hint)
 
 

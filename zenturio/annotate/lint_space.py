@@ -63,9 +63,11 @@ def _used(application: Application) -> set[str]:
     for parameter in application.space.parameters:
         used |= parameter.needs
     used.update(name for after in application.after for name in after.on)
-    for each in application.space.constraints:
-        if isinstance(each, Zip) and not used.isdisjoint(each.names):
-            used.update(each.names)  # names beside what is used: labels, which multiply nothing
+    for constraint in application.space.constraints:
+        if isinstance(constraint, Zip) and not used.isdisjoint(constraint.names):
+            used.update(
+                constraint.names
+            )  # names beside what is used: labels, which multiply nothing
     return used
 
 
@@ -86,8 +88,8 @@ def elements(application: Application) -> Iterator[Diagnostic]:
     names = {parameter.name for parameter in application.space.parameters}
     for parameter in application.space.parameters:
         for text in _texts(parameter):
-            if found := _doubt(text, names):
-                message, hint = found
+            if doubt := _doubt(text, names):
+                message, hint = doubt
                 yield warning(f"{parameter.name}: {message}", parameter.place, hint)
                 break
 
@@ -157,13 +159,13 @@ def constraints(application: Application) -> Iterator[Diagnostic]:
 
 def _only(by_name: dict[str, Parameter], names: frozenset[str]) -> dict[str, Parameter]:
     """The parameters named, and those that they need."""
-    wanted: set[str] = set()
+    needed: set[str] = set()
     rest = set(names)
     while rest:
         name = rest.pop()
-        wanted.add(name)
-        rest |= by_name[name].needs - wanted
-    return {name: parameter for name, parameter in by_name.items() if name in wanted}
+        needed.add(name)
+        rest |= by_name[name].needs - needed
+    return {name: parameter for name, parameter in by_name.items() if name in needed}
 
 
 def _few(parameters: dict[str, Parameter]) -> bool:
@@ -219,7 +221,7 @@ def _points(space: Space) -> int:
     if product <= MANY:
         return product
     try:
-        counted = space.size if all(part.known for part in space.components) else product
+        counted = space.size if all(part.is_counted for part in space.components) else product
     except InputError:  # an expression that fails on some point: the run will tell where
         counted = product
     return counted

@@ -60,24 +60,24 @@ def json_steps(path: str | Passage) -> tuple[str | int | None, ...]:
     steps: list[str | int | None] = []
     at = 1
     while at < len(text):
-        found = _STEP.match(text, at)
-        if not found:
+        match = _STEP.match(text, at)
+        if not match:
             place = passage.place(at, len(text))
             message = f"{text[at:]} is no step of a JSON path"
             raise AnnotationError(message, place=place, hint=_EXAMPLE)
-        steps.append(_step(found))
-        at = found.end()
+        steps.append(_step(match))
+        at = match.end()
     return tuple(steps)
 
 
 _EXAMPLE = 'as "$.results[0].time", "$[-1]", "$.runs[*].time" or "$[\'two words\']"'
 
 
-def _step(found: re.Match[str]) -> str | int | None:
-    if found["every"] or found["name"] == "*":
+def _step(match: re.Match[str]) -> str | int | None:
+    if match["every"] or match["name"] == "*":
         return EVERY
-    if found["number"]:
-        return int(found["number"])
-    if found["quoted"]:
-        return re.sub(r"\\(.)", r"\1", found["quoted"][1:-1])
-    return found["name"]
+    if match["number"]:
+        return int(match["number"])
+    if match["quoted"]:
+        return re.sub(r"\\(.)", r"\1", match["quoted"][1:-1])
+    return match["name"]

@@ -55,9 +55,9 @@ class NameTable:
         try:
             return expression.check(types, host=host)
         except InputError as error:
-            for each in error.diagnostics:
-                hint = each.hint or "name a parameter whose values fit, or write a number"
-                self.diagnostics.errors.append(replace(each, hint=hint))
+            for diagnostic in error.diagnostics:
+                hint = diagnostic.hint or "name a parameter whose values fit, or write a number"
+                self.diagnostics.errors.append(replace(diagnostic, hint=hint))
             return None
 
     def may_be(self, name: str) -> bool:
@@ -86,20 +86,20 @@ class NameTable:
 
     def truth(self, expression: Expression, who: str, *, host: bool = False) -> None:
         """A condition: true or false."""
-        found = self.check(expression, who, host=host)
-        if found not in ("bool", None):
-            kind = "a text" if found == "str" else "a number"
+        type_ = self.check(expression, who, host=host)
+        if type_ not in ("bool", None):
+            kind = "a text" if type_ == "str" else "a number"
             message = f"{who} is true or false, but {_short(expression.text)} is {kind}"
             self.diagnostics.error(message, whole(expression), "compare it, as n * threads <= 2048")
 
     def number(
         self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
     ) -> None:
-        found = self.check(expression, who, metrics=metrics, host=host)
-        if found in ("str", "bool"):
-            kind = "a text" if found == "str" else "true or false"
+        type_ = self.check(expression, who, metrics=metrics, host=host)
+        if type_ in ("str", "bool"):
+            kind = "a text" if type_ == "str" else "true or false"
             message = f"{who} is a number, but {_short(expression.text)} is {kind}"
-            hint = "write 1 if … else 0" if found == "bool" else "name a number"
+            hint = "write 1 if … else 0" if type_ == "bool" else "name a number"
             self.diagnostics.error(message, whole(expression), hint)
 
 
@@ -170,7 +170,7 @@ class Declared:
 class Parameters:
     """All parameters by name, in the order of their first declarations."""
 
-    found: dict[str, Parameter] = field(default_factory=dict)
+    by_name: dict[str, Parameter] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     """Names whose declarations are wrong: diagnostics about their use would only confuse."""
 
@@ -180,9 +180,9 @@ def merge(
 ) -> Parameters:
     """One parameter for each name; what does not agree names both places."""
     groups: dict[str, list[Declared]] = {}
-    for each in declared:
-        if each.declaration.same is None:
-            groups.setdefault(each.declaration.name.text, []).append(each)
+    for declared_one in declared:
+        if declared_one.declaration.same is None:
+            groups.setdefault(declared_one.declaration.name.text, []).append(declared_one)
     for name, override in overrides.items():
         groups[name] = [_overridden(groups.get(name), override)]
     parameters = Parameters()
@@ -190,22 +190,22 @@ def merge(
         with diagnostics.gather():
             parameters.broken.add(name)
             _check_name(group[0].declaration)
-            parameters.found[name] = _parameter(group)
+            parameters.by_name[name] = _parameter(group)
             parameters.broken.discard(name)
     return parameters
 
 
 def read_overrides(texts: Sequence[str], diagnostics: Diagnostics) -> dict[str, Declaration]:
     """What ``-P name={…}`` says, by name."""
-    found: dict[str, Declaration] = {}
+    overrides: dict[str, Declaration] = {}
     for text in texts:
         with diagnostics.gather():
-            each = declaration(Passage.of(text, OPTION), 0, "PARAM")
-            if each.name.text in found:
-                message = f"{each.name.text} is given twice"
-                raise AnnotationError(message, place=each.place, hint="leave one of them")
-            found[each.name.text] = each
-    return found
+            override = declaration(Passage.of(text, OPTION), 0, "PARAM")
+            if override.name.text in overrides:
+                message = f"{override.name.text} is given twice"
+                raise AnnotationError(message, place=override.place, hint="leave one of them")
+            overrides[override.name.text] = override
+    return overrides
 
 
 def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Declared:
@@ -237,23 +237,23 @@ def _parameter(group: Sequence[Declared]) -> Parameter:
     """The parameter that a group of declarations agrees on."""
     diagnostics = Diagnostics()
     first = group[0].declaration
-    said = {
+    clauses = {
         clause: _agreed(group, clause, diagnostics)
         for clause in ("type", "unit", "default", "when")
     }
-    domain = _read(group[0], said["type"]) if first.expression is None else None
+    domain = _read(group[0], clauses["type"]) if first.expression is None else None
     for other in group[1:]:
         with diagnostics.gather():
-            if not _same(group[0], other, domain, said["type"]):
+            if not _same(group[0], other, domain, clauses["type"]):
                 _differ(first, other.declaration)
     diagnostics.close()
     return Parameter(
         first.name.text,
         domain,
         first.way,
-        said["unit"] or "",
-        said["default"],
-        said["when"],
+        clauses["unit"] or "",
+        clauses["default"],
+        clauses["when"],
         first.expression,
         first.place,
     )
@@ -262,13 +262,15 @@ def _parameter(group: Sequence[Declared]) -> Parameter:
 def _agreed(group: Sequence[Declared], clause: str, diagnostics: Diagnostics) -> Any:
     """What the declarations say in a clause; one may leave it out, none may contradict."""
     keyword = clause.upper()
-    said = [d.declaration for d in group if getattr(d.declaration, clause) is not None]
-    for other in said[1:]:
-        if getattr(other, clause) != getattr(said[0], clause):
-            message = f"{other.name.text} has another {keyword} at {said[0].places[keyword]}"
+    declarations = [d.declaration for d in group if getattr(d.declaration, clause) is not None]
+    for other in declarations[1:]:
+        if getattr(other, clause) != getattr(declarations[0], clause):
+            message = (
+                f"{other.name.text} has another {keyword} at {declarations[0].places[keyword]}"
+            )
             hint = "say it once, or the same in both"
             diagnostics.error(message, other.places[keyword], hint)
-    return getattr(said[0], clause) if said else None
+    return getattr(declarations[0], clause) if declarations else None
 
 
 def _same(first: Declared, other: Declared, domain: Domain | None, kind: Type | None) -> bool:
@@ -304,15 +306,17 @@ def _written(declaration: Declaration) -> str:
 def _differ(first: Declaration, second: Declaration) -> NoReturn:
     """The diagnostic about one name with two meanings."""
     name = second.name.text
-    here, there = (_short(_written(each)) for each in (second, first))
+    second_text, first_text = (_short(_written(text)) for text in (second, first))
     hint = "the same in both, or another name for one of them: AS …"
-    if sorted(here.strip("{} ").split(", ")) == sorted(there.strip("{} ").split(", ")):
+    if sorted(second_text.strip("{} ").split(", ")) == sorted(first_text.strip("{} ").split(", ")):
         hint = "the same in both, in the same order"
     raise AnnotationError(
-        f"{name} is {here} here, but {there} at {first.place}", place=second.place, hint=hint
+        f"{name} is {second_text} here, but {first_text} at {first.place}",
+        place=second.place,
+        hint=hint,
     )
 
 
 def known_names(parameters: Parameters) -> frozenset[str]:
     """Names that are declared, rightly or wrongly."""
-    return frozenset(parameters.found) | parameters.broken
+    return frozenset(parameters.by_name) | parameters.broken

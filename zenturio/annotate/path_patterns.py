@@ -127,10 +127,10 @@ class _Rules:
 
     def decides(self, path: str) -> tuple[bool, IgnoreRule] | None:
         """Whether *path* (from the top, with a slash behind a folder) is ignored, if they say."""
-        found = self.spec.check_file(path[len(self.base) :])
-        if found.include is None or found.index is None:
+        result = self.spec.check_file(path[len(self.base) :])
+        if result.include is None or result.index is None:
             return None
-        return found.include, self.rules[found.index]
+        return result.include, self.rules[result.index]
 
 
 @dataclass
@@ -145,7 +145,14 @@ class GitIgnore:
     def around(folder: Path) -> GitIgnore | None:
         """The rules for *folder*, if it is in a working tree of Git."""
         real = Path(os.path.realpath(folder))
-        top = next((each for each in (real, *real.parents) if (each / ".git").exists()), None)
+        top = next(
+            (
+                folder_above
+                for folder_above in (real, *real.parents)
+                if (folder_above / ".git").exists()
+            ),
+            None,
+        )
         return None if top is None else GitIgnore(top)
 
     def rule(self, path: Path) -> IgnoreRule | None:

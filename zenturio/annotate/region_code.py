@@ -143,11 +143,11 @@ def c_routine(name: str, region: Region, key: Callable[[str], str]) -> str:
         "CTIME": (("ctime", "%.9f", "all.cpu"),),
         "MAXRSS": (("maxrss", "%.0f", "all.size"),),
     }
-    told = [each for probe in region.probes for each in values[probe]]
-    told += [("count", "%ld", "all.count"), ("unfinished", "%ld", "all.unfinished")]
-    text = ", ".join(f"{key(f'{region.name}_{n}')}: {form}" for n, form, _ in told)
+    printed = [value for probe in region.probes for value in values[probe]]
+    printed += [("count", "%ld", "all.count"), ("unfinished", "%ld", "all.unfinished")]
+    text = ", ".join(f"{key(f'{region.name}_{n}')}: {form}" for n, form, _ in printed)
     code = _C_CODE.replace("@TEXT", "{" + text + "}")
-    code = code.replace("@VALUES", "".join(f", {value}" for _, _, value in told))
+    code = code.replace("@VALUES", "".join(f", {value}" for _, _, value in printed))
     for probe, mark in (("CTIME", "@CPU"), ("MAXRSS", "@SIZE")):
         if probe in region.probes:
             code = code.replace(mark, "")
@@ -326,7 +326,7 @@ def fortran_calls(region: Region) -> tuple[str, str]:
 def fortran_routine(region: Region) -> str:
     """The subroutines that they call."""
     timed, sized = "CTIME" in region.probes, "MAXRSS" in region.probes
-    values = [each for probe in region.probes for each in _VALUES[probe]]
+    values = [value for probe in region.probes for value in _VALUES[probe]]
     d, k = (
         "      integer(c_long) :: d(2)\n",
         "      integer(c_long) :: k(36)\n      integer(i8), save :: z = -1\n",

@@ -105,11 +105,11 @@ def _diagnostics(region: Region, dialect: Dialect) -> Iterator[Diagnostic]:
 
 
 def _lacking(region: Region, probe: Probe, dialect: Dialect) -> Diagnostic:
-    known = _LANGUAGES.get(dialect.name, (None, ()))[1]
+    probes = _LANGUAGES.get(dialect.name, (None, ()))[1]
     message = f"there is no {probe} probe for {dialect.name}"
     at = max(region.begin.body.text.upper().rfind(probe), 0)
     place = region.begin.body.place(at, at + len(probe))
-    hint = f"there is {', '.join(known)}" if known else "let the program print it, for a METRIC"
+    hint = f"there is {', '.join(probes)}" if probes else "let the program print it, for a METRIC"
     return Diagnostic(message, place, hint)
 
 
@@ -197,11 +197,11 @@ def _shell(v: str, region: Region) -> _Lines:
         "CTIME": ("%de-2", f"${v}_C"),
         "MAXRSS": ("%d", reads["MAXRSS"]),
     }
-    told = [(name, *values[p]) for name, p in zip(_names(region), region.probes, strict=True)]
-    told += [(f"{region.name}_count", "%d", f"${v}_m")]
-    told += [(f"{region.name}_unfinished", "%d", f"${{{v}_u:-0}}")]
-    text = ", ".join(f'"{_ascii(name)}": {form}' for name, form, _ in told)
-    written = " ".join(f'"{value}"' for *_, value in told)
+    printed = [(name, *values[p]) for name, p in zip(_names(region), region.probes, strict=True)]
+    printed += [(f"{region.name}_count", "%d", f"${v}_m")]
+    printed += [(f"{region.name}_unfinished", "%d", f"${{{v}_u:-0}}")]
+    text = ", ".join(f'"{_ascii(name)}": {form}' for name, form, _ in printed)
+    written = " ".join(f'"{value}"' for *_, value in printed)
     end = (
         f"if {is_open}; then {stop}fi; "
         f"printf '{{{text}}}\\n' {written} >> \"${{ZEN_METRICS:-/dev/null}}\""

@@ -30,24 +30,26 @@ def scan(
     *follow_links* symbolic links are what they lead to.
     """
     diagnostics = Diagnostics()
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    if not given:
+    named = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not named:
         raise AnnotationError("no file is named", hint="name an annotated file, or its folder")
-    found = find_files(given, diagnostics, follow_links=follow_links)
+    selection = find_files(named, diagnostics, follow_links=follow_links)
     documents = [
-        *read_documents(found.files, diagnostics, beside=False),
-        *read_documents(found.sides, diagnostics, beside=True),
+        *read_documents(selection.files, diagnostics, beside=False),
+        *read_documents(selection.sides, diagnostics, beside=True),
     ]
     declared = _declared(documents)
-    back = [member for member in found.outputs if member.path.absolute() in declared]
-    documents += read_documents(back, diagnostics, beside=False)
+    declared_outputs = [
+        member for member in selection.outputs if member.path.absolute() in declared
+    ]
+    documents += read_documents(declared_outputs, diagnostics, beside=False)
     documents.sort(key=lambda document: document.name)
     for document in documents:
         _check_side(document, diagnostics)
     if not diagnostics.errors and not any(document.written for document in documents):
-        diagnostics.errors.append(_silent(given, documents))
+        diagnostics.errors.append(_silent(named, documents))
     assembly = Assembly(documents, read_overrides(overrides, diagnostics), diagnostics)
-    application = assembly.application(found.name, found.root)
+    application = assembly.application(selection.name, selection.root)
     diagnostics.close()
     assert application is not None, "what is not an application has diagnostics"
     warnings = (*diagnostics.warnings, *(added(application) if overrides else ()))
@@ -55,10 +57,14 @@ def scan(
         application,
         sides=tuple((d.name, d.source) for d in documents if d.kind != "file"),
         overrides=tuple(overrides),
-        paths=tuple(Path(path).absolute() for path in given),
-        links=tuple((link.name, link.text) for link in sorted(found.links, key=lambda x: x.name)),
-        folders=tuple(found.folders),
-        left_out=tuple(member.name for member in found.outputs if member not in back),
+        paths=tuple(Path(path).absolute() for path in named),
+        links=tuple(
+            (link.name, link.text) for link in sorted(selection.links, key=lambda x: x.name)
+        ),
+        folders=tuple(selection.folders),
+        left_out=tuple(
+            member.name for member in selection.outputs if member not in declared_outputs
+        ),
         warnings=warnings,
     )
 
@@ -72,12 +78,16 @@ def scan_following(application: Application) -> Application | None:
     if not has_links:
         return application
     try:
-        found = scan(application.paths, overrides=application.overrides, follow_links=True)
+        application_following = scan(
+            application.paths, overrides=application.overrides, follow_links=True
+        )
     except AnnotationError:
         return None
-    if _what_it_does(found) != _what_it_does(application):  # a directive was read through a link
+    if _what_it_does(application_following) != _what_it_does(
+        application
+    ):  # a directive was read through a link
         return None
-    return replace(found, versions=application.versions)
+    return replace(application_following, versions=application.versions)
 
 
 def _what_it_does(application: Application) -> tuple[object, ...]:
@@ -113,9 +123,9 @@ def _check_side(document: ParsedFile, diagnostics: Diagnostics) -> None:
         diagnostics.error("each directive begins with ZEN$, here as well", place, hint)
 
 
-def _silent(given: Sequence[str | Path], documents: Sequence[ParsedFile]) -> Diagnostic:
+def _silent(named: Sequence[str | Path], documents: Sequence[ParsedFile]) -> Diagnostic:
     """The diagnostic about files that say nothing."""
-    where = ", ".join(map(str, given))
+    where = ", ".join(map(str, named))
     first = next((d for d in documents if d.source.text is not None), None)
     if first is None:
         hint = "directives for a file that cannot hold comments stand beside it, in NAME.zen"
@@ -158,7 +168,7 @@ def goals_of(text: str, names: Iterable[str], origin: str = "--objective") -> tu
     """The goals that ``MINIMIZE expr, MAXIMIZE expr`` says of what has these *names*."""
     aim = read(Passage.of(_KEYWORD + text, origin))
     assert isinstance(aim, ObjectiveStatement), "an OBJECTIVE is an aim"
-    known = dict.fromkeys(names)
+    known_names = dict.fromkeys(names)
     for goal in aim.goals:
-        goal.expression.check(known)
+        goal.expression.check(known_names)
     return aim.goals

@@ -120,15 +120,15 @@ def lines_of(name: Passage, base: Path, place: Place) -> list[TypedElement]:
     """The lines of a file without the white space around them; empty ones are left out."""
     text = _content(name, base, place)
     lines = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1)
-    found = [
+    filled_lines = [
         TypedElement(line.strip(), place, f" in line {number} of {name.text}")
         for number, line in lines
         if line.strip()
     ]
-    if not found:
+    if not filled_lines:
         hint = "one element in each line"
         raise AnnotationError(f"{name.text} has no lines: the set is empty", place=place, hint=hint)
-    return found
+    return filled_lines
 
 
 def _content(name: Passage, base: Path, place: Place) -> str:
@@ -359,17 +359,19 @@ class _Builder:
     def call(self, item: WrittenCall, *, alone: bool) -> Domain:
         want = CALLS[item.name].count(",") + 1
         if len(item.arguments) != want or not all(a.text for a in item.arguments):
-            given = sum(bool(a.text) for a in item.arguments)
-            message = f"{item.name} takes {want} argument{'s' * (want > 1)}, not {given}"
+            count_of_arguments = sum(bool(a.text) for a in item.arguments)
+            message = (
+                f"{item.name} takes {want} argument{'s' * (want > 1)}, not {count_of_arguments}"
+            )
             hint = f"write {CALLS[item.name]}; for the text itself, put it in quotes"
             raise self.error(message, item, hint)
         if item.name in ("LINES", "GLOB"):
-            return self.found(item)
+            return self.from_paths(item)
         if item.name in ("LIN", "LOG"):
             return self.spread(item)
         return self.continuous(item, alone=alone)
 
-    def found(self, item: WrittenCall) -> Domain:
+    def from_paths(self, item: WrittenCall) -> Domain:
         """LINES and GLOB: what is on the disk now."""
         name = _file_name(item)
         place = name.place(0, len(name.text))

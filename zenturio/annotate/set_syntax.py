@@ -116,19 +116,19 @@ class _Reader(TextReader):
         if self.next() in ",}":
             hint = 'one comma between two elements; the empty text is written ""'
             raise self.error("an element is missing here", self.at, self.at + 1, hint)
-        found = self.range() or self.call()
-        if found:
-            return found
+        item = self.range() or self.call()
+        if item:
+            return item
         return self.joined()
 
     def range(self) -> WrittenRange | None:
         start = self.at
-        found = self.bounds()
+        bounds = self.bounds()
         self.skip()
-        if found is None or self.next() not in (",", "}"):
+        if bounds is None or self.next() not in (",", "}"):
             self.at = start
             return None
-        first, last, stride, factor = found
+        first, last, stride, factor = bounds
         return WrittenRange(first, last, stride, factor, start, self.at)
 
     def bounds(self) -> tuple[Passage, Passage, Passage | None, bool] | None:
@@ -158,8 +158,8 @@ class _Reader(TextReader):
         if self.next() == "(":
             end = self.closing(start)
         else:
-            found = NUMBER.match(self.text, start)
-            end = found.end() if found else None
+            match = NUMBER.match(self.text, start)
+            end = match.end() if match else None
         if end is None:
             return None
         self.at = end
@@ -168,10 +168,10 @@ class _Reader(TextReader):
     def closing(self, start: int) -> int | None:
         """Behind the parenthesis that closes the one at *start*; nothing if none does."""
         depth, end = 0, None
-        for found in _PAIRS.finditer(self.text, start):
-            depth += {"(": 1, ")": -1}.get(found[0], 0)
+        for match in _PAIRS.finditer(self.text, start):
+            depth += {"(": 1, ")": -1}.get(match[0], 0)
             if depth == 0:
-                end = found.end()
+                end = match.end()
                 break
         # Each element may look for a far parenthesis: the sum of it is bounded.
         self.effort += (end or len(self.text)) - start
@@ -181,15 +181,15 @@ class _Reader(TextReader):
         return end
 
     def call(self) -> WrittenCall | None:
-        found = _CALL.match(self.text, self.at)
-        if not found or found[1].upper() not in CALLS:
+        match = _CALL.match(self.text, self.at)
+        if not match or match[1].upper() not in CALLS:
             return None
-        start, name = self.at, found[1].upper()
-        end = self.closing(found.end() - 1)
+        start, name = self.at, match[1].upper()
+        end = self.closing(match.end() - 1)
         if end is None:
             hint = f"write {CALLS[name]}"
-            raise self.error(f"{name}( is not closed", start, found.end(), hint)
-        arguments = _arguments(self.passage.cut(found.end(), end - 1))
+            raise self.error(f"{name}( is not closed", start, match.end(), hint)
+        arguments = _arguments(self.passage.cut(match.end(), end - 1))
         self.at = end
         self.skip()
         if self.next() not in (",", "}", ""):
@@ -227,9 +227,9 @@ class _Reader(TextReader):
 def _arguments(passage: Passage) -> tuple[Passage, ...]:
     """The parts between the commas; a comma inside quotes or parentheses parts nothing."""
     cuts, depth = [0], 0
-    for found in re.finditer(_PAIRS.pattern + "|,", passage.text, re.DOTALL):
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
-        if found[0] == "," and depth == 0:
-            cuts.append(found.end())
+    for match in re.finditer(_PAIRS.pattern + "|,", passage.text, re.DOTALL):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if match[0] == "," and depth == 0:
+            cuts.append(match.end())
     ends = [*(cut - 1 for cut in cuts[1:]), len(passage.text)]
     return tuple(passage.cut(a, b).strip() for a, b in zip(cuts, ends, strict=True))

@@ -70,12 +70,12 @@ def _spans(text: str, dialect: Dialect) -> Iterator[Span]:
     # Line ends of one form, at the same positions, keep the patterns simple.
     text = text.replace("\\\r\n", " \\\n").replace("\r\n", " \n").replace("\r", "\n")
     position = 0
-    while found := pattern.search(text, position):
-        kind = found.lastgroup or ""
+    while match := pattern.search(text, position):
+        kind = match.lastgroup or ""
         what, nested = _meaning(kind, dialect)
-        end = _end_of_nested(text, found.start(), nested) if nested else found.end()
-        position = max(end, found.start() + 1)
-        yield Span(found.start(), position, what, what.startswith("a comment"))
+        end = _end_of_nested(text, match.start(), nested) if nested else match.end()
+        position = max(end, match.start() + 1)
+        yield Span(match.start(), position, what, what.startswith("a comment"))
 
 
 def _meaning(kind: str, dialect: Dialect) -> tuple[str, tuple[str, str] | None]:
@@ -98,10 +98,10 @@ def _end_of_nested(text: str, start: int, nested: tuple[str, str]) -> int:
     """Where the construct that begins at *start* ends, those within it counted."""
     opener, closer = nested
     depth = 0
-    for found in re.compile(f"(?P<opener>{opener})|{closer}").finditer(text, start):
-        depth += 1 if found["opener"] is not None else -1
+    for match in re.compile(f"(?P<opener>{opener})|{closer}").finditer(text, start):
+        depth += 1 if match["opener"] is not None else -1
         if depth == 0:
-            return found.end()
+            return match.end()
     return len(text)
 
 

@@ -51,9 +51,9 @@ class ParsedFile:
     @property
     def failed(self) -> Iterator[str]:
         """The words of directives that cannot be read: they may have named anything."""
-        for each in self.written:
-            if each.statement is None:
-                yield from re.findall(r"\w+", each.line.body.text)
+        for statement in self.written:
+            if statement.statement is None:
+                yield from re.findall(r"\w+", statement.line.body.text)
 
 
 def used_path(document: ParsedFile, text: Passage) -> Path:
@@ -80,10 +80,10 @@ def read_documents(
 
 def _document(source: Source, name: str, kind: Kind, diagnostics: Diagnostics) -> ParsedFile:
     dialect = dialect_of(source.path, source.lines[0] if source.lines else "")
-    found = find(source, dialect)
-    sort(found, diagnostics)
+    directives = find(source, dialect)
+    sort(directives, diagnostics)
     written = []
-    for line in found.directives:
+    for line in directives.directives:
         statement = None
         try:
             statement = read(line.body)
@@ -91,13 +91,15 @@ def _document(source: Source, name: str, kind: Kind, diagnostics: Diagnostics) -
             diagnostics.errors += error.diagnostics
         written.append(WrittenScope(line, statement))
     scopes = pair(written, len(source.lines), diagnostics)
-    return ParsedFile(source, name, kind, dialect, found.lines, tuple(written), scopes)
+    return ParsedFile(source, name, kind, dialect, directives.lines, tuple(written), scopes)
 
 
-def sort(found: DirectiveLines, diagnostics: Diagnostics) -> None:
+def sort(directives: DirectiveLines, diagnostics: Diagnostics) -> None:
     """Errors to the errors, warnings to the warnings."""
-    for each in found.diagnostics:
-        (diagnostics.warnings if each.severity == "warning" else diagnostics.errors).append(each)
+    for diagnostic in directives.diagnostics:
+        (diagnostics.warnings if diagnostic.severity == "warning" else diagnostics.errors).append(
+            diagnostic
+        )
 
 
 @dataclass
@@ -106,7 +108,7 @@ class Targets:
 
     files: Sequence[ParsedFile]
     diagnostics: Diagnostics
-    known: frozenset[str]
+    parameter_names: frozenset[str]
     """Names that ``= @name`` may say."""
     holes: dict[str, list[Hole]] = field(default_factory=lambda: defaultdict(list))
     assignments: dict[str, list[Assignment]] = field(default_factory=lambda: defaultdict(list))
@@ -116,11 +118,11 @@ class Targets:
 
     def add(self, document: ParsedFile) -> None:
         """Take up every declaration of a file."""
-        for each in document.written:
-            match each.statement:
+        for statement in document.written:
+            match statement.statement:
                 case Declaration() as declaration:
                     with self.diagnostics.gather():
-                        self.declare(document, declaration, each.line)
+                        self.declare(document, declaration, statement.line)
                 case RegionStatement(name=name):
                     with self.diagnostics.gather():
                         _check_region(document, name)
@@ -147,9 +149,9 @@ class Targets:
         same = declaration.same
         if same is None:
             return declaration.name.text
-        if same.text not in self.known:
+        if same.text not in self.parameter_names:
             place = same.place(0, len(same.text))
-            hint = did_you_mean(same.text, self.known)
+            hint = did_you_mean(same.text, self.parameter_names)
             raise AnnotationError(f"no parameter is named {same.text}", place=place, hint=hint)
         return same.text
 
@@ -208,32 +210,32 @@ class Targets:
         if document.kind == "side":
             return self.beside(document, declaration)
         names = set(under(document.name, (file.name for file in self.files)))
-        found = [file for file in self.files if file.name in names and file.source.text is not None]
-        if not found:
+        files = [file for file in self.files if file.name in names and file.source.text is not None]
+        if not files:
             message, hint = "there is no text file that this could be about", "name a folder"
             raise AnnotationError(message, place=declaration.place, hint=hint)
-        return found
+        return files
 
     def beside(self, document: ParsedFile, declaration: Declaration) -> list[ParsedFile]:
         """The one file that a side file is about."""
         name = document.name.removesuffix(SIDE)
-        found = [file for file in self.files if file.name == name]
-        if found and found[0].source.text is None:
+        files = [file for file in self.files if file.name == name]
+        if files and files[0].source.text is None:
             raise AnnotationError(
                 f"{name} is binary: it is copied, and nothing in it can be replaced",
                 place=declaration.place,
                 hint="use ENV, or {name} in the RUN command, to hand over the value",
             )
-        return found
+        return files
 
     def matching(self, glob: Passage) -> list[ParsedFile]:
         names = [file.name for file in self.files]
-        found = [file for file in self.files if match_glob(glob.text, file.name)]
+        files = [file for file in self.files if match_glob(glob.text, file.name)]
         place = glob.place(0, len(glob.text))
-        if not found:
+        if not files:
             hint = f"{did_you_mean(glob.text, names)}; *.c is in any folder, src/*.c from the first"
             raise AnnotationError(f"no file matches {glob.text}", place=place, hint=hint)
-        texts = [file for file in found if file.source.text is not None]
+        texts = [file for file in files if file.source.text is not None]
         if not texts:
             message = f"only binary files match {glob.text}: nothing in them can be replaced"
             raise AnnotationError(message, place=place, hint="name text files")

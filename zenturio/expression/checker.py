@@ -60,9 +60,9 @@ def _constants(parts: Sequence[Node]) -> list[Node]:
     below = {id(part): children(part) for part in parts if not isinstance(part, _LEAVES)}
     constant: dict[int, bool] = {}
     for part in reversed(parts):
-        if found := below.get(id(part)):
+        if faults := below.get(id(part)):
             constant[id(part)] = all(
-                isinstance(child, Constant) or constant.get(id(child), False) for child in found
+                isinstance(child, Constant) or constant.get(id(child), False) for child in faults
             )
     largest, rest = [], [parts[0]]
     while rest:
@@ -109,8 +109,8 @@ class Checker:
             case Constant(value):
                 return type_of(value)
             case Name(name) | Index(name):
-                known = self._name(name, node)
-                return "int" if isinstance(node, Index) else known
+                type_ = self._name(name, node)
+                return "int" if isinstance(node, Index) else type_
             case Host():
                 return self._host(node)
             case Negative(operand) | Positive(operand):
@@ -149,12 +149,12 @@ class Checker:
 
     def condition(self, node: Node, operator: str) -> None:
         """Complains if *node* is certainly neither true nor false."""
-        if (found := self.type(node)) not in ("bool", None):
+        if (type_ := self.type(node)) not in ("bool", None):
             self._complain(
                 node,
-                f"{operator!r} takes true or false, but {_shown(node)} is {found}",
+                f"{operator!r} takes true or false, but {_shown(node)} is {type_}",
                 f"compare it with something: {_shown(node)} "
-                + ("!= ''" if found == "str" else "> 0"),
+                + ("!= ''" if type_ == "str" else "> 0"),
             )
 
     def _complain(self, node: Node, message: str, hint: str = "") -> None:
@@ -180,61 +180,61 @@ class Checker:
         return None
 
     def _number(self, node: Node, operator: str) -> Known:
-        found = self.type(node)
-        if found not in ("int", "real", None):
-            hint = "1 if ... else 0 makes a number of a condition" if found == "bool" else ""
-            self._complain(node, f"{operator!r} takes numbers, but {_shown(node)} is {found}", hint)
+        type_ = self.type(node)
+        if type_ not in ("int", "real", None):
+            hint = "1 if ... else 0 makes a number of a condition" if type_ == "bool" else ""
+            self._complain(node, f"{operator!r} takes numbers, but {_shown(node)} is {type_}", hint)
             return None
-        return found
+        return type_
 
     def _arithmetic(self, node: Arithmetic) -> Known:
         if node.steps[0].operator not in "+-":
-            found = self._number(node.first, node.steps[0].operator)
+            type_ = self._number(node.first, node.steps[0].operator)
         else:
-            found = self.type(node.first)
-        left: Node = node.first
+            type_ = self.type(node.first)
+        first: Node = node.first
         for step in node.steps:
             if step.operator == "+":
                 right = self.type(step.operand)
-                found = self._sum(left, found, step.operand, right)
+                type_ = self._sum(first, type_, step.operand, right)
             else:
-                if found not in ("int", "real", None):
+                if type_ not in ("int", "real", None):
                     self._complain(
-                        left, f"{step.operator!r} takes numbers, but {_shown(left)} is {found}"
+                        first, f"{step.operator!r} takes numbers, but {_shown(first)} is {type_}"
                     )
-                    found = None
+                    type_ = None
                 right = self._number(step.operand, step.operator)
-                found = "real" if step.operator == "/" else _mixed(found, right)
-            left = step.operand
-        return found
+                type_ = "real" if step.operator == "/" else _mixed(type_, right)
+            first = step.operand
+        return type_
 
-    def _sum(self, left: Node, a: Known, right: Node, b: Known) -> Known:
+    def _sum(self, first: Node, a: Known, second: Node, b: Known) -> Known:
         """Two numbers or two texts."""
-        for node, found in ((left, a), (right, b)):
-            if found == "bool":
+        for node, type_ in ((first, a), (second, b)):
+            if type_ == "bool":
                 hint = "1 if ... else 0 makes a number of a condition"
                 self._complain(node, f"'+' takes no condition, but {_shown(node)} is bool", hint)
                 return None
         if "str" in (a, b) and a != b and None not in (a, b):
-            number = left if a != "str" else right
+            number = first if a != "str" else second
             self._complain(
                 number,
-                f"'+' takes two numbers or two texts, but {_shown(left)} is {a} "
-                f"and {_shown(right)} is {b}",
+                f"'+' takes two numbers or two texts, but {_shown(first)} is {a} "
+                f"and {_shown(second)} is {b}",
                 f"str({_shown(number)}) makes a text",
             )
             return None
         return _mixed(a, b)
 
     def _compare(self, node: Compare) -> None:
-        left, found = node.first, self.type(node.first)
+        first, type_ = node.first, self.type(node.first)
         for step in node.steps:
             right = self.type(step.operand)
-            self._comparable(left, found, step.operand, right, step.operator, step)
-            left, found = step.operand, right
+            self._comparable(first, type_, step.operand, right, step.operator, step)
+            first, type_ = step.operand, right
 
     def _comparable(
-        self, left: Node, a: Known, right: Node, b: Known, operator: str, where: Node
+        self, first: Node, a: Known, second: Node, b: Known, operator: str, where: Node
     ) -> None:
         pair = {a, b}
         if operator not in ("==", "!=") and "bool" in pair:
@@ -246,14 +246,14 @@ class Checker:
                 "4 in quotes is a text, and so is 512MB in a set: 4, 512e6" if "str" in pair else ""
             )
             what = "are never equal" if operator in ("==", "!=") else "have no order"
-            told = f"{_shown(left)}, which is {a}, and {_shown(right)}, which is {b}, {what}"
-            self._complain(where, told, hint)
+            message = f"{_shown(first)}, which is {a}, and {_shown(second)}, which is {b}, {what}"
+            self._complain(where, message, hint)
 
     def _within(self, part: Node, whole: Node) -> None:
         for operand in (part, whole):
-            if (found := self.type(operand)) not in ("str", None):
+            if (type_ := self.type(operand)) not in ("str", None):
                 hint = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
-                self._complain(operand, f"{_shown(operand)} is {found}, not a text", hint)
+                self._complain(operand, f"{_shown(operand)} is {type_}, not a text", hint)
 
     def _conditional(self, node: Conditional) -> Known:
         self.condition(node.condition, "if")
@@ -272,11 +272,11 @@ class Checker:
         signature = SIGNATURES[node.function]
         types = [self.type(argument) for argument in node.arguments]
         wants = (*signature.wants, *[signature.wants[-1]] * len(types))
-        for argument, found, want in zip(node.arguments, types, wants, strict=False):
+        for argument, type_, want in zip(node.arguments, types, wants, strict=False):
             allowed, words, hint = _WANTED[want]
-            if found is not None and found not in allowed:
-                told = f"{node.function!r} takes {words}, but {_shown(argument)} is {found}"
-                self._complain(argument, told, hint)
+            if type_ is not None and type_ not in allowed:
+                message = f"{node.function!r} takes {words}, but {_shown(argument)} is {type_}"
+                self._complain(argument, message, hint)
         if node.function == "match":
             self._pattern(node.arguments[1])
         if signature.gives != "same":
@@ -285,11 +285,11 @@ class Checker:
 
     def _alike(self, nodes: Sequence[Node], types: Sequence[Known]) -> Known:
         """The type of the least or greatest of these."""
-        found, left = types[0], nodes[0]
+        type_, first = types[0], nodes[0]
         for node, other in zip(nodes[1:], types[1:], strict=True):
-            self._comparable(left, found, node, other, "<", node)
-            found = _mixed(found, other)
-        return found
+            self._comparable(first, type_, node, other, "<", node)
+            type_ = _mixed(type_, other)
+        return type_
 
     def _pattern(self, node: Node) -> None:
         if isinstance(node, Constant) and isinstance(node.value, str):

@@ -115,11 +115,11 @@ class ColumnEvaluator:
         """The *fast* way where it is proven to be right, else *slow* row by row."""
         if fast is not None and not all(operand.constant for operand in operands):
             try:
-                found = fast(*operands)
+                cells = fast(*operands)
             except Fault as fault:
                 raise self._located(fault, node, rows) from None
-            if found is not None:
-                return found
+            if cells is not None:
+                return cells
         if any(operand.constant and operand.data is None for operand in operands):
             return constant(None)
         return self._slowly(slow, operands, node, rows)
@@ -144,13 +144,13 @@ class ColumnEvaluator:
             raise self._located(fault, node, rows) from None
 
     def arithmetic(self, node: Arithmetic, rows: RowSource) -> ColumnValues:
-        found = self.cells(node.first, rows)
+        cells = self.cells(node.first, rows)
         for step in node.steps:
             right = self.cells(step.operand, rows)
             operator = step.operator
             fast, slow = vector_operators.ARITHMETIC[operator], ARITHMETIC[operator]
-            found = self._apply(fast, slow, (found, right), step, rows)
-        return found
+            cells = self._apply(fast, slow, (cells, right), step, rows)
+        return cells
 
     def power(self, node: Power, rows: RowSource) -> ColumnValues:
         operands = (self.cells(node.base, rows), self.cells(node.exponent, rows))
@@ -189,50 +189,50 @@ class ColumnEvaluator:
     def member(self, node: Member, rows: RowSource) -> ColumnValues:
         operands = [self.cells(node.item, rows)]
         operands += [self.cells(option, rows) for option in node.options]
-        found = equals_one(*operands) or self._slowly(member, operands, node, rows)
-        return self._opposite(found, node, rows) if node.negated else found
+        truth = equals_one(*operands) or self._slowly(member, operands, node, rows)
+        return self._opposite(truth, node, rows) if node.negated else truth
 
     def within(self, node: Within, rows: RowSource) -> ColumnValues:
         operands = (self.cells(node.part, rows), self.cells(node.whole, rows))
-        found = self._apply(None, within, operands, node, rows)
-        return self._opposite(found, node, rows) if node.negated else found
+        truth = self._apply(None, within, operands, node, rows)
+        return self._opposite(truth, node, rows) if node.negated else truth
 
-    def _opposite(self, found: ColumnValues, node: Node, rows: RowSource) -> ColumnValues:
-        return self._apply(vector_operators.negation, negation, (found,), node, rows)
+    def _opposite(self, truth: ColumnValues, node: Node, rows: RowSource) -> ColumnValues:
+        return self._apply(vector_operators.negation, negation, (truth,), node, rows)
 
     def logic(self, node: Logic, rows: RowSource) -> ColumnValues:
-        found = self._truth(node.operands[0], rows, node.operator)
+        truth = self._truth(node.operands[0], rows, node.operator)
         for operand in node.operands[1:]:
-            found = self._further(found, operand, rows, node.operator)
-        return found
+            truth = self._further(truth, operand, rows, node.operator)
+        return truth
 
     def _truth(self, node: Node, rows: RowSource, operator: str) -> ColumnValues:
         """True, false or NULL in every row."""
-        found = self.cells(node, rows)
-        if found.kind == "bool":
-            return found
+        cells = self.cells(node, rows)
+        if cells.kind == "bool":
+            return cells
         try:
-            return by_rows(lambda value: condition(value, operator), [found])
+            return by_rows(lambda value: condition(value, operator), [cells])
         except Fault as fault:
             raise self._located(fault, node, rows) from None
 
     def _further(
-        self, left: ColumnValues, operand: Node, rows: RowSource, operator: str
+        self, first: ColumnValues, operand: Node, rows: RowSource, operator: str
     ) -> ColumnValues:
-        """*left* and (or) the *operand*, which counts only where *left* decides nothing."""
+        """*first* and (or) the *operand*, which counts only where *first* decides nothing."""
         decisive = operator == "or"
-        if left.constant:
-            if left.data is decisive:
-                return left
-            return combined(operator, left, self._truth(operand, rows, operator))
-        undecided = ~are(left, decisive)
+        if first.constant:
+            if first.data is decisive:
+                return first
+            return combined(operator, first, self._truth(operand, rows, operator))
+        undecided = ~are(first, decisive)
         if not undecided.any():
-            return left
+            return first
         if undecided.all():
-            return combined(operator, left, self._truth(operand, rows, operator))
+            return combined(operator, first, self._truth(operand, rows, operator))
         was, self.trying = self.trying, True
         try:
-            return combined(operator, left, self._truth(operand, rows, operator))
+            return combined(operator, first, self._truth(operand, rows, operator))
         except ExpressionError:
             if was:
                 raise
@@ -240,12 +240,12 @@ class ColumnEvaluator:
             self.trying = was
         open_rows, rest = np.flatnonzero(undecided), np.flatnonzero(~undecided)
         right = self._truth(operand, RowSelection(rows, open_rows), operator)
-        both = combined(operator, left.take(open_rows), right)
-        return merged([(open_rows, both), (rest, left.take(rest))], rows.length)
+        both = combined(operator, first.take(open_rows), right)
+        return merged([(open_rows, both), (rest, first.take(rest))], rows.length)
 
     def conditional(self, node: Conditional, rows: RowSource) -> ColumnValues:
-        asked = self._truth(node.condition, rows, "if")
-        mask = np.asarray(are(asked, True))
+        condition = self._truth(node.condition, rows, "if")
+        mask = np.asarray(are(condition, True))
         if mask.all() or not mask.any():
             return self.cells(node.then if mask.all() else node.other, rows)
         was, self.trying = self.trying, True
@@ -264,19 +264,19 @@ class ColumnEvaluator:
 
     def _branches(self, node: Conditional, mask: Array, rows: RowSource) -> ColumnValues:
         then, other = self.cells(node.then, rows), self.cells(node.other, rows)
-        found = vector_operators.chosen(mask, then, other)
-        if found is not None:
-            return found
+        chosen = vector_operators.chosen(mask, then, other)
+        if chosen is not None:
+            return chosen
         yes, no = np.flatnonzero(mask), np.flatnonzero(~mask)
         return merged([(yes, then.take(yes)), (no, other.take(no))], rows.length)
 
 
 def _pairs(node: Compare) -> Logic:
     """A chain of comparisons as each of them, connected by 'and'."""
-    left, pairs = node.first, []
+    first, pairs = node.first, []
     for step in node.steps:
-        pairs.append(Compare(left, (step,), start=step.start, end=step.end))
-        left = step.operand
+        pairs.append(Compare(first, (step,), start=step.start, end=step.end))
+        first = step.operand
     return Logic("and", tuple(pairs), start=node.start, end=node.end)
 
 
@@ -359,15 +359,15 @@ def _one_by_one(
     width = len(names)
     series = [columns[name][:length].tolist() for name in names]
     series += [positions[name][:length].tolist() for name in spots]
-    found: list[Value] = []
+    answers: list[Value] = []
     try:
         for row in zip(*series, strict=False) if series else repeat((), length):
             values = dict(zip(names, row, strict=False))
-            found.append(expression.value(values, dict(zip(spots, row[width:], strict=True))))
+            answers.append(expression.value(values, dict(zip(spots, row[width:], strict=True))))
     except ExpressionError as error:
-        error.row = len(found)
+        error.row = len(answers)
         raise
-    return _wide(of_list(found))
+    return _wide(of_list(answers))
 
 
 def _block(
@@ -388,11 +388,11 @@ def _whole(parts: list[tuple[slice, ColumnValues]], length: int) -> Array:
 
 
 def _wide(cells: ColumnValues) -> Array:
-    found: Array = cells.data
+    data: Array = cells.data
     if cells.kind == "int":
-        return found.astype(np.int64)
+        return data.astype(np.int64)
     # A column that is only named would else be the caller's own.
-    return found if found.base is None else found.copy()
+    return data if data.base is None else data.copy()
 
 
 def _nothing(expression: Formula, columns: Mapping[str, Array]) -> Array:
@@ -400,7 +400,7 @@ def _nothing(expression: Formula, columns: Mapping[str, Array]) -> Array:
     types = {name: _TYPES.get(column.dtype.kind) for name, column in columns.items()}
     types.update(dict.fromkeys(expression.indexed, "int"))
     try:
-        found = expression.check(types)
+        type_ = expression.check(types)
     except ExpressionError:
-        found = None
-    return np.empty(0, dtype=_DTYPES.get(found, object))
+        type_ = None
+    return np.empty(0, dtype=_DTYPES.get(type_, object))

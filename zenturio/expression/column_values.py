@@ -78,9 +78,9 @@ def of_list(values: Sequence[Value]) -> ColumnValues:
             kind = "mixed"
     if kind in _DTYPES:
         return ColumnValues(kind, np.array(values, dtype=_DTYPES[kind]))
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return ColumnValues(kind, found)
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return ColumnValues(kind, array)
 
 
 def of_array(data: Array) -> ColumnValues:
@@ -105,14 +105,14 @@ def by_rows(function: Callable[..., Value], operands: Sequence[ColumnValues]) ->
     """
     if all(operand.constant for operand in operands):
         return constant(function(*(operand.data for operand in operands)))
-    found: list[Value] = []
+    results: list[Value] = []
     try:
         for row in zip(*(operand.list() for operand in operands), strict=False):
-            found.append(function(*row))  # noqa: PERF401 - how many there are tells the row
+            results.append(function(*row))  # noqa: PERF401 - how many there are tells the row
     except Fault as fault:
-        fault.row = len(found)
+        fault.row = len(results)
         raise
-    return of_list(found)
+    return of_list(results)
 
 
 def by_values(function: Callable[[Value], Value], operand: ColumnValues) -> ColumnValues:
@@ -126,8 +126,8 @@ def by_values(function: Callable[[Value], Value], operand: ColumnValues) -> Colu
             return of_list([table[text] for text in texts])
         bits = operand.data.view(np.int64) if operand.kind == "real" else operand.data
         distinct, where = np.unique(bits, return_inverse=True)
-        found = of_list([function(value) for value in distinct.view(operand.data.dtype).tolist()])
-        return found.take(where)
+        results = of_list([function(value) for value in distinct.view(operand.data.dtype).tolist()])
+        return results.take(where)
     except Fault:
         # Again, row by row, to tell the first row that fails.
         return by_rows(function, [operand])
@@ -177,10 +177,10 @@ class RowBlock:
         self._known: dict[Key, ColumnValues] = {}
 
     def cells(self, key: Key) -> ColumnValues:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = of_array(self.column(key))
-        return known
+        cells = self._known.get(key)
+        if cells is None:
+            cells = self._known[key] = of_array(self.column(key))
+        return cells
 
     def column(self, key: Key) -> Array:
         """The values as the caller gave them."""
@@ -194,18 +194,18 @@ class RowSelection:
     """Some of other rows; *known* are columns whose values there are known already."""
 
     def __init__(
-        self, rows: RowSource, picked: Array, known: Mapping[Key, ColumnValues] | None = None
+        self, rows: RowSource, picked: Array, cached: Mapping[Key, ColumnValues] | None = None
     ) -> None:
         self.rows = rows
         self.picked = picked
         self.length = len(picked)
-        self._known: dict[Key, ColumnValues] = dict(known or {})
+        self._known: dict[Key, ColumnValues] = dict(cached or {})
 
     def cells(self, key: Key) -> ColumnValues:
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self.rows.cells(key).take(self.picked)
-        return known
+        cells = self._known.get(key)
+        if cells is None:
+            cells = self._known[key] = self.rows.cells(key).take(self.picked)
+        return cells
 
     def row(self, index: int) -> int:
         return self.rows.row(int(self.picked[index]))
@@ -225,8 +225,8 @@ def by_nulls(block: RowBlock, keys: Iterable[Key]) -> Iterator[RowSelection]:
     if len(patterns) > MOST_PATTERNS:
         return
     for pattern in patterns.tolist():
-        known = {key: constant(None) for at, key in enumerate(nulls) if pattern >> at & 1}
-        yield RowSelection(block, np.flatnonzero(codes == pattern), known)
+        nulls_by_key = {key: constant(None) for at, key in enumerate(nulls) if pattern >> at & 1}
+        yield RowSelection(block, np.flatnonzero(codes == pattern), nulls_by_key)
 
 
 def _nulls(column: Array) -> Array | None:

@@ -70,10 +70,10 @@ class Expression:
     def check(self, types: Mapping[str, Type | None], *, host: bool = False) -> Type | None:
         """The type of the value, ``None`` if it is not known; raises for all that is wrong."""
         checker = Checker(self.passage, types, host)
-        found = checker.type(self.node)
+        type_ = checker.type(self.node)
         if checker.diagnostics:
             raise ExpressionError.all(checker.diagnostics)
-        return found
+        return type_
 
     def value(
         self,

@@ -143,13 +143,13 @@ def tokens(passage: Passage) -> list[Token]:
             f"an expression has at most {LONGEST} characters, this one {len(text)}",
             "give names to its parts: derived parameters (name := ...)",
         )
-    found, at = [], _skip(text, 0)
+    read_tokens, at = [], _skip(text, 0)
     while at < len(text):
         token = _token(passage, at)
-        found.append(token)
+        read_tokens.append(token)
         at = _skip(text, token.end)
-    found.append(Token("end", "", len(text), len(text)))
-    return found
+    read_tokens.append(Token("end", "", len(text), len(text)))
+    return read_tokens
 
 
 def is_plain_name(name: str) -> bool:
@@ -231,7 +231,7 @@ def _unit_hint(digits: str, unit: str) -> str:
         return "numbers are written in decimal"
     if unit.strip("_").isdigit():
         return f"write {digits}{unit.replace('_', '')}, without '_'"
-    if near := [known for known in UNITS if known.casefold() == unit.casefold()]:
+    if near := [known_unit for known_unit in UNITS if known_unit.casefold() == unit.casefold()]:
         return f"did you mean {digits}{near[0]}?"
     return f"units are {' '.join(UNITS)}; a product is written {digits} * {unit}"
 
@@ -245,7 +245,7 @@ def _string(passage: Passage, at: int) -> Token:
         )
     body = match.group(1) if match.group(1) is not None else match.group(2)
     # What is no escape stays as written, so that "\d+" is the pattern that it looks like.
-    value = _ESCAPE.sub(lambda found: _ESCAPES.get(found.group(1), found.group()), body)
+    value = _ESCAPE.sub(lambda escape: _ESCAPES.get(escape.group(1), escape.group()), body)
     return Token("string", match.group(), at, match.end(), value)
 
 
@@ -283,8 +283,8 @@ _INSTEAD_OF_A_VALUE: dict[tuple[str, str], Told] = {
 
 def unexpected(token: Token, last: Token, closer: str) -> Told:
     """*token* follows a complete value that ends with *last*; *closer* would end what is open."""
-    if told := _BEHIND.get(token[:2]):
-        return told
+    if message := _BEHIND.get(token[:2]):
+        return message
     if token.kind == "sign" and token.text in ")]":
         if closer and closer != token.text:
             return f"{token.text!r} closes nothing here", f"{closer!r} is expected"
@@ -299,8 +299,8 @@ def unexpected(token: Token, last: Token, closer: str) -> Told:
 
 def missing(token: Token) -> Told:
     """*token* stands where a value should."""
-    if told := _INSTEAD_OF_A_VALUE.get(token[:2]):
-        return told
+    if message := _INSTEAD_OF_A_VALUE.get(token[:2]):
+        return message
     hint = "write a number, a text or a name there"
     if token.kind == "word":
         hint += f"; a parameter that is called {token.text} stands in backticks: `{token.text}`"
@@ -379,10 +379,10 @@ class _Parser:
         node = self._operand(rank)
         while True:
             token = self.token
-            found = RANKS.get(token.text, 0) if token.kind in ("sign", "word") else 0
-            if found < rank or not found:
+            token_rank = RANKS.get(token.text, 0) if token.kind in ("sign", "word") else 0
+            if token_rank < rank or not token_rank:
                 break
-            node = self._operation(node, token, found)
+            node = self._operation(node, token, token_rank)
         self.depth -= 1
         return node
 
@@ -405,8 +405,8 @@ class _Parser:
                 operand = self.expression(NOT)
                 return Not(operand, start=token.start, end=operand.end)
             case "word", "not":
-                told = "'not' binds too loosely to stand here"
-                raise self.refused(token, told, "write (not ...)")
+                message = "'not' binds too loosely to stand here"
+                raise self.refused(token, message, "write (not ...)")
         raise self._operand_refused(token)
 
     def _parenthesised(self, opener: Token) -> Node:
@@ -421,21 +421,21 @@ class _Parser:
             raise self.refused(self.token, "a list cannot stand here", hint)
         return replace(node, start=opener.start, end=self._close(opener))
 
-    def _operation(self, left: Node, token: Token, rank: int) -> Node:
+    def _operation(self, first: Node, token: Token, rank: int) -> Node:
         match rank:
             case 1:
-                return self._conditional(left)
+                return self._conditional(first)
             case 2 | 3:
-                return self._logic(left, token.text, rank)
+                return self._logic(first, token.text, rank)
             case 5:
-                return self._comparison(left)
+                return self._comparison(first)
             case 9:
                 self.take()
                 right = self.expression(SIGN)
-                return Power(left, right, start=left.start, end=right.end)
+                return Power(first, right, start=first.start, end=right.end)
             case _:
                 steps = self._steps(rank)
-                return Arithmetic(left, steps, start=left.start, end=steps[-1].end)
+                return Arithmetic(first, steps, start=first.start, end=steps[-1].end)
 
     def _conditional(self, then: Node) -> Node:
         word = self.take()
@@ -446,12 +446,12 @@ class _Parser:
         other = self.expression(CONDITIONAL)
         return Conditional(then, condition, other, start=then.start, end=other.end)
 
-    def _logic(self, left: Node, operator: str, rank: int) -> Node:
-        operands = [left]
+    def _logic(self, first: Node, operator: str, rank: int) -> Node:
+        operands = [first]
         while (self.token.kind, self.token.text) == ("word", operator):
             self.take()
             operands.append(self.expression(rank + 1))
-        return Logic(operator, tuple(operands), start=left.start, end=operands[-1].end)
+        return Logic(operator, tuple(operands), start=first.start, end=operands[-1].end)
 
     def _steps(self, rank: int) -> tuple[Step, ...]:
         """Every operator of this *rank* that follows, with its right side."""
@@ -462,11 +462,11 @@ class _Parser:
             steps.append(Step(sign.text, operand, start=sign.start, end=operand.end))
         return tuple(steps)
 
-    def _comparison(self, left: Node) -> Node:
+    def _comparison(self, first: Node) -> Node:
         if self.token.kind == "sign":
             steps = self._steps(COMPARE)
             self._refuse_mixed()
-            return Compare(left, steps, start=left.start, end=steps[-1].end)
+            return Compare(first, steps, start=first.start, end=steps[-1].end)
         negated = self.token.text == "not"
         word = self.take()
         if negated and (self.token.kind, self.token.text) != ("word", "in"):
@@ -482,10 +482,10 @@ class _Parser:
             if not options:
                 raise self.refused(opener, "the list is empty", "put at least one value into it")
             self._refuse_mixed()
-            return Member(left, options, negated, start=left.start, end=end)
+            return Member(first, options, negated, start=first.start, end=end)
         whole = self.expression(COMPARE + 1)
         self._refuse_mixed()
-        return Within(left, whole, negated, start=left.start, end=whole.end)
+        return Within(first, whole, negated, start=first.start, end=whole.end)
 
     def _refuse_mixed(self) -> None:
         """``a < b in c`` would be read as a chain in Python; nobody means it."""
@@ -534,14 +534,14 @@ class _Parser:
     def _items(self, opener: Token) -> tuple[tuple[Node, ...], int]:
         """Values with commas between them, up to what closes *opener*; and where that ends."""
         self.open.append(opener)
-        found: list[Node] = []
+        items: list[Node] = []
         closer = CLOSING[opener.text]
         while not (self.token.kind == "sign" and self.token.text == closer):
-            found.append(self.expression(CONDITIONAL))
+            items.append(self.expression(CONDITIONAL))
             if not (self.token.kind == "sign" and self.token.text == ","):
                 break
             self.take()
-        return tuple(found), self._close(opener)
+        return tuple(items), self._close(opener)
 
     def _close(self, opener: Token) -> int:
         closer = CLOSING[opener.text]
@@ -556,16 +556,16 @@ class _Parser:
     def rest_refused(self) -> ExpressionError:
         """Something follows a complete value."""
         opener = self.open[-1].text if self.open else ""
-        told = unexpected(self.token, self.words[self.at - 1], CLOSING.get(opener, ""))
-        return self.refused(self.token, *told)
+        message = unexpected(self.token, self.words[self.at - 1], CLOSING.get(opener, ""))
+        return self.refused(self.token, *message)
 
     def _operand_refused(self, token: Token) -> ExpressionError:
         """A value should stand at *token*, but does not."""
         if token.kind != "end" or len(self.words) == 1:
             return self.refused(token, *missing(token))
         last = self.words[-2]
-        told = f"a value is missing behind {last.text}"
-        return self.refused(last, told, "the expression ends too early")
+        message = f"a value is missing behind {last.text}"
+        return self.refused(last, message, "the expression ends too early")
 
     def refused(self, token: Token, message: str, hint: str) -> ExpressionError:
         place = self.passage.place(token.start, max(token.end, token.start + 1))

@@ -64,9 +64,9 @@ def located(fault: Fault, node: Node, passage: Passage) -> ExpressionError:
 def unknown(key: Key, scene: Scene, node: Node, passage: Passage) -> ExpressionError:
     """The error that *key* has no value, and what is near."""
     kind, name = ("", key) if isinstance(key, str) else key
-    known = [other for other in scene if isinstance(other, str)]
+    names = [other for other in scene if isinstance(other, str)]
     if kind:
-        known = [other[1] for other in scene if not isinstance(other, str) and other[0] == kind]
+        names = [other[1] for other in scene if not isinstance(other, str) and other[0] == kind]
     messages = {
         "": "unknown name {!r}",
         "index": "no position is known of {!r}",
@@ -74,7 +74,7 @@ def unknown(key: Key, scene: Scene, node: Node, passage: Passage) -> ExpressionE
     }
     message = messages[kind].format(clipped(name))
     place = passage.place(node.start, node.end)
-    return ExpressionError(message, place=place, hint=did_you_mean(name, known))
+    return ExpressionError(message, place=place, hint=did_you_mean(name, names))
 
 
 class _Compiler:
@@ -153,11 +153,11 @@ class _Compiler:
 
             return run_one
         if len(runs) == 2:
-            left, right = runs
+            first, second = runs
 
             def run_two(scene: Scene) -> Value:
                 try:
-                    return function(left(scene), right(scene))
+                    return function(first(scene), second(scene))
                 except Fault as fault:
                     raise located(fault, node, passage) from None
 
@@ -211,17 +211,17 @@ class _Compiler:
             return run_pair
 
         def run(scene: Scene) -> Value:
-            left, answer = first(scene), True
+            previous, answer = first(scene), True
             for relation, operand, step in steps:
                 right = operand(scene)
                 try:
-                    holds = relation(left, right)
+                    holds = relation(previous, right)
                 except Fault as fault:
                     raise located(fault, step, passage) from None
                 if holds is False:
                     return False
                 answer = answer if holds else None  # type: ignore[assignment]
-                left = right
+                previous = right
             return answer
 
         return run
@@ -251,10 +251,10 @@ class _Compiler:
     def _conditional(self, node: Conditional) -> Run:
         """NULL takes the other branch, as CASE in SQL."""
         passage = self.passage
-        then, asked, other = self.run(node.then), self.run(node.condition), self.run(node.other)
+        then, test, other = self.run(node.then), self.run(node.condition), self.run(node.other)
 
         def run(scene: Scene) -> Value:
-            value = asked(scene)
+            value = test(scene)
             if value is True:
                 return then(scene)
             if value is not False and value is not None:

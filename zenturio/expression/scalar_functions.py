@@ -388,8 +388,8 @@ def either(a: Value, b: Value) -> Value:
 
 
 def negation(value: Value) -> Value:
-    known = condition(value, "not")
-    return None if known is None else not known
+    truth = condition(value, "not")
+    return None if truth is None else not truth
 
 
 ARITHMETIC: dict[str, Binary] = {
@@ -535,9 +535,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
         return re2.compile(pattern, options)  # type: ignore[no-any-return]
     except re2.error as error:
         reason: Any = error.args[0] if error.args else error
-        told = reason.decode() if isinstance(reason, bytes) else str(reason)
+        message = reason.decode() if isinstance(reason, bytes) else str(reason)
         hint = "patterns are those of RE2: no look-around, no back-references"
-        raise Fault(f"{pattern!r} is no pattern: {told}", hint) from None
+        raise Fault(f"{pattern!r} is no pattern: {message}", hint) from None
 
 
 def _null_in_null_out(function: Function) -> Function:

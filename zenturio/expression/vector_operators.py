@@ -55,8 +55,8 @@ def _reals(ufunc: Any, a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
         return None
     if _width(a.low, a.high, b.low, b.high) is None:
         return None
-    found = ufunc(_real(a), _real(b))
-    return ColumnValues("real", found) if np.isfinite(found).all() else None
+    values = ufunc(_real(a), _real(b))
+    return ColumnValues("real", values) if np.isfinite(values).all() else None
 
 
 def _real(cells: ColumnValues) -> Any:
@@ -262,9 +262,9 @@ def _rounded(ufunc: Any) -> Callable[[ColumnValues], ColumnValues | None]:
     def function(a: ColumnValues) -> ColumnValues | None:
         if a.kind != "real":
             return a if a.kind == "int" else None
-        found = ufunc(a.data)
-        within = (found >= -_BELOW) & (found < _BELOW)
-        return of_integers(found.astype(np.int64)) if within.all() else None
+        rounded = ufunc(a.data)
+        within = (rounded >= -_BELOW) & (rounded < _BELOW)
+        return of_integers(rounded.astype(np.int64)) if within.all() else None
 
     return function
 
@@ -274,8 +274,8 @@ def _root(a: ColumnValues) -> ColumnValues | None:
         return ColumnValues("real", np.sqrt(a.data.astype(np.float64))) if a.low >= 0 else None
     if a.kind != "real":
         return None
-    found = np.sqrt(a.data)
-    return ColumnValues("real", found) if np.isfinite(found).all() else None
+    roots = np.sqrt(a.data)
+    return ColumnValues("real", roots) if np.isfinite(roots).all() else None
 
 
 def _common_divisor(*values: ColumnValues) -> ColumnValues | None:
@@ -285,8 +285,8 @@ def _common_divisor(*values: ColumnValues) -> ColumnValues | None:
         return None
     most = max(max(-value.low, value.high) for value in values)
     wide = [v.data if v.constant else v.data.astype(np.int64, copy=False) for v in values]
-    found = reduce(np.gcd, wide)
-    return ColumnValues("int", np.asarray(found, dtype=np.int64), 0, most)
+    divisors = reduce(np.gcd, wide)
+    return ColumnValues("int", np.asarray(divisors, dtype=np.int64), 0, most)
 
 
 def _is_power_of_two(a: ColumnValues) -> ColumnValues | None:
@@ -319,13 +319,13 @@ FUNCTIONS: dict[str, Callable[..., ColumnValues | None]] = {
 """Those that the machine can do; the others are computed once for each value that occurs."""
 
 
-def are(cells: ColumnValues, wanted: bool) -> Any:
-    """Which of the cells, true, false or NULL, are *wanted*."""
+def are(cells: ColumnValues, truth: bool) -> Any:
+    """Which of the cells, true, false or NULL, are *truth*."""
     if cells.constant:
-        return cells.data is wanted
+        return cells.data is truth
     if cells.kind == "bool":
-        return cells.data if wanted else ~cells.data
-    return np.fromiter((value is wanted for value in cells.list()), bool, len(cells.data))
+        return cells.data if truth else ~cells.data
+    return np.fromiter((value is truth for value in cells.list()), bool, len(cells.data))
 
 
 def combined(operator: str, a: ColumnValues, b: ColumnValues) -> ColumnValues:
@@ -338,17 +338,17 @@ def combined(operator: str, a: ColumnValues, b: ColumnValues) -> ColumnValues:
 def equals_one(item: ColumnValues, *options: ColumnValues) -> ColumnValues | None:
     """Whether the item equals one of the options, if no row needs a closer look."""
     if item.kind == "int" and not item.constant and all(_is_integer(o) for o in options):
-        wanted = [o.data for o in options if item.low <= o.data <= item.high]
-        return ColumnValues("bool", np.isin(item.data, np.array(wanted, dtype=item.data.dtype)))
+        in_range = [o.data for o in options if item.low <= o.data <= item.high]
+        return ColumnValues("bool", np.isin(item.data, np.array(in_range, dtype=item.data.dtype)))
     if item.constant and all(option.constant for option in options):
         return None
     answers = [relation("==", item, option) for option in options]
-    found: Any = False
+    truth: Any = False
     for answer in answers:
         if answer is None:
             return None
-        found = found | answer.data
-    return constant(bool(found)) if np.ndim(found) == 0 else ColumnValues("bool", found)
+        truth = truth | answer.data
+    return constant(bool(truth)) if np.ndim(truth) == 0 else ColumnValues("bool", truth)
 
 
 def _is_integer(cells: ColumnValues) -> bool:

@@ -98,11 +98,11 @@ class _Replacement:
         raise ExpressionError(message, place=place, hint=hint)
 
 
-def _put(node: Node, known: Mapping[str, Node]) -> Node:
+def _put(node: Node, replacements: Mapping[str, Node]) -> Node:
     """What is put in for a name stands, for any later diagnostic, where the name stood."""
-    if isinstance(node, Name) and node.name in known:
-        return _moved(known[node.name], node)
-    return rebuilt(node, lambda part: _put(part, known))
+    if isinstance(node, Name) and node.name in replacements:
+        return _moved(replacements[node.name], node)
+    return rebuilt(node, lambda part: _put(part, replacements))
 
 
 def _moved(node: Node, where: Node) -> Node:

@@ -83,14 +83,14 @@ class JoinStatistics:
         self.part = part
         zipped = {name for group in part.zips for name in group}
         self.sizes = {
-            each.name: each.domain.size
-            for each in part.dimensions
-            if each.domain is not None and is_plain(each) and each.name not in zipped
+            parameter.name: parameter.domain.size
+            for parameter in part.dimensions
+            if parameter.domain is not None and is_plain(parameter) and parameter.name not in zipped
         }
         self.allowed: dict[str, Column] = {}
-        rest = [each for each in part.conditions if not self._apply_unary(each)]
+        rest = [condition for condition in part.conditions if not self._apply_unary(condition)]
         pairs: list[PairTable] = []
-        while binary := [each for each in rest if self._cells(each) <= CELLS]:
+        while binary := [condition for condition in rest if self._cells(condition) <= CELLS]:
             smallest = min(binary, key=self._cells)
             rest.remove(smallest)
             pairs.append(self._pair(smallest))
@@ -344,11 +344,11 @@ def _postponable(
     ranks = facts.part.ranks
     for rule in rest:
         others = frozenset[str]().union(*(needs[other] for other in rest if other is not rule))
-        own = needs[rule] - others
+        private_needs = needs[rule] - others
         behind = max((ranks[name] for name in needs[rule] & others), default=-1)
-        bound = math.prod(map(facts.count, own))
+        bound = math.prod(map(facts.count, private_needs))
         kept = bound * facts.shares[rule]
-        if own and kept >= 1 and all(ranks[name] > behind for name in own):
+        if private_needs and kept >= 1 and all(ranks[name] > behind for name in private_needs):
             gains[rule] = (1 - kept) / (kept if isinstance(rule, PairTable) else bound)
     return gains
 

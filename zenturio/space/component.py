@@ -178,7 +178,7 @@ class Component(Protocol):
         ...
 
     @property
-    def known(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether the size is known already, or cheap to compute."""
         ...
 
@@ -198,7 +198,7 @@ class Component(Protocol):
 class FreeComponent:
     """One dimension without constraints: nothing is listed."""
 
-    known = True
+    is_counted = True
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -240,7 +240,7 @@ class JoinedComponent:
         return self._blocks.count() if self._table is None else self._table.length
 
     @property
-    def known(self) -> bool:
+    def is_counted(self) -> bool:
         return "size" in self.__dict__ or self._whole is not None
 
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
@@ -262,9 +262,9 @@ class JoinedComponent:
             end = int(np.searchsorted(ascending, first + diagram.size))
             tables.append(diagram.table(ascending[done:end] - first))
             done = end
-        back = np.empty(len(order), dtype=np.intp)
-        back[order] = np.arange(len(order))
-        return stacked(self.part.names, tables).take(back).columns
+        inverse = np.empty(len(order), dtype=np.intp)
+        inverse[order] = np.arange(len(order))
+        return stacked(self.part.names, tables).take(inverse).columns
 
     def find(self, codes: dict[str, int]) -> int | None:
         held = self.__dict__.get("_table", self._whole)
@@ -329,7 +329,7 @@ class JoinedComponent:
 class TableComponent:
     """A table of some combinations of a part, as one step of a walk."""
 
-    known = True
+    is_counted = True
 
     def __init__(self, part: Part, table: CodeTable) -> None:
         self.part = part
@@ -366,44 +366,44 @@ class Product:
 
     @cached_property
     def size(self) -> int:
-        return math.prod(each.size for each in self.components)
+        return math.prod(component.size for component in self.components)
 
     @cached_property
     def _strides(self) -> list[int]:
         """The number of points for one step of each component."""
-        sizes = (each.size for each in reversed(self.components[1:]))
+        sizes = (component.size for component in reversed(self.components[1:]))
         return list(accumulate(sizes, mul, initial=1))[::-1] if self.components else []
 
     def stretch(self, start: int, stop: int) -> Codes:
         """Return the codes of points number *start* to before *stop*."""
         codes: Codes = {}
-        for each, stride in zip(self.components, self._strides, strict=True):
-            rows, times = _runs(start, stop, stride, each.size)
-            for name, column in zip(each.part.names, each.codes(rows), strict=True):
+        for component, stride in zip(self.components, self._strides, strict=True):
+            rows, times = _runs(start, stop, stride, component.size)
+            for name, column in zip(component.part.names, component.codes(rows), strict=True):
                 codes[name] = column if times is None else np.repeat(column, times)
         return codes
 
     def picked(self, numbers: Sequence[int]) -> Codes:
         """Return the codes of the points with these *numbers*."""
         codes: Codes = {}
-        for each, stride in zip(self.components, self._strides, strict=True):
-            rows = [number // stride % each.size for number in numbers]
-            codes.update(zip(each.part.names, each.codes(rows), strict=True))
+        for component, stride in zip(self.components, self._strides, strict=True):
+            rows = [number // stride % component.size for number in numbers]
+            codes.update(zip(component.part.names, component.codes(rows), strict=True))
         return codes
 
     def find(self, codes: dict[str, int]) -> int | None:
         """Return the number of the point with *codes*; None if it is not valid."""
         number = 0
-        for each in self.components:
-            row = each.find({name: codes[name] for name in each.part.names})
+        for component in self.components:
+            row = component.find({name: codes[name] for name in component.part.names})
             if row is None:
                 return None
-            number = number * each.size + row
+            number = number * component.size + row
         return number
 
     def walk(self) -> Iterator[tuple[Codes, int]]:
         """Yield the codes of all points in order, in batches, without counting components."""
-        unknown = [at for at, each in enumerate(self.components) if not each.known]
+        unknown = [at for at, component in enumerate(self.components) if not component.is_counted]
         if not unknown:
             yield from self._count_through()
             return

@@ -23,7 +23,7 @@ class Decoder:
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
         self.layout = definition.layout
-        self.parameters = {each.name: each for each in self.layout.parameters}
+        self.parameters = {parameter.name: parameter for parameter in self.layout.parameters}
 
     def columns(self, codes: Mapping[str, Column], length: int) -> dict[str, Column]:
         """Return a column of values for each parameter, derived ones included."""
@@ -35,11 +35,13 @@ class Decoder:
         numbers: dict[str, Column] = {}
         for kind in (np.int64, np.float64):
             plain = {
-                each.name: each.domain
-                for each in self.layout.parameters
-                if isinstance(each.domain, Elements) and each.when is None
+                parameter.name: parameter.domain
+                for parameter in self.layout.parameters
+                if isinstance(parameter.domain, Elements) and parameter.when is None
             }
-            plain = {name: each for name, each in plain.items() if each.values().dtype == kind}
+            plain = {
+                name: domain for name, domain in plain.items() if domain.values().dtype == kind
+            }
             block = np.empty((len(plain), length), dtype=kind)
             for row, (name, domain) in zip(block, plain.items(), strict=True):
                 numbers[name] = domain.fill(row, codes[name])

@@ -40,28 +40,39 @@ class Definition:
     @cached_property
     def definitions(self) -> dict[str, Expression]:
         """The expressions of derived parameters by name."""
-        return {each.name: each.derived for each in self.ordered if each.derived is not None}
+        return {
+            parameter.name: parameter.derived
+            for parameter in self.ordered
+            if parameter.derived is not None
+        }
 
     @cached_property
     def dimensions(self) -> tuple[Parameter, ...]:
         """The parameters that are chosen, in dependency order, with derived ones expanded."""
-        return tuple(self._written(each) for each in self.ordered if each.derived is None)
+        return tuple(
+            self._written(parameter) for parameter in self.ordered if parameter.derived is None
+        )
 
     @cached_property
     def conditions(self) -> tuple[SpaceCondition, ...]:
-        expressions = (each for each in self.constraints if isinstance(each, Expression))
-        return tuple(SpaceCondition(each.replace(self.definitions), each) for each in expressions)
+        expressions = (
+            constraint for constraint in self.constraints if isinstance(constraint, Expression)
+        )
+        return tuple(
+            SpaceCondition(expression.replace(self.definitions), expression)
+            for expression in expressions
+        )
 
     @cached_property
     def zips(self) -> tuple[tuple[str, ...], ...]:
         """The groups of dimensions that vary together, in the order of dimensions."""
         groups: list[set[str]] = []
-        for each in self.constraints:
-            if isinstance(each, Zip):
-                touched = [group for group in groups if group & set(each.names)]
+        for constraint in self.constraints:
+            if isinstance(constraint, Zip):
+                touched = [group for group in groups if group & set(constraint.names)]
                 groups = [group for group in groups if group not in touched]
-                groups.append(set(each.names).union(*touched))
-        names = [each.name for each in self.dimensions]
+                groups.append(set(constraint.names).union(*touched))
+        names = [parameter.name for parameter in self.dimensions]
         return tuple(tuple(sorted(group, key=names.index)) for group in groups)
 
     def _written(self, parameter: Parameter) -> Parameter:
@@ -85,7 +96,9 @@ def define(parameters: Sequence[Parameter], constraints: Sequence[Constraint]) -
                 _check_positions(expression, checked)
             checked[parameter.name] = _checked(parameter, types)
         except InputError as error:
-            diagnostics += [_placed(each, parameter.place) for each in error.diagnostics]
+            diagnostics += [
+                _placed(diagnostic, parameter.place) for diagnostic in error.diagnostics
+            ]
             checked[parameter.name] = parameter
             types.setdefault(parameter.name, None)
     for constraint in constraints:
@@ -95,8 +108,10 @@ def define(parameters: Sequence[Parameter], constraints: Sequence[Constraint]) -
             diagnostics += error.diagnostics
     if diagnostics:
         raise SpaceError.all(diagnostics)
-    layout = Layout(tuple(checked[each.name] for each in parameters))
-    return Definition(layout, tuple(constraints), tuple(checked[each.name] for each in ordered))
+    layout = Layout(tuple(checked[parameter.name] for parameter in parameters))
+    return Definition(
+        layout, tuple(constraints), tuple(checked[parameter.name] for parameter in ordered)
+    )
 
 
 def _placed(diagnostic: Diagnostic, place: Place | None) -> Diagnostic:
@@ -105,44 +120,46 @@ def _placed(diagnostic: Diagnostic, place: Place | None) -> Diagnostic:
 
 def _refuse_duplicates(parameters: Iterable[Parameter]) -> None:
     seen: dict[str, Parameter] = {}
-    for each in parameters:
-        if not each.name:
-            raise SpaceError("a parameter has no name", place=each.place, hint="give it a name")
-        if each.name in seen:
-            other = seen[each.name].place
+    for parameter in parameters:
+        if not parameter.name:
+            raise SpaceError(
+                "a parameter has no name", place=parameter.place, hint="give it a name"
+            )
+        if parameter.name in seen:
+            other = seen[parameter.name].place
             first = f", first at {other}" if other else ""
             raise SpaceError(
-                f"parameter {each.name!r} is declared twice{first}",
-                place=each.place,
+                f"parameter {parameter.name!r} is declared twice{first}",
+                place=parameter.place,
                 hint="give one of them another name",
             )
-        seen[each.name] = each
+        seen[parameter.name] = parameter
 
 
 def _in_order(parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
     """Return *parameters* in a stable dependency order; SpaceError for a cycle."""
-    known = {each.name: each for each in parameters}
-    rank = {name: number for number, name in enumerate(known)}
+    by_name = {parameter.name: parameter for parameter in parameters}
+    rank = {name: number for number, name in enumerate(by_name)}
     done: dict[str, Parameter] = {}
-    for each in parameters:
-        path = [each.name]
+    for parameter in parameters:
+        path = [parameter.name]
         while path:
             name = path[-1]
-            missing = [n for n in known[name].needs if n in known and n not in done]
+            missing = [n for n in by_name[name].needs if n in by_name and n not in done]
             if name in done or not missing:
-                done.setdefault(path.pop(), known[name])
+                done.setdefault(path.pop(), by_name[name])
                 continue
             following = min(missing, key=rank.__getitem__)
             if following in path:
-                raise _cycle(known, [*path[path.index(following) :], following])
+                raise _cycle(by_name, [*path[path.index(following) :], following])
             path.append(following)
     return tuple(done.values())
 
 
-def _cycle(known: dict[str, Parameter], names: Sequence[str]) -> SpaceError:
+def _cycle(by_name: dict[str, Parameter], names: Sequence[str]) -> SpaceError:
     return SpaceError(
         f"parameter {names[0]!r} needs itself: {' -> '.join(names)}",
-        place=known[names[0]].place,
+        place=by_name[names[0]].place,
         hint="remove one of these dependencies",
     )
 
@@ -164,8 +181,8 @@ def _checked(parameter: Parameter, types: dict[str, Type | None]) -> Parameter:
 
 def _expressions(parameter: Parameter) -> tuple[Expression, ...]:
     bounds = parameter.domain.bounds if isinstance(parameter.domain, Dependent) else ()
-    found = (parameter.when, parameter.derived, *bounds)
-    return tuple(each for each in found if each is not None)
+    candidates = (parameter.when, parameter.derived, *bounds)
+    return tuple(expression for expression in candidates if expression is not None)
 
 
 def _check_positions(expression: Expression, parameters: dict[str, Parameter]) -> None:
@@ -182,10 +199,10 @@ def _check_positions(expression: Expression, parameters: dict[str, Parameter]) -
 
 
 def _check_truth(expression: Expression, types: dict[str, Type | None]) -> None:
-    found = expression.check(types)
-    if found not in ("bool", None):
+    type_ = expression.check(types)
+    if type_ not in ("bool", None):
         raise SpaceError(
-            f"a condition is true or false, but {expression.text} is {found}",
+            f"a condition is true or false, but {expression.text} is {type_}",
             place=expression.passage.place(0, len(expression.passage.text)),
             hint="compare it with something, such as '... > 0'",
         )
@@ -233,11 +250,11 @@ class Part:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.dimensions)
+        return tuple(parameter.name for parameter in self.dimensions)
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
-        return {each.name: each for each in self.dimensions}
+        return {parameter.name: parameter for parameter in self.dimensions}
 
     @cached_property
     def leaders(self) -> dict[str, tuple[str, ...]]:
@@ -248,9 +265,11 @@ class Part:
     def needs(self) -> dict[str, frozenset[str]]:
         """For each dimension: itself, and all that must be chosen before it."""
         needs: dict[str, frozenset[str]] = {}
-        for each in self.dimensions:
-            direct = each.needs.union(self.leaders.get(each.name, ()))
-            needs[each.name] = frozenset({each.name}).union(*(needs[name] for name in direct))
+        for parameter in self.dimensions:
+            direct = parameter.needs.union(self.leaders.get(parameter.name, ()))
+            needs[parameter.name] = frozenset({parameter.name}).union(
+                *(needs[name] for name in direct)
+            )
         return needs
 
     def closure(self, names: Iterable[str]) -> frozenset[str]:
@@ -267,7 +286,7 @@ class Part:
 
     @property
     def finite(self) -> bool:
-        return not any(isinstance(each.domain, Continuous) for each in self.dimensions)
+        return not any(isinstance(parameter.domain, Continuous) for parameter in self.dimensions)
 
     @property
     def plain(self) -> bool:
@@ -295,26 +314,26 @@ def parted(
 ) -> tuple[Part, ...]:
     """Return the parts that no condition, zip, bound or WHEN connects, by union-find."""
     dimensions, conditions, zips = tuple(dimensions), tuple(conditions), tuple(zips)
-    parent = {each.name: each.name for each in dimensions}
+    parent = {parameter.name: parameter.name for parameter in dimensions}
 
     def find(name: str) -> str:
         while parent[name] != name:
             parent[name] = name = parent[parent[name]]
         return name
 
-    links = [each.names for each in conditions] + [frozenset(group) for group in zips]
-    links += [each.needs | {each.name} for each in dimensions]
+    links = [condition.names for condition in conditions] + [frozenset(group) for group in zips]
+    links += [parameter.needs | {parameter.name} for parameter in dimensions]
     for link in links:
         first, *others = link or [None]
         for other in others:
             parent[find(other)] = find(first)  # type: ignore[arg-type]
     members: dict[str, list[Parameter]] = {}
-    for each in dimensions:
-        members.setdefault(find(each.name), []).append(each)
+    for parameter in dimensions:
+        members.setdefault(find(parameter.name), []).append(parameter)
     parts = [Part((), constant)] if (constant := _naming(conditions, frozenset())) else []
     for group in members.values():
-        names = frozenset(each.name for each in group)
-        joined = tuple(each for each in zips if names.issuperset(each))
+        names = frozenset(parameter.name for parameter in group)
+        joined = tuple(zipped for zipped in zips if names.issuperset(zipped))
         parts.append(Part(tuple(group), _naming(conditions, names), joined))
     return tuple(parts)
 
@@ -324,5 +343,7 @@ def _naming(
 ) -> tuple[SpaceCondition, ...]:
     """Return the conditions on dimensions among *names*; for no names, the constant ones."""
     if not names:
-        return tuple(each for each in conditions if not each.names)
-    return tuple(each for each in conditions if each.names and each.names <= names)
+        return tuple(condition for condition in conditions if not condition.names)
+    return tuple(
+        condition for condition in conditions if condition.names and condition.names <= names
+    )

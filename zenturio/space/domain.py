@@ -434,7 +434,7 @@ def linear(first: str | float, last: str | float, count: int) -> Elements:
         return elements([str(first)])
     with decimal.localcontext(_EXACT):
         exact = [low + (high - low) * i / (count - 1) for i in range(count)]
-        return elements([_written(each) for each in exact])
+        return elements([_written(value) for value in exact])
 
 
 def logarithmic(first: str | float, last: str | float, count: int) -> Elements:

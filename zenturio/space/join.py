@@ -361,8 +361,8 @@ class Join:
                 pieces = self._split(growth, executor, number)
                 if pieces:
                     for part, inside, rows in pieces:
-                        own = share * rows / growth.total
-                        yield from self._run(part, number, inside, progress, own)
+                        step_share = share * rows / growth.total
+                        yield from self._run(part, number, inside, progress, step_share)
                     return
                 table = growth.grown()
                 progress.rows += table.length

@@ -100,5 +100,5 @@ def _options(domain: Domain | None, value: Value) -> Iterator[tuple[Value, Any]]
 def _valid(decoder: Decoder, values: Mapping[str, Value], positions: Mapping[str, Any]) -> bool:
     definition = decoder.definition
     return all(
-        holds(each.expression.value(values, positions)) for each in definition.conditions
+        holds(condition.expression.value(values, positions)) for condition in definition.conditions
     ) and all(len({positions[name] for name in group} - {None}) < 2 for group in definition.zips)

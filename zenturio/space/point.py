@@ -36,16 +36,16 @@ class Layout:
 
     @cached_property
     def dimensions(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.parameters if each.derived is None)
+        return tuple(parameter.name for parameter in self.parameters if parameter.derived is None)
 
     @cached_property
     def listed(self) -> tuple[tuple[str, Sequence[str] | None, int], ...]:
         """For each parameter its texts by position if they are listed, and its place."""
         return tuple(
-            (each.name, each.domain.listed, self.places[each.name])
-            if isinstance(each.domain, Elements) and each.when is None
-            else (each.name, None, 0)
-            for each in self.parameters
+            (parameter.name, parameter.domain.listed, self.places[parameter.name])
+            if isinstance(parameter.domain, Elements) and parameter.when is None
+            else (parameter.name, None, 0)
+            for parameter in self.parameters
         )
 
     @cached_property

@@ -50,9 +50,9 @@ class RejectionSampler:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.continuous = {
-            each.name: each.domain
-            for each in part.dimensions
-            if isinstance(each.domain, Continuous)
+            parameter.name: parameter.domain
+            for parameter in part.dimensions
+            if isinstance(parameter.domain, Continuous)
         }
 
     def draw(self, rng: random.Random) -> Iterator[dict[str, Value]]:
@@ -81,8 +81,10 @@ class RejectionSampler:
     def _batch(self, rng: random.Random) -> PointColumns:
         """Return a batch of random combinations that meet the joined conditions."""
         picked: dict[str, Column] = {}
-        for each in self._joined:
-            picked.update(Product([each]).picked([rng.randrange(each.size) for _ in range(BATCH)]))
+        for component in self._joined:
+            picked.update(
+                Product([component]).picked([rng.randrange(component.size) for _ in range(BATCH)])
+            )
         rows = PointColumns(self.part.parameters, picked, BATCH)
         for late in self._uncountable:
             rows = self._chosen(late, rows, rng)
@@ -113,9 +115,9 @@ class RejectionSampler:
     def _uncountable(self) -> tuple[Parameter, ...]:
         """The continuous dimensions, and those that depend on one."""
         return tuple(
-            each
-            for each in self.part.dimensions
-            if self.part.needs[each.name] & self.continuous.keys()
+            parameter
+            for parameter in self.part.dimensions
+            if self.part.needs[parameter.name] & self.continuous.keys()
         )
 
     @cached_property
@@ -125,24 +127,26 @@ class RejectionSampler:
     @cached_property
     def _inner(self) -> tuple[SpaceCondition, ...]:
         """The conditions that are joined: greedily as many as can be."""
-        late = {each.name for each in self._uncountable}
-        early = [each for each in self.part.conditions if not each.names & late]
+        late = {parameter.name for parameter in self._uncountable}
+        early = [condition for condition in self.part.conditions if not condition.names & late]
         inner: tuple[SpaceCondition, ...] = ()
-        for condition in sorted(early, key=lambda each: len(each.names)):
+        for condition in sorted(early, key=lambda candidate: len(candidate.names)):
             whole = next(
                 part for part in self._parts((*inner, condition)) if condition in part.conditions
             )
-            if component_of(whole).known:
+            if component_of(whole).is_counted:
                 inner = (*inner, condition)
         return inner
 
     @cached_property
     def _remaining(self) -> tuple[SpaceCondition, ...]:
-        return tuple(each for each in self.part.conditions if each not in self._inner)
+        return tuple(
+            condition for condition in self.part.conditions if condition not in self._inner
+        )
 
     def _parts(self, conditions: Sequence[SpaceCondition]) -> tuple[Part, ...]:
-        late = {each.name for each in self._uncountable}
-        early = [each for each in self.part.dimensions if each.name not in late]
+        late = {parameter.name for parameter in self._uncountable}
+        early = [parameter for parameter in self.part.dimensions if parameter.name not in late]
         return parted(early, conditions, self.part.zips)
 
 
@@ -151,8 +155,8 @@ def sample_values(
 ) -> Iterator[Mapping[str, Value]]:
     """Yield values for all dimensions, without end; combinations may repeat."""
     lots = [
-        each.draw(rng) if isinstance(each, RejectionSampler) else _counted(each, rng)
-        for each in components
+        component.draw(rng) if isinstance(component, RejectionSampler) else _counted(component, rng)
+        for component in components
     ]
     while True:
         values: dict[str, Value] = {}

@@ -46,7 +46,10 @@ class Space:
         **sets: Parameter | Values,
     ) -> None:
         named = (_parameter(name, values) for name, values in sets.items())
-        parsed = (parse(each) if isinstance(each, str) else each for each in constraints)
+        parsed = (
+            parse(constraint) if isinstance(constraint, str) else constraint
+            for constraint in constraints
+        )
         self._definition = define((*parameters, *named), tuple(parsed))
         self._decoder = Decoder(self._definition)
 
@@ -58,7 +61,7 @@ class Space:
     @property
     def dimensions(self) -> tuple[Parameter, ...]:
         """The parameters that are chosen, not derived."""
-        return tuple(each for each in self.parameters if each.derived is None)
+        return tuple(parameter for parameter in self.parameters if parameter.derived is None)
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -75,7 +78,9 @@ class Space:
 
     def replace(self, parameter: Parameter) -> Space:
         """Return the space with *parameter* in place of the one with its name."""
-        kept = [parameter if each.name == parameter.name else each for each in self.parameters]
+        kept = [
+            parameter if present.name == parameter.name else present for present in self.parameters
+        ]
         return Space(kept, self.constraints)
 
     @property
@@ -184,14 +189,14 @@ class Space:
         samplers = self._samplers
         if not any(isinstance(sampler, RejectionSampler) for sampler in samplers):
             return self._points(distinct(self.size, count, rng))
-        found: dict[Point, None] = {}
+        points: dict[Point, None] = {}
         for values in islice(sample_values(samplers, rng), 100 * count + 100):
-            if len(found) == count:
+            if len(points) == count:
                 break
-            found[self.find(values)] = None
-        if len(found) < count:
-            raise SpaceError(f"{count} different points are asked for; {len(found)} were found")
-        return list(found)
+            points[self.find(values)] = None
+        if len(points) < count:
+            raise SpaceError(f"{count} different points are asked for; {len(points)} were found")
+        return list(points)
 
     def neighbours(self, point: Mapping[str, Any]) -> list[Point]:
         """The valid points next to *point*.
@@ -219,7 +224,7 @@ class Space:
         return pd.DataFrame(self.columns(start, stop))
 
     def __repr__(self) -> str:
-        names = ", ".join(each.name for each in self.parameters)
+        names = ", ".join(parameter.name for parameter in self.parameters)
         return f"<Space of {names} with {len(self.constraints)} constraints>"
 
     def _points(self, numbers: Sequence[int]) -> list[Point]:
@@ -231,11 +236,11 @@ class Space:
 
     @cached_property
     def _product(self) -> Product:
-        for each in self.dimensions:
-            if isinstance(each.domain, Continuous):
+        for parameter in self.dimensions:
+            if isinstance(parameter.domain, Continuous):
                 raise SpaceError(
-                    f"{each.name} is continuous, so the points cannot be counted or listed",
-                    place=each.place,
+                    f"{parameter.name} is continuous, so the points cannot be counted or listed",
+                    place=parameter.place,
                     hint="sample them, use a search engine, or take n points with LIN or LOG",
                 )
         return Product([component_of(part) for part in self._parts])
@@ -248,7 +253,7 @@ class Space:
                 _countable_or_sampler(component_of(part)) if part.finite else RejectionSampler(part)
                 for part in self._parts
             ]
-        return [_countable_or_sampler(each) for each in self._product.components]
+        return [_countable_or_sampler(component) for component in self._product.components]
 
 
 def _parameter(name: str, values: Parameter | Values) -> Parameter:
@@ -276,7 +281,7 @@ LISTED = 100_000
 def fingerprint(space: Space) -> str:
     """Return the fingerprint of *space*, of sets and conditions as they are written."""
     parts = [part for parameter in space.parameters for part in _parts(parameter)]
-    parts += [each.text for each in space.constraints]
+    parts += [constraint.text for constraint in space.constraints]
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 

@@ -81,5 +81,5 @@ def select_points(
     if limit is None:
         return PointSelection(space, space.size)
     # The first points can be walked where nobody can say how many there are.
-    is_counted = all(component.known for component in space.components)
+    is_counted = all(component.is_counted for component in space.components)
     return PointSelection(space, min(limit, space.size) if is_counted else limit, limit=limit)

@@ -133,14 +133,14 @@ def _by_ending(ending: str) -> Dialect | None:
 
 
 def _by_shebang(first_line: str) -> Dialect | None:
-    found = _SHEBANG.match(first_line)
-    return _index(_shebangs).get(found["name"]) if found else None
+    match = _SHEBANG.match(first_line)
+    return _index(_shebangs).get(match["name"]) if match else None
 
 
 def _by_mode(first_line: str) -> Dialect | None:
     """By the mode line of an editor: ``-*- mode: fortran -*-``."""
-    found = _MODE.search(first_line)
-    return _index(_called).get(found[1].casefold()) if found else None
+    match = _MODE.search(first_line)
+    return _index(_called).get(match[1].casefold()) if match else None
 
 
 def _called(dialect: Dialect) -> tuple[str, ...]:
