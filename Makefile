@@ -69,7 +69,7 @@ system:
 # Known faults of what the lock file names; wants PyPI's data, and says so where it cannot be had.
 audit: .venv/dev
 	@$(BIN)/uv export --quiet --frozen --all-groups --all-extras --no-emit-project -o .venv/locked.txt
-	@$(BIN)/uv tool run pip-audit -r .venv/locked.txt --disable-pip --require-hashes
+	@$(BIN)/python .ci/audit.py $(BIN)/uv .venv/locked.txt
 
 clean:
 	rm -rf .venv .zenturio .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage dist build demo-output test-output
