@@ -164,7 +164,7 @@ def platform(path):
 
 
 def tables(path):
-    from zenturio.query.given import with_csv_tables
+    from zenturio.query.raw_query import with_csv_tables
 
     with_csv_tables("select * from t", {"t": path})
 
