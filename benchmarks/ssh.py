@@ -64,8 +64,8 @@ def ours(testbed: Testbed, count: int, do: dict[str, str]) -> float:
         folder,
         "bench",
         patience=10,
-        hear=lambda _event: None,
-        dropped=lambda _connection: None,
+        on_event=lambda _event: None,
+        on_dropped=lambda _connection: None,
     )
     try:
         return _timed(count, lambda: connection.ask(**do))

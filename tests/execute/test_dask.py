@@ -195,30 +195,30 @@ def test_a_batch_is_auto_or_a_number(tmp_path, batch):
 
 def test_batches_grow_with_what_was_measured_and_shrink_at_once():
     batches = BatchSizer(None)
-    assert (batches.size, batches.ahead) == (1, False)
-    batches.took(0.001)
-    assert (batches.size, batches.ahead) == (250, True)
-    batches.took(0.5)
-    assert (batches.size, batches.ahead) == (1, True)
-    batches.took(10)
-    assert (batches.size, batches.ahead) == (1, False)
+    assert (batches.size, batches.sends_ahead) == (1, False)
+    batches.observe(0.001)
+    assert (batches.size, batches.sends_ahead) == (250, True)
+    batches.observe(0.5)
+    assert (batches.size, batches.sends_ahead) == (1, True)
+    batches.observe(10)
+    assert (batches.size, batches.sends_ahead) == (1, False)
     for _ in range(200):
-        batches.took(0.001)
+        batches.observe(0.001)
     assert batches.size > 100
 
 
 def test_one_that_takes_a_little_longer_makes_no_small_batches():
     batches = BatchSizer(None)
     for _ in range(50):
-        batches.took(0.001)
-    batches.took(0.02)
+        batches.observe(0.001)
+    batches.observe(0.02)
     assert batches.size > 50
 
 
 def test_a_batch_leaves_something_for_every_slot():
     batches = BatchSizer(100)
-    assert [batches.share(waiting, 4) for waiting in (1, 4, 40, 4000)] == [1, 1, 10, 100]
-    assert batches.share(10, 0) == 10
+    assert [batches.next_size(waiting, 4) for waiting in (1, 4, 40, 4000)] == [1, 1, 10, 100]
+    assert batches.next_size(10, 0) == 10
 
 
 SCRIPTS = {
@@ -269,8 +269,8 @@ def test_a_worker_that_is_not_as_we_are_is_told_of(opened, monkeypatch):
         host = platform.node()
         told = list(worker_problems("tcp://w:1", (host, "3.11.7", "0.1.0")))
         assert told == [
-            f"worker tcp://w:1 on {host} has zenturio 0.1.0, and here is 9.9",
-            f"worker tcp://w:1 on {host} has Python 3.11.7, and here is 3.99.1",
+            f"worker tcp://w:1 on {host} has zenturio 0.1.0; this machine has 9.9",
+            f"worker tcp://w:1 on {host} has Python 3.11.7; this machine has 3.99.1",
         ]
         (none,) = worker_problems("tcp://w:2", ModuleNotFoundError("No module named 'zenturio'"))
         assert "cannot import zenturio" in none

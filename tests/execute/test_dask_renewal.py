@@ -246,7 +246,7 @@ def test_why_a_worker_was_lost_is_what_became_of_its_job(cluster, state, ending)
     until(lambda: found._ids)
     cluster.busy = False
     cluster.end("1", state)
-    found._look()
+    found._poll()
     assert found.ending("w0", "tcp://1", float("-inf")) == ending
     assert found.ending("w0", "tcp://1", float("inf")) == ""
 
@@ -265,7 +265,7 @@ def test_a_worker_that_its_nanny_begins_anew_had_died(cluster):
 def ticket():
     def make() -> DaskTicket:
         found = DaskTicket(experiment("true"), 1, lambda _: None)
-        assert found.starts()
+        assert found.try_start()
         return found
 
     return make
@@ -275,14 +275,14 @@ def test_what_the_cluster_takes_away_counts_for_nothing(ticket):
     one = ticket()
     for _ in range(4 * MOST_DEATHS):
         assert judge_loss(WorkerLoss([one]), "taken") == [one]
-    assert not one.alone
+    assert not one.is_suspect
 
 
 def test_five_dead_workers_under_an_experiment_alone_are_its_failure(ticket):
     one, other = ticket(), ticket()
     assert judge_loss(WorkerLoss([one, other]), "died") == [one, other]
-    assert one.alone
-    assert other.alone
+    assert one.is_suspect
+    assert other.is_suspect
     for _ in range(MOST_DEATHS - 1):
         assert judge_loss(WorkerLoss([one]), "died") == [one]
     assert judge_loss(WorkerLoss([one]), "died") == []

@@ -36,8 +36,8 @@ def plain(**changes):
 def test_a_report_about_what_was_sent_is_believed():
     assert read_report(GOOD.plain(), TICKETS) == GOOD
     assert read_report(TaskReport().plain(), TICKETS) == TaskReport()
-    assert read_report(TaskReport(lacks=frozenset("ab")).plain(), ()) == TaskReport(
-        lacks=frozenset("ab")
+    assert read_report(TaskReport(missing_files=frozenset("ab")).plain(), ()) == TaskReport(
+        missing_files=frozenset("ab")
     )
 
 
@@ -53,16 +53,16 @@ def test_a_report_about_what_was_sent_is_believed():
         plain(done={1: "text"}),
         plain(done={1: bytearray(b"x")}),
         plain(done={4: b"nobody gave it"}),
-        plain(done={True: b"x"}, back=(), running=()),
+        plain(done={True: b"x"}, returned=(), running=()),
         plain(done=[(1, b"x")]),
-        plain(back=(1,)),
-        plain(back=(2, 2)),
-        plain(back=[2]),
-        plain(back=(2.0,)),
+        plain(returned=(1,)),
+        plain(returned=(2, 2)),
+        plain(returned=[2]),
+        plain(returned=(2.0,)),
         plain(running=("3",)),
         plain(running=(EvilNumber(3),)),
-        plain(lacks={"a"}),
-        plain(lacks=(7,)),
+        plain(missing_files={"a"}),
+        plain(missing_files=(7,)),
         plain(worker=None),
         plain(worker=EvilText("tcp://")),
         plain(worker="x" * 1001),

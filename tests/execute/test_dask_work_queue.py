@@ -19,9 +19,9 @@ def queue():
     return found
 
 
-def ticket(cpus=1, *, alone=False) -> DaskTicket:
+def ticket(cpus=1, *, is_suspect=False) -> DaskTicket:
     made = DaskTicket(experiment(Step("true", cpus=cpus)), SLOTS, lambda _: None)
-    made.alone = alone
+    made.is_suspect = is_suspect
     return made
 
 
@@ -43,37 +43,37 @@ def test_short_ones_travel_together_in_their_order(queue):
 
 
 def test_no_worker_gets_two_suspects(queue):
-    queue.put_back([ticket(alone=True) for _ in range(5)])
+    queue.put_back([ticket(is_suspect=True) for _ in range(5)])
     first, second = all_of(queue)
-    assert (first.among, second.among) == (("a",), ("b",))
+    assert (first.eligible_workers, second.eligible_workers) == (("a",), ("b",))
     assert len(first.tickets) == len(second.tickets) == 1
-    assert queue.next([first], SLOTS).among == ("b",)
+    assert queue.next([first], SLOTS).eligible_workers == ("b",)
 
 
 def test_others_go_on_while_suspects_wait_for_each_other(queue):
     queue.workers = {"a": 4}
-    queue.put_back([ticket(alone=True), ticket(alone=True), ticket()])
+    queue.put_back([ticket(is_suspect=True), ticket(is_suspect=True), ticket()])
     suspect, other = all_of(queue)
-    assert suspect.tickets[0].alone
-    assert not other.tickets[0].alone
-    assert other.among == ()
+    assert suspect.tickets[0].is_suspect
+    assert not other.tickets[0].is_suspect
+    assert other.eligible_workers == ()
 
 
 def test_a_wide_suspect_goes_to_a_wide_worker(queue):
     queue.workers = {"a": 1, "b": 4}
-    queue.put_back([ticket(3, alone=True)])
-    assert all_of(queue)[0].among == ("b",)
+    queue.put_back([ticket(3, is_suspect=True)])
+    assert all_of(queue)[0].eligible_workers == ("b",)
 
 
 def test_what_is_about_something_sent_goes_first(queue):
-    about = TaskBatch([ticket()], worker="a", follows=True)
+    about = TaskBatch([ticket()], worker="a", is_running=True)
     queue.put(ticket())
     queue.put_first(about)
     assert all_of(queue)[0] is about
 
 
 def test_all_that_waits_can_be_taken_off(queue):
-    several = [ticket(), ticket(alone=True)]
+    several = [ticket(), ticket(is_suspect=True)]
     queue.put_back(several)
     queue.put_first(TaskBatch([ticket()]))
     assert queue.remove(several[1])

@@ -59,7 +59,7 @@ def test_a_configured_place_is_what_the_file_says(written):
 
 def test_what_is_given_overrides_the_file(written):
     folder = written('[places.far]\nworkers = 3\nbatch = "4"\njobs = 7\n')
-    place = open_place("far", folder, 2, given={"batch": "9"})
+    place = open_place("far", folder, 2, overrides={"batch": "9"})
     assert place.told[1] == 2
     assert place.told[-1] == Options(workers=3, batch="9")
 
@@ -116,7 +116,7 @@ def test_a_mistake_in_the_file_is_shown_with_its_place_and_its_hint(written, tex
 def test_all_mistakes_are_told_at_once(written):
     folder = written("[places.far]\nworkers = 0\ncolour = 1\n")
     with pytest.raises(InputError) as caught:
-        open_place("far", folder, given={"nodes": "1"})
+        open_place("far", folder, overrides={"nodes": "1"})
     assert len(caught.value.diagnostics) == 3
 
 
@@ -139,7 +139,7 @@ def test_a_name_that_is_none_tells_what_is_near(written, name, hint):
 
 def test_a_setting_that_a_place_does_not_have_is_refused(written):
     with pytest.raises(InputError, match="the place local has no setting 'batch'"):
-        open_place("local", written(""), given={"batch": "4"})
+        open_place("local", written(""), overrides={"batch": "4"})
 
 
 def test_what_is_opened_runs_below_the_folder(written):

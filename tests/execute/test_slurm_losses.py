@@ -70,10 +70,10 @@ def cluster(tmp_path):
     clerk = QueuePoller(desk, submission, queue, options, remarks.append, waits, reader.unpacked)
 
     def run(*commands: str) -> SlurmTicket:
-        ticket = SlurmTicket(experiment(*commands or ("true",)), session, clerk.stir)
+        ticket = SlurmTicket(experiment(*commands or ("true",)), session, clerk.wake)
         session.put(ticket.digest, b"parcel")
         desk.add(ticket)
-        clerk.stir()
+        clerk.wake()
         return ticket
 
     queue.run, queue.remarks = run, remarks

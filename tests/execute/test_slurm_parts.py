@@ -363,6 +363,6 @@ def test_of_a_log_of_any_size_the_end_is_read(tmp_path):
         log.truncate(2**36)
         log.seek(0, 2)
         log.write(b"\nno gcc\n")
-    assert session.said(("zen-1", 0)).lstrip("\0") == "\nno gcc"
-    assert session.said(("zen-1", 1)) == ""
+    assert session.log_end(("zen-1", 0)).lstrip("\0") == "\nno gcc"
+    assert session.log_end(("zen-1", 1)) == ""
     session.remove()

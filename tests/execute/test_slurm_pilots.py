@@ -124,7 +124,7 @@ class Workers:
     """A cluster that runs nothing by itself."""
 
     def __init__(self) -> None:
-        self.peopled = False
+        self.has_workers = False
         self.closed = False
         self.futures: list[Future[Outcome]] = []
         self.wants = 7
@@ -174,7 +174,7 @@ def ticket(tmp_path):
         found = SlurmTicket(
             experiment(*commands or ("true",)), SlurmSession(tmp_path), lambda: None
         )
-        assert found.leave()
+        assert found.start()
         return found
 
     return make
@@ -188,7 +188,7 @@ def short(found: Pilots) -> None:
 def came(found: Pilots, heard) -> None:
     short(found)
     assert found.begin(pilots.LEAST_MEASURED)
-    heard.workers.peopled = True
+    heard.workers.has_workers = True
     until(lambda: heard.came)
 
 
@@ -200,7 +200,7 @@ def test_pilots_begin_when_enough_short_ones_wait_and_take_them_when_they_are_th
     assert found.begin(pilots.LEAST_MEASURED)
     assert not found.begin(1000)
     assert not found.takes(ticket())
-    heard.workers.peopled = True
+    heard.workers.has_workers = True
     until(lambda: heard.came)
     assert found.takes(ticket())
     assert found.wants == 7
@@ -212,7 +212,7 @@ def test_a_search_that_asks_for_few_at_a_time_gets_pilots_too(made):
     short(found)
     assert not found.begin(2)
     for _ in range(pilots.LEAST_MEASURED // 2):
-        found.see()
+        found.count_submission()
     assert found.begin(2)
 
 

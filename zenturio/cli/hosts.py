@@ -57,7 +57,7 @@ def hosts(
 
     configuration = trusted_hosts_file(file, folder)
     with output.waiting("asking hosts"):
-        found = survey_hosts(configuration, folder, anew=calibrate)
+        found = survey_hosts(configuration, folder, remeasure=calibrate)
     if json:
         output.facts([_facts(each) for each in found])
     else:

@@ -100,37 +100,37 @@ class BuildCache:
         self._inputs = inputs
         self._closed = closed
         self._session = session
-        self._known: dict[str, BuildResult | BuildFailure] = {}
+        self._results: dict[str, BuildResult | BuildFailure] = {}
 
     def get(self, build: Build, run: RunSteps) -> BuildResult | BuildFailure:
         """The build: known, found on disk, waited for, or made now by *run*."""
-        known = self._known.get(build.digest)
-        if known is not None:
-            return known
+        cached = self._results.get(build.digest)
+        if cached is not None:
+            return cached
         with disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            with self._held(build.digest) as held:
+            with self._lock_held(build.digest) as held:
                 if not held:
                     return BuildFailure("cancelled", "cancelled", None, Log(), Log())
-                found = self._known.get(build.digest) or self._found(build.digest)
-                found = found or self._tried(build.digest) or self._make(build, run)
-        if not isinstance(found, BuildFailure) or found.status != "cancelled":
-            self._known[build.digest] = found
-        return found
+                result = self._results.get(build.digest) or self._find_valid(build.digest)
+                result = result or self._failure_of_session(build.digest) or self._make(build, run)
+        if not isinstance(result, BuildFailure) or result.status != "cancelled":
+            self._results[build.digest] = result
+        return result
 
     def is_known(self, digest: str) -> bool:
         """Whether ``get`` answers at once."""
-        return digest in self._known
+        return digest in self._results
 
     def is_idle(self, digest: str) -> bool:
         """Whether the commands of this build left every file as it was."""
-        known = self._known.get(digest)
-        return isinstance(known, BuildResult) and known.idle
+        result = self._results.get(digest)
+        return isinstance(result, BuildResult) and result.idle
 
     def forget(self, digest: str) -> None:
         """A build that was changed is no build: the next experiment makes it again."""
-        self._known.pop(digest, None)
-        self._list(digest).unlink(missing_ok=True)
+        self._results.pop(digest, None)
+        self._list_path(digest).unlink(missing_ok=True)
 
     def _make(self, build: Build, run: RunSteps) -> BuildResult | BuildFailure:
         path = self._folder / checked_digest(build.digest)
@@ -141,29 +141,29 @@ class BuildCache:
         failure = run(build.steps, str(path))
         if failure is not None:
             remove_tree(str(path))
-            self._remember(build.digest, failure)
+            self._share_failure(build.digest, failure)
             return failure
         (path / REPORT).unlink(missing_ok=True)
-        built = replace(_scan_build(build.digest, path), idle=_file_stamps(path) == before)
+        result = replace(_scan_build(build.digest, path), idle=_file_stamps(path) == before)
         files = [
-            (n, m, t, file_digest(path / n), shared.look if shared else None)
-            for n, m, t, shared in built.files
+            (n, m, t, file_digest(path / n), shared.stamp if shared else None)
+            for n, m, t, shared in result.files
         ]
-        text = json.dumps({"files": files, "links": built.links, "idle": built.idle})
-        draft = self._list(build.digest).with_suffix(f".{os.getpid()}")
+        text = json.dumps({"files": files, "links": result.links, "idle": result.idle})
+        draft = self._list_path(build.digest).with_suffix(f".{os.getpid()}")
         draft.write_text(f"{self._mac(build.digest, text)}\n{text}", encoding="utf-8")
-        draft.replace(self._list(build.digest))
-        return built
+        draft.replace(self._list_path(build.digest))
+        return result
 
     def _mac(self, digest: str, text: str) -> str:
         content = f"{digest}\n{text}".encode()
         return blake2b(content, key=self._key, digest_size=16).hexdigest()
 
-    def _found(self, digest: str) -> BuildResult | None:
+    def _find_valid(self, digest: str) -> BuildResult | None:
         """A build that is on disk, made by this user, and whose files are what they were."""
         path = self._folder / checked_digest(digest)
         try:
-            mac, _, text = self._list(digest).read_text("utf-8").partition("\n")
+            mac, _, text = self._list_path(digest).read_text("utf-8").partition("\n")
             if not compare_digest(mac, self._mac(digest, text)):
                 return None
             facts = json.loads(text)
@@ -181,10 +181,10 @@ class BuildCache:
         links = tuple((name, text) for name, text in facts["links"])
         return BuildResult(digest, path, files, links, facts["idle"])
 
-    def _list(self, digest: str) -> Path:
+    def _list_path(self, digest: str) -> Path:
         return self._folder / f"{checked_digest(digest)}.json"
 
-    def _remember(self, digest: str, failure: BuildFailure) -> None:
+    def _share_failure(self, digest: str, failure: BuildFailure) -> None:
         """Tells the other workers of this session, who wait for the lock."""
         if not self._session or failure.status == "cancelled":
             return
@@ -196,15 +196,15 @@ class BuildCache:
             "logs": [out.size, err.size],
         }
         content = frame_message(_MAGIC, facts, (out.head, out.tail, err.head, err.tail))
-        self._failed(digest).write_bytes(content)
+        self._failure_path(digest).write_bytes(content)
 
-    def _tried(self, digest: str) -> BuildFailure | None:
+    def _failure_of_session(self, digest: str) -> BuildFailure | None:
         """How another worker of this session failed with it."""
         if not self._session:
             return None
         try:
             facts, blobs = unframe_message(
-                _MAGIC, self._failed(digest).read_bytes(), _check_failure
+                _MAGIC, self._failure_path(digest).read_bytes(), _check_failure
             )
             out_head, out_tail, err_head, err_tail = blobs
         except (OSError, ValueError, PlaceError):
@@ -215,11 +215,11 @@ class BuildCache:
         out, err = Log(out_head, out_tail, out_size), Log(err_head, err_tail, err_size)
         return BuildFailure("failed", facts["cause"], facts["exit"], out, err)
 
-    def _failed(self, digest: str) -> Path:
+    def _failure_path(self, digest: str) -> Path:
         return self._folder / f"{checked_digest(digest)}.failed"
 
     @contextmanager
-    def _held(self, digest: str) -> Iterator[bool]:
+    def _lock_held(self, digest: str) -> Iterator[bool]:
         """Holds the lock on *digest*; false if this place is closed before it is free."""
         lock = os.open(
             self._folder / f"{checked_digest(digest)}.lock",
@@ -245,23 +245,23 @@ def _scan_build(digest: str, path: Path) -> BuildResult:
     links: list[tuple[str, str]] = []
     for folder, names, others in os.walk(path):
         for name in sorted([*names, *others]):
-            found = Path(folder, name)
-            relative = found.relative_to(path).as_posix()
-            if found.is_symlink():
-                links.append((relative, os.readlink(found)))  # noqa: PTH115 - the text itself
-            elif found.is_file():
-                files.append((relative, *_file_entry(found)))
+            entry = Path(folder, name)
+            relative = entry.relative_to(path).as_posix()
+            if entry.is_symlink():
+                links.append((relative, os.readlink(entry)))  # noqa: PTH115 - the text itself
+            elif entry.is_file():
+                files.append((relative, *_file_entry(entry)))
     return BuildResult(digest, path, tuple(files), tuple(links))
 
 
 def _file_stamps(path: Path) -> dict[str, tuple[int, int, int]]:
     """What tells that a file was made or written to, for all files below *path*."""
-    looks = {}
+    stamps = {}
     for folder, _, names in os.walk(path):
         for name in names:
-            found = os.lstat(f"{folder}/{name}")
-            looks[f"{folder}/{name}"] = (found.st_ino, found.st_size, found.st_mtime_ns)
-    return looks
+            status = os.lstat(f"{folder}/{name}")
+            stamps[f"{folder}/{name}"] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return stamps
 
 
 def _file_entry(path: Path) -> tuple[int, int, SharedFile | None]:

@@ -32,7 +32,7 @@ def _prepare() -> None:
         import site  # noqa: PLC0415
 
         site.main()
-    sys.path += [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    sys.path += [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
 
 
 @cache
@@ -72,9 +72,11 @@ def call_function(root: str, target: str) -> int:
     from zenturio.execute.value_json import value_from_json, values_to_json  # noqa: PLC0415
 
     try:
-        told = json.loads(Path(ARGUMENTS).read_bytes())
-        given = load(root, target)(**{name: value_from_json(value) for name, value in told.items()})
-        metrics = {} if given is None else metrics_of(given)
+        arguments = json.loads(Path(ARGUMENTS).read_bytes())
+        result = load(root, target)(
+            **{name: value_from_json(value) for name, value in arguments.items()}
+        )
+        metrics = {} if result is None else metrics_of(result)
         line = json.dumps(values_to_json(metrics)) + "\n"
         with Path(os.environ["ZEN_METRICS"]).open("a") as file:
             file.write(line)
@@ -92,12 +94,12 @@ def read_metrics(lines: bytes) -> Mapping[str, Any]:
     """The metrics that a call reported."""
     from zenturio.execute.value_json import value_from_json  # noqa: PLC0415
 
-    found: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
     for line in lines.splitlines():
         with suppress(ValueError):
-            told = json.loads(line)
-            found |= {str(n): value_from_json(v) for n, v in told.items()} if told else {}
-    return found
+            values = json.loads(line)
+            metrics |= {str(n): value_from_json(v) for n, v in values.items()} if values else {}
+    return metrics
 
 
 def exception_name(stderr: bytes) -> str:

@@ -14,7 +14,7 @@ class CancellableFuture(Future[Outcome]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stopped = False
+        self.cancel_requested = False
         """Whether it is to end before its time."""
         self.setup = ""
         """What the place runs before: a part of the kind of machine that an outcome belongs to."""
@@ -32,7 +32,7 @@ class CancellableFuture(Future[Outcome]):
             return True
         if self.done():
             return False
-        self.stopped = True
+        self.cancel_requested = True
         self.stop()
         return True
 

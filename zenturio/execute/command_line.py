@@ -22,14 +22,14 @@ _QUOTED = re.compile(
 def plain_words(command: str) -> list[str] | None:
     """The words of *command*; nothing where it holds syntax or a built-in of the shell."""
     if _UNQUOTED.fullmatch(command):
-        found = command.split()
+        parts = command.split()
     elif _QUOTED.fullmatch(command):
-        found = shlex.split(command)
+        parts = shlex.split(command)
     else:
         return None
-    if not found or "=" in found[0] or found[0] in BUILTINS:
+    if not parts or "=" in parts[0] or parts[0] in BUILTINS:
         return None
-    return found
+    return parts
 
 
 def step_request(step: Step) -> dict[str, Any]:

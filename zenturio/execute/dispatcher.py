@@ -31,47 +31,47 @@ class Dispatcher:
         self._room = room
         self._cpus = cpus
         self._closed = closed
-        self._ahead = room.cpus
-        self._came: deque[LocalTask] = deque()
-        self._left: deque[tuple[LocalTask, LauncherProcess]] = deque()
+        self._prefetch = room.cpus
+        self._incoming: deque[LocalTask] = deque()
+        self._finished_heavy: deque[tuple[LocalTask, LauncherProcess]] = deque()
         """Heavy tasks that are over."""
         self._waiting: deque[LocalTask] = deque()
         self._running: dict[LocalTask, LauncherProcess] = {}
         self._by_descriptor: dict[int, LocalTask] = {}
-        self._taken: dict[LocalTask, list[int]] = {}
+        self._cpus_of: dict[LocalTask, list[int]] = {}
         self._idle: list[LauncherProcess] = []
         self._watchdog = Watchdog()
-        self._wake, self._far = os.pipe()
+        self._wake_reader, self._wake_writer = os.pipe()
         self._asleep = False
         self._poll = select.poll()
-        self._poll.register(self._wake, select.POLLIN)
+        self._poll.register(self._wake_reader, select.POLLIN)
         self._thread = Thread(target=self._drive, name="zenturio-dispatcher", daemon=True)
         self._thread.start()
 
     def put(self, task: LocalTask) -> None:
         """From any thread."""
-        self._came.append(task)
-        self.stir()
+        self._incoming.append(task)
+        self.wake()
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Makes the thread look at what has changed."""
         if self._asleep:
             self._asleep = False
-            os.write(self._far, b".")
+            os.write(self._wake_writer, b".")
 
     def join(self) -> None:
         """Until all that ran has ended: after *closed* was set."""
-        os.write(self._far, b".")
+        os.write(self._wake_writer, b".")
         self._thread.join()
-        os.close(self._wake)
-        os.close(self._far)
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
 
     def _drive(self) -> None:
         try:
             self._loop()
         except BaseException as error:
             self._closed.set()
-            for task in (*self._running, *self._waiting, *self._came):
+            for task in (*self._running, *self._waiting, *self._incoming):
                 if not task.done():  # whoever waits for it is not to wait for ever
                     task.set_exception(error)
             raise
@@ -84,29 +84,29 @@ class Dispatcher:
         while self._running or not self._closed.is_set():
             if self._closed.is_set():
                 self._cancel()
-            self._take_in()
+            self._collect()
             self._start()
             self._prepare()
-            self._listen()
+            self._wait_for_events()
         self._cancel()
 
-    def _take_in(self) -> None:
-        while self._came:
-            self._waiting.append(self._came.popleft())
-        while self._left:
-            task, slot = self._left.popleft()
+    def _collect(self) -> None:
+        while self._incoming:
+            self._waiting.append(self._incoming.popleft())
+        while self._finished_heavy:
+            task, slot = self._finished_heavy.popleft()
             self._release(task, slot)
 
     def _cancel(self) -> None:
         """Takes off what waits, and kills what runs."""
-        self._take_in()
+        self._collect()
         while self._waiting:
             task = self._waiting.popleft()
             task.cancel()
             task.set_running_or_notify_cancel()
             self._runner.drop(task)
         for task in list(self._running):
-            if not task.stopped:
+            if not task.cancel_requested:
                 task.cancel()
 
     def _start(self) -> None:
@@ -124,7 +124,7 @@ class Dispatcher:
             self._room.take(task)
             self._running[task] = slot
             if self._cpus:
-                self._taken[task] = self._cpus.take(task.cpus)
+                self._cpus_of[task] = self._cpus.take(task.cpus)
             if task.prepared is not None or self._runner.is_light(task.experiment):
                 self._start_light(task, slot)
             else:
@@ -134,12 +134,12 @@ class Dispatcher:
         try:
             prepared = task.prepared or self._runner.prepare(task)
             if isinstance(prepared, Outcome):
-                self._over(task, prepared)
+                self._finish_with(task, prepared)
                 return
             prepared.request["cpus"] = self._pinned(task)
             slot.send(task, prepared.request)
         except LauncherLostError:
-            self._begin_again(task)
+            self._restart(task)
         except Exception as error:  # noqa: BLE001 - the future carries it to who waits
             self._fail(task, error)
         else:
@@ -148,26 +148,28 @@ class Dispatcher:
 
     def _pinned(self, task: LocalTask) -> list[int] | None:
         """The CPUs that *task* is bound to; all of them where too few were left for it alone."""
-        return (self._taken.get(task) or self._cpus.every) if self._cpus else None
+        return (self._cpus_of.get(task) or self._cpus.every) if self._cpus else None
 
     def _prepare(self) -> None:
         """Fills the folders of the next few, while all slots are busy."""
-        for i in range(min(self._ahead, len(self._waiting))):
+        for i in range(min(self._prefetch, len(self._waiting))):
             task = self._waiting[i]
             if task.prepared is None and self._runner.is_light(task.experiment):
                 with suppress(Exception):  # which comes again when it is started
                     self._runner.prepare(task)
-            if self._came or self._left:
+            if self._incoming or self._finished_heavy:
                 return
 
-    def _listen(self) -> None:
+    def _wait_for_events(self) -> None:
         """Waits until something ends or comes."""
         self._asleep = True
         over = self._closed.is_set() and not self._running
         ended: list[tuple[LocalTask, LauncherProcess]] = []
-        for descriptor, _ in self._poll.poll(0 if over or self._came or self._left else None):
-            if descriptor == self._wake:
-                os.read(self._wake, 4096)
+        for descriptor, _ in self._poll.poll(
+            0 if over or self._incoming or self._finished_heavy else None
+        ):
+            if descriptor == self._wake_reader:
+                os.read(self._wake_reader, 4096)
             else:
                 task = self._by_descriptor.pop(descriptor)
                 self._poll.unregister(descriptor)
@@ -185,20 +187,20 @@ class Dispatcher:
             self._start()  # first of all: the launcher is not to wait for what follows
             task.set_result(self._runner.finish(task, prepared, reply))
         except LauncherLostError:
-            self._begin_again(task)
+            self._restart(task)
         except Exception as error:  # noqa: BLE001
             self._fail(task, error)
 
-    def _begin_again(self, task: LocalTask) -> None:
+    def _restart(self, task: LocalTask) -> None:
         """After the loss of its launcher."""
         outcome = self._runner.lost(task)
         if outcome is not None:
-            self._over(task, outcome)
+            self._finish_with(task, outcome)
         else:
             self._release(task, self._running[task])
             self._waiting.appendleft(task)
 
-    def _over(self, task: LocalTask, outcome: Outcome) -> None:
+    def _finish_with(self, task: LocalTask, outcome: Outcome) -> None:
         self._release(task, self._running[task])
         task.set_result(outcome)
 
@@ -215,7 +217,7 @@ class Dispatcher:
         self._room.give_back(task)
         self._idle.append(slot)
         if self._cpus:
-            self._cpus.give_back(self._taken.pop(task))
+            self._cpus.give_back(self._cpus_of.pop(task))
 
     def _run_heavy(self, task: LocalTask, slot: LauncherProcess) -> None:
         outcome: Outcome | None = None
@@ -225,8 +227,8 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001
             self._runner.drop(task)
             fault = error
-        self._left.append((task, slot))
-        self.stir()
+        self._finished_heavy.append((task, slot))
+        self.wake()
         if outcome is not None:
             task.set_result(outcome)
         else:

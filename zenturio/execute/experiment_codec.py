@@ -78,8 +78,8 @@ def unpack_experiment(parcel: bytes) -> Experiment:
 def pack_experiments(experiments: Iterable[Experiment], *, shared: bool = False) -> bytes:
     """Several that travel together; what they have in common is in it once."""
     writer = _Writer(shared=shared)
-    told = [writer.experiment(each) for each in experiments]
-    manifest = {"recipes": writer.recipes, "builds": writer.builds, "experiments": told}
+    rows = [writer.experiment(experiment) for experiment in experiments]
+    manifest = {"recipes": writer.recipes, "builds": writer.builds, "experiments": rows}
     return frame_message(_MAGIC, manifest, writer.blobs)
 
 
@@ -104,7 +104,7 @@ def _experiments_from_json(manifest: dict[str, Any], blobs: list[bytes]) -> list
             value_from_json(index),
             repeat,
             ExperimentValues(
-                {name: value_from_json(each) for name, each in values.items()}, positions
+                {name: value_from_json(value) for name, value in values.items()}, positions
             ),
             _files_from_json(files, blobs),
             _steps_from_json(steps),
@@ -139,21 +139,21 @@ class _Writer:
         self._recipes: dict[str, int] = {}
         self._builds: dict[str, int] = {}
 
-    def experiment(self, each: Experiment) -> list[Any]:
-        text, indexed = recipe_text(each.recipe)
+    def experiment(self, experiment: Experiment) -> list[Any]:
+        text, indexed = recipe_text(experiment.recipe)
         recipe = self._recipes.setdefault(text, len(self._recipes))
         if recipe == len(self.recipes):
             self.recipes.append(text)
         return [
-            each.digest,
-            value_to_json(each.index),
-            each.repeat,
-            values_to_json(each.values),
-            positions_of(each.values, indexed) if indexed else {},
-            [self._file(filed) for filed in each.files],
-            [_step_to_json(step) for step in each.steps],
-            dict(each.environment),
-            None if each.build is None else self._build(each.build),
+            experiment.digest,
+            value_to_json(experiment.index),
+            experiment.repeat,
+            values_to_json(experiment.values),
+            positions_of(experiment.values, indexed) if indexed else {},
+            [self._file(filed) for filed in experiment.files],
+            [_step_to_json(step) for step in experiment.steps],
+            dict(experiment.environment),
+            None if experiment.build is None else self._build(experiment.build),
             recipe,
         ]
 
@@ -189,7 +189,7 @@ def _step_to_json(step: Step) -> list[Any]:
     return [step.command, step.timeout, step.retry, step.cpus, step.memory]
 
 
-def _files_from_json(told: list[list[Any]], blobs: list[bytes]) -> tuple[ExperimentFile, ...]:
+def _files_from_json(rows: list[list[Any]], blobs: list[bytes]) -> tuple[ExperimentFile, ...]:
     return tuple(
         ExperimentFile(
             path,
@@ -199,9 +199,9 @@ def _files_from_json(told: list[list[Any]], blobs: list[bytes]) -> tuple[Experim
             digest,
             mtime,
         )
-        for path, mode, blob, original, digest, mtime in told
+        for path, mode, blob, original, digest, mtime in rows
     )
 
 
-def _steps_from_json(told: list[list[Any]]) -> tuple[Step, ...]:
-    return tuple(Step(*each) for each in told)
+def _steps_from_json(rows: list[list[Any]]) -> tuple[Step, ...]:
+    return tuple(Step(*row) for row in rows)

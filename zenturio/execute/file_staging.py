@@ -73,12 +73,12 @@ def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
     except OSError:
         return False
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != _USER:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != _USER:
             return False
-        if stat.S_IMODE(found.st_mode) != mode & 0o777:
+        if stat.S_IMODE(status.st_mode) != mode & 0o777:
             os.fchmod(descriptor, mode & 0o777)
-        if found.st_size > len(content):
+        if status.st_size > len(content):
             os.ftruncate(descriptor, len(content))
         _write_all(descriptor, content)
         os.utime(descriptor, ns=(mtime, mtime))
@@ -88,9 +88,9 @@ def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
 
 
 def _write_all(descriptor: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    remaining = memoryview(content)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
 
 
 def checked_path(path: str) -> str:
@@ -116,7 +116,7 @@ class SharedFile:
     """A copy that several experiments read, as it looked when it was made."""
 
     path: Path
-    look: tuple[int, int, int]
+    stamp: tuple[int, int, int]
 
     @staticmethod
     def of(path: Path) -> SharedFile:
@@ -124,12 +124,12 @@ class SharedFile:
 
     @property
     def mtime(self) -> int:
-        return self.look[2]
+        return self.stamp[2]
 
     def changed(self) -> bool:
         """Whether somebody wrote to it, or took it away."""
         try:
-            return _stamp(self.path) != self.look
+            return _stamp(self.path) != self.stamp
         except OSError:
             return True
 
@@ -147,8 +147,8 @@ def file_digest(path: Path) -> str:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class InputCache:
@@ -160,7 +160,7 @@ class InputCache:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[tuple[str, int | None], SharedFile] = {}
+        self._copies: dict[tuple[str, int | None], SharedFile] = {}
         self._turn = Lock()
 
     def shared(self, filed: ExperimentFile) -> SharedFile:
@@ -169,22 +169,22 @@ class InputCache:
         name = checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else "")
         time = filed.mtime if filed.mtime is not None and filed.mtime < time_ns() else None
         with self._turn:
-            known = self._known.get((name, time))
-            if known is None:
+            copy = self._copies.get((name, time))
+            if copy is None:
                 path = self._folder / name
                 if path.exists() and time is not None and path.stat().st_mtime_ns != time:
                     path = self._folder / f"{name}-{time:x}"
                 if not _has_content(path, filed.digest):
                     path.unlink(missing_ok=True)
                     self._copy(filed, filed.original, path, time)
-                known = self._known[name, time] = SharedFile.of(path)
-            return known
+                copy = self._copies[name, time] = SharedFile.of(path)
+            return copy
 
     def forget(self, shared: SharedFile) -> None:
         """Takes away a copy that was changed; the next experiment makes it again."""
         with self._turn:
             shared.path.unlink(missing_ok=True)
-            self._known = {k: known for k, known in self._known.items() if known != shared}
+            self._copies = {k: copy for k, copy in self._copies.items() if copy != shared}
 
     def _copy(self, filed: ExperimentFile, original: Path, path: Path, time: int | None) -> None:
         content = original.read_bytes()
@@ -226,13 +226,13 @@ def _keep_first(draft: str, path: Path) -> None:
 class StagedFolder:
     """A folder that is being filled for one experiment; plain files *left* in it are used again."""
 
-    def __init__(self, path: str, left: Iterable[str] = ()) -> None:
+    def __init__(self, path: str, reusable: Iterable[str] = ()) -> None:
         self.path = path
         self.shared: list[SharedFile] = []
-        self.own: set[str] = set()
+        self.written: set[str] = set()
         """What may be left for the next one: the names of files that were written here."""
-        self._left = set(left)
-        self._made: set[str] = set()
+        self._reusable = set(reusable)
+        self._folders: set[str] = set()
 
     def put(self, files: Sequence[ExperimentFile], inputs: InputCache) -> None:
         """Writes *files*, or copies, clones or links their originals; makes links and folders."""
@@ -275,27 +275,27 @@ class StagedFolder:
 
     def finish(self) -> None:
         """Takes away what is left of the one before."""
-        for name in self._left:
+        for name in self._reusable:
             os.unlink(f"{self.path}/{name}")  # noqa: PTH108
 
     def _write(self, name: str, content: bytes, mode: int, mtime: int) -> None:
-        self.own.add(name)
-        if name in self._left and overwrite(f"{self.path}/{name}", content, mode, mtime):
-            self._left.discard(name)
+        self.written.add(name)
+        if name in self._reusable and overwrite(f"{self.path}/{name}", content, mode, mtime):
+            self._reusable.discard(name)
         else:
             write_new(self._target(name), content, mode, mtime)
 
     def _target(self, name: str) -> str:
         """Where *name* goes, which is free; the folders above it are there."""
         target = f"{self.path}/{name}"
-        if name in self._left:
+        if name in self._reusable:
             os.unlink(target)  # noqa: PTH108
-            self._left.discard(name)
+            self._reusable.discard(name)
         elif "/" in name:
             parent = os.path.dirname(target)  # noqa: PTH120 - called often
-            if parent not in self._made:
+            if parent not in self._folders:
                 os.makedirs(parent, exist_ok=True)  # noqa: PTH103
-                self._made.add(parent)
+                self._folders.add(parent)
         return target
 
 
@@ -314,21 +314,21 @@ def _clone(source: Path, target: str, mode: int) -> bool:
     return False
 
 
-def empty_folder(folder: str, own: set[str]) -> set[str] | None:
-    """Takes away all but the plain files named in *own*; tells which of them there are.
+def empty_folder(folder: str, written: set[str]) -> set[str] | None:
+    """Takes away all but the plain files named in *written*; tells which of them there are.
 
     None, and the folder is gone too, where it cannot be made as good as new.
     """
-    left = set()
+    kept = set()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name in own and entry.is_file(follow_symlinks=False):
-                    left.add(entry.name)
+                if entry.name in written and entry.is_file(follow_symlinks=False):
+                    kept.add(entry.name)
                 else:
                     os.unlink(entry.path)  # noqa: PTH108
         if os.lstat(folder).st_mode & 0o700 == 0o700:
-            return left
+            return kept
     except OSError:  # a folder within, or a mode that forbids it
         pass
     remove_tree(folder)
@@ -338,9 +338,9 @@ def empty_folder(folder: str, own: set[str]) -> set[str] | None:
 def remove_tree(folder: str) -> None:
     """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
     for path, folders, _ in os.walk(folder, followlinks=False):
-        for each in folders:
+        for name in folders:
             with suppress(OSError):
-                inside = f"{path}/{each}"
+                inside = f"{path}/{name}"
                 if not stat.S_ISLNK(os.lstat(inside).st_mode):
                     os.chmod(inside, 0o700)  # noqa: PTH101 - an experiment took it away
     with suppress(OSError):

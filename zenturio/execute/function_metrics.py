@@ -25,7 +25,7 @@ def measure_of(value: Any) -> MetricValue:
     if hasattr(value, "tolist"):  # NumPy
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return Series(tuple(None if each is None else _scalar(each) for each in value))
+        return Series(tuple(None if element is None else _scalar(element) for element in value))
     return _scalar(value)
 
 

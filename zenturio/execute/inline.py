@@ -96,10 +96,10 @@ class Inline:
 
     def _arguments(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """The values that the function takes; a parameter it does not know is none of its."""
-        known = self._function.arguments
-        if self._function.takes_all or values.keys() <= known:
+        names = self._function.arguments
+        if self._function.takes_all or values.keys() <= names:
             return values
-        return {name: values[name] for name in known if name in values}
+        return {name: values[name] for name in names if name in values}
 
     def _failed(
         self, experiment: Experiment, error: BaseException, started: float, wall: float

@@ -172,7 +172,7 @@ def one_of(*values: object) -> Check:
     """One of *values*."""
 
     def check(value: Any, where: str) -> None:
-        if not any(type(value) is type(each) and value == each for each in values):
+        if not any(type(value) is type(allowed) and value == allowed for allowed in values):
             raise mismatch(value, where, "one of " + ", ".join(map(repr, values)))
 
     return check
@@ -203,9 +203,9 @@ def first_of(*checks: Check) -> Check:
     """What any of *checks* takes."""
 
     def check(value: Any, where: str) -> None:
-        for each in checks:
+        for inner in checks:
             try:
-                return each(value, where)
+                return inner(value, where)
             except MalformedError as error:
                 last = error
         raise last
@@ -219,9 +219,9 @@ def list_of(inner: Check, most: int = ELEMENTS, least: int = 0) -> Check:
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list) or not least <= len(value) <= most:
             raise mismatch(value, where, f"a list of {least} to {most} values")
-        for number, each in enumerate(value):
+        for number, element in enumerate(value):
             try:
-                inner(each, "")
+                inner(element, "")
             except MalformedError as error:
                 raise MalformedError(f"{where}[{number}]{error}") from None
 
@@ -249,10 +249,10 @@ def object_of(key: Check, inner: Check, most: int = ELEMENTS) -> Check:
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict) or len(value) > most:
             raise mismatch(value, where, f"an object of at most {most} names")
-        for name, each in value.items():
+        for name, element in value.items():
             try:
                 key(name, ", a name,")
-                inner(each, "")
+                inner(element, "")
             except MalformedError as error:
                 raise MalformedError(f"{where}.{short_repr(name)}{error}") from None
 

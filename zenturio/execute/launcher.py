@@ -57,7 +57,7 @@ class Launcher:
             for name, value in os.environb.items()
             if not name.startswith(b"ZENTURIO_LOG")
         }
-        self.gone = False
+        self.driver_gone = False
         """Whether the driver has gone."""
         self._runs = 0
         self._peak = 0
@@ -74,8 +74,8 @@ class Launcher:
         while (request := wire.receive(self.requests)) is not None:
             if "steps" not in request:
                 continue  # a cancellation that came too late
-            reply, blobs = LauncherRun(self, request).go()
-            if self.gone:
+            reply, blobs = LauncherRun(self, request).execute()
+            if self.driver_gone:
                 return
             wire.send(self._replies, reply, *blobs)
 
@@ -99,7 +99,7 @@ class LauncherRun:
         self._stop = ""
         """Why the run is to be ended: timeout, cancelled, memory, processes; or unstartable."""
 
-    def go(self) -> tuple[dict[str, Any], list[bytes]]:
+    def execute(self) -> tuple[dict[str, Any], list[bytes]]:
         """The reply: how it ended, what it used; and head and tail of both streams."""
         request = self._request
         streams = [CapturedStream(request["head"], request["tail"]) for _ in range(2)]
@@ -210,7 +210,7 @@ class LauncherRun:
     def _listen(self) -> None:
         message = wire.receive(self._launcher.requests)
         if message is None:
-            self._launcher.gone = True
+            self._launcher.driver_gone = True
             self._poll.unregister(self._launcher.requests)
             self._stop = "cancelled"
         elif message.get("cancel") == self._request["run"]:
@@ -246,13 +246,13 @@ class LauncherRun:
         if not self._reap():
             return
         end = time.monotonic() + grace
-        if grace > 0 and not self._launcher.gone:
+        if grace > 0 and not self._launcher.driver_gone:
             members = self._members()
             process_tree.send_signal(members, signal.SIGTERM)
             process_tree.send_signal(
                 members, signal.SIGCONT
             )  # one that is stopped hears nothing else
-        while self._reap() and time.monotonic() < end and not self._launcher.gone:
+        while self._reap() and time.monotonic() < end and not self._launcher.driver_gone:
             self._pump(min(end - time.monotonic(), _WATCH_SECONDS))
         end = time.monotonic() + _UNKILLABLE_SECONDS
         pause = 0.001

@@ -51,7 +51,7 @@ class LauncherProcess:
     def __init__(self, watchdog: Watchdog, stopped: float = STOPPED_SECONDS) -> None:
         """The *watchdog* kills its launcher where that was *stopped* for so many seconds."""
         self._watchdog = watchdog
-        self._standstill = process_tree.StopDetector(stopped)
+        self._stop_detector = process_tree.StopDetector(stopped)
         self._deadline = float("inf")
         self._process: subprocess.Popen[bytes] | None = None
         self._writing = Lock()
@@ -81,7 +81,7 @@ class LauncherProcess:
         except BrokenPipeError:
             raise self._lost() from None
         task.kill = self.cancel
-        if task.stopped:
+        if task.cancel_requested:
             self.cancel()
 
     def receive(self) -> LauncherReply:
@@ -115,11 +115,11 @@ class LauncherProcess:
                 self._deadline = min(self._deadline, soon)
                 wire.send(self._process.stdin.fileno(), {"cancel": self._runs})
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Kills a launcher that does not go on; who waits for its reply hears that it is lost."""
         process = self._process
         if process is not None and (
-            self._standstill.lasts(process.pid) or monotonic() > self._deadline
+            self._stop_detector.is_stuck(process.pid) or monotonic() > self._deadline
         ):
             process.kill()
 

@@ -120,10 +120,10 @@ class LocalRunner:
         """After the loss of a launcher: the outcome, or none if *task* is to be begun again."""
         self.drop(task)
         task.losses += 1
-        if task.losses < _MOST_LAUNCHER_LOSSES and not task.stopped:
+        if task.losses < _MOST_LAUNCHER_LOSSES and not task.cancel_requested:
             return None
-        status: Status = "cancelled" if task.stopped else "failed"
-        cause = "cancelled" if task.stopped else "launcher lost"
+        status: Status = "cancelled" if task.cancel_requested else "failed"
+        cause = "cancelled" if task.cancel_requested else "launcher lost"
         now = time()
         return Outcome(
             task.experiment.digest,
@@ -152,7 +152,7 @@ class LocalRunner:
         experiment, began = task.experiment, time()
         built = self._built(task, slot, cpus) if experiment.build else None
         if isinstance(built, BuildFailure):
-            return self._unbuilt(experiment, built, began)
+            return self._build_failed_outcome(experiment, built, began)
         with disk_errors(self._incoming):
             folder = self._workspace.make(experiment.digest)
             request = self._request(
@@ -232,7 +232,9 @@ class LocalRunner:
 
         return self._builds.get(build, run)
 
-    def _unbuilt(self, experiment: Experiment, failure: BuildFailure, began: float) -> Outcome:
+    def _build_failed_outcome(
+        self, experiment: Experiment, failure: BuildFailure, began: float
+    ) -> Outcome:
         why = Missing("nothing was run: " + failure.cause)
         metrics: dict[str, MetricValue] = {metric.name: why for metric in experiment.recipe.metrics}
         return Outcome(
@@ -267,7 +269,7 @@ class LocalRunner:
             metrics = meter.measure(experiment.values, evidence)
         if status == "ok":
             cause = (
-                self._spoilt(experiment, folder)
+                self._find_spoilt(experiment, folder)
                 or folder_fault(folder.path)
                 or missing_outputs(folder.path, experiment.recipe.required)
                 or meter.lacking(metrics)
@@ -300,7 +302,7 @@ class LocalRunner:
         move = self.settings.keep == "never"
         return output_artifacts.collect_outputs(path, patterns, self._incoming, digest, move=move)
 
-    def _spoilt(self, experiment: Experiment, folder: StagedFolder) -> str:
+    def _find_spoilt(self, experiment: Experiment, folder: StagedFolder) -> str:
         """What this run wrote to that others share, which is then made anew."""
         for shared in folder.shared:
             if shared.changed():

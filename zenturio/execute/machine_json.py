@@ -46,11 +46,11 @@ check_machine_parts: Mapping[str, Check] = {
 }
 
 
-def machine_parts(told: Mapping[str, Any]) -> dict[str, Any]:
+def machine_parts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an outcome from the facts of a machine."""
     return {
-        "machine": MachineKind(told["cpu"], told["cores"], tuple(told["accelerators"])),
-        "host_details": HostDetails(told["name"], told["kernel"], told["memory"]),
+        "machine": MachineKind(facts["cpu"], facts["cores"], tuple(facts["accelerators"])),
+        "host_details": HostDetails(facts["name"], facts["kernel"], facts["memory"]),
     }
 
 
@@ -81,9 +81,9 @@ def machine_parts_to_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def machine_parts_from_json(told: Mapping[str, Any]) -> dict[str, Any]:
+def machine_parts_from_json(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an outcome from what was written, and checked."""
-    machine, host, varied = (told[name] for name in check_machine_parts)
+    machine, host, varied = (manifest[name] for name in check_machine_parts)
     if machine is not None:
         machine = MachineKind(**{**machine, "accelerators": tuple(machine["accelerators"])})
     return {

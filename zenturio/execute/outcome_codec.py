@@ -61,8 +61,8 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
     blobs = [part for log in logs for part in (log.head, log.tail)]
     kept = [[a.path, a.size, a.sha256, str(a.kept), a.mode] for a in outcome.artifacts]
     if not shared:
-        blobs += [each.kept.read_bytes() for each in outcome.artifacts]
-    told = {
+        blobs += [artifact.kept.read_bytes() for artifact in outcome.artifacts]
+    manifest = {
         "digest": outcome.digest,
         "status": outcome.status,
         "cause": outcome.cause,
@@ -77,16 +77,16 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
         "logs": [log.size for log in logs],
         "artifacts": kept,
     }
-    return frame_message(_MAGIC, told, blobs)
+    return frame_message(_MAGIC, manifest, blobs)
 
 
 def pack_failure(error: ZenError) -> bytes:
     """Why the place itself could not run an experiment: *error*, as it is to be raised again."""
-    told = [
+    rows = [
         [c.message[:_LONGEST_TEXT], place_to_json(c.place), c.hint[:_LONGEST_TEXT], c.severity]
         for c in error.diagnostics[:_MOST_DIAGNOSTICS]
     ]
-    return frame_message(_MAGIC, {"failure": type(error).__name__, "diagnostics": told}, ())
+    return frame_message(_MAGIC, {"failure": type(error).__name__, "diagnostics": rows}, ())
 
 
 def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
@@ -95,14 +95,16 @@ def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
     Those that came with it are written there. PlaceError where it is the outcome of another
     experiment, or none at all; raises what the place could not do.
     """
-    told, blobs = unframe_message(_MAGIC, data, _check_manifest)
-    if "failure" in told:
-        raise _failure_from_json(told)
+    manifest, blobs = unframe_message(_MAGIC, data, _check_manifest)
+    if "failure" in manifest:
+        raise _failure_from_json(manifest)
     artifacts = tuple(
-        Artifact(p, s, c, Path(kept), mode) for p, s, c, kept, mode in told["artifacts"]
+        Artifact(p, s, c, Path(kept), mode) for p, s, c, kept, mode in manifest["artifacts"]
     )
-    if told["digest"] != digest:
-        raise PlaceError(f"an outcome of {told['digest'][:12]} came for experiment {digest[:12]}")
+    if manifest["digest"] != digest:
+        raise PlaceError(
+            f"an outcome of {manifest['digest'][:12]} came for experiment {digest[:12]}"
+        )
     if len(blobs) not in (4, 4 + len(artifacts)):
         raise PlaceError(f"an outcome came with {len(blobs)} pieces for {len(artifacts)} artifacts")
     incoming = incoming.absolute()
@@ -111,22 +113,24 @@ def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
     elif not all(belongs_to_attempt(a.kept, a.path, incoming, digest) for a in artifacts):
         raise PlaceError(f"an outcome names artifacts that are not in {incoming}")
     heads = ((blobs[0], blobs[1]), (blobs[2], blobs[3]))
-    stdout, stderr = (Log(*parts, size) for parts, size in zip(heads, told["logs"], strict=True))
+    stdout, stderr = (
+        Log(*parts, size) for parts, size in zip(heads, manifest["logs"], strict=True)
+    )
     return Outcome(
-        told["digest"],
-        told["status"],
-        told["cause"],
-        {name: value_from_json(each) for name, each in told["metrics"].items()},
-        told["attempt"],
-        told["host"],
-        told["started"],
-        told["ended"],
-        told["exit"],
+        manifest["digest"],
+        manifest["status"],
+        manifest["cause"],
+        {name: value_from_json(value) for name, value in manifest["metrics"].items()},
+        manifest["attempt"],
+        manifest["host"],
+        manifest["started"],
+        manifest["ended"],
+        manifest["exit"],
         stdout,
         stderr,
         artifacts,
-        remark=told["remark"],
-        **machine_parts_from_json(told),
+        remark=manifest["remark"],
+        **machine_parts_from_json(manifest),
     )
 
 
@@ -154,13 +158,13 @@ def _store_artifact(artifact: Artifact, content: bytes, folder: Path) -> Artifac
     return replace(artifact, size=len(content), kept=kept)
 
 
-def _failure_from_json(told: dict[str, Any]) -> ZenError:
-    kind = getattr(errors, told["failure"], PlaceError)
-    known = isinstance(kind, type) and issubclass(kind, ZenError)
+def _failure_from_json(manifest: dict[str, Any]) -> ZenError:
+    kind = getattr(errors, manifest["failure"], PlaceError)
+    is_known = isinstance(kind, type) and issubclass(kind, ZenError)
     diagnostics = tuple(
         Diagnostic(message, place_from_json(place), hint, severity)
-        for message, place, hint, severity in told["diagnostics"]
+        for message, place, hint, severity in manifest["diagnostics"]
     )
-    error: ZenError = (kind if known else PlaceError)(diagnostics[0].message)
+    error: ZenError = (kind if is_known else PlaceError)(diagnostics[0].message)
     error.diagnostics = diagnostics
     return error

@@ -38,13 +38,13 @@ class ProbeFinding:
 
 
 def probe_place(
-    named: NamedPlace, folder: Path, given: Mapping[str, str] = {}
+    named: NamedPlace, folder: Path, overrides: Mapping[str, str] = {}
 ) -> Iterator[ProbeFinding]:
     """What is found, one after the other; the first that is wrong may be the last."""
     try:
         yield _check_writable(folder)
         begun = monotonic()
-        place = open_named(named, folder, given=given)
+        place = open_named(named, folder, overrides=overrides)
     except ZenError as error:
         yield from _findings_of(error)
         return
@@ -79,9 +79,9 @@ def _check_place(place: ClosableExecutor) -> Iterator[ProbeFinding]:
 
 
 def _findings_of(error: ZenError) -> Iterator[ProbeFinding]:
-    for each in error.diagnostics:
-        where = f"{each.place}: " if each.place else ""
-        yield ProbeFinding(False, f"{where}{each.message}", each.hint)
+    for diagnostic in error.diagnostics:
+        where = f"{diagnostic.place}: " if diagnostic.place else ""
+        yield ProbeFinding(False, f"{where}{diagnostic.message}", diagnostic.hint)
 
 
 def _run_probe(place: ClosableExecutor) -> Iterator[ProbeFinding]:
@@ -120,8 +120,8 @@ def _probe_experiment() -> Experiment:
 
 def _probe_faults(outcome: Outcome) -> Iterator[ProbeFinding]:
     if outcome.status != "ok":
-        said = (outcome.stdout.head + outcome.stderr.head).decode("utf-8", "replace").strip()
-        yield ProbeFinding(False, f"the probe failed on {outcome.host}: {outcome.cause}", said)
+        output = (outcome.stdout.head + outcome.stderr.head).decode("utf-8", "replace").strip()
+        yield ProbeFinding(False, f"the probe failed on {outcome.host}: {outcome.cause}", output)
         return
     if outcome.metrics.get("answer") != 42:
         yield ProbeFinding(False, "what the probe reported did not come back")

@@ -80,19 +80,19 @@ class NamedPlace:
 
     def texts(self) -> dict[str, str]:
         """Shell text and programs that the file sets, by where they stand."""
-        executed = {each.name for each in self.settings() if each.executes}
+        executed = {setting.name for setting in self.settings() if setting.executes}
         return {
             f"{entry.place or FILE} {name}": str(entry.value)
             for name, entry in self.table.entries.items()
             if name in executed
         }
 
-    def options(self, given: Mapping[str, str] = {}) -> Any:
-        """The settings of the file, then those that are *given*; none if the place has none."""
+    def options(self, overrides: Mapping[str, str] = {}) -> Any:
+        """The settings of the file, then those that are *overrides*; none if the place has none."""
         entries = {n: e for n, e in self.table.entries.items() if n not in _COMMON_SETTINGS}
         kind = getattr(self.load(), "Options", None)
         options = settings_of(
-            kind or NoSettings, {**entries, **given}, f"the place {self.kind}", _COMMON_SETTINGS
+            kind or NoSettings, {**entries, **overrides}, f"the place {self.kind}", _COMMON_SETTINGS
         )
         return options if kind is not None else None
 
@@ -111,33 +111,33 @@ def read_places(path: Path) -> dict[str, Table]:
 
 def configured_places(project: Path) -> dict[str, NamedPlace]:
     """The places that the project's zenturio.toml tells of, by name."""
-    known = [name for name in plugins.names("places") if name != INLINE]
-    found = {}
+    kinds = [name for name in plugins.names("places") if name != INLINE]
+    places = {}
     for name, table in read_places(project / FILE).items():
         entry = table.entries.get("kind", Entry(name, table.place))
-        if name in known and entry.value != name:
+        if name in kinds and entry.value != name:
             raise InputError(
                 f"[places.{name}] would replace the place {name} that is built in",
                 place=entry.place,
                 hint="give it another name",
             )
-        if entry.value not in known:
+        if entry.value not in kinds:
             if "kind" in table.entries:
                 message = f"no place is of the kind {entry.value!r}"
-                hint = did_you_mean(str(entry.value), known)
+                hint = did_you_mean(str(entry.value), kinds)
             else:
                 message = f"[places.{name}] does not say of which kind it is"
-                hint = f'kind = "dask", or another one; {did_you_mean(name, known)}'
+                hint = f'kind = "dask", or another one; {did_you_mean(name, kinds)}'
             raise InputError(message, place=entry.place, hint=hint)
-        found[name] = NamedPlace(name, str(entry.value), table)
-    return found
+        places[name] = NamedPlace(name, str(entry.value), table)
+    return places
 
 
 def known_places(project: Path) -> dict[str, NamedPlace]:
     """All places that have a name: those of zenturio.toml, then those that are installed."""
-    found = configured_places(project)
-    others = [name for name in plugins.names("places") if name != INLINE and name not in found]
-    return found | {name: NamedPlace(name, name) for name in others}
+    places = configured_places(project)
+    others = [name for name in plugins.names("places") if name != INLINE and name not in places]
+    return places | {name: NamedPlace(name, name) for name in others}
 
 
 def find_place(text: str, project: Path) -> NamedPlace:
@@ -151,17 +151,17 @@ def find_place(text: str, project: Path) -> NamedPlace:
         if not rest:
             raise InputError(f"{text!r} is no address", hint="write dask://host:8786")
         return NamedPlace(text, kind, Table({"address": Entry(text)}))
-    found = configured_places(project)
-    if text in found:
-        return found[text]
-    _check_kind(text, text, found)
+    places = configured_places(project)
+    if text in places:
+        return places[text]
+    _check_kind(text, text, places)
     return NamedPlace(text, text)
 
 
 def _check_kind(kind: str, text: str, others: Any) -> None:
-    known = [name for name in plugins.names("places") if name != INLINE]
-    if kind not in known:
-        raise InputError(f"no place is named {text!r}", hint=did_you_mean(kind, (*known, *others)))
+    kinds = [name for name in plugins.names("places") if name != INLINE]
+    if kind not in kinds:
+        raise InputError(f"no place is named {text!r}", hint=did_you_mean(kind, (*kinds, *others)))
 
 
 def open_place(
@@ -171,14 +171,14 @@ def open_place(
     *,
     keep: Keep = "never",
     pin: bool = False,
-    given: Mapping[str, str] = {},
+    overrides: Mapping[str, str] = {},
 ) -> ClosableExecutor:
     """The place that *text* names, which works below *folder*, the project's ``.zenturio``.
 
-    *given* are settings that override those of zenturio.toml.
+    *overrides* are settings that override those of zenturio.toml.
     """
     named = find_place(text, folder.absolute().parent)
-    return open_named(named, folder, jobs, keep=keep, pin=pin, given=given)
+    return open_named(named, folder, jobs, keep=keep, pin=pin, overrides=overrides)
 
 
 def open_named(
@@ -188,12 +188,14 @@ def open_named(
     *,
     keep: Keep = "never",
     pin: bool = False,
-    given: Mapping[str, str] = {},
+    overrides: Mapping[str, str] = {},
 ) -> ClosableExecutor:
     """The place, opened."""
-    options = named.options(given)
+    options = named.options(overrides)
     if named.kind != "hosts":  # its texts stand in a file of its own, which it asks about itself
         trust.require(folder, named.texts())
-    told: dict[str, Any] = {} if options is None else {"options": options}
-    place: ClosableExecutor = named.load()(folder, jobs or named.jobs, keep=keep, pin=pin, **told)
+    arguments: dict[str, Any] = {} if options is None else {"options": options}
+    place: ClosableExecutor = named.load()(
+        folder, jobs or named.jobs, keep=keep, pin=pin, **arguments
+    )
     return place

@@ -26,23 +26,23 @@ def adopt_orphans() -> bool:
 
 def descendants(pid: int) -> list[int]:
     """All descendants of *pid*, parents before their children; those that end meanwhile too."""
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [pid]
     while waiting:
         under = children(waiting.pop())
-        found += under
+        pids += under
         waiting += under
-    return found
+    return pids
 
 
 def children(pid: int) -> list[int]:
     """The children of *pid*."""
-    found: list[int] = []
+    pids: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - called often: no Path
             with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
-                found += map(int, file.read().split())
-    return found
+                pids += map(int, file.read().split())
+    return pids
 
 
 def start_ticks(pid: int) -> int:
@@ -67,7 +67,7 @@ class StopDetector:
         self._patience = patience
         self._since = 0.0
 
-    def lasts(self, pid: int) -> bool:
+    def is_stuck(self, pid: int) -> bool:
         """Whether *pid* has been stopped in every look for longer than the patience."""
         now = time.monotonic()
         if not is_stopped(pid):
@@ -148,10 +148,10 @@ def _group_of(pid: int) -> int:
 def kill_marked(mark: bytes, patience: float = 5.0) -> None:
     """Kills every process that carries *mark*, and waits until none is there."""
     end = time.monotonic() + patience
-    own = os.getpid()
+    own_pid = os.getpid()
 
     def members() -> list[int]:
-        return [pid for pid in marked_processes(mark) if pid != own]
+        return [pid for pid in marked_processes(mark) if pid != own_pid]
 
     while members() and time.monotonic() < end:
         kill_trees(members)

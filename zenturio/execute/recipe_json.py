@@ -14,7 +14,7 @@ from zenturio.experiment import Recipe
 if TYPE_CHECKING:
     from zenturio.expression import Expression
 
-_FIELDS = tuple(each.name for each in fields(Metric) if each.name not in ("formula", "place"))
+_FIELDS = tuple(item.name for item in fields(Metric) if item.name not in ("formula", "place"))
 
 
 def place_to_json(place: Place | None) -> list[Any] | None:
@@ -24,8 +24,8 @@ def place_to_json(place: Place | None) -> list[Any] | None:
     return [place.file, place.line, place.column, place.text, place.width]
 
 
-def place_from_json(told: list[Any] | None) -> Place | None:
-    return None if told is None else Place(*told)
+def place_from_json(row: list[Any] | None) -> Place | None:
+    return None if row is None else Place(*row)
 
 
 _last_recipe: tuple[Recipe | None, tuple[str, frozenset[str]]] = (None, ("", frozenset()))
@@ -35,8 +35,8 @@ _last_recipe: tuple[Recipe | None, tuple[str, frozenset[str]]] = (None, ("", fro
 def recipe_text(recipe: Recipe) -> tuple[str, frozenset[str]]:
     """A recipe as a text, and the parameters whose positions it asks for."""
     global _last_recipe  # noqa: PLW0603 - one step for any number of threads
-    known, text = _last_recipe
-    if known is not recipe:
+    last, text = _last_recipe
+    if last is not recipe:
         text = _recipe_to_json(recipe)
         _last_recipe = (recipe, text)
     return text
@@ -45,39 +45,39 @@ def recipe_text(recipe: Recipe) -> tuple[str, frozenset[str]]:
 def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
     metrics = [
         [
-            {name: getattr(each, name) for name in _FIELDS},
-            _expression_to_json(each.formula),
-            place_to_json(each.place),
+            {name: getattr(item, name) for name in _FIELDS},
+            _expression_to_json(item.formula),
+            place_to_json(item.place),
         ]
-        for each in recipe.metrics
+        for item in recipe.metrics
     ]
-    used = [each.formula for each in recipe.metrics if each.formula is not None]
+    used = [item.formula for item in recipe.metrics if item.formula is not None]
     used += recipe.requires
-    told = {
+    manifest = {
         "metrics": metrics,
         "outputs": recipe.outputs,
-        "requires": [_expression_to_json(each) for each in recipe.requires],
+        "requires": [_expression_to_json(item) for item in recipe.requires],
         "rank": _expression_to_json(recipe.rank),
         "required": recipe.required,
     }
-    return json.dumps(told), frozenset(name for each in used for name in each.indexed)
+    return json.dumps(manifest), frozenset(name for item in used for name in item.indexed)
 
 
 @lru_cache(maxsize=64)
 def read_recipe(text: str) -> Recipe:
     """The recipe; the same object for the same text, so that what is made of it is made once."""
-    told = json.loads(text)
+    manifest = json.loads(text)
     metrics = [
         Metric(**plain, formula=_expression_from_json(formula), place=place_from_json(place))
-        for plain, formula, place in told["metrics"]
+        for plain, formula, place in manifest["metrics"]
     ]
-    requires = [_expression_from_json(each) for each in told["requires"]]
+    requires = [_expression_from_json(item) for item in manifest["requires"]]
     return Recipe(
         tuple(metrics),
-        tuple(told["outputs"]),
-        tuple(each for each in requires if each is not None),
-        _expression_from_json(told["rank"]),
-        tuple(told.get("required", ())),
+        tuple(manifest["outputs"]),
+        tuple(item for item in requires if item is not None),
+        _expression_from_json(manifest["rank"]),
+        tuple(manifest.get("required", ())),
     )
 
 
@@ -91,12 +91,12 @@ def _expression_to_json(expression: Expression | None) -> dict[str, Any] | None:
     return {"text": expression.text, "pieces": pieces}
 
 
-def _expression_from_json(told: dict[str, Any] | None) -> Expression | None:
-    if told is None:
+def _expression_from_json(manifest: dict[str, Any] | None) -> Expression | None:
+    if manifest is None:
         return None
     from zenturio.expression import parse  # noqa: PLC0415 - most recipes have no formula
 
-    if not told["pieces"]:
-        return parse(told["text"])
-    pieces = tuple((offset, Place(*place)) for offset, place in told["pieces"])
-    return parse(Passage(told["text"], pieces))
+    if not manifest["pieces"]:
+        return parse(manifest["text"])
+    pieces = tuple((offset, Place(*place)) for offset, place in manifest["pieces"])
+    return parse(Passage(manifest["text"], pieces))

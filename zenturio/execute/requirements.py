@@ -11,16 +11,16 @@ from zenturio.expression import Expression, holds, text_of
 
 def check_requirements(experiment: Experiment) -> None:
     """ExpressionError where a REQUIRE of *experiment* has no value, on a machine as this one."""
-    for each in experiment.recipe.requires:
-        value_at(each, experiment.values, host=host_values())
+    for expression in experiment.recipe.requires:
+        value_at(expression, experiment.values, host=host_values())
 
 
 def unmet_requirement(experiment: Experiment) -> ZenError | None:
     """Why this machine is not what *experiment* wants; none where it is."""
     try:
-        for each in experiment.recipe.requires:
-            if not holds(value_at(each, experiment.values, host=host_values())):
-                return _requirement_error(each)
+        for expression in experiment.recipe.requires:
+            if not holds(value_at(expression, experiment.values, host=host_values())):
+                return _requirement_error(expression)
     except ExpressionError as error:
         return error
     return None
@@ -28,9 +28,9 @@ def unmet_requirement(experiment: Experiment) -> ZenError | None:
 
 def _requirement_error(require: Expression) -> PlaceError:
     facts = host_values()
-    known = ", ".join(f"host.{n} = {text_of(facts.get(n))}" for n in sorted(require.host_names))
+    actual = ", ".join(f"host.{n} = {text_of(facts.get(n))}" for n in sorted(require.host_names))
     return PlaceError(
-        f"this machine is not as REQUIRE {require.text} wants it: {known or 'see the values'}",
+        f"this machine is not as REQUIRE {require.text} wants it: {actual or 'see the values'}",
         place=require.passage.place(0, len(require.text)),
         hint="run it on another machine, or require less",
     )

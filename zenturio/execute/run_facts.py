@@ -33,8 +33,8 @@ _check_reply = record({
 })  # fmt: skip
 
 
-def check_run_facts(told: Any, steps: int) -> None:
-    """MalformedError where *told* is no account of a run of so many *steps*."""
-    _check_reply(told, "reply")
-    if told["step"] >= max(steps, 1):
-        raise MalformedError(f"reply.step is {told['step']} of {steps}")
+def check_run_facts(reply: Any, steps: int) -> None:
+    """MalformedError where *reply* is no account of a run of so many *steps*."""
+    _check_reply(reply, "reply")
+    if reply["step"] >= max(steps, 1):
+        raise MalformedError(f"reply.step is {reply['step']} of {steps}")

@@ -119,12 +119,12 @@ class _SimulationSlot:
 
     def play(self, experiment: Experiment) -> Outcome:
         started, clock, cpu = time(), perf_counter(), thread_time()
-        said, told, fault, code = b"", b"", b"", 0
+        output, metrics_text, message, code = b"", b"", b"", 0
         try:
-            said, told, code = self._simulated(experiment)
-            fault = UNFINISHED_MESSAGE if code else b""
+            output, metrics_text, code = self._simulated(experiment)
+            message = UNFINISHED_MESSAGE if code else b""
         except ZenError as error:
-            fault, code = f"{error}\n".encode(), error.exit_code
+            message, code = f"{error}\n".encode(), error.exit_code
         wall = perf_counter() - clock
         usage: dict[str, MetricValue] = {
             "wtime": wall,
@@ -132,10 +132,10 @@ class _SimulationSlot:
             "maxrss": _NO_SIZE,
             "exit": code,
         }
-        stdout, stderr = Log(said, b"", len(said)), Log(fault, b"", len(fault))
+        stdout, stderr = Log(output, b"", len(output)), Log(message, b"", len(message))
         if experiment.recipe is not self._recipe:  # all experiments of a study share one
             self._recipe, self._meter = experiment.recipe, MetricReader(experiment.recipe)
-        evidence = Evidence(stdout, stderr, None, told, usage)
+        evidence = Evidence(stdout, stderr, None, metrics_text, usage)
         metrics = self._meter.measure(experiment.values, evidence)
         cause = f"exit {code}" if code else self._meter.lacking(metrics)
         return Outcome(
@@ -156,11 +156,11 @@ class _SimulationSlot:
         verb, *words = _command_words(experiment)
         folder = self._scratch.holding(experiment.files)
         carry_out = self._played if verb == "simulate" else self._planned
-        said, told, left = carry_out(words, folder)
-        code = UNFINISHED if left else 0
+        make_json, metrics_text, unfinished = carry_out(words, folder)
+        code = UNFINISHED if unfinished else 0
         if "--json" not in words:
-            return b"", told, code
-        return json.dumps(said(), ensure_ascii=False).encode() + b"\n", told, code
+            return b"", metrics_text, code
+        return json.dumps(make_json(), ensure_ascii=False).encode() + b"\n", metrics_text, code
 
     def _played(self, words: list[str], folder: Path) -> _CommandResult:
         stream = StreamRequest.read(words, folder)
@@ -174,12 +174,12 @@ class _SimulationSlot:
         return lambda: trace_facts(trace, planned), simulation_report(trace), bool(trace.left)
 
     def _streamed(self, stream: StreamRequest) -> _CommandResult:
-        found = stream.played(self._library.platform)
-        left = any(each.left for each in found)
+        results = stream.played(self._library.platform)
+        unfinished = any(result.left for result in results)
         if not stream.algorithm:
-            return lambda: [each.facts() for each in found], b"", left
-        (only,) = found
-        return only.facts, streaming.stream_report(only), left
+            return lambda: [result.facts() for result in results], b"", unfinished
+        (only,) = results
+        return only.facts, streaming.stream_report(only), unfinished
 
     def _planned(self, words: list[str], folder: Path) -> _CommandResult:
         plan = PlanRequest.read(words, folder).plan(self._library)
@@ -211,15 +211,15 @@ class _ScratchFolder:
 
     def holding(self, files: tuple[ExperimentFile, ...]) -> Path:
         """The folder, with *files* and no others; those it has already are not written again."""
-        wanted = {file.path: file for file in files}
-        if self._folder is None or not self._held.keys() <= wanted.keys():
+        by_path = {file.path: file for file in files}
+        if self._folder is None or not self._held.keys() <= by_path.keys():
             self.close()
             self._folder = tempfile.TemporaryDirectory(prefix="zen-simulate-")
         folder = Path(self._folder.name)
-        for path, file in wanted.items():
+        for path, file in by_path.items():
             if self._held.get(path) is not file:
                 _write(file, folder / path)
-        self._held = wanted
+        self._held = by_path
         return folder
 
     def close(self) -> None:

@@ -138,46 +138,56 @@ class SlurmCommands:
         PlaceError where Slurm will never take it, FullError and TooLongError where it would take
         less, and UnansweredError where it may have taken it.
         """
-        said = self._said("sbatch", "--parsable", str(script), refusal=_submission_error)
-        words = said.split()
-        if not words:
+        output = self._output_of("sbatch", "--parsable", str(script), refusal=_submission_error)
+        parts = output.split()
+        if not parts:
             raise UnansweredError("sbatch: it told no number")
-        return words[-1].partition(";")[0]
+        return parts[-1].partition(";")[0]
 
     def look(self, names: Iterable[str] | None = None) -> dict[ArrayTask, list[SlurmJob]]:
         """The tasks of the arrays of these *names*, or of all, ended ones while they are known.
 
         A name that was submitted twice has several jobs.
         """
-        found: dict[ArrayTask, list[SlurmJob]] = {}
-        for name, number, job in self._shown([] if names is None else list(names)):
+        tasks: dict[ArrayTask, list[SlurmJob]] = {}
+        for name, number, job in self._list_jobs([] if names is None else list(names)):
             if number.isdecimal():
-                found.setdefault((name, int(number)), []).append(job)
-        return found
+                tasks.setdefault((name, int(number)), []).append(job)
+        return tasks
 
     def jobs(self, name: str) -> dict[str, SlurmJob]:
         """The jobs of that *name* that are no arrays, by their numbers."""
-        return {job.array: job for _, _, job in self._shown([name])}
+        return {job.array: job for _, _, job in self._list_jobs([name])}
 
-    def _shown(self, names: list[str]) -> Iterator[tuple[str, str, SlurmJob]]:
+    def _list_jobs(self, names: list[str]) -> Iterator[tuple[str, str, SlurmJob]]:
         """The name of each job, its number in its array, and the rest."""
         columns = ",".join(f"{column}:{width}" for column, width in _COLUMNS.items())
         command = ["squeue", "--noheader", "--array", "--states=all", f"--user={self._user}"]
         command += [f"--name={','.join(names)}"] if names else []
-        for line in self._said(*command, f"--Format={columns}").splitlines():
-            name, array, number, state, node, restarts, left, limit, reason = _split_columns(line)
-            again = int(restarts) if restarts.isdecimal() else 0
+        for line in self._output_of(*command, f"--Format={columns}").splitlines():
+            name, array, number, state, node, restarts, time_left, time_limit, reason = (
+                _split_columns(line)
+            )
+            restart_count = int(restarts) if restarts.isdecimal() else 0
             yield (
                 name,
                 number,
-                SlurmJob(array, state, node, reason, again, _seconds(left), _seconds(limit)),
+                SlurmJob(
+                    array,
+                    state,
+                    node,
+                    reason,
+                    restart_count,
+                    _seconds(time_left),
+                    _seconds(time_limit),
+                ),
             )
 
     def partitions(self, name: str = "") -> list[tuple[str, str]]:
         """Availability and state of the nodes of a partition; of all, if none is named."""
         which = [f"--partition={name}"] if name else []
-        said = self._said("sinfo", "--noheader", *which, "--format=%a|%T")
-        return [(a, s) for a, _, s in (line.strip().partition("|") for line in said.splitlines())]
+        output = self._output_of("sinfo", "--noheader", *which, "--format=%a|%T")
+        return [(a, s) for a, _, s in (line.strip().partition("|") for line in output.splitlines())]
 
     def cancel(self, jobs: Iterable[str], *, pending: bool = False) -> None:
         """Ends *jobs* (``12_3``); those that have ended already are no error.
@@ -188,16 +198,18 @@ class SlurmCommands:
         while waiting:
             some, waiting = waiting[:_CANCELLED_AT_ONCE], waiting[_CANCELLED_AT_ONCE:]
             with suppress(PlaceError):
-                self._said("scancel", "--quiet", *only, *some, refusal=_submission_error)
+                self._output_of("scancel", "--quiet", *only, *some, refusal=_submission_error)
 
     def step_back(self, jobs: Iterable[str]) -> None:
         """Lets other jobs of this user go before what has not begun of *jobs*, if that can be."""
-        asked = ",".join(jobs)
-        if asked:
+        job_list = ",".join(jobs)
+        if job_list:
             with suppress(PlaceError, UnansweredError):
-                self._said("scontrol", "update", f"jobid={asked}", f"nice={_NICE_STEP}")
+                self._output_of("scontrol", "update", f"jobid={job_list}", f"nice={_NICE_STEP}")
 
-    def _said(self, *command: str, refusal: Callable[[str], Exception] = UnansweredError) -> str:
+    def _output_of(
+        self, *command: str, refusal: Callable[[str], Exception] = UnansweredError
+    ) -> str:
         """What *command* printed; where it fails, what *refusal* makes of what it says."""
         try:
             done = subprocess.run(
@@ -221,7 +233,7 @@ class SlurmCommands:
             raise UnansweredError(f"{command[0]}: {error.strerror}") from error
         if done.returncode == 0:
             return done.stdout
-        lines = [each.partition("error: ")[2] or each for each in done.stderr.strip().splitlines()]
+        lines = [line.partition("error: ")[2] or line for line in done.stderr.strip().splitlines()]
         raise refusal(f"{command[0]}: {'; '.join(lines) or f'it ended with {done.returncode}'}")
 
 

@@ -101,11 +101,11 @@ class Spawner:
 
     def _exactly(self, setsid: str, words: list[str]) -> int:
         """Starts *words* as a child of setsid, which ends at once and leaves it to us."""
-        own = os.getpid()
-        before = set(process_tree.children(own))
+        own_pid = os.getpid()
+        before = set(process_tree.children(own_pid))
         parent = self._spawn(setsid, [setsid, "-f", "--", *words])
         _, status = os.waitpid(parent, 0)
-        new = [pid for pid in process_tree.children(own) if pid not in before]
+        new = [pid for pid in process_tree.children(own_pid) if pid not in before]
         if status or not new:
             raise OSError(errno.ENOSYS, "setsid does not fork")
         # Should the program have ended already, its own orphans are here too: it is the oldest.

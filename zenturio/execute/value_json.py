@@ -28,7 +28,7 @@ def value_to_json(value: Any) -> Any:
     if kind is Missing:
         return {"missing": value.why}
     if kind is Series:
-        return {"series": [value_to_json(each) for each in value.values]}
+        return {"series": [value_to_json(element) for element in value.values]}
     return value
 
 
@@ -45,22 +45,22 @@ _SERIES = record({"series": list_of(_VALUE, 2**24)})
 _MEASURE: Mapping[str, Check] = {"int": _BIG, "missing": _MISSING, "series": _SERIES}
 
 
-def check_value(told: Any, where: str) -> None:
-    """MalformedError where *told* was not made by ``noted`` of a value."""
-    if type(told) is dict:
-        _BIG(told, where)
+def check_value(value: Any, where: str) -> None:
+    """MalformedError where *value* was not made by ``noted`` of a value."""
+    if type(value) is dict:
+        _BIG(value, where)
     else:
-        _plain(told, where)
+        _plain(value, where)
 
 
-def check_measure(told: Any, where: str) -> None:
-    """MalformedError where *told* was not made by ``noted``."""
-    if type(told) is not dict:
-        _plain(told, where)
-    elif len(told) == 1 and (kind := next(iter(told))) in _MEASURE:
-        _MEASURE[kind](told, where)
+def check_measure(value: Any, where: str) -> None:
+    """MalformedError where *value* was not made by ``noted``."""
+    if type(value) is not dict:
+        _plain(value, where)
+    elif len(value) == 1 and (kind := next(iter(value))) in _MEASURE:
+        _MEASURE[kind](value, where)
     else:
-        raise mismatch(told, where, "a measure")
+        raise mismatch(value, where, "a measure")
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,13 +68,13 @@ def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value_to_json(value) for name, value in values.items()}
 
 
-def value_from_json(told: Any) -> Any:
+def value_from_json(value: Any) -> Any:
     """What was noted."""
-    if type(told) is not dict:
-        return told
-    ((kind, what),) = told.items()
+    if type(value) is not dict:
+        return value
+    ((kind, what),) = value.items()
     if kind == "int":
         return int(what, 16)
     if kind == "missing":
         return Missing(what)
-    return Series(tuple(value_from_json(each) for each in what))
+    return Series(tuple(value_from_json(element) for element in what))

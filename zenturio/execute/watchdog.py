@@ -16,7 +16,7 @@ LOOK_SECONDS = 0.5
 class Watchable(Protocol):
     """Something that kills what it depends on, if that does not go on any more."""
 
-    def look(self) -> None: ...
+    def check(self) -> None: ...
 
 
 class Watchdog:
@@ -51,5 +51,5 @@ class Watchdog:
         while not self._closed.wait(LOOK_SECONDS):
             with self._turn:
                 watched = list(self._watched)
-            for each in watched:
-                each.look()
+            for launcher in watched:
+                launcher.check()

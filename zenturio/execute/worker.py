@@ -61,8 +61,8 @@ def run_packed(
     Workers of one *session* that share a disk try a build that fails once. With *shared* who asks
     sees the same disk, and artifacts are only named.
     """
-    way = replace(settings or RunnerSettings(), session=session)
-    return _run_packed(parcel, folder, keep, way, shared=shared)[0]
+    run_settings = replace(settings or RunnerSettings(), session=session)
+    return _run_packed(parcel, folder, keep, run_settings, shared=shared)[0]
 
 
 def _run_packed(
@@ -156,26 +156,26 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--session", default="", help="whose builds that failed are remembered")
     parser.add_argument("--shared", action="store_true", help="name artifacts, do not send them")
     parser.add_argument("--stay", action="store_true", help="go on when the parent process ends")
-    asked = parser.parse_args(words)
+    arguments = parser.parse_args(words)
     sys.set_int_max_str_digits(0)  # metrics have as many digits as they have
-    if asked.outcome.exists():
+    if arguments.outcome.exists():
         return 0
-    if not asked.stay:
+    if not arguments.stay:
         die_with_parent()
-    start: Path | None = asked.start
+    start: Path | None = arguments.start
     outcome, is_doubtful = _run_packed(
-        asked.parcel.read_bytes(),
-        asked.folder or asked.outcome.absolute().parent,
-        asked.keep,
-        RunnerSettings(session=asked.session),
-        shared=asked.shared,
+        arguments.parcel.read_bytes(),
+        arguments.folder or arguments.outcome.absolute().parent,
+        arguments.keep,
+        RunnerSettings(session=arguments.session),
+        shared=arguments.shared,
         begins=start.touch if start else lambda: None,
         settle=SETTLE_SECONDS if start else 0.0,
     )
     if start is not None and is_doubtful:
         write_whole(start, outcome)
     else:
-        write_once(asked.outcome, outcome)
+        write_once(arguments.outcome, outcome)
     return 0
 
 

@@ -52,23 +52,23 @@ class Workspace:
                 path = f"{path}-{secrets.token_hex(4)}"
             self._used.add(path)
             spare = path if path in self._spare else next(iter(self._spare), None)
-            left = self._spare.pop(spare) if spare is not None else set()
+            reusable = self._spare.pop(spare) if spare is not None else set()
         if spare is None:
             os.mkdir(path)  # noqa: PTH102 - called often
         elif spare != path:
             os.rename(spare, path)  # noqa: PTH104 - called often
-        return StagedFolder(path, left)
+        return StagedFolder(path, reusable)
 
     def drop(self, folder: StagedFolder, *, keep: bool) -> None:
         """Takes a folder away, or puts it where kept ones are found."""
         path = folder.path
         if keep:
             self._put(path)
-        left = None if keep else empty_folder(path, folder.own)
+        reusable = None if keep else empty_folder(path, folder.written)
         with self._turn:
             self._used.discard(path)
-            if left is not None:
-                self._spare[path] = left
+            if reusable is not None:
+                self._spare[path] = reusable
 
     def _put(self, path: str) -> None:
         kept = self._work / Path(path).name.partition("-")[0]
@@ -112,23 +112,23 @@ class Workspace:
 
 def running_folder(folder: Path, digest: str) -> Path | None:
     """The folder below *folder* in which the experiment runs at this moment."""
-    found = (folder / "work").glob(f"{_SESSION}*/{checked_digest(digest)}")
-    return next(found, None)
+    matches = (folder / "work").glob(f"{_SESSION}*/{checked_digest(digest)}")
+    return next(matches, None)
 
 
 def live_driver_pids(folder: Path) -> list[int]:
     """The processes of the drivers that hold a session below *folder*."""
-    found = []
+    pids = []
     for session in sorted((folder / "work").glob(f"{_SESSION}*")):
         with suppress(OSError):
             lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                found.append(int(session.name.removeprefix(_SESSION).partition("-")[0]))
+                pids.append(int(session.name.removeprefix(_SESSION).partition("-")[0]))
             finally:
                 os.close(lock)
-    return found
+    return pids
 
 
 def environment_mark(path: str) -> bytes:

@@ -104,7 +104,7 @@ def _run(
     # Planned before the place is opened: a mistake in a stage shall not start workers.
     pipeline = Pipeline(session, planned, listener, requests) if has_stages else None
     with open_place(
-        place.place, folder, place.jobs, keep=place.keep, pin=place.pin, given=place.settings
+        place.place, folder, place.jobs, keep=place.keep, pin=place.pin, overrides=place.settings
     ) as executor:
         if pipeline is not None:
             return pipeline.run(SlotPool(executor))

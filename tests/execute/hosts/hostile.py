@@ -56,11 +56,11 @@ def token():
 
 
 class Hostile(agent.HostAgent):
-    def _do(self, request):
+    def _answer(self, request):
         lie = sys.argv[1]
         asked, answer = LIES.get(lie, ("start", None))
         if request["do"] != asked:
-            return super()._do(request)
+            return super()._answer(request)
         wire.receive_blobs(self._requests, request)
         if answer is None:
             frames()[lie]()

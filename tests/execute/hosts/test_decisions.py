@@ -32,7 +32,7 @@ def profile(*seconds, of=None, breaches=1):
     found = ProgressProfile(breaches)
     for i, each in enumerate(seconds, 1):
         line = {"iteration": i, "seconds": each} | ({"of": of} if of else {})
-        found.hear(json.dumps(line) + "\n", i)
+        found.update(json.dumps(line) + "\n", i)
     return found
 
 
@@ -61,12 +61,12 @@ def test_requirements_may_use_the_values_of_the_point():
 
 def test_a_program_says_anew_what_it_needs():
     wants = JobRequirements(requires=(parse("host.cores >= 4"),), rank=parse("host.speed"))
-    more = wants.anew("# second phase\n\nrequire host.memory >= 1GB\nRANK host.memory\n")
+    more = wants.replaced_by("# second phase\n\nrequire host.memory >= 1GB\nRANK host.memory\n")
     assert [each.text for each in more.requires] == ["host.memory >= 1GB"]
     assert more.rank.text == "host.memory"
-    assert wants.anew("").requires == ()
+    assert wants.replaced_by("").requires == ()
     with pytest.raises(InputError, match="write REQUIRE or RANK"):
-        wants.anew("WANT more")
+        wants.replaced_by("WANT more")
 
 
 def test_a_contract_is_broken_by_iterations_that_take_longer_than_those_before():
@@ -85,9 +85,9 @@ def test_what_is_usual_does_not_grow_with_a_slowdown_that_stays():
 
 def test_odd_lines_of_a_profile_say_nothing():
     found = ProgressProfile()
-    found.hear('no json\n[1]\n{"seconds": "soon"}\n{"seconds": -1, "of": 0}\n3\n', 9)
+    found.update('no json\n[1]\n{"seconds": "soon"}\n{"seconds": -1, "of": 0}\n3\n', 9)
     assert (found.seconds, found.iteration, found.left) == ([], 2, None)
-    assert found.told == 9
+    assert found.offset == 9
 
 
 @given(SPEEDS, SPEEDS, st.floats(0, 100), st.floats(0, 0.9), st.integers(1, 50))
@@ -255,7 +255,7 @@ def test_the_modules_of_the_guide_do_what_it_says(tmp_path):
     assert load_selector(chosen)(JobRequirements(), hosts, ()) == 1
     assert load_selector(chosen)(JobRequirements(), hosts[:1], ()) is None
     found = ProgressProfile()
-    found.hear("".join(f'{{"residual": {i}}}\n' for i in range(5)), 9)
+    found.update("".join(f'{{"residual": {i}}}\n' for i in range(5)), 9)
     assert load_evaluator(evaluated)(found, HostsOptions()) == "the residual grows"
     assert load_evaluator(evaluated)(ProgressProfile(), HostsOptions()) == ""
     assert isinstance(load_plugin(f"{tmp_path}/lab.py:Scratch"), Staging)
@@ -264,6 +264,6 @@ def test_the_modules_of_the_guide_do_what_it_says(tmp_path):
 def test_lines_of_a_profile_that_make_no_sense_say_nothing():
     profile = ProgressProfile()
     lines = ["[" * 10**5, '{"seconds": ' + "9" * 10**5 + "}", "[1]", "{", '{"seconds": Infinity}']
-    profile.hear("\n".join(lines), 1)
-    profile.hear('{"iteration": true, "seconds": "1", "of": 1.5}', 2)
+    profile.update("\n".join(lines), 1)
+    profile.update('{"iteration": true, "seconds": "1", "of": 1.5}', 2)
     assert (profile.seconds, profile.iteration, profile.of) == ([], 2, None)

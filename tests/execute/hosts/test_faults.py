@@ -486,8 +486,8 @@ def connection(tmp_path):
         str(tmp_path / "remote"),
         "me",
         patience=100,
-        hear=heard.append,
-        dropped=lambda _connection: None,
+        on_event=heard.append,
+        on_dropped=lambda _connection: None,
     )
     yield found, heard
     found.close()

@@ -93,14 +93,14 @@ def test_events_that_nobody_reads_are_not_kept_without_end():
 
     def flood():
         for _ in range(10**6):
-            job.hear("profile", event)
+            job.notify("profile", event)
 
     with pytest.raises(MalformedError, match="more events than can be read"):
         flood()
-    job.forget_news()
-    job.hear("profile", {"text": "y", "told": 1})
-    assert job.next_news(1.0)[0] == "profile"
-    assert job.next_news(0.0) == ("", {})
+    job.discard_events()
+    job.notify("profile", {"text": "y", "told": 1})
+    assert job.next_event(1.0)[0] == "profile"
+    assert job.next_event(0.0) == ("", {})
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ def test_a_login_that_prints_without_end_is_given_up(tmp_path, noise):
     with pytest.raises(PlaceError):
         Connection(
             ["/bin/sh", "-c"], str(script), str(tmp_path / "remote"), "me", patience=0.5,
-            hear=lambda _event: None, dropped=lambda _connection: None,
+            on_event=lambda _event: None, on_dropped=lambda _connection: None,
         )  # fmt: skip
     until(lambda: not running(mark))

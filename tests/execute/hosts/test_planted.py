@@ -25,8 +25,8 @@ def connect(tmp_path):
             str(folder),
             "me",
             patience=100,
-            hear=lambda _event: None,
-            dropped=lambda _connection: None,
+            on_event=lambda _event: None,
+            on_dropped=lambda _connection: None,
         )
         opened.append(found)
         return found

@@ -29,21 +29,21 @@ class BatchSizer:
         return min(max(int(TASK_SECONDS / max(self._seconds, 1e-4)), 1), LARGEST_BATCH)
 
     @property
-    def ahead(self) -> bool:
+    def sends_ahead(self) -> bool:
         """Whether the next are sent before the last are back, for the way takes its time."""
         return self.size > 1 or (self._seconds is not None and self._seconds < PREFETCH_SECONDS)
 
-    def took(self, seconds: float) -> None:
+    def observe(self, seconds: float) -> None:
         """One took so long: one that fills a task is believed at once, others when they are many.
 
         Short ones vary by several times with what else the machine does, and add up all the same.
         """
-        known = self._seconds
-        if known is None or seconds >= TASK_SECONDS:
+        average = self._seconds
+        if average is None or seconds >= TASK_SECONDS:
             self._seconds = seconds
         else:
-            self._seconds = known * 0.9 + seconds * 0.1
+            self._seconds = average * 0.9 + seconds * 0.1
 
-    def share(self, waiting: int, places: int) -> int:
+    def next_size(self, waiting: int, places: int) -> int:
         """How many of those *waiting* go now, where there is room for so many tasks."""
         return min(self.size, ceil(waiting / max(places, 1)))

@@ -17,7 +17,7 @@ from zenturio.execute.dask.job_renewal import JobRenewal, LossReason
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.security import SchedulerAddress, read_address, tls_of
 from zenturio.execute.dask.ticket import TaskBatch
-from zenturio.execute.dask.worker_runtime import DriverSettings
+from zenturio.execute.dask.worker_runtime import SessionSettings
 from zenturio.execute.deadline import call_with_timeout
 from zenturio.execute.machine_facts import check_machine_facts
 from zenturio.execute.machine_json import machine_parts
@@ -101,9 +101,9 @@ class DaskCluster:
 
     def threads(self) -> dict[str, int]:
         """How many experiments each worker takes, by its address; OSError where nobody answers."""
-        asked = self.client.scheduler.ncores
+        cores_of = self.client.scheduler.ncores
         self.answers = False
-        threads = dict(self.client.sync(asked, workers=None, callback_timeout=_ANSWER_SECONDS))
+        threads = dict(self.client.sync(cores_of, workers=None, callback_timeout=_ANSWER_SECONDS))
         self.answers = True
         return threads
 
@@ -119,25 +119,25 @@ class DaskCluster:
             new = [worker for worker in workers if worker not in self._machines]
             if new:
                 self._machines |= dict.fromkeys(new)
-                self._machines |= self._asked(new)
-            known = (self._machines[worker] for worker in workers)
-            self._present = frozenset(machine for machine in known if machine is not None)
+                self._machines |= self._ask_machines(new)
+            kinds = (self._machines[worker] for worker in workers)
+            self._present = frozenset(machine for machine in kinds if machine is not None)
         return self._present
 
-    def _asked(self, workers: list[str]) -> dict[str, MachineKind]:
+    def _ask_machines(self, workers: list[str]) -> dict[str, MachineKind]:
         from zenturio.execute.dask import worker_plugin  # noqa: PLC0415 - loads Dask
 
         ask = partial(
             self.client.run, worker_plugin.worker_machine, workers=workers, on_error="ignore"
         )
         answers = call_with_timeout(_ANSWER_SECONDS, ask)
-        found = {}
+        kinds = {}
         for worker, text in answers.items():
             with suppress(ValueError):
                 facts = json.loads(str(text))
                 check_machine_facts(facts, "its machine")
-                found[worker] = machine_parts(facts)["machine"]
-        return found
+                kinds[worker] = machine_parts(facts)["machine"]
+        return kinds
 
     def look(self) -> bool:
         """Counts who is there now; whether there is somebody to run something, or will be."""
@@ -151,21 +151,25 @@ class DaskCluster:
             return bool(threads)
         return False
 
-    def send(self, data: bytes | None, parcel: TaskBatch, way: DriverSettings, key: str) -> Any:
+    def send(self, data: bytes | None, batch: TaskBatch, session: SessionSettings, key: str) -> Any:
         """A task of Dask: to run what is packed, or to follow what runs already."""
         from zenturio.execute.dask import worker_plugin  # noqa: PLC0415 - loads Dask
 
-        workers = [parcel.worker] if parcel.worker else list(parcel.among) or None
-        told: dict[str, Any] = {"key": key, "pure": False, "retries": 0, "workers": workers}
-        told["allow_other_workers"] = bool(parcel.worker)  # which may be lost meanwhile
+        workers = [batch.worker] if batch.worker else list(batch.eligible_workers) or None
+        settings: dict[str, Any] = {"key": key, "pure": False, "retries": 0, "workers": workers}
+        settings["allow_other_workers"] = bool(batch.worker)  # which may be lost meanwhile
         if data is None:
-            return self.client.submit(worker_plugin.follow_batch, parcel.numbers, way, key, **told)
+            return self.client.submit(
+                worker_plugin.follow_batch, batch.numbers, session, key, **settings
+            )
         if len(data) > _LARGE_BYTES:
             scatter = partial(self.client.scatter, data, workers=workers, hash=False)
             data = call_with_timeout(
                 _ANSWER_SECONDS + len(data) / _SLOWEST_BYTES_PER_SECOND, scatter
             )
-        return self.client.submit(worker_plugin.run_batch, data, parcel.numbers, way, key, **told)
+        return self.client.submit(
+            worker_plugin.run_batch, data, batch.numbers, session, key, **settings
+        )
 
     def stop(self, session: str, numbers: tuple[int, ...]) -> None:
         """Tells every worker to kill these."""

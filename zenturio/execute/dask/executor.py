@@ -23,7 +23,7 @@ from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.session_folder import DaskSession
 from zenturio.execute.dask.task_tracker import TaskTracker
 from zenturio.execute.dask.ticket import DaskTicket
-from zenturio.execute.dask.worker_runtime import DriverSettings
+from zenturio.execute.dask.worker_runtime import SessionSettings
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.experiment.experiment import Kinds
@@ -57,7 +57,7 @@ class Dask(ClosesOnExit):
         folder = folder.absolute()
         self._session = DaskSession(folder)
         name, node = self._session.name, platform.node()
-        self._way = DriverSettings(
+        self._settings = SessionSettings(
             name, node, str(folder), keep, pin, options.grace, _HAND_BACK_SECONDS
         )
         try:
@@ -67,7 +67,12 @@ class Dask(ClosesOnExit):
             raise
         incoming = folder.absolute() / INCOMING
         self._traffic = TaskTracker(
-            self._cluster, self._way, batches, incoming, options.patience, hands_back=hands_back
+            self._cluster,
+            self._settings,
+            batches,
+            incoming,
+            options.patience,
+            hands_back=hands_back,
         )
         self._closed = False
         self._lock = Lock()
@@ -81,15 +86,15 @@ class Dask(ClosesOnExit):
     def machines(self) -> Kinds:
         """The kinds of machine of the workers that are there, with what each runs before."""
         setup = self._prologue
-        return frozenset(replace(each, setup=setup) for each in self._cluster.machines())
+        return frozenset(replace(kind, setup=setup) for kind in self._cluster.machines())
 
     @property
     def wants(self) -> int:
         """How many it likes to have: batches that run, that wait for a slot, that come back."""
-        return self.slots * (self._batches.size * 3 if self._batches.ahead else 2)
+        return self.slots * (self._batches.size * 3 if self._batches.sends_ahead else 2)
 
     @property
-    def peopled(self) -> bool:
+    def has_workers(self) -> bool:
         """Whether there is a worker at this moment."""
         with suppress(OSError):
             return bool(self._cluster.threads())
@@ -112,8 +117,8 @@ class Dask(ClosesOnExit):
                 return
             self._closed = True
         self._traffic.close()
-        self._cluster.leave(self._way.session)
-        self._traffic.bury()
+        self._cluster.leave(self._settings.name)
+        self._traffic.cancel_unreturned()
         self._cluster.close()
         self._session.close()
 

@@ -251,8 +251,8 @@ def _clean_exception(
     clean: Callable[..., Any], exception: Any, traceback: Any = None, **more: Any
 ) -> Any:
     """Like Dask, and bear what is no exception: the task's future would never be done."""
-    for each in (traceback, None):
+    for argument in (traceback, None):
         with suppress(AssertionError):
-            return clean(exception, each, **more)
+            return clean(exception, argument, **more)
     error = _class_of("", "UnreadableException")(type(exception).__name__)
     return type(error), error, None

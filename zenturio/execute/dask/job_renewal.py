@@ -51,40 +51,40 @@ class JobRenewal:
         """*jobs* of that *name*, whose *workers* are a cluster of Dask."""
         self._workers = workers
         self._name = name
-        self._jobs = jobs
+        self._wanted_jobs = jobs
         self._queue = queue
         self._logs = logs
         self._patience = patience
         self._is_busy: Callable[[], bool] = lambda: False
         self._ids: dict[str, str] = {}
         """The job of each worker that there ever was, by the worker's name."""
-        self._shown: dict[str, SlurmJob] = {}
-        self._looked = float("-inf")
+        self._jobs_by_id: dict[str, SlurmJob] = {}
+        self._last_poll = float("-inf")
         self._arrived: set[str] = set()
         """The names of workers that have come."""
-        self._absent: dict[str, float] = {}
+        self._absent_since: dict[str, float] = {}
         """Since when workers are away whose jobs run, by the monotonic clock."""
-        self._barren = 0
-        self._seen = monotonic()
-        self._why = "no job has begun"
+        self._fruitless = 0
+        self._last_worker_seen = monotonic()
+        self._reason = "no job has begun"
         self.fault: PlaceError | None = None
         self.retiring: frozenset[str] = frozenset()
         """The addresses of workers whose successors are there: they are given nothing more."""
-        self._stirred = Event()
+        self._wake = Event()
         self._closed = Event()
         self._thread: Thread | None = None
 
     def begin(self, is_busy: Callable[[], bool]) -> None:
         """From now on jobs are replaced while *is_busy* says that there is work."""
         self._is_busy = is_busy
-        self._seen = monotonic()
-        self._thread = Thread(target=self._drive, name="zenturio-dask-jobs", daemon=True)
+        self._last_worker_seen = monotonic()
+        self._thread = Thread(target=self._loop, name="zenturio-dask-jobs", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """No job is submitted any more."""
         self._closed.set()
-        self._stirred.set()
+        self._wake.set()
         if self._thread is not None:
             self._thread.join(_CLOSING_SECONDS)
 
@@ -92,46 +92,50 @@ class JobRenewal:
         """Why the *worker* of that name was lost, at *since* by the monotonic clock."""
         if self._queue is None:
             return "died"
-        if self._looked <= since:
-            self._stirred.set()
+        if self._last_poll <= since:
+            self._wake.set()
             return ""
-        job = self._shown.get(self._ids.get(worker, ""))
+        job = self._jobs_by_id.get(self._ids.get(worker, ""))
         if job is None or job.taken or job.state == "PENDING":  # it vanished, or was requeued
             return "taken"
         if job.state in ("TIMEOUT", "DEADLINE"):
             return "over"
-        anew = {name for here, name in self._names().items() if here != address}
-        if job.ended or worker in anew:  # its nanny has begun it anew
+        restarted = {
+            name
+            for worker_address, name in self._connected_names().items()
+            if worker_address != address
+        }
+        if job.ended or worker in restarted:  # its nanny has begun it anew
             return "died"
         return ""
 
-    def _drive(self) -> None:
+    def _loop(self) -> None:
         pause = POLL_SECONDS
         while self.fault is None:
-            self._stirred.wait(pause)
-            self._stirred.clear()
+            self._wake.wait(pause)
+            self._wake.clear()
             began = monotonic()
             if self._closed.is_set():
                 return
             if not self._is_busy():
-                self._seen = began
+                self._last_worker_seen = began
                 continue
             try:
                 self._step()
             except (UnansweredError, ZenError) as error:
-                self._why = str(error)
+                self._reason = str(error)
             except Exception as error:  # noqa: BLE001 - whatever Dask raises; it is tried again
-                self._why = repr(error)
+                self._reason = repr(error)
             self._give_up_when_late()
             pause = max(POLL_SECONDS, POLL_SHARE * (monotonic() - began))
 
     def _step(self) -> None:
-        connected = self._names()
+        connected = self._connected_names()
         if connected:
-            self._seen = monotonic()
-            self._barren = 0
+            self._last_worker_seen = monotonic()
+            self._fruitless = 0
         self._arrived.update(connected.values())
-        shown = self._look()
+        shown = self._poll()
         entries = {str(name): job.job_id for name, job in list(self._workers.workers.items())}
         self._ids.update({name: number for name, number in entries.items() if number})
         ended = [name for name, number in entries.items() if self._has_ended(number, shown)]
@@ -141,42 +145,44 @@ class JobRenewal:
         alive = entries.keys() - ended
         fresh = {name for name in alive if not self._retires(shown.get(entries[name] or ""))}
         for name in ended:
-            self._bury(name, shown.get(entries[name] or ""))
+            self._record_ended(name, shown.get(entries[name] or ""))
         waits = [shown[entries[name]] for name in alive if entries[name] in shown]
         stuck = [job for job in waits if job.stuck]
         if stuck:
-            self._why = f"job {stuck[0].array} waits: {stuck[0].reason}"
+            self._reason = f"job {stuck[0].array} waits: {stuck[0].reason}"
         if any(job.state == "PENDING" and not job.stuck for job in waits):
-            self._seen = monotonic()
-        there = set(connected.values())
+            self._last_worker_seen = monotonic()
+        connected_names = set(connected.values())
         self.retiring = frozenset(
-            address for address, name in connected.items() if name not in fresh and fresh & there
+            address
+            for address, name in connected.items()
+            if name not in fresh and fresh & connected_names
         )
         self._give_up_when_late()
-        missing = self._jobs - len(fresh)
+        missing = self._wanted_jobs - len(fresh)
         if (ended or missing > 0) and self.fault is None:
             wait = max(self._patience, 1.0)
-            told = (set(ended), set(absent), max(missing, 0))
-            self._workers.sync(self._replaced, *told, callback_timeout=wait)
+            changes = (set(ended), set(absent), max(missing, 0))
+            self._workers.sync(self._replace, *changes, callback_timeout=wait)
 
-    def _absentees(self, away: set[str]) -> list[str]:
-        """Those of the workers that are *away* while their jobs run that were so for too long."""
+    def _absentees(self, absent: set[str]) -> list[str]:
+        """Those of the workers that are *absent* while their jobs run that were so for too long."""
         now = monotonic()
-        self._absent = {name: self._absent.get(name, now) for name in away}
-        return [name for name, since in self._absent.items() if now - since > ABSENT_SECONDS]
+        self._absent_since = {name: self._absent_since.get(name, now) for name in absent}
+        return [name for name, since in self._absent_since.items() if now - since > ABSENT_SECONDS]
 
-    def _look(self) -> dict[str, SlurmJob]:
+    def _poll(self) -> dict[str, SlurmJob]:
         """The jobs by their numbers, as the queue shows them."""
         if self._queue is not None:
             looked = monotonic()
-            self._shown = self._queue.jobs(self._name)
-            self._looked = looked
-        return self._shown
+            self._jobs_by_id = self._queue.jobs(self._name)
+            self._last_poll = looked
+        return self._jobs_by_id
 
-    def _names(self) -> dict[str, str]:
+    def _connected_names(self) -> dict[str, str]:
         """The names of the workers that are there, by their addresses."""
-        told = dict(self._workers.scheduler_info.get("workers", {}))
-        return {address: str(worker["name"]) for address, worker in told.items()}
+        workers = dict(self._workers.scheduler_info.get("workers", {}))
+        return {address: str(worker["name"]) for address, worker in workers.items()}
 
     def _has_ended(self, number: str | None, shown: dict[str, SlurmJob]) -> bool:
         """Whether the job of that number is no more; one without a number begins just now."""
@@ -193,29 +199,31 @@ class JobRenewal:
             max(LEAD_FRACTION * job.seconds, LEAD_SECONDS[0]), LEAD_SECONDS[1]
         )
 
-    def _bury(self, name: str, job: SlurmJob | None) -> None:
+    def _record_ended(self, name: str, job: SlurmJob | None) -> None:
         """What is to be learnt from a job that has ended."""
         number = self._ids.get(name, "")
         log = log_end(self._logs / f"{self._name}-{number}")
         ended = f"ended as {job.state}" if job is not None else "vanished"
-        self._why = f"job {number} of workers {ended}" + (f": {log}" if log else "")
+        self._reason = f"job {number} of workers {ended}" + (f": {log}" if log else "")
         if name in self._arrived:
             return
-        self._barren += 1
+        self._fruitless += 1
         if SETUP_FAILED in log and not (job is not None and job.taken):
             hint = "see setup, or prologue, in [places.NAME] of zenturio.toml"
             self.fault = PlaceError(f"the setup of the workers failed: {log}", hint=hint)
 
     def _give_up_when_late(self) -> None:
-        late = monotonic() - self._seen > self._patience
-        if self.fault is not None or not (late or self._barren >= max(MOST_FRUITLESS, self._jobs)):
+        late = monotonic() - self._last_worker_seen > self._patience
+        if self.fault is not None or not (
+            late or self._fruitless >= max(MOST_FRUITLESS, self._wanted_jobs)
+        ):
             return
         hint = "see the settings of the place: zen places show NAME --script"
         self.fault = PlaceError(
-            f"no worker can be had from the batch system: {self._why}", hint=hint
+            f"no worker can be had from the batch system: {self._reason}", hint=hint
         )
 
-    async def _replaced(self, ended: set[str], absent: set[str], missing: int) -> None:
+    async def _replace(self, ended: set[str], absent: set[str], missing: int) -> None:
         """In the thread of Dask: forgets those that have *ended*, and submits what is *missing*.
 
         Of those the *absent* have jobs that run: Dask cancels what it is to forget. New ones are

@@ -52,29 +52,29 @@ def read_address(options: DaskOptions) -> SchedulerAddress:
     host, colon, port = rest.rpartition(":")
     if scheme not in ("dask", "tcp", "tls") or not colon or not port.isdecimal() or not host:
         raise InputError(f"{text!r} is no address of a scheduler", hint=_ADDRESS_HINT)
-    found = SchedulerAddress(host.strip("[]"), int(port), scheme == "tls")
-    if not (found.tls or found.is_here or options.insecure):
+    address = SchedulerAddress(host.strip("[]"), int(port), scheme == "tls")
+    if not (address.tls or address.is_here or options.insecure):
         raise SafetyError(
             f"{text}: what goes there could be read, and replaced, by anybody on the way",
             hint=f"start the scheduler with TLS, and write tls://{rest}; in a network where"
             "\nnobody else is: insecure = true in [places.NAME] of zenturio.toml",
         )
-    return found
+    return address
 
 
 def tls_of(address: SchedulerAddress, options: DaskOptions) -> Any:
     """The certificates, from the options or from Dask's own configuration."""
     if not address.tls:
         return None
-    given = {"tls_ca_file": options.ca, "tls_client_cert": options.cert}
-    given["tls_client_key"] = options.key or options.cert
-    for name, path in given.items():
+    files = {"tls_ca_file": options.ca, "tls_client_cert": options.cert}
+    files["tls_client_key"] = options.key or options.cert
+    for name, path in files.items():
         if path and not Path(path).expanduser().is_file():
             raise PlaceError(
                 f"{address} needs the file {path}, which is not there ({_SETTING_NAMES[name]})"
             )
-    told = {name: str(Path(path).expanduser()) for name, path in given.items() if path}
-    security = import_module("distributed").Security(require_encryption=True, **told)
+    arguments = {name: str(Path(path).expanduser()) for name, path in files.items() if path}
+    security = import_module("distributed").Security(require_encryption=True, **arguments)
     if not (security.tls_ca_file and security.tls_client_cert):
         raise PlaceError(
             f"{address} needs certificates",

@@ -55,13 +55,13 @@ def session_path(folder: Path, name: str) -> Path:
 
 def remove_dead_sessions(folder: Path) -> None:
     """Takes away what drivers left that are dead: their folders, and jobs in the queue of Slurm."""
-    for each in session_path(folder, "").parent.glob(f"{_PREFIX}*"):
+    for session in session_path(folder, "").parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # it lives, or it begins, or it ends
-            lock = os.open(each / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _cancel_jobs(each)
-                remove_tree(str(each))
+                _cancel_jobs(session)
+                remove_tree(str(session))
             finally:
                 os.close(lock)
 

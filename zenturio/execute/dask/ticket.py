@@ -22,7 +22,7 @@ class DaskTicket(CancellableFuture):
         self.cpus = min(experiment.cpus, slots)
         self.number = 0
         """Its number in the task that it is in: another one each time."""
-        self.alone = False
+        self.is_suspect = False
         """Whether it is suspected, for a worker died: then no other suspect is in its worker."""
         self.deaths = 0
         """How many workers have died under it alone."""
@@ -33,35 +33,35 @@ class DaskTicket(CancellableFuture):
     def stop(self) -> None:
         self._stop(self)
 
-    def goes_with(self, other: DaskTicket) -> bool:
+    def fits_with(self, other: DaskTicket) -> bool:
         """Whether both may be in one task."""
-        return self.cpus == other.cpus and not self.alone and not other.alone
+        return self.cpus == other.cpus and not self.is_suspect and not other.is_suspect
 
-    def starts(self) -> bool:
+    def try_start(self) -> bool:
         """Whether it is to be sent, for the first time or again: nobody took it off."""
         return self.running() or (not self.done() and self.set_running_or_notify_cancel())
 
-    def ends(self, outcome: Outcome) -> None:
+    def finish(self, outcome: Outcome) -> None:
         """Sets the outcome, once."""
         if not self.done():
             self.set_result(outcome)
 
-    def fails(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """The place failed, not the experiment."""
         if not self.done():
             self.set_exception(error)
 
-    def killed(self) -> None:
+    def finish_cancelled(self) -> None:
         """It was cancelled, and nothing of it is alive."""
-        self.ends(self._ended("cancelled", "cancelled"))
+        self.finish(self._ended("cancelled", "cancelled"))
 
     def lost(self) -> None:
         """Its worker died each time that it was begun."""
-        self.ends(self._ended("failed", f"its worker died {self.deaths} times"))
+        self.finish(self._ended("failed", f"its worker died {self.deaths} times"))
 
     def taken(self) -> None:
         """Its worker was lost, and somebody else is to run it."""
-        self.ends(self._ended("cancelled", "worker lost"))
+        self.finish(self._ended("cancelled", "worker lost"))
 
     def _ended(self, status: str, cause: str) -> Outcome:
         now = time()
@@ -73,13 +73,13 @@ class TaskBatch:
     """A task of Dask: experiments that travel together."""
 
     tickets: Sequence[DaskTicket]
-    whole: bool = False
+    with_files: bool = False
     """Whether large files go with it."""
     worker: str = ""
     """Who is to run it, if that is still there."""
-    among: tuple[str, ...] = ()
+    eligible_workers: tuple[str, ...] = ()
     """Those of whom one is to run it; any, if none is named."""
-    follows: bool = False
+    is_running: bool = False
     """Whether its experiments run already."""
 
     @property
@@ -87,6 +87,6 @@ class TaskBatch:
         return tuple(ticket.number for ticket in self.tickets)
 
     @property
-    def weight(self) -> int:
+    def cpus(self) -> int:
         """CPUs that it takes."""
         return max(ticket.cpus for ticket in self.tickets)

@@ -33,14 +33,14 @@ class TicketQueue:
         """One more, behind all others."""
         self._waiting.append(ticket)
 
-    def put_first(self, parcel: TaskBatch) -> None:
+    def put_first(self, batch: TaskBatch) -> None:
         """About what was sent before: it goes before all else."""
-        self._ready.append(parcel)
+        self._ready.append(batch)
 
     def put_back(self, tickets: Collection[DaskTicket]) -> None:
         """Those that were not run, or not to their end: they are the next to go."""
-        self._suspects.extend(ticket for ticket in tickets if ticket.alone)
-        self._waiting.extendleft(t for t in reversed(list(tickets)) if not t.alone)
+        self._suspects.extend(ticket for ticket in tickets if ticket.is_suspect)
+        self._waiting.extendleft(t for t in reversed(list(tickets)) if not t.is_suspect)
 
     def remove(self, ticket: DaskTicket) -> bool:
         """Take one off; false if it does not wait."""
@@ -52,7 +52,7 @@ class TicketQueue:
 
     def drain(self) -> list[DaskTicket]:
         """All that wait, taken off."""
-        ready = [ticket for parcel in self._ready for ticket in parcel.tickets]
+        ready = [ticket for batch in self._ready for ticket in batch.tickets]
         waiting = [*ready, *self._waiting, *self._suspects]
         for queue in (self._ready, self._waiting, self._suspects):
             queue.clear()
@@ -68,8 +68,8 @@ class TicketQueue:
             first = self._waiting[0]
         else:
             return False
-        taken = sum(parcel.weight for parcel in sent)
-        return taken == 0 or taken + first.cpus <= slots * (2 if self._batches.ahead else 1)
+        taken = sum(batch.cpus for batch in sent)
+        return taken == 0 or taken + first.cpus <= slots * (2 if self._batches.sends_ahead else 1)
 
     def next(self, sent: Collection[TaskBatch], slots: int) -> TaskBatch | None:
         """What goes now, taken off."""
@@ -78,13 +78,13 @@ class TicketQueue:
         if self._ready:
             return self._ready.popleft()
         if worker := self._worker_for_suspect(sent):
-            return TaskBatch([self._suspects.popleft()], among=(worker,))
+            return TaskBatch([self._suspects.popleft()], eligible_workers=(worker,))
         first = self._waiting.popleft()
-        several = [first]
-        most = self._batches.share(len(self._waiting) + 1, 2 * slots - len(sent))
-        while self._waiting and len(several) < most and first.goes_with(self._waiting[0]):
-            several.append(self._waiting.popleft())
-        return TaskBatch(several)
+        tickets = [first]
+        most = self._batches.next_size(len(self._waiting) + 1, 2 * slots - len(sent))
+        while self._waiting and len(tickets) < most and first.fits_with(self._waiting[0]):
+            tickets.append(self._waiting.popleft())
+        return TaskBatch(tickets)
 
     def lingers(self, sent: int, slots: int) -> bool:
         """Whether more are worth waiting for a moment: all are busy, and few are here."""
@@ -95,7 +95,7 @@ class TicketQueue:
         """A worker for the first suspect that waits, wide enough and without another one."""
         if not self._suspects:
             return ""
-        taken = {worker for p in sent if p.tickets[0].alone for worker in p.among}
+        taken = {worker for p in sent if p.tickets[0].is_suspect for worker in p.eligible_workers}
         cpus = min(self._suspects[0].cpus, max(self.workers.values(), default=1))
         free = (w for w, count in self.workers.items() if w not in taken and count >= cpus)
         return next(free, "")

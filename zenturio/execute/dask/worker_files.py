@@ -21,15 +21,15 @@ class WorkerFiles:
 
     def stored(self, experiment: Experiment) -> Experiment:
         """The same, with large files that came with it taken from here from now on."""
-        files = tuple(self._stored(each) for each in experiment.files)
+        files = tuple(self._stored(filed) for filed in experiment.files)
         build = experiment.build
         if build is not None:
-            build = replace(build, files=tuple(self._stored(each) for each in build.files))
+            build = replace(build, files=tuple(self._stored(filed) for filed in build.files))
         if build == experiment.build and files == experiment.files:
             return experiment
         return replace(experiment, files=files, build=build)
 
-    def lacks(self, experiment: Experiment) -> Iterator[str]:
+    def missing_files(self, experiment: Experiment) -> Iterator[str]:
         """The digests of files that are neither here nor where they came from."""
         build = experiment.build
         for filed in (*experiment.files, *(build.files if build else ())):

@@ -46,11 +46,11 @@ def worker_script(options: DaskOptions, folder: Path) -> str:
         )
     with TemporaryDirectory() as scratch:  # for the library makes the folder of the logs
         logs = folder if options.cluster == "slurm" else Path(scratch)
-        told = _cluster_settings(options, logs, "zenturio") | {
+        settings = _cluster_settings(options, logs, "zenturio") | {
             "security": _security_of(_log_folder(folder))
         }
         with _cluster_errors(options):
-            job = _cluster_class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **told)
+            job = _cluster_class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **settings)
         text: str = job.job_script()
         return text.replace(str(_log_folder(Path(scratch))), str(_log_folder(folder)))
 
@@ -98,22 +98,26 @@ def _create_keys(keys: Path) -> Any:
 
 def _security_of(keys: Path) -> Any:
     ca, cert, key = (str(keys / name) for name in _KEYS)
-    told = {f"tls_{who}_cert": cert for who in _ROLES} | {f"tls_{who}_key": key for who in _ROLES}
+    arguments = {f"tls_{who}_cert": cert for who in _ROLES} | {
+        f"tls_{who}_key": key for who in _ROLES
+    }
     security: type[Any] = import_module("distributed").Security
 
     class Quoted(security):  # type: ignore[misc]
         """The library writes what workers need into a script as it stands."""
 
         def get_tls_config_for_role(self, role: str) -> dict[str, Any]:
-            found = super().get_tls_config_for_role(role)
+            config = super().get_tls_config_for_role(role)
             plain = role != "worker"
-            return {n: t if plain or not isinstance(t, str) else quote(t) for n, t in found.items()}
+            return {
+                n: t if plain or not isinstance(t, str) else quote(t) for n, t in config.items()
+            }
 
-    return Quoted(require_encryption=True, tls_ca_file=ca, **told)
+    return Quoted(require_encryption=True, tls_ca_file=ca, **arguments)
 
 
 def _start_cluster(options: DaskOptions, folder: Path, security: Any, name: str) -> Any:
-    told = _cluster_settings(options, folder, name)
+    settings = _cluster_settings(options, folder, name)
     if options.cluster == "slurm":  # where we see to lost workers; Dask would cancel their jobs
         import_module("dask").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     worker_script(
@@ -121,7 +125,7 @@ def _start_cluster(options: DaskOptions, folder: Path, security: Any, name: str)
     )  # refuses what cannot be, before anything is there to be taken down
     with _cluster_errors(options):
         workers = _cluster_class(options)(
-            **told,
+            **settings,
             security=security,
             scheduler_options={"dashboard_address": "127.0.0.1:0", "allowed_failures": 0},
             silence_logs=logging.CRITICAL,
@@ -154,10 +158,10 @@ def _cluster_errors(options: DaskOptions) -> Iterator[None]:
         yield
     except (OSError, RuntimeError, ValueError) as error:
         text = str(error) or f"{options.cluster} did not answer"
-        said = [line for line in text.strip().splitlines() if line.strip()]
-        at = said.index("stderr:") + 1 if "stderr:" in said else 0
+        lines = [line for line in text.strip().splitlines() if line.strip()]
+        at = lines.index("stderr:") + 1 if "stderr:" in lines else 0
         raise PlaceError(
-            f"the jobs of {options.cluster} cannot be started: {'; '.join(said[at:])}",
+            f"the jobs of {options.cluster} cannot be started: {'; '.join(lines[at:])}",
             hint="see the settings of the place: zen places show NAME --script",
         ) from error
 
@@ -166,14 +170,14 @@ def _cluster_errors(options: DaskOptions) -> Iterator[None]:
 def _quiet_loggers() -> Iterator[None]:
     """What the library logs of an error, besides raising it, is not for users."""
     loggers = [logging.getLogger(name) for name in ("asyncio", "tornado.application")]
-    before = [each.level for each in loggers]
-    for each in loggers:
-        each.setLevel(logging.CRITICAL)
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        for each, level in zip(loggers, before, strict=True):
-            each.setLevel(level)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def _log_folder(folder: Path) -> Path:
@@ -214,7 +218,7 @@ def _cluster_settings(options: DaskOptions, folder: Path, name: str) -> dict[str
     lines, home = _lines(options.lines), str(_log_folder(folder))
     if kind == "slurm":  # for which the library would not quote where they write
         lines = [f"--output={quote(home.replace('%', '%%') + f'/{name}-%j')}", *lines]
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "cores": options.cores,
         "processes": 1,
         "memory": options.memory,
@@ -227,21 +231,21 @@ def _cluster_settings(options: DaskOptions, folder: Path, name: str) -> dict[str
         "job_script_prologue": _prologue(options),
     }
     if kind == "slurm":
-        told["shebang"] = "#!/bin/bash -l"
+        settings["shebang"] = "#!/bin/bash -l"
     if kind == "htcondor":
         if options.queue:
             raise InputError("HTCondor has no queues", hint="leave out queue = …")
         pairs = {"accounting_group": options.account} if options.account else {}
-        return told | {
+        return settings | {
             "disk": options.disk,
             "job_extra_directives": pairs | _pairs(options.lines),
         }
-    told["walltime"] = options.walltime
+    settings["walltime"] = options.walltime
     if kind == "lsf" and options.walltime.count(":") == 2:  # which counts in minutes
-        told["walltime"] = options.walltime.rpartition(":")[0]
-    told["queue"] = options.queue or None
-    told[_ACCOUNT[kind]] = options.account or None
-    return told
+        settings["walltime"] = options.walltime.rpartition(":")[0]
+    settings["queue"] = options.queue or None
+    settings[_ACCOUNT[kind]] = options.account or None
+    return settings
 
 
 def _prologue(options: DaskOptions) -> list[str]:

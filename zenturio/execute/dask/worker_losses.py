@@ -51,10 +51,10 @@ def judge_loss(loss: WorkerLoss, ending: LossReason) -> list[DaskTicket]:
     """
     if ending in ("died", "over") and len(loss.tickets) > 1:
         for ticket in loss.tickets:
-            ticket.alone = ending == "died" or ticket.alone
+            ticket.is_suspect = ending == "died" or ticket.is_suspect
     elif ending == "died":
         (ticket,) = loss.tickets
-        ticket.alone = True
+        ticket.is_suspect = True
         ticket.deaths += loss.times
         if ticket.deaths >= MOST_DEATHS:
             ticket.lost()
@@ -62,7 +62,7 @@ def judge_loss(loss: WorkerLoss, ending: LossReason) -> list[DaskTicket]:
         (ticket,) = loss.tickets
         ticket.expired += 1
         if ticket.expired >= MOST_EXPIRIES:
-            words = f"experiment {ticket.experiment.digest[:12]} was not over when its job was"
+            message = f"experiment {ticket.experiment.digest[:12]} was not over when its job was"
             hint = "a longer walltime (pilot_time) in [places.NAME] of zenturio.toml"
-            ticket.fails(PlaceError(f"{words}, {MOST_EXPIRIES} times", hint=hint))
+            ticket.fail(PlaceError(f"{message}, {MOST_EXPIRIES} times", hint=hint))
     return [ticket for ticket in loss.tickets if not ticket.done()]

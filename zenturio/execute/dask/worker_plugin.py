@@ -26,8 +26,8 @@ from tornado.ioloop import PeriodicCallback
 
 from zenturio.errors import ZenError
 from zenturio.execute.dask.worker_runtime import (
-    DriverSettings,
     PlainReport,
+    SessionSettings,
     TaskReport,
     WorkerRuntime,
 )
@@ -54,7 +54,7 @@ class RuntimePlugin(WorkerPlugin):
         self._scratch = Path(worker.local_directory)
         self.address = worker.address
         self._lock = Lock()
-        self._stations: dict[DriverSettings, WorkerRuntime] = {}
+        self._runtimes: dict[SessionSettings, WorkerRuntime] = {}
         self._tasks: dict[str, tuple[WorkerRuntime, tuple[int, ...]]] = {}
         self._look = PeriodicCallback(self._sweep, _SWEEP_SECONDS * 1000)
         self._look.start()
@@ -64,58 +64,64 @@ class RuntimePlugin(WorkerPlugin):
         if finish == "released" and start in ("executing", "long-running"):
             given_up = self._tasks.get(str(key))
             if given_up is not None:
-                station, tickets = given_up
-                station.stop(tickets)
+                runtime, tickets = given_up
+                runtime.stop(tickets)
 
     async def teardown(self, worker: Worker) -> None:  # noqa: ARG002 - as Dask calls it
         """The worker closes."""
         self._look.stop()
         with self._lock:
-            stations, self._stations = list(self._stations.values()), {}
-        await asyncio.gather(*(asyncio.to_thread(each.close) for each in stations))
+            runtimes, self._runtimes = list(self._runtimes.values()), {}
+        await asyncio.gather(*(asyncio.to_thread(runtime.close) for runtime in runtimes))
 
     @contextmanager
     def at(
-        self, way: DriverSettings, key: str, tickets: tuple[int, ...]
+        self, session: SessionSettings, key: str, tickets: tuple[int, ...]
     ) -> Iterator[WorkerRuntime]:
         """The driver's station, for the time of a task."""
         with self._lock:
-            station = self._stations.get(way)
-            if station is None:
-                station = WorkerRuntime(way, self._scratch, self._slots, self._memory)
-                self._stations[way] = station
-            station.busy += 1
-            self._tasks[key] = (station, tickets)
+            runtime = self._runtimes.get(session)
+            if runtime is None:
+                runtime = WorkerRuntime(session, self._scratch, self._slots, self._memory)
+                self._runtimes[session] = runtime
+            runtime.active_tasks += 1
+            self._tasks[key] = (runtime, tickets)
         try:
-            yield station
+            yield runtime
         finally:
             with self._lock:
                 del self._tasks[key]
-                station.busy -= 1
-                station.used = monotonic()
+                runtime.active_tasks -= 1
+                runtime.last_used = monotonic()
 
     def stop(self, session: str, tickets: tuple[int, ...]) -> None:
         """A driver wants these killed."""
-        for way, station in list(self._stations.items()):
-            if way.session == session:
-                station.stop(tickets)
+        for settings, runtime in list(self._runtimes.items()):
+            if settings.name == session:
+                runtime.stop(tickets)
 
     def leave(self, session: str) -> None:
         """A driver goes."""
-        self._close([way for way in list(self._stations) if way.session == session])
+        self._close([each for each in list(self._runtimes) if each.name == session])
 
     def _sweep(self) -> None:
         long_ago = monotonic() - IDLE_SECONDS
         with self._lock:
-            idle = [w for w, s in self._stations.items() if not s.busy and s.used < long_ago]
+            idle = [
+                w
+                for w, s in self._runtimes.items()
+                if not s.active_tasks and s.last_used < long_ago
+            ]
         if idle:
             Thread(target=self._close, args=(idle,), daemon=True).start()
 
-    def _close(self, ways: list[DriverSettings]) -> None:
+    def _close(self, sessions: list[SessionSettings]) -> None:
         with self._lock:
-            stations = [self._stations.pop(way) for way in ways if way in self._stations]
-        for station in stations:
-            station.close()
+            runtimes = [
+                self._runtimes.pop(session) for session in sessions if session in self._runtimes
+            ]
+        for runtime in runtimes:
+            runtime.close()
 
 
 _plugin_lock = Lock()
@@ -131,35 +137,35 @@ def _this_plugin() -> RuntimePlugin:
 
 
 def run_batch(
-    parcel: bytes, tickets: tuple[int, ...], way: DriverSettings, key: str
+    batch: bytes, tickets: tuple[int, ...], session: SessionSettings, key: str
 ) -> PlainReport:
     """The task of Dask: runs what is packed."""
-    here = _this_plugin()
+    plugin = _this_plugin()
     try:
-        with here.at(way, key, tickets) as station:
-            return replace(station.run(parcel, tickets), worker=here.address).plain()
+        with plugin.at(session, key, tickets) as runtime:
+            return replace(runtime.run(batch, tickets), worker=plugin.address).plain()
     except ZenError as error:
         return TaskReport({ticket: pack_failure(error) for ticket in tickets}).plain()
 
 
-def follow_batch(tickets: tuple[int, ...], way: DriverSettings, key: str) -> PlainReport:
+def follow_batch(tickets: tuple[int, ...], session: SessionSettings, key: str) -> PlainReport:
     """The task of Dask that waits for what another one left running."""
-    with _this_plugin().at(way, key, tickets) as station:
-        return station.follow(tickets).plain()
+    with _this_plugin().at(session, key, tickets) as runtime:
+        return runtime.follow(tickets).plain()
 
 
 async def stop_experiments(session: str, tickets: tuple[int, ...], dask_worker: Worker) -> None:
     """Called in every worker; a coroutine, for who calls does not wait for its end."""
-    stations = dask_worker.plugins.get(RuntimePlugin.name)
-    if isinstance(stations, RuntimePlugin):
-        stations.stop(session, tickets)
+    runtimes = dask_worker.plugins.get(RuntimePlugin.name)
+    if isinstance(runtimes, RuntimePlugin):
+        runtimes.stop(session, tickets)
 
 
 async def leave_session(session: str, dask_worker: Worker) -> None:
     """Called in every worker."""
-    stations = dask_worker.plugins.get(RuntimePlugin.name)
-    if isinstance(stations, RuntimePlugin):
-        await asyncio.to_thread(stations.leave, session)
+    runtimes = dask_worker.plugins.get(RuntimePlugin.name)
+    if isinstance(runtimes, RuntimePlugin):
+        await asyncio.to_thread(runtimes.leave, session)
 
 
 def worker_machine() -> str:

@@ -35,11 +35,11 @@ NANNY_VARIABLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class DriverSettings:
+class SessionSettings:
     """What a driver tells the stations that work for it."""
 
-    session: str
-    """Names the driver: a word that nobody else has."""
+    name: str
+    """Names the driver's session: a word that no other driver has."""
     host: str
     """The driver's machine."""
     folder: str
@@ -48,7 +48,7 @@ class DriverSettings:
     pin: bool
     grace: float
     """Seconds between SIGTERM and SIGKILL."""
-    spell: float
+    hand_back_seconds: float
     """Seconds after which a task gives back what it has not begun."""
 
 
@@ -57,18 +57,24 @@ class TaskReport:
     """What a task has to say of its experiments, by their tickets."""
 
     done: dict[int, bytes] = field(default_factory=dict)
-    back: tuple[int, ...] = ()
+    returned: tuple[int, ...] = ()
     """Not begun: they are to go to whoever is free."""
     running: tuple[int, ...] = ()
     """Still running here; another task asks for them."""
-    lacks: frozenset[str] = frozenset()
+    missing_files: frozenset[str] = frozenset()
     """Nothing was run: these files are not here."""
     worker: str = ""
     """Who reports."""
 
     def plain(self) -> PlainReport:
         """As it travels: in types that every reader has, for the driver imports no others."""
-        return self.done, self.back, self.running, tuple(sorted(self.lacks)), self.worker
+        return (
+            self.done,
+            self.returned,
+            self.running,
+            tuple(sorted(self.missing_files)),
+            self.worker,
+        )
 
 
 PlainReport = tuple[dict[int, bytes], tuple[int, ...], tuple[int, ...], tuple[str, ...], str]
@@ -84,82 +90,89 @@ def read_report(value: object, tickets: Collection[int]) -> TaskReport | None:
     """
     if type(value) is not tuple or len(value) != 5:
         return None
-    done, back, running, lacks, worker = value
+    done, returned, running, missing, worker = value
     if not (
         type(done) is dict
-        and type(back) is tuple
+        and type(returned) is tuple
         and type(running) is tuple
-        and type(lacks) is tuple
+        and type(missing) is tuple
         and type(worker) is str
         and len(worker) <= LONGEST_ADDRESS
         and all(type(data) is bytes for data in done.values())
-        and all(type(name) is str for name in lacks)
+        and all(type(name) is str for name in missing)
     ):
         return None
-    numbers = [*done, *back, *running]
+    numbers = [*done, *returned, *running]
     if not all(type(number) is int for number in numbers):
         return None
     is_about = len(set(numbers)) == len(numbers) and set(numbers) <= set(tickets)
-    return TaskReport(done, back, running, frozenset(lacks), worker) if is_about else None
+    return TaskReport(done, returned, running, frozenset(missing), worker) if is_about else None
 
 
 class WorkerRuntime:
     """Runs the experiments of one driver in one worker."""
 
-    def __init__(self, way: DriverSettings, scratch: Path, slots: int, memory: int | None) -> None:
-        self._near = (
-            way.host == platform.node() and session_path(Path(way.folder), way.session).exists()
+    def __init__(
+        self, session: SessionSettings, scratch: Path, slots: int, memory: int | None
+    ) -> None:
+        self._shares_disk = (
+            session.host == platform.node()
+            and session_path(Path(session.folder), session.name).exists()
         )
-        self._scratch = None if self._near else scratch / f"zenturio-{way.session}"
-        folder = self._scratch or Path(way.folder)
+        self._scratch = None if self._shares_disk else scratch / f"zenturio-{session.name}"
+        folder = self._scratch or Path(session.folder)
         settings = RunnerSettings(
-            grace=way.grace, session=way.session, memory=memory, without=NANNY_VARIABLES
+            grace=session.grace, session=session.name, memory=memory, without=NANNY_VARIABLES
         )
-        self._spell = way.spell
-        self._stock = WorkerFiles(folder / "inputs")
-        self._local = Local(folder, slots, keep=way.keep, pin=way.pin, settings=settings)
+        self._hand_back_seconds = session.hand_back_seconds
+        self._files = WorkerFiles(folder / "inputs")
+        self._local = Local(folder, slots, keep=session.keep, pin=session.pin, settings=settings)
         self._lock = Lock()
-        self._taken: dict[int, tuple[str, Future[Outcome]]] = {}
+        self._futures: dict[int, tuple[str, Future[Outcome]]] = {}
         self._stopped: set[int] = set()
-        self.busy = 0
+        self.active_tasks = 0
         """Tasks that are here now."""
-        self.used = monotonic()
+        self.last_used = monotonic()
 
-    def run(self, parcel: bytes, tickets: tuple[int, ...]) -> TaskReport:
+    def run(self, batch: bytes, tickets: tuple[int, ...]) -> TaskReport:
         """Runs what is packed; reports when it is over, or when it takes too long together."""
-        experiments = [self._stock.stored(each) for each in unpack_experiments(parcel)]
-        lacks = frozenset(name for each in experiments for name in self._stock.lacks(each))
-        if lacks:
-            return TaskReport(lacks=lacks)
+        experiments = [self._files.stored(experiment) for experiment in unpack_experiments(batch)]
+        missing = frozenset(
+            name for experiment in experiments for name in self._files.missing_files(experiment)
+        )
+        if missing:
+            return TaskReport(missing_files=missing)
         pairs = zip(tickets, experiments, strict=True)
-        futures = {ticket: self._begin(ticket, each) for ticket, each in pairs}
-        wait(futures.values(), self._spell if len(futures) > 1 else None)
+        futures = {ticket: self._begin(ticket, experiment) for ticket, experiment in pairs}
+        wait(futures.values(), self._hand_back_seconds if len(futures) > 1 else None)
         wait(futures.values(), return_when=FIRST_COMPLETED)
-        back = [t for t, future in futures.items() if Future.cancel(future)]  # kills none that runs
+        returned = [
+            t for t, future in futures.items() if Future.cancel(future)
+        ]  # kills none that runs
         running = [t for t, future in futures.items() if not future.done()]
-        return self._report(futures.keys() - running, running, frozenset(back))
+        return self._report(futures.keys() - running, running, frozenset(returned))
 
     def follow(self, tickets: tuple[int, ...]) -> TaskReport:
         """Waits for what an earlier task left running; what is not known here goes back."""
         with self._lock:
-            known = {t: self._taken[t][1] for t in tickets if t in self._taken}
-        wait(known.values())
-        report = self._report(known, (), frozenset())
-        return TaskReport(report.done, tuple(t for t in tickets if t not in known))
+            futures = {t: self._futures[t][1] for t in tickets if t in self._futures}
+        wait(futures.values())
+        report = self._report(futures, (), frozenset())
+        return TaskReport(report.done, tuple(t for t in tickets if t not in futures))
 
     def stop(self, tickets: Iterable[int]) -> None:
         """Kills those that run, and those that come later."""
         tickets = list(tickets)
         with self._lock:
             self._stopped.update(tickets)
-            futures = [self._taken[t][1] for t in tickets if t in self._taken]
+            futures = [self._futures[t][1] for t in tickets if t in self._futures]
         for future in futures:
             future.cancel()
 
     def close(self) -> None:
         """Kills all that runs, and leaves nothing behind but what was to be kept."""
         with self._lock:
-            futures = [future for _, future in self._taken.values()]
+            futures = [future for _, future in self._futures.values()]
         for future in futures:
             future.cancel()
         self._local.close()
@@ -169,27 +182,27 @@ class WorkerRuntime:
     def _begin(self, ticket: int, experiment: Experiment) -> Future[Outcome]:
         future = self._local.submit(experiment)
         with self._lock:
-            self._taken[ticket] = (experiment.digest, future)
+            self._futures[ticket] = (experiment.digest, future)
             stopped = ticket in self._stopped
         if stopped:
             future.cancel()
         return future
 
     def _report(
-        self, over: Iterable[int], running: Iterable[int], back: frozenset[int]
+        self, over: Iterable[int], running: Iterable[int], returned: frozenset[int]
     ) -> TaskReport:
         """Tells of those that are over; the station has nothing to do with them any more."""
-        done, returned = {}, []
+        done, handed_back = {}, []
         for ticket in over:
             with self._lock:
-                digest, future = self._taken.pop(ticket)
+                digest, future = self._futures.pop(ticket)
                 stopped = ticket in self._stopped
                 self._stopped.discard(ticket)
-            if ticket in back and not stopped:
-                returned.append(ticket)
+            if ticket in returned and not stopped:
+                handed_back.append(ticket)
             else:
                 done[ticket] = self._packed(digest, future)
-        return TaskReport(done, tuple(returned), tuple(running))
+        return TaskReport(done, tuple(handed_back), tuple(running))
 
     def _packed(self, digest: str, future: Future[Outcome]) -> bytes:
         if future.cancelled():
@@ -197,7 +210,7 @@ class WorkerRuntime:
             never = Outcome(digest, "cancelled", "cancelled", started=now, ended=now)
             return pack_outcome(never)
         try:
-            return pack_outcome(future.result(), shared=self._near)
+            return pack_outcome(future.result(), shared=self._shares_disk)
         except ZenError as error:
             return pack_failure(error)
         except OSError as error:

@@ -71,10 +71,10 @@ class AnswerCheck:
     """Bytes of each piece."""
 
 
-def valid_facts(told: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def valid_facts(facts: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Those of the facts that expressions and slots can use, and what is wrong with another."""
     sound, fault = {}, ""
-    for name, value in told.items():
+    for name, value in facts.items():
         try:
             FACT_CHECKS.get(name, _OTHER_FACT)(value, f"its fact {name}")
         except MalformedError as error:

@@ -17,7 +17,11 @@ LARGE_BYTES = 2**20
 
 
 def prepare_folder(
-    site: StageContext, files: Iterable[ExperimentFile], build: str | None, *, builds: bool = False
+    context: StageContext,
+    files: Iterable[ExperimentFile],
+    build: str | None,
+    *,
+    builds: bool = False,
 ) -> None:
     """Fills the attempt's folder with *files*, those of a build, and those to go on from.
 
@@ -33,27 +37,27 @@ def prepare_folder(
         if content is not None and len(content) <= LARGE_BYTES:
             small[path] = (filed.mode, filed.mtime, content)
         else:
-            name = stage_file(site.host, filed, content, site.stopped)
+            name = stage_file(context.host, filed, content, context.stopped)
             shared.append([path, filed.mode, filed.mtime, name])
-    again = _files_below(site.restart)
-    for path in again:
-        source = site.restart / path
+    restart_files = _files_below(context.restart)
+    for path in restart_files:
+        source = context.restart / path
         small[path] = (source.stat().st_mode & 0o777, None, source.read_bytes())
-    site.ask(
+    context.ask(
         "prepare",
         *[content for _, _, content in small.values()],
         files=[[path, mode, mtime] for path, (mode, mtime, _) in small.items()],
-        shared=[each for each in shared if each[0] not in small],
+        shared=[entry for entry in shared if entry[0] not in small],
         build=build,
-        over=again,
+        over=restart_files,
         builds=builds,
     )
 
 
-def suits_host(path: str, site: StageContext) -> bool:
+def suits_host(path: str, context: StageContext) -> bool:
     """Whether a file is for this host: of the variants of a file, only its own."""
-    facts = site.host.values()
-    for variant in site.ways.variants:
+    facts = context.host.values()
+    for variant in context.options.variants:
         if fnmatchcase(path, host_pattern(variant)):
             return fnmatchcase(path, fill_host_facts(variant, facts))
     return True
@@ -62,5 +66,5 @@ def suits_host(path: str, site: StageContext) -> bool:
 def _files_below(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    return sorted(path.relative_to(folder).as_posix() for path in found)
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)

@@ -81,11 +81,11 @@ class AttemptJournal:
     def attempt(self, digest: str) -> HostAttempt | None:
         """The attempt that counts, if one was begun."""
         try:
-            told = read_json((self.entry(digest) / "attempt.json").read_bytes())
-            _check_attempt(told, "attempt.json")
+            facts = read_json((self.entry(digest) / "attempt.json").read_bytes())
+            _check_attempt(facts, "attempt.json")
         except (OSError, MalformedError):
             return None
-        attempt = HostAttempt(**told)
+        attempt = HostAttempt(**facts)
         return attempt if attempt.token.partition("-")[0] == digest else None
 
     def begin(self, digest: str, host: str) -> HostAttempt:
@@ -103,7 +103,7 @@ class AttemptJournal:
 
     def digests(self) -> list[str]:
         """All experiments of which something is known here."""
-        return [each.name for each in self.folder.iterdir() if is_digest(each.name)]
+        return [path.name for path in self.folder.iterdir() if is_digest(path.name)]
 
     def has_ended(self, digest: str) -> bool:
         """Whether an outcome is here that is not recorded."""
@@ -118,14 +118,14 @@ class AttemptJournal:
 
     def drained(self) -> dict[str, str]:
         """The hosts that get nothing new from some driver that lives, and why."""
-        found: dict[str, str] = {}
+        reasons: dict[str, str] = {}
         for path in sorted(self.folder.glob("drained/[!.]*")):
             with suppress(OSError, MalformedError):
                 hosts = read_json(path.read_bytes())
                 _check_drained(hosts, "drained")
                 if self._driver.is_held(path.name):
-                    found.update(hosts)
-        return found
+                    reasons.update(hosts)
+        return reasons
 
     def close(self) -> None:
         """This driver begins nothing more."""
@@ -159,9 +159,9 @@ class AttemptJournal:
         """What came out and was not forgotten; all of it must still be there."""
         with suppress(OSError, ValueError, PlaceError):
             data = (self.entry(digest) / "outcome").read_bytes()
-            found = unpack_outcome(data, digest, self._incoming)
-            if all(each.kept.exists() for each in found.artifacts):
-                return found
+            outcome = unpack_outcome(data, digest, self._incoming)
+            if all(artifact.kept.exists() for artifact in outcome.artifacts):
+                return outcome
         return None
 
     def forget(self, digest: str) -> None:

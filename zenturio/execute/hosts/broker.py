@@ -31,13 +31,13 @@ class Broker:
 
     def __init__(
         self,
-        ways: HostsOptions,
+        options: HostsOptions,
         limit: int | None,
         select: Selector,
         start: Callable[[HostJob, RemoteHost], None],
     ) -> None:
         """*select* chooses hosts, *start* begins an attempt; at most *limit* run at a time."""
-        self._ways = ways
+        self._options = options
         self._select = select
         self._limit = limit
         self._start = start
@@ -74,16 +74,18 @@ class Broker:
                 f"an experiment needs {job.memory} B of memory; no host has more than {memory} B",
                 hint="a smaller MEMORY, or another host",
             )
-        asked = {name for each in job.wants.requires for name in each.host_names}
+        required_names = {
+            name for expression in job.requirements.requires for name in expression.host_names
+        }
         facts = {host.name: host.values() for host in hosts}
         try:
-            if best_host(job.wants, list(facts.values()), self._names()) is not None:
+            if best_host(job.requirements, list(facts.values()), self._names()) is not None:
                 return None
-            if asked & _CHANGING_FACTS or asked - set(self._names()):
+            if required_names & _CHANGING_FACTS or required_names - set(self._names()):
                 return self._unknown(job)
             return PlaceError(
                 "no host is as REQUIRE wants it",
-                hint=explain_mismatch(job.wants, facts, self._names()),
+                hint=explain_mismatch(job.requirements, facts, self._names()),
             )
         except ExpressionError as error:
             return error
@@ -91,9 +93,9 @@ class Broker:
     def put(self, job: HostJob) -> None:
         """*job* waits from now on, behind those that came before it."""
         with self._turn:
-            self.stays(job)  # it may go where room was kept, or where it is better by now
+            self.cancel_move(job)  # it may go where room was kept, or where it is better by now
             if job not in self._waiting:
-                insort(self._waiting, job, key=lambda each: each.number)
+                insort(self._waiting, job, key=lambda waiting: waiting.number)
         self.assign()
 
     def adopt(self, job: HostJob, host: RemoteHost) -> None:
@@ -109,26 +111,28 @@ class Broker:
                 return ""
             job, up = self._waiting[0], [host for host in self.hosts if host.is_usable]
             with suppress(ExpressionError):
-                why = explain_mismatch(job.wants, {h.name: h.values() for h in up}, self._names())
+                why = explain_mismatch(
+                    job.requirements, {h.name: h.values() for h in up}, self._names()
+                )
                 count = len(self._waiting)
                 return f"nothing runs, {count:,} waiting: no host is as required now\n{why}".strip()
             return ""
 
-    def left(self, job: HostJob) -> None:
+    def detach(self, job: HostJob) -> None:
         """*job* is not at its host any more."""
         with self._turn:
             host = self._running.pop(job, None)
             if host is not None:
                 host.take(-job.cpus, -job.memory)
 
-    def stays(self, job: HostJob) -> None:
+    def cancel_move(self, job: HostJob) -> None:
         """*job* does not move: what was kept for it is free again."""
         with self._turn:
             host = self._promised.pop(job, None)
             if host is not None:
                 host.take(-job.cpus, -job.memory)
 
-    def changed(self) -> None:
+    def rebalance(self) -> None:
         """A host came, went, or was looked at."""
         self.assign()
         self._improve()
@@ -158,7 +162,7 @@ class Broker:
         for job, fault in refused:
             job.set_exception(fault)
 
-    def refuse_hopeless(self) -> None:
+    def reject_impossible(self) -> None:
         """Ends the waiting of those for which no host will ever do."""
         refused = []
         with self._turn:
@@ -171,22 +175,22 @@ class Broker:
             if job.running() or job.set_running_or_notify_cancel():
                 job.set_exception(fault)
 
-    def better(self, job: HostJob, host: RemoteHost) -> RemoteHost | None:
+    def find_better(self, job: HostJob, host: RemoteHost) -> RemoteHost | None:
         """Where *job*, which breaks its contract, is better off now."""
         with self._turn:
-            found = self._best(job, without=host)
-            return found if found and self._gains(job, found, gain=0.0) else None
+            host_found = self._best(job, without=host)
+            return host_found if host_found and self._gains(job, host_found, gain=0.0) else None
 
-    def others(self, job: HostJob, host: RemoteHost) -> bool:
+    def has_alternative(self, job: HostJob, host: RemoteHost) -> bool:
         """Whether any other host would do, room or not."""
         with self._turn:
             return self._best(job, without=host, room=False) is not None
 
-    def suits(self, wants: JobRequirements, host: RemoteHost) -> bool:
+    def is_suitable(self, requirements: JobRequirements, host: RemoteHost) -> bool:
         """Whether *host* is as it is wanted; ExpressionError where that makes no sense."""
-        return best_host(wants, [host.values()], self._names()) is not None
+        return best_host(requirements, [host.values()], self._names()) is not None
 
-    def moved(self, seconds: float) -> None:
+    def observe_move(self, seconds: float) -> None:
         """A move cost so many seconds: the next one will do so too."""
         self._move = seconds if self._move is None else 0.5 * (self._move + seconds)
 
@@ -196,7 +200,7 @@ class Broker:
             self._closed = True
             return list(self._waiting), list(self._running)
 
-    def drop(self, job: HostJob) -> bool:
+    def remove(self, job: HostJob) -> bool:
         """Takes *job* off, if it waits."""
         with self._turn:
             if job not in self._waiting:
@@ -231,7 +235,9 @@ class Broker:
         )
         candidates = list(fit)
         try:
-            at = self._select(job.wants, [host.values() for host in candidates], self._names())
+            at = self._select(
+                job.requirements, [host.values() for host in candidates], self._names()
+            )
         except ExpressionError:
             return None  # it could be computed when the job came: it will be again
         return None if at is None else candidates[at]
@@ -243,42 +249,42 @@ class Broker:
         self._running[job] = host
         host.take(job.cpus, job.memory)
         with suppress(ExpressionError):
-            job.score = job.wants.score(host.values(), self._names())
+            job.score = job.requirements.score(host.values(), self._names())
 
-    def _gains(self, job: HostJob, there: RemoteHost, gain: float) -> bool:
+    def _gains(self, job: HostJob, target: RemoteHost, gain: float) -> bool:
         names = self._names()
         return worth_moving(
             job.profile,
             job.score,
-            job.wants.score(there.values(), names),
+            job.requirements.score(target.values(), names),
             move=2 * job.staging if self._move is None else self._move,
             gain=gain,
-            anew=not self._ways.restart,
+            anew=not self._options.restart,
         )
 
     def _improve(self) -> None:
         """Tells jobs that run of better hosts, one for each that has room."""
-        if not self._ways.gain:
+        if not self._options.gain:
             return
         with self._turn:
-            for job, here in list(self._running.items()):
-                if job.moves >= self._ways.migrations or not here.up or job in self._promised:
+            for job, host in list(self._running.items()):
+                if job.moves >= self._options.migrations or not host.up or job in self._promised:
                     continue
-                there = self._best(job, without=here)
-                if there is not None and self._gains(job, there, self._ways.gain):
-                    self._promised[job] = there
-                    there.take(job.cpus, job.memory)
-                    job.hear("better", {"host": there.name})
+                target = self._best(job, without=host)
+                if target is not None and self._gains(job, target, self._options.gain):
+                    self._promised[job] = target
+                    target.take(job.cpus, job.memory)
+                    job.notify("better", {"host": target.name})
 
     def _names(self) -> set[str]:
         return {*KNOWN_FACTS, *(name for host in self._hosts.values() for name in host.facts)}
 
     def _unknown(self, job: HostJob) -> ExpressionError | None:
         """The error of a requirement that asks for what no host knows."""
-        for each in job.wants.requires:
-            if each.host_names - self._names():
+        for expression in job.requirements.requires:
+            if expression.host_names - self._names():
                 try:
-                    each.value(job.wants.values, host=dict.fromkeys(self._names()))
+                    expression.value(job.requirements.values, host=dict.fromkeys(self._names()))
                 except ExpressionError as error:
                     return error
         return None

@@ -102,10 +102,10 @@ def ssh_command(
 ) -> list[str]:
     """The words before the command that a host is to run."""
     alive = max(int(patience / 3), 1)
-    ways = [*_SSH_OPTIONS, f"ConnectTimeout={max(int(patience), 1)}"]
-    ways += [f"ServerAliveInterval={alive}", "ServerAliveCountMax=3"]
+    settings = [*_SSH_OPTIONS, f"ConnectTimeout={max(int(patience), 1)}"]
+    settings += [f"ServerAliveInterval={alive}", "ServerAliveCountMax=3"]
     words = ["ssh", "-T", *options]
-    words += [word for way in ways for word in ("-o", way)]
+    words += [word for setting in settings for word in ("-o", setting)]
     words += ["-p", str(port)] if port else []
     words += ["-l", user] if user else []
     return [*words, "--", address]
@@ -122,25 +122,25 @@ class Connection:
         owner: str,
         *,
         patience: float,
-        hear: Callable[[dict[str, Any]], None],
-        dropped: Callable[[Connection], None],
-        wanted: Callable[[], bool] = lambda: True,
+        on_event: Callable[[dict[str, Any]], None],
+        on_dropped: Callable[[Connection], None],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """Opens it, or raises PlaceError with what ssh says; *words* come before the command.
 
-        Nobody waits for a greeting that is not *wanted* any more.
+        Nobody waits for a greeting that is not *is_wanted* any more.
         """
         self.violation = ""
         """What the host said that no host may say: then the connection has ended for good."""
         self._numbers = count(1)
-        self._waiting: dict[int, _Request] = {}
+        self._pending: dict[int, _Request] = {}
         self._writing = Lock()
-        self._hear = hear
-        self._dropped = dropped
-        self._wanted = wanted
+        self._on_event = on_event
+        self._on_dropped = on_dropped
+        self._is_wanted = is_wanted
         self._open = True
-        self._said = bytearray()
-        self._heard = 0
+        self._stderr = bytearray()
+        self._noise = 0
         """Bytes that came before the greeting."""
         try:
             self._process = subprocess.Popen(
@@ -157,8 +157,8 @@ class Connection:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._to, False)
-        self._complaining = Thread(target=self._hear_diagnostics, daemon=True)
-        self._complaining.start()
+        self._stderr_thread = Thread(target=self._read_stderr, daemon=True)
+        self._stderr_thread.start()
         try:
             self._greet(patience)
         except BaseException:
@@ -171,7 +171,7 @@ class Connection:
     def ask(self, do: str, *blobs: bytes, seconds: float = ANSWER_SECONDS, **what: Any) -> Answer:
         """The host's answer: a message, and bytes with it."""
         number = next(self._numbers)
-        question = self._waiting[number] = _Request(do, Future())
+        question = self._pending[number] = _Request(do, Future())
         try:
             with self._writing:
                 if not self._open:
@@ -184,7 +184,7 @@ class Connection:
             self._kill()  # it hangs: who listens will see the end
             raise DroppedError from None
         except OSError:
-            self._waiting.pop(number, None)
+            self._pending.pop(number, None)
             raise DroppedError from None
         if "error" in answer:
             raise RefusedError(answer["error"])
@@ -202,34 +202,36 @@ class Connection:
 
     def close(self) -> None:
         """Lets go; what runs there runs on."""
-        self._dropped = lambda _connection: None
+        self._on_dropped = lambda _connection: None
         self._end()
         self._thread.join()
 
     def _greet(self, patience: float) -> None:
         """Until the agent greets; ships it if it is wanted."""
         end = time.monotonic() + 2 * patience
-        heard = b""
+        received = b""
         shipped = False
         while True:
-            heard += self._line(end)
-            if heard.endswith(GREETING):
+            received += self._line(end)
+            if received.endswith(GREETING):
                 return
-            if heard.endswith(AGENT_WANTED) and not shipped:
-                self._ship()
+            if received.endswith(AGENT_WANTED) and not shipped:
+                self._send_agent()
                 shipped = True
 
     def _line(self, end: float) -> bytes:
         """What is said next, up to a line's end; PlaceError where nothing more will be."""
         line = b""
         while not line.endswith(b"\n"):
-            self._heard += 1
-            if self._heard > _MOST_NOISE_BYTES:
+            self._noise += 1
+            if self._noise > _MOST_NOISE_BYTES:
                 raise PlaceError("its login prints without end", hint="look at its .bashrc")
-            left = end - time.monotonic() if self._wanted() else 0.0
-            ready, _, _ = select.select([self._from], [], [], max(min(left, _POLL_SECONDS), 0))
+            seconds_left = end - time.monotonic() if self._is_wanted() else 0.0
+            ready, _, _ = select.select(
+                [self._from], [], [], max(min(seconds_left, _POLL_SECONDS), 0)
+            )
             piece = os.read(self._from, 1) if ready else b""
-            if not ready and left > _POLL_SECONDS:
+            if not ready and seconds_left > _POLL_SECONDS:
                 continue
             if not piece:
                 if not ready:
@@ -238,7 +240,7 @@ class Connection:
             line += piece
         return line
 
-    def _ship(self) -> None:
+    def _send_agent(self) -> None:
         try:
             self._write(packed_agent())
         except OSError:
@@ -246,42 +248,42 @@ class Connection:
 
     def _write(self, data: bytes) -> None:
         """BrokenPipeError where nothing of it gets through for as long as an answer may take."""
-        left = memoryview(data)
+        remaining = memoryview(data)
         poll = select.poll()
         poll.register(self._to, select.POLLOUT)
-        while left:
+        while remaining:
             if not poll.poll(ANSWER_SECONDS * 1000):
                 self._kill()
                 raise BrokenPipeError
             with suppress(BlockingIOError):
-                left = left[os.write(self._to, left[:65536]) :]
+                remaining = remaining[os.write(self._to, remaining[:65536]) :]
 
     def _failure(self, line: bytes, *, late: bool) -> PlaceError:
         """What ssh, or the login, said last."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
-        self._complaining.join(1.0)
-        said = bytes(self._said) + b"\n" + line
-        told = said.decode("utf-8", "replace").splitlines()
-        lines = [each.strip() for each in told if each.strip()]
+        self._stderr_thread.join(1.0)
+        output = bytes(self._stderr) + b"\n" + line
+        raw_lines = output.decode("utf-8", "replace").splitlines()
+        lines = [raw.strip() for raw in raw_lines if raw.strip()]
         last = lines[-1] if lines else ""
-        words = next((each for each in lines if KEY_CHANGED in each), last)
+        words = next((raw for raw in lines if KEY_CHANGED in raw), last)
         why = words or ("it timed out" if late else f"ssh ended with {self._process.returncode}")
-        known = (hint for word, hint in _HINTS if word in why.lower())
-        return PlaceError(why, hint=next(known, ""))
+        hints = (hint for word, hint in _HINTS if word in why.lower())
+        return PlaceError(why, hint=next(hints, ""))
 
-    def _hear_diagnostics(self) -> None:
+    def _read_stderr(self) -> None:
         """Keeps the beginning of what ssh says, and reads the rest, however much it is."""
         stream = self._process.stderr
         assert stream is not None
         with suppress(OSError, ValueError), stream:
             while piece := os.read(stream.fileno(), 65536):
-                self._said += piece[: max(_MOST_NOISE_BYTES - len(self._said), 0)]
+                self._stderr += piece[: max(_MOST_NOISE_BYTES - len(self._stderr), 0)]
 
     def _listen(self) -> None:
         try:
             while (message := wire.receive(self._from)) is not None:
-                if not self._take(message):
+                if not self._accept(message):
                     break
         except MalformedError as error:
             self.violation = self.violation or str(error)
@@ -290,17 +292,17 @@ class Connection:
         self._end()
         assert self._process.stdout is not None
         self._process.stdout.close()
-        self._dropped(self)
+        self._on_dropped(self)
 
-    def _take(self, message: dict[str, Any]) -> bool:
+    def _accept(self, message: dict[str, Any]) -> bool:
         """An answer, or an event; false where the connection ended in the middle of it."""
         if "id" not in message:
             check_event(message)
-            self._hear(message)
+            self._on_event(message)
             return True
         number = message.pop("id")
         integer()(number, "id")
-        question = self._waiting.pop(number, None)
+        question = self._pending.pop(number, None)
         if question is None:
             raise MalformedError("an answer came to what nobody has asked")
         if question.abandoned:
@@ -348,7 +350,7 @@ class Connection:
         except subprocess.TimeoutExpired:
             self._kill()
             process.wait()
-        for question in list(self._waiting.values()):
+        for question in list(self._pending.values()):
             if not question.future.done():
                 question.future.set_exception(DroppedError())
-        self._complaining.join(1.0)
+        self._stderr_thread.join(1.0)

@@ -25,11 +25,11 @@ class Selector(Protocol):
     """Chooses a host whenever a job waits, or may be better off elsewhere."""
 
     def __call__(
-        self, wants: JobRequirements, hosts: Sequence[HostFacts], known: Collection[str]
+        self, requirements: JobRequirements, hosts: Sequence[HostFacts], names: Collection[str]
     ) -> int | None:
         """Which of *hosts*, those that have room; none: the job waits, or stays.
 
-        *known* are all facts that any host has.
+        *names* are all facts that any host has.
         """
         ...
 
@@ -37,7 +37,7 @@ class Selector(Protocol):
 class Evaluator(Protocol):
     """Looks at a job whenever it tells how far it is."""
 
-    def __call__(self, profile: ProgressProfile, ways: HostsOptions) -> str:
+    def __call__(self, profile: ProgressProfile, options: HostsOptions) -> str:
         """Why it is too slow where it is; nothing, if it is not."""
         ...
 
@@ -46,16 +46,16 @@ class Ranked:
     """The usual selector: of the hosts that are as REQUIRE wants them, that of the highest RANK."""
 
     def __call__(
-        self, wants: JobRequirements, hosts: Sequence[HostFacts], known: Collection[str]
+        self, requirements: JobRequirements, hosts: Sequence[HostFacts], names: Collection[str]
     ) -> int | None:
-        return best_host(wants, hosts, known)
+        return best_host(requirements, hosts, names)
 
 
 class Slowdown:
     """The usual evaluator: iterations longer than those before, by more than the contract."""
 
-    def __call__(self, profile: ProgressProfile, ways: HostsOptions) -> str:
-        if not profile.broken(ways.contract):
+    def __call__(self, profile: ProgressProfile, options: HostsOptions) -> str:
+        if not profile.broken(options.contract):
             return ""
         return f"an iteration took {profile.now:.3g} s, not {profile.usual:.3g} s"
 
@@ -78,9 +78,9 @@ def _import_file(path: str) -> ModuleType:
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
-    sys.modules[name] = found = module_from_spec(spec)  # dataclasses look themselves up there
-    spec.loader.exec_module(found)
-    return found
+    sys.modules[name] = module = module_from_spec(spec)  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
 
 
 def load_selector(name: str) -> Selector:
@@ -88,12 +88,12 @@ def load_selector(name: str) -> Selector:
     select = _guard(name, load_plugin(name))
 
     def chosen(
-        wants: JobRequirements, hosts: Sequence[HostFacts], known: Collection[str]
+        requirements: JobRequirements, hosts: Sequence[HostFacts], names: Collection[str]
     ) -> int | None:
-        found = select(wants, hosts, known)
-        if found is None or (isinstance(found, int) and 0 <= found < len(hosts)):
-            return found
-        raise PluginError(f"the selector {name} chose {found!r} of {len(hosts)} hosts")
+        choice = select(requirements, hosts, names)
+        if choice is None or (isinstance(choice, int) and 0 <= choice < len(hosts)):
+            return choice
+        raise PluginError(f"the selector {name} chose {choice!r} of {len(hosts)} hosts")
 
     return chosen
 
@@ -103,10 +103,10 @@ def load_evaluator(name: str) -> Evaluator:
     return _guard(name, load_plugin(name))
 
 
-def _guard(name: str, asked: Callable[..., Any]) -> Callable[..., Any]:
-    def guarded(*given: Any) -> Any:
+def _guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(*arguments: Any) -> Any:
         try:
-            return asked(*given)
+            return function(*arguments)
         except (ExpressionError, PluginError):
             raise
         except Exception as error:

@@ -81,11 +81,11 @@ class EventLog:
     ) -> None:
         """Records it; a disk that is full is no reason to stop."""
         event = HostEvent(time.time(), kind, digest, host, why, iteration)
-        told = {n: v for n, v in _event_fields(event).items() if v not in ("", None)}
+        fields = {n: v for n, v in _event_fields(event).items() if v not in ("", None)}
         with self._turn:
             self.seen.append(event)
             with suppress(OSError), self._open() as file:
-                file.write(json.dumps(told, ensure_ascii=False) + "\n")
+                file.write(json.dumps(fields, ensure_ascii=False) + "\n")
             self._count += 1
             if self._count % _ROTATION_INTERVAL == 0:
                 self._make_way()
@@ -108,21 +108,21 @@ def _event_fields(event: HostEvent) -> dict[str, Any]:
 def read_events(folder: Path, digests: Iterable[str] = ()) -> list[HostEvent]:
     """What was recorded below the project's *folder*, of all jobs or of those that begin so."""
     path = folder / "places" / "hosts" / FILE
-    wanted = tuple(digests)
+    prefixes = tuple(digests)
     lines: list[bytes] = []
-    for each in (path.with_name(OLD), path):
+    for file in (path.with_name(OLD), path):
         with suppress(OSError):
-            lines += read_regular(each, 2 * _LARGE_BYTES).splitlines()
+            lines += read_regular(file, 2 * _LARGE_BYTES).splitlines()
     if not lines:
         raise NotFoundError(
             f"{path} is not there", hint="nothing has run on hosts yet: zen run --on hosts.toml"
         )
-    found = []
+    events = []
     for line in lines:
         with suppress(MalformedError):  # the last line of a driver that was killed, or no event
             fields = read_json(line)
             _EVENT(fields, "event")
             event = HostEvent(**fields)
-            if not wanted or event.digest.startswith(wanted):
-                found.append(event)
-    return found
+            if not prefixes or event.digest.startswith(prefixes):
+                events.append(event)
+    return events

@@ -81,31 +81,31 @@ class Hosts(ClosesOnExit):
             configuration = read_hosts_file(_hosts_file(folder, options))
             trust.require(folder.absolute(), configuration.texts())
         self._configuration = configuration
-        self.ways = self._configuration.ways
+        self.options = self._configuration.options
         self._folder = folder.absolute()
         self._journal = AttemptJournal(folder)
         self.events = EventLog(self._journal.folder)
         self.remarks: deque[str] = deque(maxlen=_MOST_MESSAGES)
-        stages = stages or Stages.of(self.ways)
-        self._broker = Broker(self.ways, jobs, stages.selector, self._begin)
+        stages = stages or Stages.of(self.options)
+        self._broker = Broker(self.options, jobs, stages.selector, self._start_attempt)
         self._agents: set[Thread] = set()
         self._turn = Lock()
         self._closed = Event()
         self._stuck = False
         """Whether nothing runs although jobs wait: it was told."""
-        self._told: set[str] = set()
+        self._delivered: set[str] = set()
         """Experiments whose outcomes this driver has heard of."""
-        self._known = read_facts(self._journal.folder)
-        self._desk = AttemptServices(
-            self.ways,
+        self._stored_facts = read_facts(self._journal.folder)
+        self._services = AttemptServices(
+            self.options,
             stages,
             self._journal,
             self.events,
             OutcomeBuilder(self._folder / INCOMING),
             self._broker,
         )
-        self._meet(self._configuration.discovered())
-        if self.ways.discover:
+        self._update_hosts(self._configuration.discovered())
+        if self.options.discover:
             Thread(target=self._discover, name="zenturio-discovery", daemon=True).start()
         try:
             self.slots = self._slots(jobs)
@@ -140,15 +140,15 @@ class Hosts(ClosesOnExit):
         return self._submit(experiment, machine)
 
     def _submit(self, experiment: Experiment, kind: MachineKind | None = None) -> Future[Outcome]:
-        wants = JobRequirements.of(experiment, self.ways.require, self.ways.rank)
-        job = HostJob(experiment, max(host.slots for host in self.hosts), wants, kind)
+        requirements = JobRequirements.of(experiment, self.options.require, self.options.rank)
+        job = HostJob(experiment, max(host.slots for host in self.hosts), requirements, kind)
         if self._closed.is_set():
             job.set_exception(PlaceError("this place is closed"))
             return job
         refusal = self._broker.refusal(job)
         if refusal is not None:
             job.set_exception(refusal)
-        elif not self._adopted(job):
+        elif not self._adopt(job):
             self.events.note("submitted", job.digest)
             self._broker.put(job)
         return job
@@ -159,7 +159,7 @@ class Hosts(ClosesOnExit):
 
     def forget(self, digest: str) -> None:
         """The outcome is recorded: nobody will ask this place for it again."""
-        self._told.discard(digest)
+        self._delivered.discard(digest)
         self._journal.forget(digest)
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class Hosts(ClosesOnExit):
         self._closed.set()
         waiting, running = self._broker.close()
         for job in waiting:
-            self._desk.take_off(job)
+            self._services.cancel_waiting_job(job)
         for job in running:
             job.cancel()
         end = monotonic() + _CLOSING_SECONDS
@@ -209,27 +209,27 @@ class Hosts(ClosesOnExit):
             return False
         return True
 
-    def _meet(self, machines: Iterable[HostMachine]) -> None:
+    def _update_hosts(self, machines: Iterable[HostMachine]) -> None:
         """New machines become hosts; those that are gone get nothing more."""
         named = {machine.name: machine for machine in machines}
-        here = {host.name for host in self.hosts}
+        present = {host.name for host in self.hosts}
         for host in self.hosts:
             host.leaving = host.name not in named
         for name, machine in named.items():
-            if name in here:
+            if name in present:
                 continue
-            known = self._known.get(name, {})
-            known = known if known.get("address") == machine.address else {}
+            facts = self._stored_facts.get(name, {})
+            facts = facts if facts.get("address") == machine.address else {}
             self._broker.add(
                 RemoteHost(
-                    machine, self.ways, self._journal.owner, known, self._journal.counts,
+                    machine, self.options, self._journal.owner, facts, self._journal.counts,
                     self._changed,
                 )
             )  # fmt: skip
 
     def _slots(self, jobs: int | None) -> int:
         """How many at once; PlaceError where no host can be reached."""
-        end = monotonic() + 3 * self.ways.connect
+        end = monotonic() + 3 * self.options.connect
         for host in self.hosts:
             host.first.wait(max(end - monotonic(), 0.0))
         if not any(host.up for host in self.hosts):
@@ -238,11 +238,11 @@ class Hosts(ClosesOnExit):
         slots = sum(host.slots for host in self.hosts)
         return max(min(slots, jobs or slots), 1)
 
-    def _adopted(self, job: HostJob) -> bool:
+    def _adopt(self, job: HostJob) -> bool:
         """Whether an earlier driver has begun it: then it goes on from there."""
-        if job.digest in self._told:  # by this one, which wants another attempt
+        if job.digest in self._delivered:  # by this one, which wants another attempt
             self.forget(job.digest)
-        job.add_done_callback(lambda _done: self._told.add(job.digest))
+        job.add_done_callback(lambda _done: self._delivered.add(job.digest))
         outcome = self._journal.outcome(job.digest)
         if outcome is not None and outcome.machine is not None and not job.suits(outcome.machine):
             self._journal.forget(job.digest)
@@ -261,9 +261,9 @@ class Hosts(ClosesOnExit):
         self._broker.adopt(job, host)
         return True
 
-    def _begin(self, job: HostJob, host: RemoteHost) -> None:
+    def _start_attempt(self, job: HostJob, host: RemoteHost) -> None:
         """An agent for an attempt, in a thread of its own."""
-        agent = AttemptAgent(self._desk, job, host)
+        agent = AttemptAgent(self._services, job, host)
         thread = Thread(target=self._run, args=(agent,), name="zenturio-agent", daemon=True)
         with self._turn:
             self._agents.add(thread)
@@ -291,18 +291,18 @@ class Hosts(ClosesOnExit):
             )
             self._journal.keep_drained({h.name: h.drained for h in self.hosts if h.drained})
         if host.drained:
-            self._broker.refuse_hopeless()
-        self._broker.changed()
+            self._broker.reject_impossible()
+        self._broker.rebalance()
         stuck = self._broker.stuck() if host.up else ""
         if stuck and not self._stuck:
             self.remarks.append(stuck)
         self._stuck = bool(stuck)
 
     def _discover(self) -> None:
-        while not self._closed.wait(self.ways.exists):
+        while not self._closed.wait(self.options.exists):
             with suppress(PlaceError):  # as it was, then
-                self._meet(self._configuration.discovered())
-                self._broker.changed()
+                self._update_hosts(self._configuration.discovered())
+                self._broker.rebalance()
 
 
 def _hosts_file(folder: Path, options: HostsSettings) -> Path:
@@ -314,20 +314,20 @@ def _hosts_file(folder: Path, options: HostsSettings) -> Path:
 def read_facts(folder: Path) -> dict[str, Any]:
     """What was known of hosts when a driver was there before."""
     try:
-        found = read_json(read_regular(folder / "facts.json", _LARGEST_FACTS))
+        facts = read_json(read_regular(folder / "facts.json", _LARGEST_FACTS))
     except (OSError, MalformedError):
         return {}
-    items = found.items() if isinstance(found, dict) else ()
-    return {name: known for name, known in items if isinstance(known, dict)}
+    items = facts.items() if isinstance(facts, dict) else ()
+    return {name: known_facts for name, known_facts in items if isinstance(known_facts, dict)}
 
 
 def write_facts(folder: Path, hosts: Iterable[RemoteHost]) -> None:
     with disk_errors(folder):
-        known = read_facts(folder)
+        facts = read_facts(folder)
         for host in hosts:
-            known[host.name] = {**host.facts, "address": host.machine.address}
+            facts[host.name] = {**host.facts, "address": host.machine.address}
         draft = folder / ".facts.json"
         draft.unlink(missing_ok=True)  # a link would be written through
         with draft.open("x") as file:
-            file.write(json.dumps(known))
+            file.write(json.dumps(facts))
         draft.replace(folder / "facts.json")

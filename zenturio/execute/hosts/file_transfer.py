@@ -45,33 +45,33 @@ def make_once(host: RemoteHost, name: str, make: Callable[[], T], stopped: Check
     """
     while True:
         with host.turn:
-            known = host.making.get(name)
-            future: Future[T] = known or Future()
+            pending = host.making.get(name)
+            future: Future[T] = pending or Future()
             host.making[name] = future
-        if known is None:
+        if pending is None:
             return _make_first(host, name, make, future)
-        while not known.done():
+        while not pending.done():
             stopped()
-            wait((known,), _POLL_SECONDS)
-        if known.exception() is None:
+            wait((pending,), _POLL_SECONDS)
+        if pending.exception() is None:
             return future.result()
 
 
 def _make_first(host: RemoteHost, name: str, make: Callable[[], T], future: Future[T]) -> T:
     try:
-        found = make()
+        result = make()
     except BaseException as error:
         with host.turn:
             del host.making[name]
         future.set_exception(error)
         raise
-    future.set_result(found)
-    return found
+    future.set_result(result)
+    return result
 
 
 def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: bytes | None) -> None:
-    told, _ = host.ask("missing", digests=[name])
-    if not told["missing"]:
+    answer, _ = host.ask("missing", digests=[name])
+    if not answer["missing"]:
         return
     if content is None:
         assert filed.original is not None
@@ -89,13 +89,13 @@ def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: byte
         )
 
 
-def fetch_file(site: StageContext, path: str, size: int = _MOST_IN_MEMORY) -> bytes:
+def fetch_file(context: StageContext, path: str, size: int = _MOST_IN_MEMORY) -> bytes:
     """The bytes of a file of the attempt; none where it is not there, or no plain file."""
     parts = []
     offset = 0
     with suppress(RefusedError):
         while offset < size:
-            piece = _read_piece(site, path, offset, min(PIECE_BYTES, size - offset))
+            piece = _read_piece(context, path, offset, min(PIECE_BYTES, size - offset))
             if not piece:
                 break
             parts.append(piece)
@@ -103,31 +103,31 @@ def fetch_file(site: StageContext, path: str, size: int = _MOST_IN_MEMORY) -> by
     return b"".join(parts)
 
 
-def fetch_files(site: StageContext, patterns: Iterable[str], target: Path) -> list[str]:
+def fetch_files(context: StageContext, patterns: Iterable[str], target: Path) -> list[str]:
     """Brings the files that match *patterns* to below *target*; their paths."""
-    wanted = list(patterns)
-    if not wanted:
+    pattern_list = list(patterns)
+    if not pattern_list:
         return []
-    told, _ = site.ask("found", patterns=wanted)
-    files: list[tuple[str, int, int]] = [(path, size, mode) for path, size, mode in told["files"]]
-    _check_files(files, site)
+    answer, _ = context.ask("found", patterns=pattern_list)
+    files: list[tuple[str, int, int]] = [(path, size, mode) for path, size, mode in answer["files"]]
+    _check_files(files, context)
     draft = target.with_name(f"{target.name}.piece")
     for path, size, mode in files:
         place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        _receive_file(site, path, size, draft)
+        _receive_file(context, path, size, draft)
         draft.chmod(mode & 0o755 | 0o600)  # what others could write to is not believed for long
         os.replace(draft, place)  # noqa: PTH105
     return [path for path, _, _ in files]
 
 
-def _check_files(files: Sequence[tuple[str, int, int]], site: StageContext) -> None:
+def _check_files(files: Sequence[tuple[str, int, int]], context: StageContext) -> None:
     """Refuses files of which one stands in another's place, or that are too large together."""
     paths = {path for path, _, _ in files}
     folders = {str(above) for path in paths for above in PurePosixPath(path).parents}
     if len(paths) < len(files) or paths & folders:
         raise MalformedError(f"the same path stands for two files: {short_repr(min(paths))}, ...")
-    size, most = sum(size for _, size, _ in files), site.ways.returns
+    size, most = sum(size for _, size, _ in files), context.options.returns
     if size > most:
         raise RefusedError(
             f"the files that come back have {size} B; at most {most:.0f} B may: "
@@ -135,32 +135,32 @@ def _check_files(files: Sequence[tuple[str, int, int]], site: StageContext) -> N
         )
 
 
-def _receive_file(site: StageContext, path: str, size: int, draft: Path) -> None:
+def _receive_file(context: StageContext, path: str, size: int, draft: Path) -> None:
     with draft.open("wb") as file:
         for offset in range(0, size, PIECE_BYTES):
             length = min(PIECE_BYTES, size - offset)
-            piece = _read_piece(site, path, offset, length)
+            piece = _read_piece(context, path, offset, length)
             file.write(piece)
             if len(piece) < length:  # it is shorter by now: a program that runs writes to it
                 break
 
 
-def _read_piece(site: StageContext, path: str, offset: int, length: int) -> bytes:
-    _, (piece,) = site.ask("read", path=path, offset=offset, length=length)
+def _read_piece(context: StageContext, path: str, offset: int, length: int) -> bytes:
+    _, (piece,) = context.ask("read", path=path, offset=offset, length=length)
     if len(piece) > length:
         raise MalformedError(f"{len(piece)} bytes came instead of {length}")
     return piece
 
 
-def fetch_restart_files(site: StageContext) -> None:
+def fetch_restart_files(context: StageContext) -> None:
     """Brings the restart files here, all of them or none: those of before stay then."""
-    if not site.ways.restart:
+    if not context.options.restart:
         return
-    draft = site.restart.with_name("restart.draft")
+    draft = context.restart.with_name("restart.draft")
     remove_tree(str(draft))
     try:
-        if fetch_files(site, site.ways.restart, draft):
-            remove_tree(str(site.restart))
-            draft.rename(site.restart)
+        if fetch_files(context, context.options.restart, draft):
+            remove_tree(str(context.restart))
+            draft.rename(context.restart)
     except (DroppedError, RefusedError):
         remove_tree(str(draft))

@@ -37,40 +37,42 @@ class HostBuildError(Exception):
         self.broken = broken
 
 
-def ensure_built(site: StageContext) -> str | None:
+def ensure_built(context: StageContext) -> str | None:
     """The digest of the experiment's build, which is at the host when this returns."""
-    build = site.experiment.build
+    build = context.experiment.build
     if build is None:
         return None
-    found = make_once(site.host, f"build {build.digest}", lambda: _build(site, build), site.stopped)
-    if found is not None:
-        raise HostBuildError(found)
+    failure = make_once(
+        context.host, f"build {build.digest}", lambda: _build(context, build), context.stopped
+    )
+    if failure is not None:
+        raise HostBuildError(failure)
     return build.digest
 
 
-def _build(site: StageContext, build: Build) -> HostBuildFailure | None:
-    told, _ = site.host.ask("built", digest=build.digest)
-    if told["built"]:
+def _build(context: StageContext, build: Build) -> HostBuildFailure | None:
+    answer, _ = context.host.ask("built", digest=build.digest)
+    if answer["built"]:
         return None
-    with site.journal.building(build.digest) as token:
-        place = replace(site, token=token, restart=site.scratch / "none")
-        heard: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
-        site.host.listen(token, lambda kind, event: heard.put((kind, event)))
+    with context.journal.building(build.digest) as token:
+        build_context = replace(context, token=token, restart=context.scratch / "none")
+        events: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        context.host.listen(token, lambda kind, event: events.put((kind, event)))
         try:
-            prepare_folder(place, build.files, None, builds=True)
-            place.ask("start", request=place.request(build.steps, {}))
-            _wait_for_end(site, heard)
-            broken = _judge_build(place, build.steps)
+            prepare_folder(build_context, build.files, None, builds=True)
+            build_context.ask("start", request=build_context.request(build.steps, {}))
+            _wait_for_end(context, events)
+            broken = _judge_build(build_context, build.steps)
             if broken is None:
-                place.ask("built", digest=build.digest)
+                build_context.ask("built", digest=build.digest)
             return broken
         finally:
-            site.host.discard(token)
+            context.host.discard(token)
 
 
-def _wait_for_end(site: StageContext, heard: SimpleQueue[tuple[str, dict[str, Any]]]) -> None:
+def _wait_for_end(context: StageContext, heard: SimpleQueue[tuple[str, dict[str, Any]]]) -> None:
     while True:
-        site.stopped()
+        context.stopped()
         try:
             kind, event = heard.get(timeout=_POLL_SECONDS)
         except Empty:
@@ -81,9 +83,9 @@ def _wait_for_end(site: StageContext, heard: SimpleQueue[tuple[str, dict[str, An
             return
 
 
-def _judge_build(place: StageContext, steps: tuple[Step, ...]) -> HostBuildFailure | None:
-    told, blobs = place.ask("reply")
-    facts = told["reply"]
+def _judge_build(context: StageContext, steps: tuple[Step, ...]) -> HostBuildFailure | None:
+    answer, blobs = context.ask("reply")
+    facts = answer["reply"]
     check_run_facts(facts, len(steps))
     step = steps[facts["step"]] if steps else Step("")
     stdout, stderr = reply_logs(facts["sizes"], blobs)

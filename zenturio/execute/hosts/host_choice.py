@@ -28,10 +28,12 @@ class JobRequirements:
     ) -> JobRequirements:
         """Those of its directives; *require* of every job, *rank* of those that have none."""
         recipe = experiment.recipe
-        more = (require,) if require is not None else ()
-        return JobRequirements((*recipe.requires, *more), recipe.rank or rank, experiment.values)
+        additional = (require,) if require is not None else ()
+        return JobRequirements(
+            (*recipe.requires, *additional), recipe.rank or rank, experiment.values
+        )
 
-    def anew(self, text: str) -> JobRequirements:
+    def replaced_by(self, text: str) -> JobRequirements:
         """As the program writes it: lines of REQUIRE and RANK, which replace what was said."""
         requires: list[Expression] = []
         rank = self.rank
@@ -45,20 +47,22 @@ class JobRequirements:
                 raise InputError(f"{line!r}", hint="write REQUIRE or RANK, and an expression")
         return replace(self, requires=tuple(requires), rank=rank)
 
-    def met(self, facts: HostFacts, known: Iterable[str] = ()) -> bool:
+    def is_met_by(self, facts: HostFacts, names: Iterable[str] = ()) -> bool:
         """Whether a host is as it is required; names that only others have are NULL there."""
-        return all(self._holds(each, _with_nulls(facts, known)) for each in self.requires)
+        return all(
+            self._holds(expression, _with_nulls(facts, names)) for expression in self.requires
+        )
 
-    def score(self, facts: HostFacts, known: Iterable[str] = ()) -> float:
+    def score(self, facts: HostFacts, names: Iterable[str] = ()) -> float:
         """The host's rank: the speed, where nobody says what is better."""
         if self.rank is None:
-            found = facts.get("speed")
+            rank = facts.get("speed")
         else:
-            found = value_at(self.rank, self.values, host=_with_nulls(facts, known))
-        if isinstance(found, str) and self.rank is not None:
-            message = f"a rank is a number, but this is {found!r:.40}"
+            rank = value_at(self.rank, self.values, host=_with_nulls(facts, names))
+        if isinstance(rank, str) and self.rank is not None:
+            message = f"a rank is a number, but this is {rank!r:.40}"
             raise _requirement_error(self.rank, message, "the higher, the better: RANK host.speed")
-        return float(found) if isinstance(found, int | float) else float("-inf")
+        return float(rank) if isinstance(rank, int | float) else float("-inf")
 
     def _holds(self, require: Expression, facts: HostFacts) -> bool:
         value = value_at(require, self.values, host=facts)
@@ -68,30 +72,34 @@ class JobRequirements:
         raise _requirement_error(require, message, "compare it with something, such as '... > 0'")
 
 
-def _requirement_error(asked: Expression, message: str, hint: str) -> ExpressionError:
-    place = asked.passage.place(0, len(asked.text))
+def _requirement_error(expression: Expression, message: str, hint: str) -> ExpressionError:
+    place = expression.passage.place(0, len(expression.text))
     return ExpressionError(message, place=place, hint=hint)
 
 
-def _with_nulls(facts: HostFacts, known: Iterable[str]) -> HostFacts:
-    return {**dict.fromkeys(known), **facts}
+def _with_nulls(facts: HostFacts, names: Iterable[str]) -> HostFacts:
+    return {**dict.fromkeys(names), **facts}
 
 
 def best_host(
-    wants: JobRequirements, hosts: Sequence[HostFacts], known: Iterable[str] = ()
+    requirements: JobRequirements, hosts: Sequence[HostFacts], names: Iterable[str] = ()
 ) -> int | None:
     """The host with the highest rank of those that are as required; the freest of equals.
 
     One of which something cannot be computed (its load is 0, and somebody divides) is none of them;
     ExpressionError where that is so for all.
     """
-    names = list(known)
+    names = list(names)
     scores: dict[int, tuple[float, float, int]] = {}
     faults = []
     for i, facts in enumerate(hosts):
         try:
-            if wants.met(facts, names):
-                scores[i] = (wants.score(facts, names), _number_or_zero(facts.get("free")), -i)
+            if requirements.is_met_by(facts, names):
+                scores[i] = (
+                    requirements.score(facts, names),
+                    _number_or_zero(facts.get("free")),
+                    -i,
+                )
         except ExpressionError as error:
             faults.append(error)
     if faults and len(faults) == len(hosts):
@@ -100,36 +108,54 @@ def best_host(
 
 
 def worth_moving(
-    profile: ProgressProfile, here: float, there: float, *, move: float, gain: float, anew: bool
+    profile: ProgressProfile,
+    rank_here: float,
+    rank_there: float,
+    *,
+    move: float,
+    gain: float,
+    anew: bool,
 ) -> bool:
-    """Whether a job ends earlier *there*, by more than the part *gain* of what is left.
+    """Whether a job ends earlier *rank_there*, by more than the part *gain* of what is left.
 
-    *here* and *there* are ranks, taken for speeds: an iteration that is usual here takes
+    *rank_here* and *rank_there* are ranks, taken for speeds: an iteration that is usual here takes
     here / there of it there. *move* is what moving costs, in seconds; *anew*: it begins again.
     """
-    left, usual, now = profile.left, profile.usual or profile.now, profile.now
-    if left is None or usual is None or now is None or here <= 0 or there <= 0:
+    iterations_left, usual_seconds, seconds_now = (
+        profile.left,
+        profile.usual or profile.now,
+        profile.now,
+    )
+    if (
+        iterations_left is None
+        or usual_seconds is None
+        or seconds_now is None
+        or rank_here <= 0
+        or rank_there <= 0
+    ):
         return False
-    stays = left * now
-    goes = move + ((profile.of or left) if anew else left) * usual * (here / there)
-    return stays - goes > gain * stays
+    seconds_staying = iterations_left * seconds_now
+    seconds_moving = move + (
+        (profile.of or iterations_left) if anew else iterations_left
+    ) * usual_seconds * (rank_here / rank_there)
+    return seconds_staying - seconds_moving > gain * seconds_staying
 
 
 def explain_mismatch(
-    wants: JobRequirements, hosts: Mapping[str, HostFacts], known: Iterable[str]
+    requirements: JobRequirements, hosts: Mapping[str, HostFacts], names: Iterable[str]
 ) -> str:
     """Why no host is as required, in words: what each lacks."""
-    names = list(known)
+    all_names = list(names)
     lines = []
     for name, facts in hosts.items():
-        for each in wants.requires:
+        for expression in requirements.requires:
             try:
-                if wants._holds(each, _with_nulls(facts, names)):  # noqa: SLF001 - of the same class
+                if requirements._holds(expression, _with_nulls(facts, all_names)):  # noqa: SLF001 - of the same class
                     continue
             except ExpressionError as error:
                 raise error from None
-            asked = ", ".join(f"host.{n} = {facts.get(n)}" for n in sorted(each.host_names))
-            lines.append(f"{name}: {asked or each.text}")
+            actual = ", ".join(f"host.{n} = {facts.get(n)}" for n in sorted(expression.host_names))
+            lines.append(f"{name}: {actual or expression.text}")
             break
     return "\n".join(lines)
 

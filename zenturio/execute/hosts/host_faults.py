@@ -42,17 +42,17 @@ def fault_sign(stop: str, exit_status: int, why: str, stderr: Log) -> str:
         return f"a command cannot be started: {why}"
     if stop or not exit_status:
         return ""
-    said = stderr.head + stderr.tail
+    output = stderr.head + stderr.tail
     if exit_status in _NOT_FOUND_CODES:
-        return f"a command is not there: {_last_line(said) or f'exit {exit_status}'}"
+        return f"a command is not there: {_last_line(output) or f'exit {exit_status}'}"
     for text in _DISK_FULL:
-        if text in said:
+        if text in output:
             return text.decode().lower()
     return ""
 
 
-def _last_line(said: bytes) -> str:
-    lines = said.decode("utf-8", "replace").strip().splitlines()
+def _last_line(output: bytes) -> str:
+    lines = output.decode("utf-8", "replace").strip().splitlines()
     return lines[-1][-_SHOWN_CHARACTERS:] if lines else ""
 
 

@@ -33,11 +33,11 @@ class HostJob(LocalTask):
     ) -> None:
         """With *kind* only a host of that kind of machine may run it."""
         super().__init__(experiment, max(slots, 1))
-        self.wants = wants
+        self.requirements = wants
         self._kind = kind
         self.profile = ProgressProfile()
         """Of the attempt that runs."""
-        self._news: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        self._events: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
         self._unread = 0
         """Characters of texts in the news."""
         self.moves = 0
@@ -70,7 +70,7 @@ class HostJob(LocalTask):
 
     def stop(self) -> None:
         """Tells whoever sees to it that it is to end."""
-        self._news.put(("cancel", {}))
+        self._events.put(("cancel", {}))
 
     def cancel_waiting(self) -> bool:
         """Cancels it if it was never begun."""
@@ -79,28 +79,28 @@ class HostJob(LocalTask):
         self.cancel()
         return self.set_running_or_notify_cancel() is False
 
-    def hear(self, kind: str, event: dict[str, Any]) -> None:
+    def notify(self, kind: str, event: dict[str, Any]) -> None:
         """From any thread: something happened to it, or to its host.
 
         MalformedError where its host says more than anybody reads.
         """
         self._unread += len(event.get("text", ""))
-        if self._unread > _MOST_UNREAD_CHARACTERS or self._news.qsize() > _MOST_UNREAD_EVENTS:
+        if self._unread > _MOST_UNREAD_CHARACTERS or self._events.qsize() > _MOST_UNREAD_EVENTS:
             raise MalformedError("it sends more events than can be read")
-        self._news.put((kind, event))
+        self._events.put((kind, event))
 
-    def next_news(self, seconds: float) -> tuple[str, dict[str, Any]]:
+    def next_event(self, seconds: float) -> tuple[str, dict[str, Any]]:
         """What happened next, within so many *seconds*; an empty text, if nothing did."""
         try:
-            kind, event = self._news.get(timeout=seconds)
+            kind, event = self._events.get(timeout=seconds)
         except Empty:
             return "", {}
         self._unread -= len(event.get("text", ""))
         return kind, event
 
-    def forget_news(self) -> None:
+    def discard_events(self) -> None:
         """What was said of an attempt before does not count."""
-        self._news = SimpleQueue()
+        self._events = SimpleQueue()
         self._unread = 0
 
     def avoid(self, host: str, seconds: float) -> None:

@@ -33,28 +33,32 @@ class OutcomeBuilder:
         self._kept = kept
         self._meters = MetricReaders()
 
-    def outcome(self, experiment: Experiment, host: str, found: FinishedAttempt) -> Outcome:
+    def outcome(self, experiment: Experiment, host: str, finished: FinishedAttempt) -> Outcome:
         """What happened, as the host tells it."""
-        facts, steps = found.facts, experiment.steps
+        facts, steps = finished.facts, experiment.steps
         step = steps[facts["step"]] if steps else Step("")
         shell = plain_words(step.command) is None
-        status, cause = judge_run(facts, step, shell=shell, stderr=found.stderr)
+        status, cause = judge_run(facts, step, shell=shell, stderr=finished.stderr)
         meter = self._meters.of(experiment.recipe)
         evidence = Evidence(
-            found.stdout, found.stderr, found.folder, found.reported, usage_metrics(facts, "keeper")
+            finished.stdout,
+            finished.stderr,
+            finished.folder,
+            finished.reported,
+            usage_metrics(facts, "keeper"),
         )
         metrics = meter.measure(experiment.values, evidence)
         if status == "ok":
             cause = (
-                ("a large input file was written to" if found.spoilt else found.fault)
-                or missing_outputs(str(found.folder), experiment.recipe.required)
+                ("a large input file was written to" if finished.spoilt else finished.fault)
+                or missing_outputs(str(finished.folder), experiment.recipe.required)
                 or meter.lacking(metrics)
             )
             status = "failed" if cause else "ok"
         patterns = experiment.recipe.outputs
         kept = (
             output_artifacts.collect_outputs(
-                str(found.folder), patterns, self._kept, experiment.digest, move=True
+                str(finished.folder), patterns, self._kept, experiment.digest, move=True
             )
             if patterns
             else ()
@@ -69,12 +73,12 @@ class OutcomeBuilder:
             facts["started"],
             facts["ended"],
             None if facts["stop"] == "unstartable" else facts["status"],
-            found.stdout.trimmed(KEPT_BYTES),
-            found.stderr.trimmed(KEPT_BYTES),
+            finished.stdout.trimmed(KEPT_BYTES),
+            finished.stderr.trimmed(KEPT_BYTES),
             kept,
-            remark=IDLE_BUILD if found.is_build_idle else "",
+            remark=IDLE_BUILD if finished.is_build_idle else "",
             conditions=run_conditions(facts),
-            **({} if found.machine is None else machine_parts(found.machine)),
+            **({} if finished.machine is None else machine_parts(finished.machine)),
         )
 
     def unbuilt(

@@ -37,25 +37,27 @@ def trusted_hosts_file(file: Path, folder: Path) -> HostsFile:
     return configuration
 
 
-def survey_hosts(configuration: HostsFile, folder: Path, *, anew: bool = False) -> list[HostState]:
+def survey_hosts(
+    configuration: HostsFile, folder: Path, *, remeasure: bool = False
+) -> list[HostState]:
     """All hosts of *configuration*, asked now; what they are is kept in *folder*, the project's.
 
-    With *anew* their speeds are measured once more.
+    With *remeasure* their speeds are measured once more.
     """
     journal = AttemptJournal(folder)
-    known = {} if anew else read_facts(journal.folder)
+    stored = {} if remeasure else read_facts(journal.folder)
     hosts = [
         RemoteHost(
             machine,
-            configuration.ways,
+            configuration.options,
             journal.owner,
-            known.get(machine.name, {}),
+            stored.get(machine.name, {}),
             lambda _token: True,  # a look ends nothing
             lambda _host: None,
         )
         for machine in configuration.discovered()
     ]
-    end = monotonic() + 3 * configuration.ways.connect
+    end = monotonic() + 3 * configuration.options.connect
     try:
         for host in hosts:
             host.first.wait(max(end - monotonic(), 0.0))

@@ -44,15 +44,15 @@ class HostsFile:
 
     file: str
     machines: tuple[HostMachine, ...]
-    ways: HostsOptions
+    options: HostsOptions
 
     def texts(self) -> dict[str, str]:
         """Shell text, options of ssh and modules of the file, by where they stand."""
         texts = {}
-        if self.ways.discover:
-            texts[f"{self.file} [options] discover"] = self.ways.discover
+        if self.options.discover:
+            texts[f"{self.file} [options] discover"] = self.options.discover
         for name in PLUGIN_OPTIONS:
-            path, colon, _ = getattr(self.ways, name).rpartition(":")
+            path, colon, _ = getattr(self.options, name).rpartition(":")
             if colon:
                 texts[f"{self.file} [options] {name}"] = read_text(Path(path))
         for machine in self.machines:
@@ -67,11 +67,11 @@ class HostsFile:
 
     def discovered(self) -> tuple[HostMachine, ...]:
         """The machines of the file, and those that its command names now."""
-        if not self.ways.discover:
+        if not self.options.discover:
             return self.machines
-        known = {machine.name for machine in self.machines}
-        found = [each for each in _discover(self) if each.name not in known]
-        return (*self.machines, *found)
+        names = {machine.name for machine in self.machines}
+        others = [machine for machine in _discover(self) if machine.name not in names]
+        return (*self.machines, *others)
 
 
 def read_hosts_file(path: Path) -> HostsFile:
@@ -80,79 +80,87 @@ def read_hosts_file(path: Path) -> HostsFile:
     document = FormatDocument.from_toml(path, read_text(path))
     value = document.value
     document.keys(value, ("hosts", "options"), ())
-    ways = _read_options(document, value.get("options", {}))
+    options = _read_options(document, value.get("options", {}))
     machines = _read_machines(document, value.get("hosts", {}), ("hosts",))
-    if not machines and not ways.discover:
+    if not machines and not options.discover:
         raise InputError(f"{path} names no host", hint='write [hosts.NAME] and address = "..."')
-    return HostsFile(str(path), machines, ways)
+    return HostsFile(str(path), machines, options)
 
 
-def _read_machines(document: FormatDocument, value: Any, way: KeyPath) -> tuple[HostMachine, ...]:
-    if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
-        document.wrong(way, "hosts are tables", "write [hosts.NAME]")
-    return tuple(_read_machine(document, name, each, (*way, name)) for name, each in value.items())
+def _read_machines(
+    document: FormatDocument, value: Any, key_path: KeyPath
+) -> tuple[HostMachine, ...]:
+    if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
+        document.wrong(key_path, "hosts are tables", "write [hosts.NAME]")
+    return tuple(
+        _read_machine(document, name, table, (*key_path, name)) for name, table in value.items()
+    )
 
 
 def _read_machine(
-    document: FormatDocument, name: str, value: dict[str, Any], way: KeyPath
+    document: FormatDocument, name: str, value: dict[str, Any], key_path: KeyPath
 ) -> HostMachine:
-    document.keys(value, (*_ACCESS_KEYS, *_FACT_KEYS), way)
+    document.keys(value, (*_ACCESS_KEYS, *_FACT_KEYS), key_path)
     via = value.get("via", "ssh")
     if via not in ("ssh", "sh"):
-        document.wrong((*way, "via"), f"via = {via!r}", did_you_mean(str(via), ("ssh", "sh")))
-    address = _read_text(document, value, "address", way, name)
+        document.wrong((*key_path, "via"), f"via = {via!r}", did_you_mean(str(via), ("ssh", "sh")))
+    address = _read_text(document, value, "address", key_path, name)
     if address.startswith("-"):
-        document.wrong((*way, "address"), f"{address!r} is no address")
+        document.wrong((*key_path, "address"), f"{address!r} is no address")
     port, slots = value.get("port"), value.get("slots")
     return HostMachine(
         name,
         address,
-        None if port is None else document.whole(port, (*way, "port"), 1, 65535),
-        _read_text(document, value, "user", way),
+        None if port is None else document.whole(port, (*key_path, "port"), 1, 65535),
+        _read_text(document, value, "user", key_path),
         via,
-        None if slots is None else document.whole(slots, (*way, "slots"), 1, _MOST_SLOTS),
-        _read_text(document, value, "folder", way, FOLDER),
-        _read_text(document, value, "python", way, "python3"),
-        _read_texts(document, value.get("ssh", []), (*way, "ssh")),
-        _read_text(document, value, "probe", way),
-        _read_facts(document, value, way),
+        None if slots is None else document.whole(slots, (*key_path, "slots"), 1, _MOST_SLOTS),
+        _read_text(document, value, "folder", key_path, FOLDER),
+        _read_text(document, value, "python", key_path, "python3"),
+        _read_texts(document, value.get("ssh", []), (*key_path, "ssh")),
+        _read_text(document, value, "probe", key_path),
+        _read_facts(document, value, key_path),
     )
 
 
-def _read_facts(document: FormatDocument, value: dict[str, Any], way: KeyPath) -> dict[str, Value]:
+def _read_facts(
+    document: FormatDocument, value: dict[str, Any], key_path: KeyPath
+) -> dict[str, Value]:
     """What is declared of a machine, and what is added to it in a table of its own."""
-    found: dict[str, Value] = {}
+    facts: dict[str, Value] = {}
     if "cores" in value:
-        found["cores"] = document.whole(value["cores"], (*way, "cores"), 1, _MOST_SLOTS)
+        facts["cores"] = document.whole(value["cores"], (*key_path, "cores"), 1, _MOST_SLOTS)
     for name in ("memory", "speed", "mhz", "load", "cost"):
         if name in value:
-            number = document.number(value[name], (*way, name))
-            found[name] = int(number) if name == "memory" else number
+            number = document.number(value[name], (*key_path, name))
+            facts[name] = int(number) if name == "memory" else number
     if "arch" in value:
-        found["arch"] = document.words(value["arch"], (*way, "arch"))
+        facts["arch"] = document.words(value["arch"], (*key_path, "arch"))
     if "tags" in value:
-        found["tags"] = ",".join(_read_texts(document, value["tags"], (*way, "tags")))
+        facts["tags"] = ",".join(_read_texts(document, value["tags"], (*key_path, "tags")))
     more = value.get("facts", {})
     if not isinstance(more, dict):
-        document.wrong((*way, "facts"), "facts is no table", 'facts = { gpus = 2, site = "UCM" }')
-    for name, each in more.items():
-        if not isinstance(each, bool | int | float | str):
-            document.wrong((*way, "facts", name), f"{name} is no number and no text")
+        document.wrong(
+            (*key_path, "facts"), "facts is no table", 'facts = { gpus = 2, site = "UCM" }'
+        )
+    for name, fact in more.items():
+        if not isinstance(fact, bool | int | float | str):
+            document.wrong((*key_path, "facts", name), f"{name} is no number and no text")
         if name in KNOWN_FACTS:
-            document.wrong((*way, "facts", name), f"{name} is known of every host already")
-        found[name] = each
-    return found
+            document.wrong((*key_path, "facts", name), f"{name} is known of every host already")
+        facts[name] = fact
+    return facts
 
 
 def _read_text(
-    document: FormatDocument, value: dict[str, Any], key: str, way: KeyPath, usual: str = ""
+    document: FormatDocument, value: dict[str, Any], key: str, key_path: KeyPath, usual: str = ""
 ) -> str:
-    return document.words(value.get(key, usual), (*way, key))
+    return document.words(value.get(key, usual), (*key_path, key))
 
 
-def _read_texts(document: FormatDocument, value: Any, way: KeyPath) -> tuple[str, ...]:
-    items = document.items(value, way)
-    document.texts(items, lambda i: (*way, i))
+def _read_texts(document: FormatDocument, value: Any, key_path: KeyPath) -> tuple[str, ...]:
+    items = document.items(value, key_path)
+    document.texts(items, lambda i: (*key_path, i))
     return tuple(items)
 
 
@@ -161,56 +169,58 @@ def _read_options(document: FormatDocument, value: Any) -> HostsOptions:
     hints = get_type_hints(HostsOptions)
     document.keys(value, tuple(field.name for field in fields(HostsOptions)), ("options",))
     return HostsOptions(
-        **{n: _read_option(document, n, hints[n], each) for n, each in value.items()}
+        **{n: _read_option(document, n, hints[n], setting) for n, setting in value.items()}
     )
 
 
 def _read_option(document: FormatDocument, name: str, annotation: Any, value: Any) -> Any:
-    way = ("options", name)
+    key_path = ("options", name)
     if annotation is float:
-        return document.number(value, way)
+        return document.number(value, key_path)
     if annotation is int:
-        return document.whole(value, way, 0, 1000)
+        return document.whole(value, key_path, 0, 1000)
     if name in PLUGIN_OPTIONS:
-        return _read_module(document, document.words(value, way), way)
+        return _read_module(document, document.words(value, key_path), key_path)
     if annotation is str:
-        return document.words(value, way)
+        return document.words(value, key_path)
     if annotation == tuple[str, ...]:
-        return _read_texts(document, value, way)
+        return _read_texts(document, value, key_path)
     if Expression in get_args(annotation):
-        return _read_expression(document, document.words(value, way), way)
+        return _read_expression(document, document.words(value, key_path), key_path)
     if value not in get_args(annotation):
-        document.wrong(way, f"{name} = {value!r}", did_you_mean(str(value), get_args(annotation)))
+        document.wrong(
+            key_path, f"{name} = {value!r}", did_you_mean(str(value), get_args(annotation))
+        )
     return value
 
 
-def _value_position(document: FormatDocument, text: str, way: KeyPath) -> Place:
+def _value_position(document: FormatDocument, text: str, key_path: KeyPath) -> Place:
     """Where *text* begins, behind its key."""
-    key, _ = document.span(way)
+    key, _ = document.span(key_path)
     at = document.text.find(text, key)
     return place_at(document.file, document.text, key if at < 0 else at)
 
 
-def _read_module(document: FormatDocument, text: str, way: KeyPath) -> str:
+def _read_module(document: FormatDocument, text: str, key_path: KeyPath) -> str:
     """The name of an entry point as it is; a file stands beside the file of hosts."""
     path, colon, name = text.rpartition(":")
     if not colon:
         return text
     if not path.endswith(".py") or not name.isidentifier():
-        document.wrong(way, f"{text!r} is no module", "write FILE.py:CLASS, or a name")
+        document.wrong(key_path, f"{text!r} is no module", "write FILE.py:CLASS, or a name")
     file = Path(document.file).absolute().parent / path
     trust.check_owner(file, "module")
     if not file.is_file():
-        document.wrong(way, f"{path} is not there", f"it is looked for in {file.parent}")
+        document.wrong(key_path, f"{path} is not there", f"it is looked for in {file.parent}")
     return f"{file}:{name}"
 
 
-def _read_expression(document: FormatDocument, text: str, way: KeyPath) -> Expression:
-    return parse(Passage(text, ((0, _value_position(document, text, way)),)))
+def _read_expression(document: FormatDocument, text: str, key_path: KeyPath) -> Expression:
+    return parse(Passage(text, ((0, _value_position(document, text, key_path)),)))
 
 
 def _discover(configuration: HostsFile) -> tuple[HostMachine, ...]:
-    command = configuration.ways.discover
+    command = configuration.options.discover
     try:
         done = subprocess.run(
             ["/bin/sh", "-c", command],
@@ -229,6 +239,6 @@ def _discover(configuration: HostsFile) -> tuple[HostMachine, ...]:
 def fact_values(facts: Mapping[str, Any]) -> dict[str, Value]:
     """Facts as expressions may ask for them: numbers, texts, or NULL."""
     return {
-        name: each if isinstance(each, bool | int | float | str) else None
-        for name, each in facts.items()
+        name: fact if isinstance(fact, bool | int | float | str) else None
+        for name, fact in facts.items()
     }

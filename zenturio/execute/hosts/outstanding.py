@@ -28,7 +28,7 @@ class HostsOutstanding:
         """How far each experiment is there, by digest."""
         journal = AttemptJournal(self._folder)
         try:
-            return {each: _progress_of(journal, each) for each in journal.digests()}
+            return {digest: _progress_of(journal, digest) for digest in journal.digests()}
         finally:
             journal.close()
 
@@ -70,10 +70,15 @@ class HostsOutstanding:
         trust.require(self._folder, configuration.texts())
         hosts = [
             RemoteHost(
-                each, configuration.ways, journal.owner, {}, journal.counts, lambda _host: None
+                machine,
+                configuration.options,
+                journal.owner,
+                {},
+                journal.counts,
+                lambda _host: None,
             )
-            for each in configuration.discovered()
-            if each.name in names
+            for machine in configuration.discovered()
+            if machine.name in names
         ]
         end = monotonic() + _ENDING_SECONDS
         for host in hosts:

@@ -30,25 +30,25 @@ class ProgressProfile:
     seconds: list[float] = field(default_factory=list)
     iteration: int = 0
     of: int | None = None
-    said: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+    lines: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
     """The last lines, as the program wrote them: an evaluator may look at more than seconds."""
-    told: int = 0
+    offset: int = 0
     """Bytes that were heard, so that an attachment goes on behind them."""
 
-    def hear(self, text: str, told: int) -> None:
+    def update(self, text: str, offset: int) -> None:
         """Lines as they come; what is no line of a profile says nothing."""
-        self.told = told
+        self.offset = offset
         for line in text.splitlines():
             try:
-                said = read_json(line.encode("utf-8", "surrogatepass"))
+                entry = read_json(line.encode("utf-8", "surrogatepass"))
             except MalformedError:
                 continue
-            if isinstance(said, dict):
-                self._take(said)
+            if isinstance(entry, dict):
+                self._take(entry)
 
-    def _take(self, said: dict[str, Any]) -> None:
-        self.said.append(said)
-        seconds, iteration, of = said.get("seconds"), said.get("iteration"), said.get("of")
+    def _take(self, entry: dict[str, Any]) -> None:
+        self.lines.append(entry)
+        seconds, iteration, of = entry.get("seconds"), entry.get("iteration"), entry.get("of")
         if isinstance(seconds, int | float) and 0 <= seconds < float("inf"):
             self.seconds.append(float(seconds))
         self.iteration = (

@@ -30,7 +30,7 @@ T = TypeVar("T")
 class AttemptServices:
     """What all agents of a place share."""
 
-    ways: HostsOptions
+    options: HostsOptions
     stages: Stages
     journal: AttemptJournal
     events: EventLog
@@ -39,9 +39,9 @@ class AttemptServices:
     ordinary: set[str] = field(default_factory=set)
     """Signs of a host's fault that were seen at every host: they are the experiments' own."""
 
-    def take_off(self, job: HostJob) -> None:
+    def cancel_waiting_job(self, job: HostJob) -> None:
         """*job* is to end while it waits."""
-        if self.broker.drop(job) and not job.cancel_waiting():
+        if self.broker.remove(job) and not job.cancel_waiting():
             job.set_result(
                 self.judge.nothing(job.experiment, "cancelled", "cancelled", job.host, job.began)
             )
@@ -66,34 +66,34 @@ class MoveToOtherHostError(Exception):
 class RemoteAttempt:
     """One job at one host: stages are tried again, and a lost connection is waited for."""
 
-    def __init__(self, desk: AttemptServices, job: HostJob, host: RemoteHost) -> None:
-        self.desk = desk
+    def __init__(self, services: AttemptServices, job: HostJob, host: RemoteHost) -> None:
+        self.services = services
         self.job = job
         self.host = host
-        self.ways = desk.ways
+        self.options = services.options
 
     def stage(
-        self, site: StageContext, name: str, call: Callable[[], T], *, ending: bool = False
+        self, context: StageContext, name: str, call: Callable[[], T], *, ending: bool = False
     ) -> T:
         """What *call* answers, tried again as often as is allowed.
 
         What is *ending* is not stopped: it is cancelled already.
         """
-        tries = 0
+        attempts = 0
         while True:
             if not ending:
                 self.check()
             try:
                 return call()
             except DroppedError:
-                self.reattach(site)
+                self.reattach(context)
             except RefusedError as error:
-                tries += 1
+                attempts += 1
                 self.note("retry", f"{name}: {error}")
                 self.forget_staged()
-                if tries > self.ways.retries:
+                if attempts > self.options.retries:
                     self._give_up(name, error)
-                time.sleep(_RETRY_PAUSE_SECONDS * tries)
+                time.sleep(_RETRY_PAUSE_SECONDS * attempts)
             except MalformedError as error:
                 self.host.distrust(str(error))
                 self._leave(self.host.drained)
@@ -105,9 +105,9 @@ class RemoteAttempt:
 
     def _give_up(self, name: str, error: RefusedError) -> None:
         host = self.host.name
-        if self.ways.then == "stop":
+        if self.options.then == "stop":
             raise PlaceError(f"{host}: the {name} failed: {error}", hint="resume it: zen run ...")
-        self.job.avoid(host, self.ways.exists)
+        self.job.avoid(host, self.options.exists)
         self.host.charge(self.job.digest, str(error))
         self._leave(f"the {name} failed: {error}")
 
@@ -116,15 +116,15 @@ class RemoteAttempt:
 
         When that goes better the host is charged with it. What every host shows is no fault of one.
         """
-        job, desk = self.job, self.desk
-        if self.ways.then == "stop" or why in desk.ordinary:
+        job, services = self.job, self.services
+        if self.options.then == "stop" or why in services.ordinary:
             return
         job.suspects[self.host.name] = (why, needed)
-        if desk.broker.others(job, self.host):
-            job.avoid(self.host.name, self.ways.exists)
+        if services.broker.has_alternative(job, self.host):
+            job.avoid(self.host.name, self.options.exists)
             raise MoveToOtherHostError(why)
-        if len(job.suspects) > 1 and len(desk.ordinary) < _MOST_ORDINARY:
-            desk.ordinary.add(why)
+        if len(job.suspects) > 1 and len(services.ordinary) < _MOST_ORDINARY:
+            services.ordinary.add(why)
 
     def judge_hosts(self) -> None:
         """The job has ended here: hosts where it could not run are charged with that."""
@@ -134,19 +134,19 @@ class RemoteAttempt:
             return  # it went no better here
         self.host.discharge()
         for name, (why, needed) in suspects.items():
-            other = self.desk.broker.host(name)
+            other = self.services.broker.host(name)
             if other is not None:
                 other.charge(self.job.digest, why, needed)
 
     def _leave(self, why: str) -> NoReturn:
         """Gives up the host; PlaceError where no other one would do."""
-        if not self.desk.broker.others(self.job, self.host):
+        if not self.services.broker.has_alternative(self.job, self.host):
             raise PlaceError(f"{self.host.name}: {why}", hint="no other host will do")
         self.forget_staged()
         raise MoveToOtherHostError(why)
 
     def check(self) -> None:
-        if self.job.stopped:
+        if self.job.cancel_requested:
             raise JobCancelledError
 
     def forget_staged(self) -> None:
@@ -158,13 +158,13 @@ class RemoteAttempt:
                 if made.exception() is None and made.result() is None:
                     del self.host.making[name]
 
-    def reattach(self, site: StageContext) -> str:
+    def reattach(self, context: StageContext) -> str:
         """Waits for the host; how the job stands there when it is back.
 
         Only where another host would do is this one given up, and never taken back.
         """
         self.note("dropped")
-        end = time.monotonic() + self.ways.patience
+        end = time.monotonic() + self.options.patience
         while True:
             kind, event = self.next(max(min(end - time.monotonic(), 1.0), 0.05))
             if kind == "cancel":
@@ -172,32 +172,32 @@ class RemoteAttempt:
             if self.host.distrusted:
                 self._leave(self.host.drained)
             if kind == "back" or (kind == "" and self.host.up):
-                state = event.get("state") or self._state(site)
+                state = event.get("state") or self._state(context)
                 if state:
                     self.note("attached", state)
                     return str(state)
-            if time.monotonic() > end and self.desk.broker.others(self.job, self.host):
+            if time.monotonic() > end and self.services.broker.has_alternative(self.job, self.host):
                 self.forget_staged()
                 raise MoveToOtherHostError("the host is gone")
 
-    def _state(self, site: StageContext) -> str:
+    def _state(self, context: StageContext) -> str:
         try:
-            return str(site.ask("state")[0]["state"])
+            return str(context.ask("state")[0]["state"])
         except (DroppedError, RefusedError):
             return ""
 
-    def rewatch(self, site: StageContext, state: str) -> None:
+    def rewatch(self, context: StageContext, state: str) -> None:
         """Listens to a job that runs on; what became of others will be heard at once."""
         if state == "unknown":
             raise MoveToOtherHostError("the host has forgotten it")
         if state == "prepared":
-            self.stage(site, "wrapper", lambda: self.desk.stages.wrapper(site))
+            self.stage(context, "wrapper", lambda: self.services.stages.wrapper(context))
         else:
-            told = self.job.profile.told
-            self.stage(site, "watch", lambda: site.ask("watch", told=told))
+            offset = self.job.profile.offset
+            self.stage(context, "watch", lambda: context.ask("watch", told=offset))
 
     def next(self, seconds: float) -> tuple[str, dict[str, Any]]:
-        return self.job.next_news(seconds)
+        return self.job.next_event(seconds)
 
     def note(self, kind: Any, why: str = "", iteration: int | None = None) -> None:
-        self.desk.events.note(kind, self.job.digest, self.host.name, why, iteration)
+        self.services.events.note(kind, self.job.digest, self.host.name, why, iteration)

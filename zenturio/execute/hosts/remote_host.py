@@ -34,19 +34,19 @@ class RemoteHost:
     def __init__(
         self,
         machine: HostMachine,
-        ways: HostsOptions,
+        options: HostsOptions,
         owner: str,
-        known: Mapping[str, Any],
-        wanted: Callable[[str], bool],
+        stored_facts: Mapping[str, Any],
+        counts: Callable[[str], bool],
         changed: Callable[[RemoteHost], None],
     ) -> None:
-        """*known*: facts of an earlier time; *wanted*: whether a job that is there counts.
+        """*stored_facts*: facts of an earlier time; *counts*: whether a job that is there counts.
 
         *changed* hears, in the host's own thread, when it comes, goes, or is looked at.
         """
         self.machine = machine
         self.name = machine.name
-        self.facts: dict[str, Any] = {**valid_facts(known)[0], **machine.facts}
+        self.facts: dict[str, Any] = {**valid_facts(stored_facts)[0], **machine.facts}
         self.kind: MachineKind | None = None
         """Which kind of machine it is, as it said when it was connected last."""
         self.up = False
@@ -69,24 +69,24 @@ class RemoteHost:
         self.making: dict[str, Future[Any]] = {}
         """Files and builds that somebody puts there: others wait for it."""
         self.turn = Lock()
-        self._ways = ways
+        self._ways = options
         self._owner = f"{owner}-{blake2b(self.name.encode(), digest_size=4).hexdigest()}"
         """Hosts may share a folder: each has its own jobs there."""
-        self._wanted = wanted
+        self._counts = counts
         self._changed = changed
-        self._ears: dict[str, Callable[[str, dict[str, Any]], None]] = {}
+        self._listeners: dict[str, Callable[[str, dict[str, Any]], None]] = {}
         self._connection: Connection | None = None
         self._leftovers: set[str] = set()
-        self._stir = Condition()
+        self._wake = Condition()
         self._closed = False
-        self._looked = 0.0
-        self._seen = 0.0
+        self._last_poll = 0.0
+        self._last_survey = 0.0
         self._faults: set[str] = set()
         """The experiments that it could not run, since the last one that it could."""
         self._needed = ""
         """The command that the last of them asked for."""
         self._probe_at = 0.0
-        self._thread = Thread(target=self._keep, name=f"zenturio-{self.name}", daemon=True)
+        self._thread = Thread(target=self._loop, name=f"zenturio-{self.name}", daemon=True)
         self._thread.start()
 
     @property
@@ -100,14 +100,14 @@ class RemoteHost:
 
     def values(self) -> dict[str, Value]:
         """What expressions may ask of it."""
-        own: dict[str, Value] = {
+        identity: dict[str, Value] = {
             "name": self.name,
             "address": self.machine.address,
             "slots": self.slots,
             "free": self.free,
         }
-        usual: dict[str, Value] = {"tags": "", "cost": 0.0, "speed": None, "load": None}
-        return {**usual, **fact_values(self.facts), **own}
+        defaults: dict[str, Value] = {"tags": "", "cost": 0.0, "speed": None, "load": None}
+        return {**defaults, **fact_values(self.facts), **identity}
 
     def fits(self, cpus: int, memory: int) -> bool:
         """Whether there is room now."""
@@ -142,7 +142,7 @@ class RemoteHost:
 
     def charge(self, digest: str, why: str, needed: str = "") -> None:
         """It could not run that experiment; the last of several in a row drains it."""
-        with self._stir:
+        with self._wake:
             self._faults.add(digest)
             self._needed = needed
             most = self._ways.drain
@@ -151,39 +151,39 @@ class RemoteHost:
             self.drained = f"drained, it could not run {most} experiments in a row: {why}"
             self.why = self.drained
             self._probe_at = time.monotonic() + self._ways.status
-            self._stir.notify()
+            self._wake.notify()
         self._changed(self)
 
     def discharge(self) -> None:
         """It ran an experiment to its end."""
         self._faults.clear()
 
-    def listen(self, token: str, hear: Listener) -> None:
-        """*hear* is told what happens to the job *token*, and to the connection."""
-        self._ears[token] = hear
+    def listen(self, token: str, listener: Listener) -> None:
+        """*listener* is told what happens to the job *token*, and to the connection."""
+        self._listeners[token] = listener
 
     def silence(self, token: str) -> None:
-        self._ears.pop(token, None)
+        self._listeners.pop(token, None)
 
     def discard(self, token: str) -> None:
         """Ends the job *token* and takes it away, as soon as that can be done."""
         self.silence(token)
-        with self._stir:
+        with self._wake:
             self._leftovers.add(token)
-            self._stir.notify()
+            self._wake.notify()
 
     def tidy(self, seconds: float) -> None:
         """Waits until everything that was discarded is gone, if the host is there."""
         end = time.monotonic() + seconds
-        with self._stir:
+        with self._wake:
             while self._leftovers and self.up and time.monotonic() < end:
-                self._stir.wait(_TIDY_SECONDS)
+                self._wake.wait(_TIDY_SECONDS)
 
     def close(self) -> None:
         """Lets go."""
-        with self._stir:
+        with self._wake:
             self._closed = True
-            self._stir.notify_all()
+            self._wake.notify_all()
         connection = self._connection
         if connection is not None:
             connection.close()
@@ -191,28 +191,28 @@ class RemoteHost:
 
     # What its own thread does.
 
-    def _keep(self) -> None:
+    def _loop(self) -> None:
         pause = _SHORTEST_PAUSE
         while not self._closed and not self.distrusted:
             if self._connection is None and not self._connect():
                 self.first.set()
-                self._rest(pause)
+                self._sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
                 continue
             pause = _SHORTEST_PAUSE
             self.first.set()
-            if time.monotonic() >= self._looked + self._ways.status:
-                self._look(whole=time.monotonic() >= self._seen + self._ways.exists)
+            if time.monotonic() >= self._last_poll + self._ways.status:
+                self._poll_facts(is_full=time.monotonic() >= self._last_survey + self._ways.exists)
             self._tidy_up()
             if self.drained and time.monotonic() >= self._probe_at:
-                self._take_back()
-            left = self._looked + self._ways.status - time.monotonic()
-            self._rest(_TIDY_SECONDS if self._leftovers else max(left, 0.0))
+                self._probe_drained()
+            seconds_left = self._last_poll + self._ways.status - time.monotonic()
+            self._sleep(_TIDY_SECONDS if self._leftovers else max(seconds_left, 0.0))
 
-    def _rest(self, seconds: float) -> None:
-        with self._stir:
+    def _sleep(self, seconds: float) -> None:
+        with self._wake:
             if not self._closed and not (self._leftovers and seconds > _TIDY_SECONDS and self.up):
-                self._stir.wait(seconds)
+                self._wake.wait(seconds)
 
     def _connect(self) -> bool:
         machine = self.machine
@@ -223,67 +223,69 @@ class RemoteHost:
                 machine.folder,
                 self._owner,
                 patience=self._ways.connect,
-                hear=self._heard,
-                dropped=self._lost,
-                wanted=lambda: not self._closed,
+                on_event=self._on_event,
+                on_dropped=self._on_dropped,
+                is_wanted=lambda: not self._closed,
             )
         except PlaceError as error:
-            self._tell_why(error)
+            self._record_failure(error)
             return False
         self._connection = connection
         if not connection.is_open:  # it ended before anybody could hear of that
-            self._lost(connection)
+            self._on_dropped(connection)
             return False
         if self._closed:
             connection.close()
             return True
         with suppress(DroppedError, RefusedError):
-            told, _ = connection.ask("hello")
-            self.kind = machine_parts(told["machine"])["machine"]
-            self._look(whole=True)
+            greeting, _ = connection.ask("hello")
+            self.kind = machine_parts(greeting["machine"])["machine"]
+            self._poll_facts(is_full=True)
             self.up = True
             self._changed(self)
-            self._sort(told["jobs"])
+            self._match_jobs(greeting["jobs"])
         return True
 
-    def _tell_why(self, error: PlaceError) -> None:
+    def _record_failure(self, error: PlaceError) -> None:
         diagnostic = error.diagnostics[0]
         why = f"{diagnostic.message} ({diagnostic.hint})" if diagnostic.hint else diagnostic.message
         if why != self.why:
             self.why = why
             self._changed(self)
 
-    def _sort(self, jobs: dict[str, str]) -> None:
+    def _match_jobs(self, jobs: dict[str, str]) -> None:
         """Who waits for a job hears how it stands; what nobody wants is ended."""
-        for token, hear in list(self._ears.items()):
-            hear("back", {"state": jobs.get(token, "unknown")})
-        with self._stir:
+        for token, listener in list(self._listeners.items()):
+            listener("back", {"state": jobs.get(token, "unknown")})
+        with self._wake:
             for token in filter(is_token, jobs):  # of others are no jobs of ours
-                if token not in self._ears and not self._wanted(token):
+                if token not in self._listeners and not self._counts(token):
                     self._leftovers.add(token)
 
-    def _look(self, *, whole: bool) -> None:
-        """How it is; and with *whole* what it is, and once how fast."""
-        self._looked = time.monotonic()
-        self._seen = self._looked if whole else self._seen
-        calibrate = whole and self.facts.get("speed") is None
-        told: dict[str, Any] = {}
+    def _poll_facts(self, *, is_full: bool) -> None:
+        """How it is; and with *is_full* what it is, and once how fast."""
+        self._last_poll = time.monotonic()
+        self._last_survey = self._last_poll if is_full else self._last_survey
+        calibrate = is_full and self.facts.get("speed") is None
+        answer: dict[str, Any] = {}
         why = ""
         try:
-            told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe=self.machine.probe)
+            answer, _ = self.ask(
+                "facts", whole=is_full, calibrate=calibrate, probe=self.machine.probe
+            )
         except RefusedError as error:
             why = str(error)  # its probe fails: the rest is known
             with suppress(DroppedError, RefusedError):
-                told, _ = self.ask("facts", whole=whole, calibrate=calibrate, probe="")
+                answer, _ = self.ask("facts", whole=is_full, calibrate=calibrate, probe="")
         except DroppedError:
             return
-        sound, fault = valid_facts(told.get("facts", {}))
+        sound, fault = valid_facts(answer.get("facts", {}))
         self.why = self.drained or why or fault
         self.facts = {**self.facts, **sound, **self.machine.facts}
         if self.up:
             self._changed(self)
 
-    def _take_back(self) -> None:
+    def _probe_drained(self) -> None:
         """Has a drained host run a small job: it gets experiments again when it can."""
         self._probe_at = time.monotonic() + self._ways.status
         try:
@@ -295,7 +297,7 @@ class RemoteHost:
             return
         if why or self.distrusted:
             return
-        with self._stir:
+        with self._wake:
             self._faults.clear()
             self.drained = self.why = ""
         self._changed(self)
@@ -309,18 +311,18 @@ class RemoteHost:
             except RefusedError:
                 gone = True
             if gone:
-                with self._stir:
+                with self._wake:
                     self._leftovers.discard(token)
-                    self._stir.notify_all()
+                    self._wake.notify_all()
 
     # What the connection's thread does.
 
-    def _heard(self, event: dict[str, Any]) -> None:
-        hear = self._ears.get(event["token"])
-        if hear is not None:
-            hear(event["event"], event)
+    def _on_event(self, event: dict[str, Any]) -> None:
+        listener = self._listeners.get(event["token"])
+        if listener is not None:
+            listener(event["event"], event)
 
-    def _lost(self, connection: Connection) -> None:
+    def _on_dropped(self, connection: Connection) -> None:
         if self._connection is not connection:
             return
         self._connection = None
@@ -328,8 +330,8 @@ class RemoteHost:
         self.why = "the connection was lost"
         if connection.violation:
             self.distrust(connection.violation)
-        for hear in list(self._ears.values()):
-            hear("dropped", {})
+        for listener in list(self._listeners.values()):
+            listener("dropped", {})
         self._changed(self)
-        with self._stir:
-            self._stir.notify()
+        with self._wake:
+            self._wake.notify()

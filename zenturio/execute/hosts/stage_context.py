@@ -31,7 +31,7 @@ class StageContext:
     experiment: Experiment
     host: RemoteHost
     token: str
-    ways: HostsOptions
+    options: HostsOptions
     scratch: Path
     """A folder here for what comes back."""
     restart: Path
@@ -74,8 +74,8 @@ def fill_host_facts(text: str, facts: Mapping[str, Value], *, quote: bool = Fals
         name = match.group(1)
         if name not in facts:
             return match.group(0)
-        found = text_of(facts[name])
-        return shlex.quote(found) if quote else found
+        fact_text = text_of(facts[name])
+        return shlex.quote(fact_text) if quote else fact_text
 
     return _HOST_FACT.sub(value, text)
 

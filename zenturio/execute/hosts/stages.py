@@ -56,19 +56,19 @@ class FinishedAttempt:
 class Prolog(Protocol):
     """Prepares the host: the folder and all files of the experiment."""
 
-    def __call__(self, site: StageContext) -> None: ...
+    def __call__(self, context: StageContext) -> None: ...
 
 
 class Wrapper(Protocol):
     """Starts the experiment; it is called again where nobody knows whether it did."""
 
-    def __call__(self, site: StageContext) -> None: ...
+    def __call__(self, context: StageContext) -> None: ...
 
 
 class Epilog(Protocol):
     """Brings home what the experiment left; the host is cleaned behind it."""
 
-    def __call__(self, site: StageContext) -> FinishedAttempt: ...
+    def __call__(self, context: StageContext) -> FinishedAttempt: ...
 
 
 @dataclass(frozen=True)
@@ -82,45 +82,47 @@ class Stages:
     evaluator: Evaluator = field(default_factory=Slowdown)
 
     @staticmethod
-    def of(ways: HostsOptions) -> Stages:
-        """Those that *ways* name."""
+    def of(options: HostsOptions) -> Stages:
+        """Those that *options* name."""
         return Stages(
-            load_plugin(ways.prolog),
-            load_plugin(ways.wrapper),
-            load_plugin(ways.epilog),
-            load_selector(ways.selector),
-            load_evaluator(ways.evaluator),
+            load_plugin(options.prolog),
+            load_plugin(options.wrapper),
+            load_plugin(options.epilog),
+            load_selector(options.selector),
+            load_evaluator(options.evaluator),
         )
 
 
 class Staging:
     """The usual prolog: shared files once for each host, all others with the experiment."""
 
-    def __call__(self, site: StageContext) -> None:
-        experiment = site.experiment
-        wanted = [f for f in experiment.files if suits_host(f.path, site)]
-        prepare_folder(site, wanted, ensure_built(site))
+    def __call__(self, context: StageContext) -> None:
+        experiment = context.experiment
+        files = [f for f in experiment.files if suits_host(f.path, context)]
+        prepare_folder(context, files, ensure_built(context))
 
 
 class Starting:
     """The usual wrapper: the experiment's commands, in its environment."""
 
-    def __call__(self, site: StageContext) -> None:
-        experiment = site.experiment
-        site.ask("start", request=site.request(experiment.steps, experiment.environment))
+    def __call__(self, context: StageContext) -> None:
+        experiment = context.experiment
+        context.ask("start", request=context.request(experiment.steps, experiment.environment))
 
 
 class Returning:
     """The usual epilog: streams, metrics, and the files that OUTPUT names."""
 
-    def __call__(self, site: StageContext) -> FinishedAttempt:
-        told, blobs = site.ask("reply")
-        check_run_facts(told["reply"], len(site.experiment.steps))
-        remove_tree(str(site.scratch))
-        site.scratch.mkdir(parents=True)
-        fetch_files(site, site.experiment.recipe.outputs, site.scratch)
-        logs = reply_logs(told["reply"]["sizes"], blobs)
-        reported = fetch_file(site, REPORT)
-        spoilt, fault = told["spoilt"], told["fault"]
-        reply, machine, idle = told["reply"], told["machine"], told["idle"]
-        return FinishedAttempt(reply, *logs, site.scratch, reported, spoilt, fault, machine, idle)
+    def __call__(self, context: StageContext) -> FinishedAttempt:
+        answer, blobs = context.ask("reply")
+        check_run_facts(answer["reply"], len(context.experiment.steps))
+        remove_tree(str(context.scratch))
+        context.scratch.mkdir(parents=True)
+        fetch_files(context, context.experiment.recipe.outputs, context.scratch)
+        logs = reply_logs(answer["reply"]["sizes"], blobs)
+        reported = fetch_file(context, REPORT)
+        spoilt, fault = answer["spoilt"], answer["fault"]
+        reply, machine, idle = answer["reply"], answer["machine"], answer["idle"]
+        return FinishedAttempt(
+            reply, *logs, context.scratch, reported, spoilt, fault, machine, idle
+        )

@@ -143,10 +143,10 @@ class WorkflowHosts(MachineState):
         outcome = future.result()
         if outcome.status != "ok":
             self._place.forget(outcome.digest)  # who runs it again wants another try
-            said = _last_lines(outcome.stderr) or _last_lines(outcome.stdout)
+            last_lines = _last_lines(outcome.stderr) or _last_lines(outcome.stdout)
             raise ExperimentsFailed(
                 f"task {self._name(run.task)} on {outcome.host}: {outcome.cause}",
-                hint="" if said in outcome.cause else said,
+                hint="" if last_lines in outcome.cause else last_lines,
             )
         self.outcomes[run.task] = outcome
         self._end(processor)
@@ -158,7 +158,7 @@ class WorkflowHosts(MachineState):
         if not gone:
             self._lost.pop(machine, None)
             self._changes(machine, self._seen(machine))
-        elif self.now > self._lost.setdefault(machine, self.now) + self._place.ways.patience:
+        elif self.now > self._lost.setdefault(machine, self.now) + self._place.options.patience:
             self._changes(machine, 0.0)
 
     def _seen(self, machine: int) -> float:
@@ -172,8 +172,8 @@ class WorkflowHosts(MachineState):
         return max(shares[1:], default=shares[0])
 
     def _profile(self, processor: int) -> ProgressProfile | None:
-        found = getattr(self._jobs.get(processor), "profile", None)
-        return found if isinstance(found, ProgressProfile) else None
+        profile = getattr(self._jobs.get(processor), "profile", None)
+        return profile if isinstance(profile, ProgressProfile) else None
 
     def _changes(self, machine: int, share: float) -> None:
         before = self.share[machine]
@@ -205,9 +205,9 @@ class WorkflowHosts(MachineState):
             future.cancel()
         return super()._stop(processor, kind)
 
-    def _arrival(self, task: int, processor: int, known: float) -> float:  # noqa: ARG002
+    def _arrival(self, task: int, processor: int, ready: float) -> float:  # noqa: ARG002
         """Data are here, and go with the task."""
-        return known
+        return ready
 
     def _await_step(self, machine: int) -> None:
         """Nobody knows what is to come."""

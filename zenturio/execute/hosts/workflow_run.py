@@ -49,55 +49,60 @@ class TaskTemplate:
 
 
 def run_workflow(
-    flow: Workflow, doing: TaskTemplate, place: Hosts, algorithm: str = "hybrid"
+    flow: Workflow, template: TaskTemplate, place: Hosts, algorithm: str = "hybrid"
 ) -> ExecutionTrace:
     """What happened when *flow* was run at *place*, planned by *algorithm*."""
-    name = content_digest("\0".join([flow.name, doing.command, *flow.names]).encode())
+    name = content_digest("\0".join([flow.name, template.command, *flow.names]).encode())
     with place.alone(name.hex()):
-        return _run_workflow(flow, doing, place, algorithm)
+        return _run_workflow(flow, template, place, algorithm)
 
 
 def _run_workflow(
-    flow: Workflow, doing: TaskTemplate, place: Hosts, algorithm: str = "hybrid"
+    flow: Workflow, template: TaskTemplate, place: Hosts, algorithm: str = "hybrid"
 ) -> ExecutionTrace:
     problem = Problem.of(flow, platform_of(place))
-    found = loops.find_loops(flow)
-    tasks = _TaskExperiments(flow, doing)
-    live = WorkflowHosts(
-        problem, place, tasks.experiment, loops.forward_edges(flow, found) if found else None
+    found_loops = loops.find_loops(flow)
+    tasks = _TaskExperiments(flow, template)
+    hosts = WorkflowHosts(
+        problem,
+        place,
+        tasks.experiment,
+        loops.forward_edges(flow, found_loops) if found_loops else None,
     )
-    tasks.outcomes = live.outcomes
-    made = make(algorithm)
+    tasks.outcomes = hosts.outcomes
+    planner = make(algorithm)
     policy = (
-        made
-        if hasattr(made, "react")
-        else FollowPlan(made.plan(loops.single_iteration_problem(problem, found)))
+        planner
+        if hasattr(planner, "react")
+        else FollowPlan(planner.plan(loops.single_iteration_problem(problem, found_loops)))
     )
-    rounds = LoopController(live, found, _ConvergenceTest(flow, found, live, doing.most))
+    rounds = LoopController(
+        hosts, found_loops, _ConvergenceTest(flow, found_loops, hosts, template.most)
+    )
     try:
-        for events in live.moments():
-            again = rounds.turn()
-            tasks.renew(again)
-            policy.react(live, [*events, *again])
+        for events in hosts.moments():
+            renewed = rounds.turn()
+            tasks.renew(renewed)
+            policy.react(hosts, [*events, *renewed])
     finally:
-        live.close()
-    for each in tasks.digests:
-        place.forget(each)
-    once = loops.single_iteration_problem(problem, found)
+        hosts.close()
+    for digest in tasks.digests:
+        place.forget(digest)
+    single = loops.single_iteration_problem(problem, found_loops)
     return ExecutionTrace(
-        once, algorithm, tuple(live.runs), tuple(live.events), tuple(live.left()), live.notes
+        single, algorithm, tuple(hosts.runs), tuple(hosts.events), tuple(hosts.left()), hosts.notes
     )
 
 
 class _TaskExperiments:
     """Makes experiments of tasks."""
 
-    def __init__(self, flow: Workflow, doing: TaskTemplate) -> None:
+    def __init__(self, flow: Workflow, template: TaskTemplate) -> None:
         self._flow = flow
-        self._doing = doing
+        self._doing = template
         self._tries = [0] * len(flow)
         self._iteration = [1] * len(flow)
-        self._files = _task_files(doing.files)
+        self._files = _task_files(template.files)
         self.outcomes: Mapping[int, Outcome] = {}
         self.digests: list[str] = []
         self._loop_of = {loop.first: loop.tasks for loop in loops.find_loops(flow)}
@@ -131,30 +136,30 @@ class _TaskExperiments:
 
     def _command(self, task: int) -> str:
         flow = self._flow
-        known = {
+        values = {
             "task": flow.names[task],
             "program": flow.task(task).program,
             "work": f"{flow.work[task]:g}",
             "iteration": str(self._iteration[task]),
         }
-        return _HOLE.sub(lambda hole: shlex.quote(known[hole[1]]), self._doing.command)
+        return _HOLE.sub(lambda hole: shlex.quote(values[hole[1]]), self._doing.command)
 
 
 class _ConvergenceTest:
     """Loops that are run until one of the tasks that close them says so."""
 
     def __init__(
-        self, flow: Workflow, found: Sequence[Loop], live: WorkflowHosts, most: int
+        self, flow: Workflow, found_loops: Sequence[Loop], live: WorkflowHosts, most: int
     ) -> None:
         self._flow = flow
-        self._ends = [flow.sources[list(loop.closing)].tolist() for loop in found]
+        self._ends = [flow.sources[list(loop.closing)].tolist() for loop in found_loops]
         self._live = live
         self._most = most
 
     def more(self, loop: int, iteration: int, total: int) -> bool:  # noqa: ARG002
         """Whether nobody has said that it converged."""
         metrics = [self._live.outcomes[task].metrics for task in self._ends[loop]]
-        if any(each.get(CONVERGED) for each in metrics):
+        if any(values.get(CONVERGED) for values in metrics):
             return False
         if iteration >= self._most:
             name = self._flow.names[self._ends[loop][0]]
@@ -167,14 +172,14 @@ class _ConvergenceTest:
 
 def _task_files(paths: Sequence[Path]) -> tuple[ExperimentFile, ...]:
     """What each task gets, by the names of the files, which have to differ."""
-    found: dict[str, Path] = {}
+    paths_by_name: dict[str, Path] = {}
     for path in paths:
-        other = found.setdefault(path.name, path)
+        other = paths_by_name.setdefault(path.name, path)
         if other != path:
             raise InputError(
                 f"{other} and {path} would be the same file of a task", hint="rename one of them"
             )
-    return tuple(map(_read_input, found.values()))
+    return tuple(map(_read_input, paths_by_name.values()))
 
 
 def _read_input(path: Path) -> ExperimentFile:

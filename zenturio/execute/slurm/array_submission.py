@@ -43,18 +43,18 @@ class ArraySubmission:
         self._options = options
         self._paths = paths
         self._queue = queue
-        self._most = self._longest = options.array
+        self._longest_allowed = self._longest = options.array
         self._count = 0
         self._prefix = f"zen-{secrets.token_hex(4)}"
         self._jobs: dict[str, set[str]] = {}
         """The numbers of a job array by its name: one, if nothing went wrong."""
-        self._unsure: dict[str, float] = {}
+        self._unconfirmed: dict[str, float] = {}
         """Names whose submission was not answered, and when that was."""
 
     @property
-    def sure(self) -> bool:
+    def is_sure(self) -> bool:
         """Whether Slurm answered all that was submitted."""
-        return not self._unsure
+        return not self._unconfirmed
 
     def submit(self) -> None:
         """One array of those that wait first.
@@ -76,18 +76,18 @@ class ArraySubmission:
             SUBMITTING()
             self._jobs[name] = {self._queue.submit(path)}
             SUBMITTED()
-            self._longest = min(max(self._longest, 2 * len(tickets)), self._most)
+            self._longest = min(max(self._longest, 2 * len(tickets)), self._longest_allowed)
         except ArrayTooLongError as error:
             if len(tickets) == 1:
                 self._fail(tickets, PlaceError(str(error)))
-            self._most = self._longest = max(len(tickets) // 2, 1)
+            self._longest_allowed = self._longest = max(len(tickets) // 2, 1)
             self._desk.put_back(tickets)
         except QueueFullError:
             self._longest = max(len(tickets) // 2, 1)
             self._desk.put_back(tickets)
             raise
         except UnansweredError:
-            self._unsure[name] = monotonic()
+            self._unconfirmed[name] = monotonic()
             raise
         except PlaceError as error:
             self._fail(tickets, error)
@@ -98,23 +98,23 @@ class ArraySubmission:
         name = ticket.task[0]
         job = ticket.session.job(name)
         if job:
-            self.saw(name, job)
+            self.record_job(name, job)
         elif name not in self._jobs:
-            self._unsure.setdefault(name, monotonic())
+            self._unconfirmed.setdefault(name, monotonic())
         self._desk.enter([ticket])
 
-    def together(self, tickets: list[SlurmTicket]) -> list[str]:
+    def cancel_targets(self, tickets: list[SlurmTicket]) -> list[str]:
         """What scancel is to be told for *tickets*; an array that ends as a whole in one word."""
         ending = Counter(ticket.task[0] for ticket in tickets if ticket.task)
         queued = Counter(ticket.task[0] for ticket in self._desk.queued() if ticket.task)
         whole = {name for name, count in ending.items() if count == queued[name]}
-        found: dict[str, None] = {}
+        targets: dict[str, None] = {}
         for ticket in tickets:
             assert ticket.task is not None
-            own = not ticket.adopted and ticket.task[0] in whole
-            jobs = self._jobs.get(ticket.task[0], ()) if own else self.jobs(ticket)
-            found |= dict.fromkeys(jobs)
-        return list(found)
+            is_whole = not ticket.adopted and ticket.task[0] in whole
+            jobs = self._jobs.get(ticket.task[0], ()) if is_whole else self.jobs(ticket)
+            targets |= dict.fromkeys(jobs)
+        return list(targets)
 
     def arrays(self, name: str) -> list[str]:
         """The job arrays of that name, as far as they are known."""
@@ -126,12 +126,12 @@ class ArraySubmission:
         name, number = ticket.task
         return [f"{job}_{number}" for job in self.arrays(name)]
 
-    def saw(self, name: str, job: str) -> None:
+    def record_job(self, name: str, job: str) -> None:
         """The queue shows *job* under that name."""
         self._jobs.setdefault(name, set()).add(job)
-        self._unsure.pop(name, None)
+        self._unconfirmed.pop(name, None)
 
-    def knows(self, name: str) -> bool:
+    def is_known(self, name: str) -> bool:
         """Whether there certainly was a job of that name."""
         return name in self._jobs
 
@@ -140,27 +140,27 @@ class ArraySubmission:
 
         Either a task of the array has begun, or none ever will: see `Session.give_up`.
         """
-        for name, since in list(self._unsure.items()):
+        for name, since in list(self._unconfirmed.items()):
             if monotonic() - since < UNSURE_SECONDS:
                 continue
-            del self._unsure[name]
+            del self._unconfirmed[name]
             tickets = [t for t in self._desk.queued() if t.task and t.task[0] == name]
             if not tickets:
                 continue
             session = tickets[0].session
             if session.give_up(name):
-                self.again(tickets)
+                self.resubmit(tickets)
             else:
-                self.saw(name, session.job(name))
+                self.record_job(name, session.job(name))
 
-    def again(self, tickets: list[SlurmTicket]) -> None:
+    def resubmit(self, tickets: list[SlurmTicket]) -> None:
         """Their jobs will not run them: others are submitted for them."""
         self._desk.put_back(tickets)
         for ticket in tickets:
             ticket.restart()
-            self._move(ticket)
+            self._move_here(ticket)
 
-    def _move(self, ticket: SlurmTicket) -> None:
+    def _move_here(self, ticket: SlurmTicket) -> None:
         """From the folder of a driver that died into ours."""
         if ticket.adopted:
             parcel = ticket.session.parcel(ticket.digest).read_bytes()

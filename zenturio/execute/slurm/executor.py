@@ -75,14 +75,14 @@ class Slurm(ClosesOnExit):
         self._session = SlurmSession.begin(self._folder)
         self._sessions = [self._session]
         """Our own, and those that were taken over."""
-        self._said: set[str] = set()
+        self._sent_messages: set[str] = set()
         self._lock = Lock()
         self._closed = False
         queue = SlurmCommands(options.patience)
         paths = _job_paths(folder, options, self._session.path, keep)
         workers = partial(_open_pilots, folder, keep, options)
         try:
-            self._pilots = Pilots(options, workers, self._remark, self._fetch, self._again)
+            self._pilots = Pilots(options, workers, self._remark, self._fetch, self._submit_own_job)
         except BaseException:
             self._session.remove()
             raise
@@ -109,8 +109,8 @@ class Slurm(ClosesOnExit):
                 ticket.set_exception(PlaceError("this place is closed"))
                 return ticket
             self._desk.forget(experiment.digest)
-            self._pilots.see()
-            return self._found(experiment) or self._new(experiment)
+            self._pilots.count_submission()
+            return self._adopt(experiment) or self._new(experiment)
 
     @property
     def wants(self) -> int:
@@ -185,21 +185,21 @@ class Slurm(ClosesOnExit):
 
     def _new(self, experiment: Experiment) -> SlurmTicket:
         ticket = self._ticket(experiment, self._session)
-        if not (self._pilots.takes(ticket) and ticket.leave() and self._pilots.run(ticket)):
-            self._again(ticket)
+        if not (self._pilots.takes(ticket) and ticket.start() and self._pilots.run(ticket)):
+            self._submit_own_job(ticket)
         return ticket
 
-    def _again(self, ticket: SlurmTicket) -> None:
+    def _submit_own_job(self, ticket: SlurmTicket) -> None:
         """It is to have a job of its own."""
         parcel = pack_experiment(ticket.experiment, shared=self._shared)
         self._session.put(ticket.digest, parcel)
         self._desk.add(ticket)
-        self._clerk.stir()
+        self._clerk.wake()
 
     def _fetch(self) -> None:
         self._clerk.fetch()
 
-    def _found(self, experiment: Experiment) -> SlurmTicket | None:
+    def _adopt(self, experiment: Experiment) -> SlurmTicket | None:
         """What a driver that died had of it."""
         session = self._holding(experiment.digest)
         if session is None:
@@ -208,10 +208,10 @@ class Slurm(ClosesOnExit):
         ticket.adopted = True
         ticket.task = session.tasks().get(experiment.digest)
         if ticket.task is None:
-            return self._left(ticket)
-        ticket.leave()
+            return self._stored_outcome(ticket)
+        ticket.start()
         self._submission.adopt(ticket)
-        self._clerk.look_soon()
+        self._clerk.poll_soon()
         return ticket
 
     def _holding(self, digest: str) -> SlurmSession | None:
@@ -219,14 +219,14 @@ class Slurm(ClosesOnExit):
         for session in self._sessions[1:]:
             if session.holds(digest):
                 return session
-        known = {session.path for session in self._sessions}
+        paths = {session.path for session in self._sessions}
         for session in SlurmSession.all(self._folder):
-            if session.path not in known and session.holds(digest) and session.take():
+            if session.path not in paths and session.holds(digest) and session.take():
                 self._sessions.append(session)
                 return session
         return None
 
-    def _left(self, ticket: SlurmTicket) -> SlurmTicket | None:
+    def _stored_outcome(self, ticket: SlurmTicket) -> SlurmTicket | None:
         """An outcome whose job is known no more; none where there is no good one."""
         session, digest = ticket.session, ticket.digest
         outcome = self._reader.outcome(session, digest)
@@ -234,19 +234,19 @@ class Slurm(ClosesOnExit):
             session.drop(digest)
             return None
         self._desk.keep(digest, session)
-        ticket.leave()
+        ticket.start()
         ticket.set_result(outcome)
         return ticket
 
     def _ticket(self, experiment: Experiment, session: SlurmSession) -> SlurmTicket:
-        ticket = SlurmTicket(experiment, session, self._clerk.stir)
+        ticket = SlurmTicket(experiment, session, self._clerk.wake)
         ticket.setup = self._options.setup.strip()
         return ticket
 
-    def _remark(self, words: str) -> None:
-        if words not in self._said:
-            self._said.add(words)
-            self.remarks.append(words)
+    def _remark(self, message: str) -> None:
+        if message not in self._sent_messages:
+            self._sent_messages.add(message)
+            self.remarks.append(message)
 
 
 def _preview_script(
@@ -272,8 +272,8 @@ def _pilot_options(options: choice.SlurmOptions) -> DaskOptions:
             "workers that stay need the project's folder to be seen by the nodes",
             hint='leave out folder = "…", or pilots = "always"',
         )
-    told = {name: getattr(options, name) for name in ("qos", "constraint")}
-    asked = [f"--{name}={quote(text)}" for name, text in told.items() if text]
+    settings = {name: getattr(options, name) for name in ("qos", "constraint")}
+    lines = [f"--{name}={quote(text)}" for name, text in settings.items() if text]
     return DaskOptions(
         cluster="slurm",
         nodes=options.pilot_jobs,
@@ -282,7 +282,7 @@ def _pilot_options(options: choice.SlurmOptions) -> DaskOptions:
         walltime=options.pilot_time,
         queue=options.partition,
         account=options.account,
-        lines="\n".join([*asked, *extra_options(options)]),
+        lines="\n".join([*lines, *extra_options(options)]),
         prologue=options.setup,
         interface=options.interface,
         python=options.python,

@@ -13,29 +13,31 @@ LossBlame = Literal["nobody", "place", "experiment"]
 """Whose fault it may be that a job was lost."""
 
 
-def cancelled_outcome(digest: str, left: Outcome | None) -> Outcome:
+def cancelled_outcome(digest: str, stored: Outcome | None) -> Outcome:
     """The outcome of an experiment that was to end before its time, and may have been over."""
-    if left is None:
+    if stored is None:
         now = time()
         return Outcome(digest, "cancelled", "cancelled", started=now, ended=now)
-    return left if left.status == "ok" else replace(left, status="cancelled", cause="cancelled")
+    return (
+        stored if stored.status == "ok" else replace(stored, status="cancelled", cause="cancelled")
+    )
 
 
 def job_outcome(
-    digest: str, job: SlurmJob | None, left: Outcome | None, *, begun: bool
+    digest: str, job: SlurmJob | None, stored: Outcome | None, *, begun: bool
 ) -> Outcome | None:
-    """The outcome of an experiment whose *job* has ended and *left* something, or nothing.
+    """The outcome of an experiment whose *job* has ended and *stored* something, or nothing.
 
     None stands for a job that was lost. *begun* says whether its last start began the experiment:
     else nothing that happened to the job is an outcome.
     """
     state = job.state if job else ""
     if state in ("TIMEOUT", "DEADLINE") and begun:
-        return _outcome_with(digest, job, left, "timeout", "time limit of its Slurm job")
+        return _outcome_with(digest, job, stored, "timeout", "time limit of its Slurm job")
     if state == "OUT_OF_MEMORY" and begun:
-        return _outcome_with(digest, job, left, "failed", "out of memory in its Slurm job")
-    if left is not None and left.status != "cancelled" and not (job and job.taken):
-        return left
+        return _outcome_with(digest, job, stored, "failed", "out of memory in its Slurm job")
+    if stored is not None and stored.status != "cancelled" and not (job and job.taken):
+        return stored
     return None
 
 
@@ -65,9 +67,9 @@ def loss_message(job: SlurmJob | None) -> str:
 
 
 def _outcome_with(
-    digest: str, job: SlurmJob | None, left: Outcome | None, status: Status, cause: str
+    digest: str, job: SlurmJob | None, stored: Outcome | None, status: Status, cause: str
 ) -> Outcome:
-    if left is not None:
-        return replace(left, status=status, cause=cause)
+    if stored is not None:
+        return replace(stored, status=status, cause=cause)
     now, host = time(), job.node if job else ""
     return Outcome(digest, status, cause, host=host, started=now, ended=now)

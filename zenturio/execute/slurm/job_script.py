@@ -72,7 +72,7 @@ def array_script(
     file of its own (see session).
     """
     head = "\n".join(
-        f"#SBATCH {each}" for each in _sbatch_options(name, count, demand, options, paths)
+        f"#SBATCH {option}" for option in _sbatch_options(name, count, demand, options, paths)
     )
     session = shlex.quote(str(paths.session))
     enter = f"cd {session} || exit 78"

@@ -82,7 +82,7 @@ class OutcomeReader:
             return
         if outcome is None:
             return
-        if ticket.stopped:
+        if ticket.cancel_requested:
             outcome = cancelled_outcome(digest, outcome)
         elif is_from_signal(outcome):  # of a job that an earlier version submitted
             session.outcome(digest).unlink(missing_ok=True)

@@ -27,23 +27,23 @@ class SlurmOutstanding:
 
     def stages(self) -> dict[str, Progress]:
         """How far each experiment is that is not recorded, by digest."""
-        found: dict[str, Progress] = {}
+        progress: dict[str, Progress] = {}
         names = {name for session in self._sessions for name, _ in session.batches()}
-        shown = {}
+        jobs_of = {}
         if names:
             with suppress(UnansweredError, PlaceError):  # then nobody knows what runs
-                shown = SlurmCommands(min(self._patience, LOOK_SECONDS)).look(names)
+                jobs_of = SlurmCommands(min(self._patience, LOOK_SECONDS)).look(names)
         for session in self._sessions:
             tasks, ended = session.tasks(), set(session.ended())
             for digest in session.digests():
-                jobs = shown.get(tasks[digest], []) if digest in tasks else []
+                jobs = jobs_of.get(tasks[digest], []) if digest in tasks else []
                 if digest in ended:
-                    found[digest] = "ended"
+                    progress[digest] = "ended"
                 elif any(job.begun for job in jobs):
-                    found[digest] = "running"
+                    progress[digest] = "running"
                 elif digest in tasks:  # else it was about to be submitted
-                    found.setdefault(digest, "queued")
-        return found
+                    progress.setdefault(digest, "queued")
+        return progress
 
     def cancel(self, digests: Collection[str]) -> int:
         """Ends the jobs of those that dead drivers have there; how many had one.
@@ -53,9 +53,9 @@ class SlurmOutstanding:
         remove_dead_sessions(
             self._project
         )  # pilots that wait in the queue for a driver that is gone
-        wanted, count = set(digests), 0
+        requested, count = set(digests), 0
         for session in self._sessions:
-            held = wanted & set(session.digests()) - set(session.ended())
+            held = requested & set(session.digests()) - set(session.ended())
             if not held or not session.take():
                 continue
             try:

@@ -52,19 +52,19 @@ class Pilots:
         options: SlurmOptions,
         make: Callable[[], Dask],
         remark: Callable[[str], None],
-        came: Callable[[], None],
-        again: Callable[[SlurmTicket], None],
+        on_ready: Callable[[], None],
+        resubmit: Callable[[SlurmTicket], None],
     ) -> None:
-        """*came* hears that one is there, *again* gets what is to have a job of its own."""
+        """*on_ready* hears that one is there, *resubmit* gets what is to have a job of its own."""
         self._options = options
-        self._make, self._remark, self._came, self._again = make, remark, came, again
+        self._make, self._remark, self._on_ready, self._resubmit = make, remark, on_ready, resubmit
         self._memory = _read_bytes(options.pilot_memory)
         self._always = self._wanted = options.pilots == "always"
-        self._barred = _why_no_pilots(options)
-        self._seconds: deque[float] = deque(maxlen=LEAST_MEASURED)
-        self._more = self._faults = self._out = 0
-        self._used = monotonic()
-        self._told = False
+        self._obstacle = _why_no_pilots(options)
+        self._durations: deque[float] = deque(maxlen=LEAST_MEASURED)
+        self._recent = self._faults = self._in_flight = 0
+        self._last_used = monotonic()
+        self._is_decided = False
         """Whether it was said that there are to be none."""
         self._lock = Lock()
         self._closed = Event()
@@ -73,7 +73,7 @@ class Pilots:
         """Where they are, as soon as one of them is there."""
 
     @property
-    def here(self) -> bool:
+    def are_ready(self) -> bool:
         """Whether there are any that are wanted."""
         return self._wanted and self._place is not None
 
@@ -90,36 +90,36 @@ class Pilots:
             demand.cpus <= options.pilot_cores
             and (demand.memory or 0) + WORKER_BYTES <= self._memory
         )
-        return self.here and fits and not ticket.alone
+        return self.are_ready and fits and not ticket.alone
 
     def learn(self, seconds: float) -> None:
         """An experiment took so long."""
         with self._lock:
-            self._seconds.append(seconds)
-            known, usual = len(self._seconds), median(self._seconds)
-        if self._always or known < LEAST_MEASURED or self._told:
+            self._durations.append(seconds)
+            count, usual = len(self._durations), median(self._durations)
+        if self._always or count < LEAST_MEASURED or self._is_decided:
             return
         if self._wanted and usual >= LONG_SECONDS:
             self._wanted = False
             self._remark(f"experiments of {usual:.2g} s get jobs of their own again")
-        elif not self._wanted and usual < SHORT_SECONDS and self._barred:
-            self._told = True
+        elif not self._wanted and usual < SHORT_SECONDS and self._obstacle:
+            self._is_decided = True
             self._remark(
                 f"experiments of {usual:.2g} s are short for jobs of their own: workers that stay"
-                f" run many, but {self._barred}"
+                f" run many, but {self._obstacle}"
             )
         elif not self._wanted and usual < SHORT_SECONDS:
             self._wanted = True
 
     def begin(self, waiting: int) -> bool:
         """So many wait: begins pilots if they are worth it, and whether it did."""
-        if not self._wanted or (waiting < LEAST_MEASURED and self._more < LEAST_MEASURED // 2):
+        if not self._wanted or (waiting < LEAST_MEASURED and self._recent < LEAST_MEASURED // 2):
             return False
         with self._lock:
             if self._thread is not None or self._always or self._closed.is_set():
                 return False
-            self._thread = Thread(target=self._drive, name="zenturio-pilots", daemon=True)
-            usual = median(self._seconds)
+            self._thread = Thread(target=self._loop, name="zenturio-pilots", daemon=True)
+            usual = median(self._durations)
         many, cores = self._options.pilot_jobs, self._options.pilot_cores
         self._remark(
             f"experiments of {usual:.2g} s are short for jobs of their own: what is left goes to"
@@ -128,9 +128,9 @@ class Pilots:
         self._thread.start()
         return True
 
-    def see(self) -> None:
+    def count_submission(self) -> None:
         """One more experiment is to be run."""
-        self._more += self._wanted
+        self._recent += self._wanted
 
     def run(self, ticket: SlurmTicket) -> bool:
         """Has them run *ticket*, which nobody else has; false if they have just gone."""
@@ -138,10 +138,10 @@ class Pilots:
             place = self._place
             if place is None:
                 return False
-            self._out += 1
+            self._in_flight += 1
         inner = place.submit(ticket.experiment)
-        ticket.go_to(inner)
-        inner.add_done_callback(lambda done: self._back(ticket, done))
+        ticket.delegate(inner)
+        inner.add_done_callback(lambda done: self._on_done(ticket, done))
         return True
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ class Pilots:
         elif place is not None:
             place.close()
 
-    def _drive(self) -> None:
+    def _loop(self) -> None:
         """Begins them, waits for the first, and ends them when they have nothing to do."""
         try:
             place = self._make()
@@ -163,55 +163,55 @@ class Pilots:
             return
         late = monotonic() + LATE_SECONDS
         while not self._closed.wait(_POLL_SECONDS):
-            if self._place is None and place.peopled:
-                self._used = monotonic()
+            if self._place is None and place.has_workers:
+                self._last_used = monotonic()
                 self._place = place
-                self._came()
+                self._on_ready()
             elif self._place is None and monotonic() > late:
                 late = float("inf")
                 self._remark(
                     "no worker that stays has come yet, and job arrays go on: their jobs wait, or"
                     " do not reach this machine (squeue, and the files in places/jobs, tell more)"
                 )
-            elif self._place is not None and self._leaves():
+            elif self._place is not None and self._should_end():
                 break
         place.close()
         with self._lock:
             self._thread = None
-            self._more = 0
+            self._recent = 0
 
-    def _leaves(self) -> bool:
+    def _should_end(self) -> bool:
         """Whether they are to end; then nothing is handed to them any more."""
         with self._lock:
-            idle = not self._out and monotonic() - self._used > IDLE_SECONDS
+            idle = not self._in_flight and monotonic() - self._last_used > IDLE_SECONDS
             if idle or self._faults >= MOST_FAULTS:
                 self._place = None
             return self._place is None
 
     def _give_up(self, why: str) -> None:
-        self._told, self._wanted = True, False
+        self._is_decided, self._wanted = True, False
         self._remark(f"workers that stay are given up, and job arrays go on: {why}")
 
-    def _back(self, ticket: SlurmTicket, inner: Future[Outcome]) -> None:
+    def _on_done(self, ticket: SlurmTicket, inner: Future[Outcome]) -> None:
         """What came of one; who was stopped by nobody of ours gets a job of its own."""
         with self._lock:
-            self._out -= 1
-            self._used = monotonic()
+            self._in_flight -= 1
+            self._last_used = monotonic()
         error = None if inner.cancelled() else inner.exception()
         outcome = (
             cancelled_outcome(ticket.digest, None) if inner.cancelled() or error else inner.result()
         )
         lost = outcome.status == "cancelled"
-        if ticket.stopped or self._closed.is_set():
+        if ticket.cancel_requested or self._closed.is_set():
             ticket.set_result(cancelled_outcome(ticket.digest, outcome))
         elif lost:
-            self._lose(ticket, error, outcome.cause)
+            self._resubmit_lost(ticket, error, outcome.cause)
         else:
             if outcome.status == "ok":
                 self.learn(outcome.ended - outcome.started)
             ticket.set_result(outcome)
 
-    def _lose(self, ticket: SlurmTicket, error: BaseException | None, cause: str) -> None:
+    def _resubmit_lost(self, ticket: SlurmTicket, error: BaseException | None, cause: str) -> None:
         why = str(error) if error else cause
         if error is not None and self._always:
             ticket.set_exception(error)
@@ -222,9 +222,9 @@ class Pilots:
             if self._faults == MOST_FAULTS:
                 self._give_up(why)
         ticket.alone = True
-        ticket.go_to(None)
+        ticket.delegate(None)
         try:
-            self._again(ticket)
+            self._resubmit(ticket)
         except ZenError as fault:
             ticket.set_exception(fault)
 

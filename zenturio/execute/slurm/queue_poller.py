@@ -71,50 +71,50 @@ class QueuePoller:
         self._options = options
         self._remark = remark
         self._pilots = pilots
-        self._unpacked = unpacked
-        self._fetches = False
+        self._unpack = unpacked
+        self._recalls = False
         """Whether what Slurm has not begun is to be taken back for pilots."""
-        self._again: dict[str, list[str]] = {}
+        self._lost_digests: dict[str, list[str]] = {}
         """Experiments to be begun again that are not told of yet, by what became of their jobs."""
-        self._stirred = Event()
+        self._wake_event = Event()
         self._closed_at: float | None = None
-        self._next_look = self._next_array = self._quiet = 0.0
-        self._gathers = False
+        self._next_poll = self._next_array = self._silent_until = 0.0
+        self._is_gathering = False
         """Whether something waits for more, to be submitted with it."""
-        self._soon = SOON_SECONDS
-        self._thread = Thread(target=self._drive, name="zenturio-slurm", daemon=True)
+        self._soon_seconds = SOON_SECONDS
+        self._thread = Thread(target=self._loop, name="zenturio-slurm", daemon=True)
         self._thread.start()
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Something came, or is to be cancelled."""
-        self._stirred.set()
+        self._wake_event.set()
 
     def fetch(self) -> None:
         """Pilots are there: they get what waits, and what Slurm has not begun."""
-        self._fetches = True
-        self._stirred.set()
+        self._recalls = True
+        self._wake_event.set()
 
-    def look_soon(self) -> None:
+    def poll_soon(self) -> None:
         """What is known of the queue is not enough."""
-        self._soon = min(SOON_SECONDS, self._options.poll)
-        self._next_look = min(self._next_look, monotonic() + self._soon)
-        self._stirred.set()
+        self._soon_seconds = min(SOON_SECONDS, self._options.poll)
+        self._next_poll = min(self._next_poll, monotonic() + self._soon_seconds)
+        self._wake_event.set()
 
     def close(self, patience: float) -> None:
         """Until no ticket is left, or *patience* is over."""
         self._queue.patience = min(self._queue.patience, CLOSING_COMMAND_SECONDS)
         self._closed_at = monotonic() + patience
-        self._stirred.set()
+        self._wake_event.set()
         self._thread.join(patience + CLOSING_COMMANDS * CLOSING_COMMAND_SECONDS)
 
-    def _drive(self) -> None:
+    def _loop(self) -> None:
         try:
-            while not self._over():
+            while not self._is_done():
                 self._wait()
                 try:
                     self._step()
                 except UnansweredError as error:
-                    self._quiet = monotonic() + RETRY_SECONDS
+                    self._silent_until = monotonic() + RETRY_SECONDS
                     self._remark(f"Slurm does not answer, and is asked again: {error}")
                 except QueueFullError as error:
                     self._next_array = monotonic() + FULL_PAUSE_SECONDS
@@ -125,7 +125,7 @@ class QueuePoller:
             self._fail(PlaceError(f"the thread that talks to Slurm failed: {error!r}"))
             raise
 
-    def _over(self) -> bool:
+    def _is_done(self) -> bool:
         if self._closed_at is None:
             return False
         return not len(self._desk) or monotonic() > self._closed_at
@@ -135,78 +135,80 @@ class QueuePoller:
         now = monotonic()
         due = [now + 60.0] if self._closed_at is None else [now + SOON_SECONDS]
         if self._desk.queued():
-            due.append(self._next_look)
+            due.append(self._next_poll)
         if self._desk.waiting and self._desk.room:
             due.append(self._next_array)
-        seconds = max(min(due), self._quiet) - now
-        if seconds > 0 and self._stirred.wait(seconds) and self._closed_at is None:
-            self._stirred.clear()
-            if self._desk.waiting and not self._gathers:
-                self._gathers = True
+        seconds = max(min(due), self._silent_until) - now
+        if seconds > 0 and self._wake_event.wait(seconds) and self._closed_at is None:
+            self._wake_event.clear()
+            if self._desk.waiting and not self._is_gathering:
+                self._is_gathering = True
                 self._next_array = max(self._next_array, monotonic() + GATHER_SECONDS)
 
     def _step(self) -> None:
         now = monotonic()
-        if now < self._quiet:
+        if now < self._silent_until:
             return
         if self._closed_at is not None:
             self._cancel_all()
         self._cancel()
-        if self._pilots.here and self._closed_at is None:
-            self._pass_on()
+        if self._pilots.are_ready and self._closed_at is None:
+            self._hand_to_pilots()
         if self._desk.waiting and self._desk.room and now >= self._next_array:
-            self._gathers = False
+            self._is_gathering = False
             self._next_array = monotonic() + min(ARRAY_PAUSE_SECONDS, self._options.poll)
-            self._next_look = min(self._next_look, self._next_array)
+            self._next_poll = min(self._next_poll, self._next_array)
             self._submission.submit()
-        if monotonic() >= self._next_look and self._desk.queued():
-            self._look()
+        if monotonic() >= self._next_poll and self._desk.queued():
+            self._poll()
 
     def _cancel_all(self) -> None:
         for ticket in self._desk.drain():
             ticket.session.drop(ticket.digest)
-            if ticket.leave():
+            if ticket.start():
                 ticket.set_result(cancelled_outcome(ticket.digest, None))
         for ticket in self._desk.queued():
-            ticket.stopped = True
+            ticket.cancel_requested = True
 
     def _cancel(self) -> None:
         """Has Slurm end what is to end; what it knows nothing of yet will do nothing."""
-        for ticket in self._desk.take_those(lambda ticket: ticket.stopped):
+        for ticket in self._desk.take_matching(lambda ticket: ticket.cancel_requested):
             ticket.session.drop(ticket.digest)
             ticket.set_result(cancelled_outcome(ticket.digest, None))
-        known: list[SlurmTicket] = []
+        submitted: list[SlurmTicket] = []
         for ticket in self._desk.queued():
-            if ticket.stopped and not ticket.told:
+            if ticket.cancel_requested and not ticket.cancel_sent:
                 ticket.session.parcel(ticket.digest).unlink(missing_ok=True)
                 if self._submission.jobs(ticket):
-                    known.append(ticket)
-        if known:
-            self._queue.cancel(self._submission.together(known))
-            for ticket in known:
-                ticket.told = True
-            self.look_soon()
+                    submitted.append(ticket)
+        if submitted:
+            self._queue.cancel(self._submission.cancel_targets(submitted))
+            for ticket in submitted:
+                ticket.cancel_sent = True
+            self.poll_soon()
 
-    def _pass_on(self) -> None:
+    def _hand_to_pilots(self) -> None:
         """To pilots, what waits for jobs; what has its job in the queue is taken off first."""
-        for ticket in self._desk.take_those(self._pilots.takes):
+        for ticket in self._desk.take_matching(self._pilots.takes):
             self._hand_over(ticket)
-        if not self._fetches:
+        if not self._recalls:
             return
         waiting = [t for t in self._desk.queued() if self._is_to_be_fetched(t)]
         if jobs := self._arrays(waiting):
             self._queue.cancel(jobs, pending=True)
             for ticket in waiting:
                 ticket.recalled = True
-            self.look_soon()
-        self._fetches = False
+            self.poll_soon()
+        self._recalls = False
 
     def _arrays(self, tickets: Iterable[SlurmTicket]) -> list[str]:
         names = {ticket.task[0] for ticket in tickets if ticket.task and not ticket.adopted}
         return sorted(job for name in names for job in self._submission.arrays(name))
 
     def _is_to_be_fetched(self, ticket: SlurmTicket) -> bool:
-        return not (ticket.began or ticket.stopped or ticket.adopted) and self._pilots.takes(ticket)
+        return not (
+            ticket.began or ticket.cancel_requested or ticket.adopted
+        ) and self._pilots.takes(ticket)
 
     def _hand_over(self, ticket: SlurmTicket) -> None:
         """To pilots; if these have just gone it waits for a job as before."""
@@ -215,73 +217,75 @@ class QueuePoller:
         else:
             self._desk.add(ticket)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """One squeue for all."""
         tickets = self._desk.queued()
         began = monotonic()
-        shown = self._queue.look({t.task[0] for t in tickets if t.task})
+        jobs_of = self._queue.look({t.task[0] for t in tickets if t.task})
         took = monotonic() - began
-        self._next_look = monotonic() + max(self._options.poll, POLL_SHARE * took)
-        for (name, _), jobs in shown.items():
+        self._next_poll = monotonic() + max(self._options.poll, POLL_SHARE * took)
+        for (name, _), jobs in jobs_of.items():
             for job in jobs:
-                self._submission.saw(name, job.array)
+                self._submission.record_job(name, job.array)
         self._submission.resolve()
         dead = [
             f"{job.array}_{number}"
-            for (_, number), jobs in shown.items()
+            for (_, number), jobs in jobs_of.items()
             for job in jobs
             if job.unlaunched
         ]
         if dead:  # which counts as lost, so that another one is submitted
             self._queue.cancel(dead)
         for ticket in tickets:
-            self._judge(ticket, _job_of_ticket(ticket, shown))
-        self._tell()
+            self._judge(ticket, _job_of_ticket(ticket, jobs_of))
+        self._report_lost()
         waiting = [t for t in self._desk.queued() if not t.began]
         if self._pilots.begin(self._desk.waiting + len(waiting)):
-            held = {job.array for jobs in shown.values() for job in jobs if job.stuck}
+            held = {job.array for jobs in jobs_of.values() for job in jobs if job.stuck}
             # Else pilots would come behind all of it; what is held would begin by that.
-            self._queue.step_back(each for each in self._arrays(waiting) if each not in held)
-        if any(t.stopped for t in self._desk.queued()):  # soon, but less and less often
-            self._soon = min(self._soon * 2, self._options.poll)
-            self._next_look = min(self._next_look, monotonic() + max(self._soon, POLL_SHARE * took))
+            self._queue.step_back(array for array in self._arrays(waiting) if array not in held)
+        if any(t.cancel_requested for t in self._desk.queued()):  # soon, but less and less often
+            self._soon_seconds = min(self._soon_seconds * 2, self._options.poll)
+            self._next_poll = min(
+                self._next_poll, monotonic() + max(self._soon_seconds, POLL_SHARE * took)
+            )
 
     def _judge(self, ticket: SlurmTicket, job: SlurmJob | None) -> None:
         """What the queue's word means for a ticket."""
         if ticket.done() or ticket.task is None:
             return
         if job is not None and not job.ended:
-            self._lives(ticket, job)
-        elif job is not None or self._submission.knows(ticket.task[0]):
-            self._has_ended(ticket, job)
+            self._on_alive(ticket, job)
+        elif job is not None or self._submission.is_known(ticket.task[0]):
+            self._on_ended(ticket, job)
 
-    def _lives(self, ticket: SlurmTicket, job: SlurmJob) -> None:
+    def _on_alive(self, ticket: SlurmTicket, job: SlurmJob) -> None:
         ticket.gone = None
         ticket.began = ticket.began or job.begun
         ticket.recalled = ticket.recalled and not job.begun
         if job.stuck:
-            words = "Slurm lets jobs wait that may never run"
-            self._remark(f"{words}: {job.reason} (squeue tells more of job {job.array})")
+            message = "Slurm lets jobs wait that may never run"
+            self._remark(f"{message}: {job.reason} (squeue tells more of job {job.array})")
 
-    def _has_ended(self, ticket: SlurmTicket, job: SlurmJob | None) -> None:
+    def _on_ended(self, ticket: SlurmTicket, job: SlurmJob | None) -> None:
         assert ticket.task is not None
         session, task = ticket.session, ticket.task
-        if ticket.recalled and not ticket.stopped and not session.has_begun(task):
+        if ticket.recalled and not ticket.cancel_requested and not session.has_begun(task):
             if self._desk.withdraw(ticket):
                 self._hand_over(ticket)
             return
         start = job.restarts if job is not None else session.last_start(task)
-        trace, left = None, None
+        start_content, stored = None, None
         try:
-            trace = session.start(task, start)
-            left = self._unpacked(trace, ticket.digest) if trace else None
+            start_content = session.start(task, start)
+            stored = self._unpack(start_content, ticket.digest) if start_content else None
         except PlaceError as error:
             ticket.fault = error
-        is_over = left or ticket.fault or session.setup_failed(task, start)
-        if ticket.stopped:
-            self._desk.settle(ticket, cancelled_outcome(ticket.digest, left))
+        is_over = stored or ticket.fault or session.setup_failed(task, start)
+        if ticket.cancel_requested:
+            self._desk.settle(ticket, cancelled_outcome(ticket.digest, stored))
         elif is_over or self._is_overdue(ticket):
-            self._settle(ticket, job, left, begun=trace is not None)
+            self._settle(ticket, job, stored, begun=start_content is not None)
 
     def _is_overdue(self, ticket: SlurmTicket) -> bool:
         """Whether nothing will be seen any more of what the job of *ticket* left."""
@@ -293,11 +297,11 @@ class QueuePoller:
         return seconds >= 0
 
     def _settle(
-        self, ticket: SlurmTicket, job: SlurmJob | None, left: Outcome | None, *, begun: bool
+        self, ticket: SlurmTicket, job: SlurmJob | None, stored: Outcome | None, *, begun: bool
     ) -> None:
         """The job is over, and what it left is all that will come."""
         assert ticket.task is not None
-        outcome = None if ticket.fault else job_outcome(ticket.digest, job, left, begun=begun)
+        outcome = None if ticket.fault else job_outcome(ticket.digest, job, stored, begun=begun)
         if outcome is not None:
             self._desk.settle(ticket, outcome)
             return
@@ -305,20 +309,20 @@ class QueuePoller:
         ticket.losses[fault] += 1
         if fault == "experiment" and ticket.losses[fault] >= MOST_DEATHS:
             self._desk.settle(ticket, worker_died_outcome(ticket.digest, job, MOST_DEATHS))
-        elif fault == "place" and (error := self._broken(ticket, job)):
+        elif fault == "place" and (error := self._place_error(ticket, job)):
             self._desk.settle(ticket, error)
             ticket.session.drop(ticket.digest)
         else:
             words = str(ticket.fault or loss_message(job))
-            self._again.setdefault(words, []).append(ticket.digest[:12])
-            self._submission.again([ticket])
+            self._lost_digests.setdefault(words, []).append(ticket.digest[:12])
+            self._submission.resubmit([ticket])
 
-    def _broken(self, ticket: SlurmTicket, job: SlurmJob | None) -> PlaceError | None:
+    def _place_error(self, ticket: SlurmTicket, job: SlurmJob | None) -> PlaceError | None:
         """Why no other job will run *ticket* either, if that is so."""
         assert ticket.task is not None
         session, task = ticket.session, ticket.task
-        words = str(ticket.fault or loss_message(job))
-        log = session.said(task)
+        message = str(ticket.fault or loss_message(job))
+        log = session.log_end(task)
         if job is not None and session.setup_failed(task, job.restarts) and not job.taken:
             node = f" on {job.node}" if job.node else ""
             hint = "see setup in [places.NAME] of zenturio.toml"
@@ -326,29 +330,33 @@ class QueuePoller:
         if ticket.losses["place"] < MOST_LOSSES:
             return None
         hint = f"do the nodes see {session.path}, and do they have the Python that it names?"
-        said = log or f"it said nothing: {hint}"
-        words = f"experiment {ticket.digest[:12]}: {words}, for the {MOST_LOSSES}rd time; {said}"
-        return PlaceError(words, hint=hint)
+        detail = log or f"it said nothing: {hint}"
+        message = (
+            f"experiment {ticket.digest[:12]}: {message}, for the {MOST_LOSSES}rd time; {detail}"
+        )
+        return PlaceError(message, hint=hint)
 
-    def _tell(self) -> None:
+    def _report_lost(self) -> None:
         """What is begun again, in a line however many they are."""
-        for words, digests in self._again.items():
-            many = f"{len(digests)} experiments, such as" if len(digests) > 1 else "experiment"
-            self._remark(f"{many} {digests[0]}: {words}; begun again")
-        self._again.clear()
+        for message, digests in self._lost_digests.items():
+            subject = f"{len(digests)} experiments, such as" if len(digests) > 1 else "experiment"
+            self._remark(f"{subject} {digests[0]}: {message}; begun again")
+        self._lost_digests.clear()
 
     def _fail(self, error: PlaceError) -> None:
         for ticket in self._desk.drain():
-            if ticket.leave():
+            if ticket.start():
                 ticket.set_exception(error)
         for ticket in self._desk.queued():
             self._desk.settle(ticket, error)
 
 
-def _job_of_ticket(ticket: SlurmTicket, shown: dict[ArrayTask, list[SlurmJob]]) -> SlurmJob | None:
+def _job_of_ticket(
+    ticket: SlurmTicket, jobs_of: dict[ArrayTask, list[SlurmJob]]
+) -> SlurmJob | None:
     """The job of *ticket*: where a name has several, one that lives, or that was the name's."""
-    jobs = shown.get(ticket.task, []) if ticket.task else []
+    jobs = jobs_of.get(ticket.task, []) if ticket.task else []
     if len(jobs) < 2 or ticket.task is None:
         return jobs[0] if jobs else None
-    own = ticket.session.job(ticket.task[0])
-    return max(jobs, key=lambda job: (not job.ended, job.array == own))
+    recorded = ticket.session.job(ticket.task[0])
+    return max(jobs, key=lambda job: (not job.ended, job.array == recorded))

@@ -53,8 +53,8 @@ class SlurmSession:
         while True:
             path = place / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
             with disk_errors(path):
-                for each in _FOLDERS:
-                    (path / each).mkdir(parents=True)
+                for folder in _FOLDERS:
+                    (path / folder).mkdir(parents=True)
                 lock = _lock_session(path, create=True)
             if lock is not None:
                 if (path / "lock").exists():  # else somebody swept it in this very moment
@@ -166,8 +166,8 @@ class SlurmSession:
         for suffix in (".list", ".sh", ".job"):
             (self.path / "batches" / f"{name}{suffix}").unlink(missing_ok=True)
         for folder in ("logs", "starts"):
-            for each in (self.path / folder).glob(f"{name}-*"):
-                each.unlink(missing_ok=True)
+            for path in (self.path / folder).glob(f"{name}-*"):
+                path.unlink(missing_ok=True)
 
     @staticmethod
     def content(path: Path) -> bytes:
@@ -187,7 +187,7 @@ class SlurmSession:
     def last_start(self, task: ArrayTask) -> int:
         """The number of the last start of *task* whose experiment has begun; 0 if there is none."""
         first = self._start(task, 0)
-        numbers = [each.suffix[1:] for each in first.parent.glob(f"{first.stem}.*")]
+        numbers = [path.suffix[1:] for path in first.parent.glob(f"{first.stem}.*")]
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def setup_failed(self, task: ArrayTask, restarts: int) -> bool:
@@ -204,7 +204,7 @@ class SlurmSession:
         name, number = task
         return (self.path / "logs" / f"{name}-{number}").exists()
 
-    def said(self, task: ArrayTask) -> str:
+    def log_end(self, task: ArrayTask) -> str:
         """The end of what the job of *task* said."""
         name, number = task
         return log_end(self.path / "logs" / f"{name}-{number}")

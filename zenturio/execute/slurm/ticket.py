@@ -19,7 +19,7 @@ class SlurmTicket(CancellableFuture):
     """The future of an experiment; cancelling it takes its job off the queue, or kills it."""
 
     def __init__(
-        self, experiment: Experiment, session: SlurmSession, stir: Callable[[], None]
+        self, experiment: Experiment, session: SlurmSession, wake: Callable[[], None]
     ) -> None:
         super().__init__()
         self.experiment = experiment
@@ -33,7 +33,7 @@ class SlurmTicket(CancellableFuture):
         """Which job it is, as soon as that may have been submitted."""
         self.began = False
         """Whether the queue has shown it running."""
-        self.told = False
+        self.cancel_sent = False
         """Whether Slurm was asked to end it."""
         self.losses: Counter[LossBlame] = Counter()
         """How many of its jobs were lost, by whose fault that may be."""
@@ -46,19 +46,19 @@ class SlurmTicket(CancellableFuture):
         self.alone = False
         """Whether it is to have a job of its own: a pilot could not see it to its end."""
         self._pilot: Future[Outcome] | None = None
-        self._stir = stir
-        self._left = False
+        self._wake = wake
+        self._is_started = False
 
     def restart(self) -> None:
         """Its job was lost, and another one is to run it."""
         self.task = self.gone = self.fault = None
-        self.began = self.told = self.recalled = False
+        self.began = self.cancel_sent = self.recalled = False
 
-    def leave(self) -> bool:
+    def start(self) -> bool:
         """Whether it may be submitted; from now on its end is for Slurm to bring about."""
-        if not self._left:
-            self._left = self.set_running_or_notify_cancel()
-        return self._left
+        if not self._is_started:
+            self._is_started = self.set_running_or_notify_cancel()
+        return self._is_started
 
     def running(self) -> bool:
         """Whether it runs, as far as the queue was looked at; what waits there does not."""
@@ -66,22 +66,22 @@ class SlurmTicket(CancellableFuture):
             return self._pilot.running() and not self.done()
         return self.began and not self.done()
 
-    def go_to(self, pilot: Future[Outcome] | None) -> None:
+    def delegate(self, pilot: Future[Outcome] | None) -> None:
         """From now on it is what a worker that stays makes of it; or Slurm has it again."""
         self._pilot = pilot
         self.recalled = self.began = False
-        if self.stopped:
+        if self.cancel_requested:
             self.stop()
 
     def cancel(self) -> bool:
         """Takes it off, or kills it; false where it is over already."""
-        found = super().cancel()
+        is_cancelled = super().cancel()
         if self.cancelled():
-            self._stir()
-        return found
+            self._wake()
+        return is_cancelled
 
     def stop(self) -> None:
         if self._pilot is not None:
             self._pilot.cancel()
         else:
-            self._stir()
+            self._wake()

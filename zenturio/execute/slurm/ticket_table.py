@@ -58,14 +58,14 @@ class TicketTable:
                 ticket = self._waiting.popleft()
                 if taken and ticket.demand != taken[0].demand:
                     others.append(ticket)
-                elif ticket.leave():
+                elif ticket.start():
                     taken.append(ticket)
                 else:  # it was cancelled
                     ticket.session.drop(ticket.digest)
             self._waiting.extendleft(reversed(others))
             return taken
 
-    def take_those(self, chosen: Callable[[SlurmTicket], bool]) -> list[SlurmTicket]:
+    def take_matching(self, chosen: Callable[[SlurmTicket], bool]) -> list[SlurmTicket]:
         """All that wait and are *chosen*, and were not cancelled."""
         with self._lock:
             taken: list[SlurmTicket] = []
@@ -73,7 +73,7 @@ class TicketTable:
             for ticket in self._waiting:
                 if not chosen(ticket):
                     others.append(ticket)
-                elif ticket.leave():
+                elif ticket.start():
                     taken.append(ticket)
                 else:  # it was cancelled
                     ticket.session.drop(ticket.digest)

@@ -69,7 +69,7 @@ class SlotRequest(CancellableFuture):
     def begin(self, inner: Future[Outcome]) -> None:
         """The place has it."""
         self.inner = inner
-        if self.stopped:
+        if self.cancel_requested:
             inner.cancel()
 
     def end(self) -> None:
@@ -289,7 +289,7 @@ class SlotPool:
         with self._lock:
             self._used -= loan.cpus
             loan.share.running.discard(loan)
-            if not loan.stopped:
+            if not loan.cancel_requested:
                 loan.share.ended += 1
                 loan.share.spent += (monotonic() - loan.began) * loan.cpus
         self._serve()  # first of all: the place is not to wait for what follows

@@ -48,12 +48,12 @@ class HostAgent:
         self._watched: dict[str, WatchedJob] = {}
         self._poll = select.poll()
         self._poll.register(requests, select.POLLIN)
-        self._ways: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
+        self._handlers: dict[str, Callable[[dict[str, Any], list[bytes]], Answer]] = {
             "hello": self._hello, "facts": self._facts, "command": self._command,
             "missing": self._missing, "put": self._put, "prepare": self._prepare,
             "start": self._start, "watch": self._watch, "state": self._state,
             "cancel": self._cancel, "signal": self._signal, "reply": self._reply,
-            "found": self._found, "read": self._read, "built": self._built,
+            "found": self._matching, "read": self._read, "built": self._built,
             "remove": self._remove,
         }  # fmt: skip
 
@@ -65,29 +65,29 @@ class HostAgent:
                 request = wire.receive(self._requests)
                 if request is None:
                     return
-                self._do(request)
-            self._look(ready)
+                self._answer(request)
+            self._report_changes(ready)
 
     def _wait(self) -> float | None:
         return _POLL_SECONDS * 1000 if self._watched else None
 
-    def _look(self, ready: set[int]) -> None:
+    def _report_changes(self, ready: set[int]) -> None:
         """Tells what jobs have written, and which have ended."""
         for watched in list(self._watched.values()):
             state = ""
             if watched.descriptor in ready or watched.descriptor < 0 or not ready:
-                state = watched.over()
+                state = watched.final_state()
             if not ready or state:
-                for event in watched.news():
+                for event in watched.new_events():
                     wire.send(self._replies, event)
             if state:
                 self._unwatch(watched)
                 wire.send(self._replies, {"event": "over", "token": watched.token, "state": state})
 
-    def _do(self, request: dict[str, Any]) -> None:
+    def _answer(self, request: dict[str, Any]) -> None:
         blobs = wire.receive_blobs(self._requests, request) or []
         try:
-            answer, parts = self._ways[request["do"]](request, blobs)
+            answer, parts = self._handlers[request["do"]](request, blobs)
         except (OSError, ValueError, OutsideError, subprocess.SubprocessError) as error:
             answer, parts = {"error": str(error) or type(error).__name__}, []
         except (LookupError, TypeError) as error:  # a question that is not whole ends nobody
@@ -101,31 +101,31 @@ class HostAgent:
         return {"folder": str(self._folder), "jobs": jobs, "machine": machine_facts()}, []
 
     def _facts(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        told: dict[str, Any] = host_facts.current_facts(str(self._folder))
+        values: dict[str, Any] = host_facts.current_facts(str(self._folder))
         if request["whole"]:
-            told.update(host_facts.static_facts())
+            values.update(host_facts.static_facts())
         if request["calibrate"]:
-            told["speed"] = host_facts.measure_speed()
+            values["speed"] = host_facts.measure_speed()
         if request["probe"]:
-            told.update(self._probed(request["probe"]))
-        return {"facts": told}, []
+            values.update(self._probe_facts(request["probe"]))
+        return {"facts": values}, []
 
-    def _probed(self, command: str) -> dict[str, Any]:
+    def _probe_facts(self, command: str) -> dict[str, Any]:
         """What a command of the host's owner says of it: a JSON object."""
-        done = self._said(command)
-        said: Any = None
+        done = self._run_command(command)
+        values: Any = None
         if done.returncode == 0:
             with suppress(ValueError):
-                said = json.loads(done.stdout)
-        if not isinstance(said, dict):
-            words = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
+                values = json.loads(done.stdout)
+        if not isinstance(values, dict):
+            output = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
             raise ValueError(  # noqa: TRY004 - what a command says is a value
                 f"the probe {command!r} ends with {done.returncode}, and prints no JSON object: "
-                f"{words or 'nothing'}"
+                f"{output or 'nothing'}"
             )
-        return said
+        return values
 
-    def _said(self, command: str) -> subprocess.CompletedProcess[bytes]:
+    def _run_command(self, command: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
             ["/bin/sh", "-c", command],
             cwd=self._folder,
@@ -136,7 +136,7 @@ class HostAgent:
         )
 
     def _command(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        done = self._said(request["command"])
+        done = self._run_command(request["command"])
         return {"status": done.returncode}, [
             done.stdout[:_COMMAND_BYTES],
             done.stderr[:_COMMAND_BYTES],
@@ -144,7 +144,9 @@ class HostAgent:
 
     def _missing(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """Which of the shared files are not here."""
-        absent = [each for each in request["digests"] if not self._store.staged(each).exists()]
+        absent = [
+            digest for digest in request["digests"] if not self._store.staged(digest).exists()
+        ]
         return {"missing": absent}, []
 
     def _put(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
@@ -156,7 +158,7 @@ class HostAgent:
     def _prepare(self, request: dict[str, Any], blobs: list[bytes]) -> Answer:
         """A folder for a job; told where it is."""
         job = self._store.job(request["token"])
-        if job.held():
+        if job.is_running():
             raise ValueError(f"{request['token']} runs")
         self._store.prepare(job, request, blobs)
         return {"folder": str(job.folder)}, []
@@ -199,7 +201,7 @@ class HostAgent:
         """STOP or CONT for all that a job runs."""
         job = self._store.job(request["token"])
         number = {"STOP": signal.SIGSTOP, "CONT": signal.SIGCONT}[request["signal"]]
-        if job.held():
+        if job.is_running():
             process_tree.send_signal(process_tree.descendants(int(job.lock.read_text())), number)
         return {}, []
 
@@ -207,20 +209,20 @@ class HostAgent:
         """How a job ended, as its keeper saw it; and what it did to shared files and its folder."""
         job = self._store.job(request["token"])
         with job.reply.open("rb") as file:
-            told = wire.receive(file.fileno())
+            reply = wire.receive(file.fileno())
             blobs = (
                 None
-                if told is None
-                else wire.receive_blobs(file.fileno(), told, most=_STREAM_BYTES)
+                if reply is None
+                else wire.receive_blobs(file.fileno(), reply, most=_STREAM_BYTES)
             )
         if blobs is None:
             raise ValueError("its reply is not whole")
-        check_run_facts(told, 2**16)  # the job could write to it: that is no fault of this host
+        check_run_facts(reply, 2**16)  # the job could write to it: that is no fault of this host
         fault = folder_fault(str(job.folder))
-        answer = {"reply": told, "spoilt": bool(job.spoilt()), "fault": fault}
+        answer = {"reply": reply, "spoilt": bool(job.spoilt()), "fault": fault}
         return {**answer, "idle": job.idle.exists(), "machine": machine_facts()}, blobs
 
-    def _found(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
+    def _matching(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """The plain files of a job's folder that match patterns: path, size and mode."""
         folder = self._store.job(request["token"]).folder
         files = []
@@ -250,7 +252,7 @@ class HostAgent:
         """Ends a job, and takes all of it away; told whether it is gone."""
         job = self._store.job(request["token"])
         self._unwatch(self._watched.get(request["token"]))
-        if job.held():
+        if job.is_running():
             supervisor.cancel_job(job)
             supervisor.kill_stopped(job)
             return {"gone": False}, []

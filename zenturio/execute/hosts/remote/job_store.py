@@ -59,13 +59,13 @@ class StoredJob:
         """``ended``, ``running``, ``lost`` (its keeper died), ``prepared``, or ``unknown``."""
         if self.reply.exists():
             return "ended"
-        if self.held():
+        if self.is_running():
             return "running"
         if self.lock.exists():
             return "ended" if self.reply.exists() else "lost"  # it may have ended meanwhile
         return "prepared" if self.folder.is_dir() else "unknown"
 
-    def held(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a keeper lives."""
         try:
             lock = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
@@ -82,13 +82,15 @@ class StoredJob:
     def spoilt(self) -> list[str]:
         """Shared files that this job wrote to; they are taken away."""
         try:
-            looks: list[FileStamp] = [tuple(each) for each in json.loads(self.shared.read_bytes())]
+            stamps: list[FileStamp] = [
+                tuple(stamp) for stamp in json.loads(self.shared.read_bytes())
+            ]
         except (OSError, ValueError):
             return []
-        found = [path for path, *look in looks if _stamp(path) != tuple(look)]
-        for path in found:
+        changed = [path for path, *stamp in stamps if _stamp(path) != tuple(stamp)]
+        for path in changed:
             _remove_shared(Path(path))
-        return found
+        return changed
 
 
 class JobStore:
@@ -102,8 +104,8 @@ class JobStore:
         self._builds = folder / "builds" / node.replace("/", "_")
         self._jobs = folder / "jobs" / owner
         folder.mkdir(0o700, parents=True, exist_ok=True)
-        for each in (self._files, self._builds.parent, self._builds, self._jobs.parent, self._jobs):
-            each.mkdir(0o700, exist_ok=True)
+        for path in (self._files, self._builds.parent, self._builds, self._jobs.parent, self._jobs):
+            path.mkdir(0o700, exist_ok=True)
         self._sweep(node)
 
     def _sweep(self, node: str) -> None:
@@ -169,39 +171,39 @@ class JobStore:
         """A folder with all files of the job; one that stands there already is made anew."""
         remove_tree(job.path)
         job.folder.mkdir(parents=True)
-        looks: list[FileStamp] = []
+        stamps: list[FileStamp] = []
         placed = (*message["files"], *message["shared"])
-        given = {path for path, *_ in placed}
+        placed_paths = {path for path, *_ in placed}
         now = time_ns()
         times = [min(mtime, now) for _, _, mtime, *_ in placed if mtime is not None]
         filled = max(now, max(times, default=0) + MTIME_STEP_NANOSECONDS)
         if message["build"]:
             made = self._builds / _checked_name(message["build"])
-            given -= set(self._put_build(made, job.folder, looks)) - set(message["over"])
+            placed_paths -= set(self._put_build(made, job.folder, stamps)) - set(message["over"])
             if self._idle(message["build"]).exists():
                 job.idle.touch()
         links = []
         for (path, mode, mtime), content in zip(message["files"], blobs):  # noqa: B905 - Python 3.9
             if stat.S_ISDIR(mode):
                 _target(job.folder, path).mkdir(exist_ok=True)
-            elif stat.S_ISLNK(mode) and path in given:
+            elif stat.S_ISLNK(mode) and path in placed_paths:
                 links.append((path, content))
-            elif path in given:
-                own = filled if mtime is None else min(mtime, now)
-                _write(_target(job.folder, path), content, mode, own)
+            elif path in placed_paths:
+                own_mtime = filled if mtime is None else min(mtime, now)
+                _write(_target(job.folder, path), content, mode, own_mtime)
         for path, mode, mtime, digest in message["shared"]:
-            if path in given:
-                own = filled if mtime is None else min(mtime, now)
-                self._put_shared(digest, _target(job.folder, path), mode, own, looks)
+            if path in placed_paths:
+                own_mtime = filled if mtime is None else min(mtime, now)
+                self._put_shared(digest, _target(job.folder, path), mode, own_mtime, stamps)
         for path, content in links:  # last, so that nothing is written through one
             _target(job.folder, path).symlink_to(_checked_link(path, os.fsdecode(content)))
-        if looks:
-            job.shared.write_text(json.dumps(looks))
+        if stamps:
+            job.shared.write_text(json.dumps(stamps))
         if message["builds"]:
             job.filled.write_text(json.dumps(_file_stamps(job.folder)))
 
     def _put_shared(
-        self, digest: str, target: Path, mode: int, mtime: int, looks: list[FileStamp]
+        self, digest: str, target: Path, mode: int, mtime: int, stamps: list[FileStamp]
     ) -> None:
         """A staged file; where a link is all there is, what it leads to has the time."""
         staged = dated = self.staged(digest)
@@ -214,31 +216,31 @@ class JobStore:
             shutil.copy(staged, draft)
             os.utime(draft, ns=(mtime, mtime))
             draft.replace(dated)
-        _place_link(dated, target, looks)
+        _place_link(dated, target, stamps)
 
-    def _put_build(self, made: Path, folder: Path, looks: list[FileStamp]) -> Iterator[str]:
+    def _put_build(self, made: Path, folder: Path, stamps: list[FileStamp]) -> Iterator[str]:
         """The files of a build; their names, which are the build's from now on."""
         for root, folders, names in os.walk(made):
-            for name in [*names, *(each for each in folders if Path(root, each).is_symlink())]:
+            for name in [*names, *(name for name in folders if Path(root, name).is_symlink())]:
                 source = Path(root, name)
                 path = source.relative_to(made).as_posix()
                 target = _target(folder, path)
                 if source.is_symlink():
                     target.symlink_to(os.readlink(source))  # noqa: PTH115 - the text itself
                 else:
-                    found = source.stat()
+                    status = source.stat()
                     if not _place_own_copy(
-                        source, target, found.st_mode | 0o200, found.st_mtime_ns
+                        source, target, status.st_mode | 0o200, status.st_mtime_ns
                     ):
-                        _place_link(source, target, looks)
+                        _place_link(source, target, stamps)
                 yield path
 
 
 def remove_tree(folder: Path) -> None:
     """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
     for path, folders, _ in os.walk(folder, followlinks=False):
-        for each in folders:
-            inside = Path(path, each)
+        for name in folders:
+            inside = Path(path, name)
             with suppress(OSError):
                 if not stat.S_ISLNK(inside.lstat().st_mode):
                     inside.chmod(0o700)
@@ -294,9 +296,9 @@ def _place_own_copy(source: Path, target: Path, mode: int, mtime: int) -> bool:
     return True
 
 
-def _place_link(source: Path, target: Path, looks: list[FileStamp]) -> None:
+def _place_link(source: Path, target: Path, stamps: list[FileStamp]) -> None:
     target.symlink_to(source)
-    looks.append((str(source), *_stamp(source)))
+    stamps.append((str(source), *_stamp(source)))
 
 
 def _clone(source: Path, target: Path, mode: int) -> bool:
@@ -315,10 +317,10 @@ def _clone(source: Path, target: Path, mode: int) -> bool:
 
 def _stamp(path: str | Path) -> tuple[int, int, int]:
     try:
-        found = os.stat(path)  # noqa: PTH116 - a text as often as a path
+        status = os.stat(path)  # noqa: PTH116 - a text as often as a path
     except OSError:
         return (0, 0, 0)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _file_stamps(folder: Path) -> dict[str, list[int]]:

@@ -20,44 +20,44 @@ _MOST_BYTES = 1 << 16
 class WatchedJob:
     """One job that somebody wants to hear of."""
 
-    def __init__(self, token: str, job: StoredJob, told: int = 0) -> None:
-        """*told*: bytes of the profile that are known already."""
+    def __init__(self, token: str, job: StoredJob, sent_bytes: int = 0) -> None:
+        """*sent_bytes*: bytes of the profile that are known already."""
         self.token = token
         self.job = job
         self.descriptor = -1
         self._profile = job.folder / supervisor.FILES[supervisor.PROFILE]
-        self._demands = job.folder / supervisor.FILES[supervisor.REQUIREMENTS]
-        self._told = told
-        self._asked: tuple[int, int] | None = None
-        self._standstill = process_tree.StopDetector(_STOPPED_SECONDS)
+        self._requirements = job.folder / supervisor.FILES[supervisor.REQUIREMENTS]
+        self._sent_bytes = sent_bytes
+        self._requirements_stamp: tuple[int, int] | None = None
+        self._stop_detector = process_tree.StopDetector(_STOPPED_SECONDS)
         with suppress(OSError, ValueError, AttributeError):
             self.descriptor = os.pidfd_open(int(job.lock.read_text()))
 
-    def news(self) -> list[dict[str, Any]]:
+    def new_events(self) -> list[dict[str, Any]]:
         """New lines of the profile, and requirements that were written anew."""
-        found: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         with suppress(OSError):
-            if self._profile.stat().st_size > self._told:
-                found += self._progress()
+            if self._profile.stat().st_size > self._sent_bytes:
+                events += self._progress()
         with suppress(OSError):
-            look = self._demands.stat()
-            if (look.st_mtime_ns, look.st_size) != self._asked:
-                self._asked = (look.st_mtime_ns, look.st_size)
-                text = self._demands.read_text("utf-8", "replace")[:_MOST_BYTES]
-                found.append({"event": "demands", "token": self.token, "text": text})
-        return found
+            status = self._requirements.stat()
+            if (status.st_mtime_ns, status.st_size) != self._requirements_stamp:
+                self._requirements_stamp = (status.st_mtime_ns, status.st_size)
+                text = self._requirements.read_text("utf-8", "replace")[:_MOST_BYTES]
+                events.append({"event": "demands", "token": self.token, "text": text})
+        return events
 
     def _progress(self) -> list[dict[str, Any]]:
         with self._profile.open("rb") as file:
-            file.seek(self._told)
+            file.seek(self._sent_bytes)
             lines, end, _ = file.read(_MOST_BYTES).rpartition(b"\n")
         if not end:
             return []  # the line is not whole yet
-        self._told += len(lines) + 1
+        self._sent_bytes += len(lines) + 1
         text = lines.decode("utf-8", "replace")
-        return [{"event": "profile", "token": self.token, "text": text, "told": self._told}]
+        return [{"event": "profile", "token": self.token, "text": text, "told": self._sent_bytes}]
 
-    def over(self) -> str:
+    def final_state(self) -> str:
         """``ended`` or ``lost``; empty while it runs."""
         state = self.job.state()
         if state == "running":
@@ -70,7 +70,7 @@ class WatchedJob:
         """Kills a keeper that its experiment has stopped: it keeps no TIMEOUT any more."""
         with suppress(OSError, ValueError):
             pid = int(self.job.lock.read_text())
-            if self._standstill.lasts(pid) and self.job.held():
+            if self._stop_detector.is_stuck(pid) and self.job.is_running():
                 os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:

@@ -46,10 +46,10 @@ def start_supervisor(job: StoredJob, request: dict[str, Any]) -> int:
     os.close(far)
     os.waitpid(child, 0)
     with os.fdopen(ready, "rb") as file:
-        said = file.read()
-    if not said.isdigit():
-        raise OSError(said.decode() or "the keeper did not start")
-    return int(said)
+        answer = file.read()
+    if not answer.isdigit():
+        raise OSError(answer.decode() or "the keeper did not start")
+    return int(answer)
 
 
 def cancel_job(job: StoredJob) -> None:
@@ -66,7 +66,7 @@ def kill_stopped(job: StoredJob) -> None:
     """Kills the keeper of *job* if it is stopped, and so does not hear that it is cancelled."""
     with suppress(OSError, ValueError):
         pid = int(job.lock.read_text())
-        if process_tree.is_stopped(pid) and job.held():
+        if process_tree.is_stopped(pid) and job.is_running():
             os.kill(pid, signal.SIGKILL)
 
 
@@ -77,17 +77,17 @@ def kill_leftovers(job: StoredJob) -> None:
 
 def _supervise(job: StoredJob, request: dict[str, Any], ready: int) -> None:
     """All that a keeper does."""
-    said = b""
+    answer = b""
     try:
         _detach(job, ready)
         _lock_job(job)
         control = _open_control(job)
-        said = str(os.getpid()).encode()
+        answer = str(os.getpid()).encode()
     except OSError as error:
-        said = str(error).encode()
+        answer = str(error).encode()
         return
     finally:
-        os.write(ready, said)
+        os.write(ready, answer)
         os.close(ready)
     try:
         _run_job(job, request, control)
@@ -137,7 +137,7 @@ def _run_job(job: StoredJob, request: dict[str, Any], control: int) -> None:
         "cpus": None,
         "environment": {**request["environment"], **environment},
     }
-    facts, blobs = LauncherRun(Launcher(control, 1), request).go()
+    facts, blobs = LauncherRun(Launcher(control, 1), request).execute()
     draft = job.path / "reply.draft"
     with draft.open("wb") as reply:
         wire.send(reply.fileno(), facts, *blobs)
