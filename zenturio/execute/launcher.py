@@ -51,11 +51,10 @@ class Launcher:
         self.poll = select.poll()
         self.poll.register(requests, select.POLLIN)
         self.poll.register(self.wake, select.POLLIN)
-        # Experiments are told nothing of how we log: what they print is theirs.
+        # Our own variables are no business of an experiment: ZENTURIO_DB may hold a password, which
+        # would stand in its output, and how we log is not how it prints.
         self.environment = {
-            name: value
-            for name, value in os.environb.items()
-            if not name.startswith(b"ZENTURIO_LOG")
+            name: value for name, value in os.environb.items() if not name.startswith(b"ZENTURIO_")
         }
         self.driver_gone = False
         """Whether the driver has gone."""
