@@ -11,6 +11,7 @@ _log = logging.getLogger(__name__)
 _ONE = {
     "applications": "application",
     "algorithms": "algorithm",
+    "columns": "column",
     "dialects": "dialect",
     "places": "place",
     "search": "engine",

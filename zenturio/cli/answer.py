@@ -70,6 +70,10 @@ def results(
         str, typer.Option(metavar="mean,min", help="mean, min, max, std, count, median, sum.")
     ] = "",
     metric: Annotated[str, typer.Option(metavar="a,b", help="Only these metrics.")] = "",
+    columns: Annotated[
+        str,
+        typer.Option(metavar="a,b|?", help="These columns, in this order; ? lists all there are."),
+    ] = "",
     sort: Annotated[str, typer.Option(metavar="-gflops", help="Sort; - for descending.")] = "",
     limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,
     format: Annotated[  # noqa: A002 - the option's name
@@ -87,9 +91,10 @@ def results(
     """Show the results of a study: filter, group, sort, export.
 
     Examples: zen results matmul --sort -gflops --limit 5; zen results matmul --by threads --agg
-    mean,max --where 'n >= 256'; zen results matmul -o for-excel.csv --spreadsheet
+    mean,max --where 'n >= 256'; zen results matmul --columns n,gflops,host,duration; zen results
+    matmul -o for-excel.csv --spreadsheet
     """
-    from zenturio.query import export
+    from zenturio.query import export, result_columns
     from zenturio.query import results as ask
     from zenturio.study.overview import opened_repository
 
@@ -97,6 +102,10 @@ def results(
     tabled = format == "table" and out is None and not json
     most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
     with opened_repository(db) as repository:
+        if columns.strip() == "?":
+            listed = result_columns(repository, study)
+            _facts(listed) if json else _table(listed)
+            return
         found = ask(
             repository,
             study,
@@ -104,6 +113,7 @@ def results(
             by=names_in(by),
             aggregates=names_in(agg),
             metrics=names_in(metric),
+            columns=names_in(columns),
             sort=names_in(sort),
             limit=most,
             outside=outside,

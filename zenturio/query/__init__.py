@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zenturio.query.aggregates import AGGREGATES
+    from zenturio.query.columns import Column, result_columns
     from zenturio.query.comparison import Comparison, compare
     from zenturio.query.frames import study_frame
     from zenturio.query.importance import Importances, Recommendation, importances, recommend
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "aggregates": ("AGGREGATES",),
+    "columns": ("Column", "result_columns"),
     "comparison": ("Comparison", "compare"),
     "frames": ("study_frame",),
     "importance": ("Importances", "Recommendation", "importances", "recommend"),
@@ -30,6 +32,7 @@ __all__ = [
     "AGGREGATES",
     "FORMATS",
     "KINDS",
+    "Column",
     "Comparison",
     "Importances",
     "Model",
@@ -46,6 +49,7 @@ __all__ = [
     "json_value",
     "raw",
     "recommend",
+    "result_columns",
     "results",
     "study_frame",
 ]

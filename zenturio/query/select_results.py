@@ -24,6 +24,7 @@ from zenturio.query.catalog import (
     open_snapshot,
     read_catalog,
 )
+from zenturio.query.columns import choose_columns, compute_rows, study_columns
 from zenturio.query.present import digests_outside, left_out_notes
 from zenturio.query.result_table import ResultTable
 from zenturio.query.select_statement import (
@@ -56,13 +57,21 @@ class ResultsQuery:
     limit: int | None = None
     without: frozenset[str] = frozenset()
     """Digests of experiments that are left out."""
+    columns: tuple[str, ...] = ()
+    """What is shown of each experiment; all parameters and metrics, if none are named."""
 
     @property
     def names(self) -> frozenset[str]:
         """The columns that are asked for."""
         sorts = (column.removeprefix("-") for column in self.sort)
         return frozenset(
-            (*(self.where.names if self.where else ()), *self.by, *sorts, *self.metrics)
+            (
+                *(self.where.names if self.where else ()),
+                *self.by,
+                *sorts,
+                *self.metrics,
+                *self.columns,
+            )
         )
 
 
@@ -74,18 +83,23 @@ def results(
     by: Sequence[str] = (),
     aggregates: Sequence[str] = (),
     metrics: Sequence[str] = (),
+    columns: Sequence[str] = (),
     sort: Sequence[str] = (),
     limit: int | None = None,
     outside: bool = False,
     machine: str = "",
     round: int | str = "",  # noqa: A002 - as the column is called
 ) -> ResultTable:
-    """The experiments of *study* that succeeded and meet the condition *where*.
+    """Return the experiments of *study* that succeeded and meet the condition *where*.
 
     With *by* they are grouped, and each metric is aggregated (``mean``, if nothing is named);
     with *aggregates* alone over repeats, that is, by all parameters. NULL and NaN are left out of
-    aggregates, and counted in the notes. A condition on ``status`` looks at failures too.
+    aggregates, and counted in the notes.
+
+    *columns* are shown in their order: parameters, metrics, facts such as ``status``, and columns
+    of plug-ins (see `result_columns`). A condition on ``status`` looks at failures too.
     Experiments whose points the present space does not hold take part only with *outside*.
+
     *machine*: only what that kind of machine measured, by its label or a part of it. *round*: a
     number or ``all``; the newest of each experiment, if none is named, unless a column asked for
     is the round.
@@ -96,12 +110,25 @@ def results(
             raise InputError(f"no aggregate is called {name!r}", hint=hint)
     if limit is not None and limit < 0:
         raise InputError(f"the limit is {limit} rows", hint="0 or more")
+    if columns and (by or aggregates or metrics):
+        raise InputError(
+            "columns are chosen of single experiments, not of groups or of metrics alone",
+            hint="leave out the columns, or what groups and the metrics",
+        )
     chosen = parse(where) if isinstance(where, str | Passage) else where
     named: tuple[Any, ...] = tuple(aggregates)
     connections_of(repository)
     without = frozenset() if outside else digests_outside(repository, study)
     query = ResultsQuery(
-        study, chosen, tuple(by), named, tuple(metrics), tuple(sort), limit, without
+        study,
+        chosen,
+        by=tuple(by),
+        aggregates=named,
+        metrics=tuple(metrics),
+        sort=tuple(sort),
+        limit=limit,
+        without=without,
+        columns=tuple(columns),
     )
     with open_snapshot(repository) as reader:
         catalog = read_catalog(
@@ -119,13 +146,19 @@ def _listed(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> Re
     origins = count_origins(reader, catalog, statement)
     apart = [catalog.facts[fact] for fact in origins.columns]
     metrics = [column for column in _metrics(catalog, query) if column not in apart]
-    columns = [*catalog.parameters, *catalog.seeds, *repeats, *apart, *metrics]
+    columns = (
+        choose_columns(catalog, query.columns)
+        if query.columns
+        else [*catalog.parameters, *catalog.seeds, *repeats, *apart, *metrics]
+    )
+    selected = study_columns(columns)
     order = _order(catalog, query, statement)
-    heads = [SelectItem.of(column) for column in columns]
+    heads = [SelectItem.of(column) for column in selected]
     shown = with_limit(statement.select(heads, order=order), query.limit)
     items = [*heads, SelectItem.of(catalog.facts["remarks"])]
     found_rows = select_rows(reader, statement, items, order=order, limit=query.limit)
-    rows = restore_rows(columns, found_rows)
+    recorded = restore_rows(selected, found_rows)
+    rows = compute_rows(columns, selected, recorded)
     ((count,),) = reader.rows(statement.count()) if query.limit is not None else [(len(rows),)]
     return ResultTable(
         columns=tuple(column.name for column in columns),
@@ -138,7 +171,7 @@ def _listed(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> Re
         notes=(
             *left_out_notes(len(query.without)),
             *origins.notes,
-            *_gaps(columns, rows),
+            *_gaps(selected, recorded),
         ),
         sql=shown.plain(reader.dialect),
     )
