@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -109,12 +108,12 @@ def jobs(slurm) -> str:
     "arrives", ["at once", pytest.param("late", marks=pytest.mark.slow), "never"]
 )
 def test_a_lost_answer_of_sbatch_does_not_submit_twice(
-    opened, instead, monkeypatch, tmp_path, arrives
+    opened, instead, slurm, monkeypatch, tmp_path, arrives
 ):
     monkeypatch.setattr(array_submission, "UNSURE_SECONDS", 1.0)
     does = {
         "at once": '$REAL "$@" >/dev/null',
-        "late": '(sleep 3; $REAL "$@") >/dev/null 2>&1 &',
+        "late": f'(sleep 3; $REAL "$@"; touch {tmp_path}/arrived) >/dev/null 2>&1 &',
         "never": "",
     }[arrives]
     once = f"""
@@ -130,8 +129,8 @@ exec $REAL "$@" """
     several = [place.submit(counted(log, "echo GFLOPS=1")) for _ in range(3)]
     assert [f.result().status for f in several] == ["ok"] * 3
     if arrives == "late":
-        until(lambda: len(list((tmp_path / "lost").parent.glob("lost"))) == 1)
-        time.sleep(3)
+        until((tmp_path / "arrived").exists)
+        until(lambda: not jobs(slurm))
     assert log.read_text() == "run\n" * 3
     assert any("does not answer" in words for words in place.remarks)
 
@@ -226,7 +225,8 @@ def test_a_job_that_somebody_cancels_is_lost_and_begun_again(opened, slurm, tmp_
 @pytest.mark.parametrize("seen", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_job_that_is_requeued_runs_again(opened, instead, slurm, tmp_path, seen):
     """Also where nobody looks at the queue while it waits to begin anew."""
-    instead("squeue", f'while test -e {tmp_path}/blind; do sleep 0.1; done; exec $REAL "$@"')
+    wait = f"while test -e {tmp_path}/blind; do touch {tmp_path}/blinded; sleep 0.1; done"
+    instead("squeue", f'{wait}; exec $REAL "$@"')
     place = opened()
     log = tmp_path / "log"
     future = place.submit(
@@ -236,13 +236,14 @@ def test_a_job_that_is_requeued_runs_again(opened, instead, slurm, tmp_path, see
     number = slurm.run("squeue", "-h", "-r", "-o", "%F_%K").strip()
     if not seen:
         (tmp_path / "blind").touch()
-        time.sleep(0.5)
+        until((tmp_path / "blinded").exists)
     slurm.run("scontrol", "requeue", number)
     until(lambda: not running(long("97.3")))
     slurm.run("scontrol", "update", f"jobid={number}", "StartTime=now", check=False)
     if not seen:
-        until(lambda: "2" in slurm.run("scontrol", "show", "job", number, check=False))
-        time.sleep(10)
+        until(lambda: len(log.read_text().splitlines()) == 2)
+        state = ("scontrol", "show", "job", number)
+        until(lambda: "JobState=COMPLETED" in slurm.run(*state, check=False))
         (tmp_path / "blind").unlink()
     found = future.result()
     assert (found.status, found.stdout.head) == ("ok", b"done\n")

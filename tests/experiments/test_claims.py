@@ -11,7 +11,7 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 STUDIES = sorted(path.parent.name for path in EXPERIMENTS.glob("*/run.sh"))
 
 
-BRIEF = ("online-workflows", "shoot-out")
+BRIEF = ("online-workflows",)
 """The others take from 10 to 30 seconds of a processor each."""
 
 

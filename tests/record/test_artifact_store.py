@@ -68,7 +68,7 @@ def test_the_store_has_the_failpoints_that_are_tried_here():
 
 
 @pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("time_", [1, 3])
+@pytest.mark.parametrize("time_", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_driver_that_is_killed_loses_no_file_and_leaves_no_row_without_one(home, point, time_):
     home.parent.mkdir()
     done = subprocess.run(

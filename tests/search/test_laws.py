@@ -41,10 +41,22 @@ SPACES = {
 }
 SMALL = zen.Space(n=zen.span(1, 6), k=["a", "b"]).where("n != 3 or k == 'a'")
 
+THOROUGH = ("model", "portfolio", "optuna", "optuna:CmaEs")
+"""Engines that think longer about each trial than all others about a search."""
+
+
+def _marks(*, slow):
+    return [pytest.mark.slow] if slow else []
+
+
 cases = pytest.mark.parametrize(
     ("engine", "place"),
     [
-        (engine, place)
+        pytest.param(
+            engine,
+            place,
+            marks=_marks(slow=engine in THOROUGH and place not in ("bound", "continuous")),
+        )
         for engine in ENGINES
         for place in SPACES
         if (engine, place) not in {("exhaustive", "continuous"), ("exhaustive", "mixed")}
@@ -125,8 +137,14 @@ def test_a_space_of_one_point_is_searched(engine):
     assert [dict(trial.point) for trial in trials] == [{"n": 5, "k": "a"}]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("answer", [(), (None,), (math.nan,), (math.inf,), (-math.inf,)])
+@pytest.mark.parametrize(
+    ("engine", "answer"),
+    [
+        pytest.param(e, answer, marks=_marks(slow=e in THOROUGH and answer not in ((), (None,))))
+        for e in ENGINES
+        for answer in [(), (None,), (math.nan,), (math.inf,), (-math.inf,)]
+    ],
+)
 def test_an_engine_survives_that_everything_fails(engine, answer):
     loop = pilot_of(engine, SPACES["bound"], 50)
     trials = list(drive(loop, lambda _point: answer))
@@ -144,14 +162,10 @@ def test_an_engine_asks_again_if_it_is_asked_to(engine):
     assert len(points) == 100 > len(set(points))
 
 
-THOROUGH = ("model", "portfolio", "optuna", "optuna:CmaEs")
-"""Engines that think longer about each trial than all others about a search."""
-
-
 @pytest.mark.parametrize(
     ("engine", "direction"),
     [
-        pytest.param(e, d, marks=[pytest.mark.slow] if (e in THOROUGH and d == "maximize") else [])
+        pytest.param(e, d, marks=_marks(slow=e in THOROUGH and d == "maximize"))
         for e in ENGINES
         if e not in ("exhaustive", "one-at-a-time")
         for d in ("minimize", "maximize")

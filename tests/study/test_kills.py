@@ -70,7 +70,14 @@ def killed_at(study, failpoint):
     oracle.holds(study)
 
 
-@pytest.mark.parametrize("name", REACHED)
+def on_sqlite():
+    """Those of a study in the gate; tests/record/test_kills.py passes those of the record there."""
+    few = {name for name in REACHED if name.startswith("study.")} | {"record.committed"}
+    marks = {True: (), False: (pytest.mark.slow,)}
+    return [pytest.param(name, marks=marks[name in few]) for name in REACHED]
+
+
+@pytest.mark.parametrize("name", on_sqlite())
 def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(study, name):
     killed_at(study(25), f"{name}:{1 if name in ONCE else OFTEN}")
 

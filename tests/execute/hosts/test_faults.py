@@ -35,7 +35,13 @@ def held(tmp_path, count="count"):
     """One that tells each of its beginnings, and ends when there is a file ``go``."""
     go = tmp_path / "go"
     wait = f"while test ! -e {go}; do sleep 0.02; done"
-    return experiment(f"echo begun >> {tmp_path}/{count}; {wait}; echo done")
+    return experiment(f"echo begun >> {tmp_path}/{count}; {wait}; echo done; touch {tmp_path}/over")
+
+
+def let_end(tmp_path):
+    """Lets one that is held come to its end."""
+    (tmp_path / "go").touch()
+    until((tmp_path / "over").exists)
 
 
 def begun(tmp_path, count="count"):
@@ -60,10 +66,10 @@ def test_what_runs_when_the_connection_drops_runs_on_and_is_attached_to_again(
 
 def test_what_ended_while_nobody_was_connected_is_collected(hosts, testbed, tmp_path):
     place = hosts(one={})
-    future = place.submit(slow(tmp_path, 0.4))
+    future = place.submit(held(tmp_path))
     until(lambda: begun(tmp_path))
     testbed["one"].kill()
-    time.sleep(0.6)
+    let_end(tmp_path)
     testbed["one"].start()
     assert future.result().stdout.head == b"done\n"
     assert begun(tmp_path) == 1
@@ -239,11 +245,11 @@ def test_what_runs_when_the_driver_is_killed_is_adopted_by_the_next_one(driver, 
 
 @pytest.mark.slow
 def test_what_ended_after_the_driver_was_killed_is_adopted_too(driver, testbed, tmp_path):
-    what = slow(tmp_path, 0.3)
+    what = held(tmp_path)
     first = driver(what)
     until(lambda: begun(tmp_path))
     first.kill()
-    time.sleep(0.6)
+    let_end(tmp_path)
     with again(tmp_path) as place:
         assert outcome(place, what).stdout.head == b"done\n"
     assert begun(tmp_path) == 1

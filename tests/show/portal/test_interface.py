@@ -96,14 +96,15 @@ def operations(portal):
     return [found.ok() for found in schema.get_all_operations()]
 
 
-def test_whatever_is_asked_is_answered_and_never_by_a_mistake(portal, operations):
-    """Each address some dozens of times, with likely and with unlikely values."""
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_whatever_is_asked_is_answered_and_never_by_a_mistake(portal, operations, times):
+    """Each address some or some dozens of times, with likely and with unlikely values."""
     codes = set()
     for operation in operations:
         drawn = operation.path.startswith(("/chart", "/schedule"))
 
         @settings(
-            max_examples=10 if drawn else 30, deadline=None, database=None, derandomize=True,
+            max_examples=times * (4 if drawn else 10), deadline=None, database=None, derandomize=True,
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         @given(case=operation.as_strategy())
