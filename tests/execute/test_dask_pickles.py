@@ -153,18 +153,19 @@ def evil(*_):
 
 kinds = ["error", "result", "large"]
 distributed.worker.error_message = distributed.worker_state_machine.error_message = error_message
-stations.run = evil
+assert stations.run_batch
+stations.run_batch = evil
 """
 RUN = """
 import os
 import sys
 from pathlib import Path
-from zenturio.execute.dask.options import Options
+from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.executor import Dask
 from zenturio.testing.experiments import experiment
 from zenturio.errors import ZenError
 
-with Dask(Path(sys.argv[1]), options=Options(address=sys.argv[2], patience=30)) as place:
+with Dask(Path(sys.argv[1]), options=DaskOptions(address=sys.argv[2], patience=30)) as place:
     for number in range(3):
         try:
             print(place.submit(experiment(number)).result(60))

@@ -9,7 +9,15 @@ from zenturio.errors import NotFoundError
 from zenturio.record.open import open_repository
 from zenturio.study.overview import opened_repository, study_statuses
 
-HEAVY = ("numpy", "pandas", "zenturio.space", "zenturio.annotate", "zenturio.execute", "rich")
+HEAVY = (
+    "numpy",
+    "pandas",
+    "sqlalchemy",
+    "zenturio.space",
+    "zenturio.annotate",
+    "zenturio.execute",
+    "rich",
+)
 
 
 def test_looking_loads_neither_numpy_nor_what_runs_a_study(tmp_path):
@@ -17,9 +25,9 @@ def test_looking_loads_neither_numpy_nor_what_runs_a_study(tmp_path):
     open_repository(place).close()
     probe = f"""if True:
     import sys
-    from zenturio.study.overview import opened, standings
-    with opened({place!r}):
-        assert standings({place!r}) == []
+    from zenturio.study.overview import opened_repository, study_statuses
+    with opened_repository({place!r}):
+        assert study_statuses({place!r}) == []
     print([name for name in {HEAVY!r} if name in sys.modules])
     """
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)

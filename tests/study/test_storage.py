@@ -76,8 +76,8 @@ class Lock:
 
     CODE = """
 import sys
-from zenturio.record.sqlite import driver
-connection = driver().connect(sys.argv[1], isolation_level=None, timeout=240)
+from zenturio.record.sqlite import sqlite_module
+connection = sqlite_module().connect(sys.argv[1], isolation_level=None, timeout=240)
 connection.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 sys.stdin.read()

@@ -186,11 +186,10 @@ def _leads(pid, below):
 DRIVER = """
 import sys, time
 from pathlib import Path
-from zenturio.execute.hosts.attempt_journal import Journal
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
-from zenturio.execute.experiment_codec import unpack
+from zenturio.execute.experiment_codec import unpack_experiment
 place = Hosts(Path(sys.argv[1]), options=HostsSettings(sys.argv[2]))
-futures = [place.submit(unpack(Path(each).read_bytes())) for each in sys.argv[3:]]
+futures = [place.submit(unpack_experiment(Path(each).read_bytes())) for each in sys.argv[3:]]
 print("ready", flush=True)
 for future in futures:
     future.result()

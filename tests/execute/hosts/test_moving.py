@@ -376,7 +376,6 @@ def test_room_that_one_job_is_drawn_to_draws_no_other(hosts, loop, tmp_path):
 
 
 MODULES = """
-from zenturio.execute.hosts.host_choice import best
 from zenturio.execute.hosts.stages import Staging
 
 
@@ -388,7 +387,7 @@ class Listed:
 
 class Steps:
     def __call__(self, profile, ways):
-        last = profile.said[-1]
+        last = profile.lines[-1]
         return "few steps" if last.get("steps", 9) < 2 else ""
 
 
