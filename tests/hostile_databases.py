@@ -172,6 +172,9 @@ VALUES = {
     "digests of texts": ["UPDATE results SET digest = '../../../outside/' || id"],
     "sources elsewhere": ["UPDATE sources SET path = '../../outside/' || definition"],
     "absolute sources": ["UPDATE sources SET path = 'OUTSIDE/victim'"],
+    "long paths": ["UPDATE artifacts SET path = replace(hex(zeroblob(5000)), '00', 'x') || number",
+                   "UPDATE sources SET path = replace(hex(zeroblob(5000)), '00', 'x') || definition",
+                   "UPDATE contents SET foreign_path = replace(hex(zeroblob(5000)), '00', 'x')"],
     "submissions": [
         ("INSERT INTO submissions VALUES (NULL, 'a', 'me', 1, 'p', '{\"paths\": [\"/etc/passwd\"]}',"
         " 1, 'waiting', NULL, NULL, '', '')"),

@@ -113,7 +113,8 @@ class OutputFiles:
 
 def recorded_outputs(project: Path) -> list[Path]:
     """The files of the project that are written down as outputs, changed since or not."""
-    return [path for key in _read(project) if (path := project / key).is_file()]
+    # Not Path.is_file, which raises an error for a name that is too long.
+    return [path for key in _read(project) if os.path.isfile(path := project / key)]  # noqa: PTH113
 
 
 def _read(project: Path) -> dict[str, Any]:

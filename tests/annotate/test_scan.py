@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spent import under
 from zenturio.annotate.file_selection import match_glob
 from zenturio.annotate.filler import Filler
-from zenturio.annotate.scan import scan
+from zenturio.annotate.scan import scan, scan_kept
 from zenturio.errors import AnnotationError, InputError
 from zenturio.expression import parse
 from zenturio.space import Zip
@@ -515,3 +515,11 @@ def test_elements_from_beside_the_program_are_not_told(tmp_path):
     (tmp_path / "names").write_text("a\nb\n")
     (tmp_path / "p.sh").write_text('#ZEN$ PARAM x = { LINES("names") }\n#ZEN$ RUN "true"\n')
     assert scan(tmp_path / "p.sh").warnings == ()
+
+
+@pytest.mark.parametrize(
+    "path", ["x" * 5000, "a\0b", "../a", "", ".", "/etc/x", "a/../../b", "a/b"]
+)
+def test_kept_sources_at_paths_that_are_none_are_refused(path):
+    with pytest.raises(InputError, match="no path inside a study"):
+        scan_kept({"a": b"#ZEN$ RUN 'true'\n", path: b"\n"})

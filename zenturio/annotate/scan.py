@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -144,12 +145,29 @@ def scan_kept(sources: Mapping[str, bytes], overrides: Sequence[str] = ()) -> Ap
     with tempfile.TemporaryDirectory(prefix="zenturio-") as name:
         folder = Path(name) / "study"
         for path, content in sources.items():
-            target = folder / path
-            if not target.resolve().is_relative_to(folder.resolve()):
-                raise InputError(f"{path} is no path inside a study")
+            _put(folder, path, content)
+        return scan(folder, overrides=overrides)
+
+
+def _put(folder: Path, path: str, content: bytes) -> None:
+    """Write the file *path* below *folder*; InputError where a database has made up the path."""
+    target = folder / path
+    try:
+        is_inside = target.resolve().is_relative_to(folder.resolve())
+        if is_inside:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-        return scan(folder, overrides=overrides)
+    except ValueError:  # a NUL in it
+        is_inside = False
+    except OSError as error:
+        if error.errno not in _NO_PATH:
+            raise
+        is_inside = False
+    if not is_inside:
+        raise InputError(f"{path[:100]!r} is no path inside a study")
+
+
+_NO_PATH = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 
 
 _KEYWORD = "OBJECTIVE "
