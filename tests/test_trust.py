@@ -21,7 +21,7 @@ from zenturio.execute.hosts.hosts_file import read_hosts_file
 from zenturio.execute.places import configured_places, read_places
 from zenturio.record.open import project_folder
 from zenturio.show import notebook_magic
-from zenturio.study.driver.cancel_requests import CancelRequests
+from zenturio.study.driver.stop_requests import CancelRequests
 
 STRANGER = 65534
 needs_root = pytest.mark.skipif(
@@ -262,7 +262,7 @@ def received(tmp_path):
 
 def test_an_honest_program_runs_and_resumes_without_a_question(tmp_path):
     (tmp_path / "p.sh").write_text(PROGRAM)
-    for cached in ("0 of them cached", "2 of them cached"):
+    for cached in ("0 of them known", "2 of them known"):
         done = loaded.zen("run", "p.sh", cwd=tmp_path)
         assert done.returncode == 0, done
         assert cached in done.stdout

@@ -10,8 +10,8 @@ from study.places import Drivers, Held, Scrambled, good
 from zenturio.experiment import Step
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.study.driver import study_driver
-from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import PointsInOrder
+from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.testing.repository import experiment, outcome
 

@@ -17,7 +17,7 @@ from zenturio.expression import parse
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.study.driver import experiment_source, experiment_states, study_driver
 from zenturio.study.driver.experiment_source import PointsInOrder
-from zenturio.study.driver.stop_signals import stop_on_signals
+from zenturio.study.driver.stop_requests import stop_on_signals
 from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
 from zenturio.testing.executor import until
 from zenturio.testing.repository import experiment, outcome

@@ -31,10 +31,8 @@ from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
 from zenturio.study.point_selection import select_points
-from zenturio.study.stages.pipeline import Pipeline
-from zenturio.study.stages.stage import stages_of
-from zenturio.study.stages.stage_graph import StageGraph
-from zenturio.study.stages.stage_source import StageSource
+from zenturio.study.stages.pipeline import Pipeline, StageSource
+from zenturio.study.stages.stage_graph import StageGraph, stages_of
 from zenturio.study.study_request import read_search
 from zenturio.testing.executor import until
 from zenturio.testing.repository import outcome

@@ -17,7 +17,7 @@ from study.test_run import DEFINITION, experiments, often, repository, until
 from zenturio.errors import RecordError
 from zenturio.experiment import Log, Step
 from zenturio.record import DriverProcess
-from zenturio.study.driver import commit_pace, experiment_states, study_driver
+from zenturio.study.driver import experiment_states, study_driver, study_records
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
 from zenturio.testing.repository import experiment, outcome
@@ -166,8 +166,8 @@ def test_retries_whose_claim_failed_are_claimed_again_and_recorded_once(reposito
 
 
 def test_large_logs_are_committed_before_they_fill_the_memory(repository, monkeypatch):
-    monkeypatch.setattr(commit_pace, "WAIT", 60.0)
-    monkeypatch.setattr(commit_pace, "WEIGHT", 5000)
+    monkeypatch.setattr(study_records, "WAIT", 60.0)
+    monkeypatch.setattr(study_records, "WEIGHT", 5000)
     groups = []
     record = repository.record
 

@@ -15,10 +15,13 @@ from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import describe, names
 from zenturio.space import Space
-from zenturio.study.tuning.setting_ranges import read_ranges
-from zenturio.study.tuning.tune import tune
-from zenturio.study.tuning.tuning_file import Tuning
-from zenturio.study.tuning.tuning_target import TunedFunction, TunedProgram, read_target
+from zenturio.study.tuning.tune import Tuning, tune
+from zenturio.study.tuning.tuning_target import (
+    TunedFunction,
+    TunedProgram,
+    read_ranges,
+    read_target,
+)
 
 SPACE = Space(x=range(-20, 21), y=range(-20, 21))
 

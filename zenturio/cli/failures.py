@@ -33,8 +33,7 @@ def of_study(study: str, db: str | None) -> "list[FailureGroup]":
     """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
     from zenturio.experiment.failure import log_end
     from zenturio.query.listing import TableQuery, query_listing
-    from zenturio.study.driver.progress import FailureGroup
-    from zenturio.study.driver.run_counts import LINES
+    from zenturio.study.driver.progress import LINES, FailureGroup
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:

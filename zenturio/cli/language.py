@@ -107,7 +107,7 @@ def _checked(
     from zenturio.annotate.scan import scan
     from zenturio.errors import InputError
     from zenturio.study.driver.refusals import doubtful_formulas, refusals
-    from zenturio.study.stages.stage import stages_of
+    from zenturio.study.stages.stage_graph import stages_of
 
     try:
         application = scan(paths, overrides=overrides)

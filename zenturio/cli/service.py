@@ -16,7 +16,7 @@ from zenturio.record.open import FOLDER, begin_project, open_repository, project
 from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.pages_process import PagesProcess
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.driver.cancel_requests import CancelRequests
+from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.service.service_config import ServiceConfig
 from zenturio.study.service.slot_policy import choose_policy
 from zenturio.study.service.study_service import StudyService

@@ -11,8 +11,7 @@ from zenturio.show import quantities
 if TYPE_CHECKING:
     from zenturio.query.importance import RankedSetting
     from zenturio.show.study import TuningResult
-    from zenturio.study.tuning.tune import TuningPlan
-    from zenturio.study.tuning.tuning_file import Tuning
+    from zenturio.study.tuning.tune import Tuning, TuningPlan
 
 SHOWN = 5
 """Settings that are shown without being asked for."""
@@ -73,10 +72,9 @@ def tune(
     from zenturio.show.study import Study, TuningResult
     from zenturio.study.place_options import PlaceOptions
     from zenturio.study.study_request import choose_any_machine
-    from zenturio.study.tuning.setting_ranges import read_ranges
+    from zenturio.study.tuning.tune import Tuning
     from zenturio.study.tuning.tune import tune as run_tuning
-    from zenturio.study.tuning.tuning_file import Tuning
-    from zenturio.study.tuning.tuning_target import read_target
+    from zenturio.study.tuning.tuning_target import read_ranges, read_target
 
     ranges = read_ranges(describe(engine), settings or [])
     repository = open_repository(db)
@@ -139,7 +137,7 @@ def _print(verdict: "TuningResult", db: str | None) -> None:
     summary, study = tuned.summary, verdict.study.name
     typer.echo(
         f"{summary.ok + summary.failed:,} run in {quantities.duration(summary.seconds)}, "
-        f"{summary.ok:,} ok, {summary.known:,} cached"
+        f"{summary.ok:,} ok, {summary.known:,} known before"
     )
     if tuned.archived is not None:
         changes = ", ".join(tuned.archived.changes)

@@ -1,4 +1,4 @@
-"""The repository: studies, experiments, attempts and their outcomes in a database."""
+"""What happened: studies, experiments, attempts and their outcomes, kept."""
 
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (

@@ -1,4 +1,4 @@
-"""Check that the files of all artifacts exist and are unchanged."""
+"""Whether the files of all artifacts are there, as they were recorded."""
 
 from __future__ import annotations
 

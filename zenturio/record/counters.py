@@ -1,4 +1,4 @@
-"""Counters of results, updated with each change, for counting a million rows takes long."""
+"""The counters, kept by whatever adds or removes results: to count a million rows takes long."""
 
 from __future__ import annotations
 

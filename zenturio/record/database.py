@@ -1,12 +1,11 @@
-"""Transactions: begun, committed, repeated where a connection broke, their errors explained."""
+"""Transactions: begun, retried where the line broke, committed, and their errors explained."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -18,14 +17,12 @@ from zenturio.record.dialect import Cursor, DatabaseDialect
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-_log = logging.getLogger(__name__)
-
 BEGUN = Failpoint("record.begun")
 WRITTEN = Failpoint("record.written")
 COMMITTED = Failpoint("record.committed")
 
 CONFLICTS = 3
-"""How often a transaction is repeated after another one has inserted the same key."""
+"""How often a transaction is done again that somebody else's row stood in the way of."""
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
@@ -43,9 +40,7 @@ class Transaction:
         self._cursor = cursor
         self._now: float | None = None
         self.careful = careful
-        """Whether the last try failed because another transaction had inserted the same key."""
-        self.after_commit: list[Callable[[], None]] = []
-        """What is to be done once the transaction is committed, and only then."""
+        """Whether a unique index refused what was tried before: somebody else was faster."""
 
     def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """New rows, the fastest way there is."""
@@ -53,18 +48,18 @@ class Transaction:
             self.dialect.insert(self._cursor, table, names, rows)
 
     def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return what *text* answers: for tables and views that belong to a study."""
+        """What *text* answers: for tables and views that belong to a study."""
         return self._fetched(text, parameters)
 
     def changed(self, text: str, parameters: Sequence[Any] = ()) -> int:
-        """Return how many rows *text* changed."""
+        """How many rows *text* changed."""
         self._fetched(text, parameters)
         return int(self._cursor.rowcount)
 
     def among_sql(
         self, template: str, column: str, keys: Sequence[Any], before: Sequence[Any] = ()
     ) -> list[Row]:
-        """Return what *template* answers; ``{among}`` in it says that *column* is one of *keys*.
+        """What *template* answers; ``{among}`` in it says that *column* is one of *keys*.
 
         *before*: what stands for the marks before that condition; there are none behind it.
         """
@@ -80,20 +75,13 @@ class Transaction:
             self.dialect.insert_new(self._cursor, table, names, rows)
 
     def numbers(self, count: int) -> list[int]:
-        """Return *count* new ids of attempts."""
+        """So many numbers of attempts that nobody else has."""
         return self.dialect.draw(self._cursor, count) if count else []
 
     def sql_many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """*text* for each of *rows*."""
         if rows:
             self._cursor.executemany(text, rows)
-
-    def log(
-        self, logger: logging.Logger, message: str, *values: Any, level: int = logging.DEBUG
-    ) -> None:
-        """Log once the transaction is committed: what is undone, or run again, did not happen."""
-        if logger.isEnabledFor(level):
-            self.after_commit.append(partial(logger.log, level, message, *values))
 
     @property
     def now(self) -> float:
@@ -117,7 +105,7 @@ _opened: WeakSet[Database] = WeakSet()
 
 
 def opened_databases() -> tuple[Database, ...]:
-    """Return the databases that this process has used and not forgotten."""
+    """The databases that this process has used and not forgotten."""
     return tuple(_opened)
 
 
@@ -136,22 +124,19 @@ class Database:
         return self.dialect.engine()
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
-        """Return what *work* returns; it sees the database as it is at one moment."""
+        """What *work* answers, seeing one moment."""
         return self._patiently(self.dialect.begin_read, work)
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
-        """Return what *work* returns, once it is committed and on the disk.
+        """What *work* answers, once it is committed.
 
-        Where the connection breaks, *work* runs again on a new one, whether or not the first
-        commit went through: a second run must change nothing.
+        Where the line broke it is done again on a new one, whether or not the first commit went
+        through: so *work* must be such that a second time changes nothing.
         """
         return self._patiently(self.dialect.begin_write, work)
 
     def write_briefly(self, work: Callable[[Transaction], Result]) -> Result:
-        """Do as ``write``, but do not wait for the disk.
-
-        For what is worthless once the machine and all its drivers have gone down: claims, beats.
-        """
+        """The same for what nobody misses when the machine goes down with all its drivers."""
         return self._patiently(self.dialect.begin_brief, work)
 
     def close(self) -> None:
@@ -173,17 +158,11 @@ class Database:
                 ) from error
             except self.dialect.errors as error:
                 cause = getattr(error, "orig", None) or error
-                # Two transactions inserted the same key. Once more, and carefully: then *work*
-                # looks first which rows the other one has left for it.
                 if self.dialect.conflicts(cause) and conflicts < CONFLICTS:
                     conflicts += 1
-                    _log.debug("transaction repeated: another one inserted the same key")
                     continue
                 if not self.dialect.lost(cause) or time.monotonic() + pause > deadline:
                     raise self.dialect.explain(cause) from error
-                location = self.dialect.location
-                _log.info("no connection to %s, next attempt in %.2g s: %s", location, pause, cause)
-            # All idle connections are suspect: a server that restarted has closed each of them.
             self.connections.dispose()
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
@@ -199,8 +178,7 @@ class Database:
                 cursor.execute(statement)
             if writing:
                 BEGUN()
-            transaction = Transaction(self.dialect, cursor, careful=careful)
-            result = work(transaction)
+            result = work(Transaction(self.dialect, cursor, careful=careful))
             if writing:
                 WRITTEN()
             cursor.execute("COMMIT")
@@ -210,14 +188,10 @@ class Database:
             self._undo(connection, error)
             raise
         connection.close()
-        for done in transaction.after_commit:
-            done()
         return result
 
     def _undo(self, connection: Any, error: BaseException) -> None:
-        """Roll back; a connection that may be in an unknown state is closed instead."""
-        # An error that we raised ourselves left the connection sound. After any other one, an
-        # interrupt among them, a statement may still be running in it.
+        """Back to before the transaction; a connection that cannot even do this is dropped."""
         if not isinstance(error, ZenError):
             connection.invalidate()
             return

@@ -1,4 +1,4 @@
-"""Results that have digests of an earlier format.
+"""Results under digests of an earlier format, in SQL.
 
 A format of digests is a matter of the program, not of the tables: what a digest was computed from
 is not in the repository, so an upgrade cannot compute it again. A repository of that time has a
@@ -20,18 +20,18 @@ FORMER = "digests of format 1"
 
 
 def mark_upgraded(transaction: Transaction) -> None:
-    """Note that results may be there under digests of an earlier format."""
+    """Notes that results may be there under digests of an earlier format."""
     transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
 
 
 def has_former_digests(transaction: Transaction) -> bool:
-    """Return whether results may be there under digests of an earlier format."""
+    """Whether results may be there under digests of an earlier format."""
     mark = transaction.dialect.mark
     return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
 
 
 def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment]) -> bool:
-    """Give what is there under the former digests of *experiments* the present ones.
+    """Gives what is there under the former digests of *experiments* the present ones.
 
     In every version, for a digest names the same experiment in all of them; whether there was any.
     """
@@ -76,7 +76,7 @@ def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment
 
 
 def _note_edits(context: StudyContext, versions: Mapping[int, int]) -> None:
-    """Tell caches of each version which results they have to read again."""
+    """Tells caches of each version which results they have to read again."""
     for version in studies.versions_by_id(context.transaction, set(versions.values())).values():
         beside = context if version.id == context.version.id else context.beside(version)
         result_rows.record_edit(

@@ -1,4 +1,4 @@
-"""Rows of kinds of machine, hosts, and conditions of attempts."""
+"""Kinds of machine, hosts, and the conditions of attempts, in SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zenturio.record.database import Transaction
 from zenturio.record.study_context import HostKey, StudyContext
 
 UNKNOWN_MACHINE = 0
-"""The number that stands for an unknown kind of machine."""
+"""The number of the kind of machine that nobody told."""
 
 _MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
 _HOST = ("name", "machine", "kernel", "memory")
@@ -23,13 +23,13 @@ _CONDITIONS = tuple(f.name for f in fields(HostConditions) if f.name != "other")
 
 
 def machine_digest(machine: MachineKind) -> bytes:
-    """Return the same for the same kind, in every repository."""
+    """The same for the same kind, in every repository."""
     facts = [machine.cpu, machine.cores, sorted(machine.accelerators), machine.setup]
     return blake2b(json.dumps(facts).encode(), digest_size=16).digest()
 
 
 def machine_number(context: StudyContext, machine: MachineKind | None) -> int:
-    """Return the number of a kind of machine; a new one gets one."""
+    """The number of a kind of machine; a new one gets one."""
     if machine is None:
         return UNKNOWN_MACHINE
     number = context.cache.machines.get(machine) or context.new_machines.get(machine)
@@ -52,7 +52,7 @@ def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
 
 
 def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> frozenset[int]:
-    """Return the numbers of *kinds*, and of kinds that were only assumed."""
+    """The numbers of *kinds*, and of what nobody knows for sure."""
     rows = transaction.among_sql(
         "SELECT id FROM machines WHERE assumed <> 0 OR {among}",
         "digest",
@@ -62,7 +62,7 @@ def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> fro
 
 
 def confirm_machines(context: StudyContext, numbers: Iterable[int]) -> None:
-    """Say that these kinds of machine have results of their own by now, not only assumed ones.
+    """Says that these kinds of machine have results of their own by now, not only assumed ones.
 
     Otherwise what they measure from now on would count for every kind.
     """
@@ -74,7 +74,7 @@ def confirm_machines(context: StudyContext, numbers: Iterable[int]) -> None:
 
 
 def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, MachineKind]:
-    """Return kinds of machine by their numbers."""
+    """Kinds of machine by their numbers."""
     rows = transaction.among_sql(
         "SELECT id, cpu, cores, accelerators, setup FROM machines WHERE {among}",
         "id",
@@ -115,7 +115,7 @@ def _host_key(context: StudyContext, outcome: Outcome) -> HostKey:
 def keep_conditions(
     transaction: Transaction, attempts: Iterable[tuple[int, HostConditions | None]]
 ) -> None:
-    """Write down what varied during attempts, by their numbers."""
+    """Writes down what varied during attempts, by their numbers."""
     rows = []
     for number, conditions in attempts:
         if conditions is not None:
@@ -126,7 +126,7 @@ def keep_conditions(
 
 
 def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int, HostConditions]:
-    """Return the conditions of attempts, of those that have any."""
+    """The conditions of attempts, of those that have any."""
     rows = transaction.among_sql(
         f"SELECT attempt, {', '.join(_CONDITIONS)}, other FROM conditions WHERE {{among}}",
         "attempt",

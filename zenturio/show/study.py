@@ -24,11 +24,9 @@ from zenturio.study.local_run import run_request
 from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
 from zenturio.study.study_request import StudyRequest, choose_any_machine
-from zenturio.study.tuning.setting_ranges import read_ranges
-from zenturio.study.tuning.tune import CompletedTuning
+from zenturio.study.tuning.tune import CompletedTuning, Tuning
 from zenturio.study.tuning.tune import tune as run_tuning
-from zenturio.study.tuning.tuning_file import Tuning
-from zenturio.study.tuning.tuning_target import TunedFunction
+from zenturio.study.tuning.tuning_target import TunedFunction, read_ranges
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ from zenturio.expression import Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
 from zenturio.record.row_filter import NEWEST, RowChoice, label_of, machine_named, round_notes
 from zenturio.search import Directions
-from zenturio.study.driver.best_score import score
+from zenturio.study.driver.progress import score
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from zenturio.annotate.model import Application, Goal
-from zenturio.errors import NotFoundError
+from zenturio.errors import InputError, NotFoundError
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.places import find_place, open_place
+from zenturio.experiment import ExperimentGenerator
 from zenturio.output_files import note_database
 from zenturio.record import Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder, temporary_repository
-from zenturio.study.driver.cancel_requests import CancelRequests
 from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.slot_pool import SlotPool
+from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS, DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
@@ -138,3 +139,19 @@ def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Rep
         repository.close()
         if create:
             note_database(Path(repository.location))
+
+
+def job_script(application: Application, points: PointSelection, place: PlaceOptions) -> str:
+    """The script of the first of *points*; empty where the place starts no jobs."""
+    folder = project_folder() / FOLDER
+    named = find_place(place.place, folder.absolute().parent)
+    kind, options = named.load(), named.options(place.settings)
+    if hasattr(kind, "preview"):
+        point = next(iter(points), None) or next(iter(application.space.sample(1, 0)))
+        experiment = ExperimentGenerator(application).experiments(point)[0]
+        count = max(points.count, 1) * application.repeat.count
+        return str(kind.preview(experiment, count, folder, options))
+    try:
+        return str(kind.script(folder, options)) if hasattr(kind, "script") else ""
+    except InputError:  # as it is configured it starts none
+        return ""

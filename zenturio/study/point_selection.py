@@ -31,10 +31,12 @@ class PointSelection:
         return cls(space, 0, picked=())
 
     def numbered(self) -> Iterator[tuple[int, Point]]:
-        """Each point with its number in the space; -1 where the space is not counted."""
+        """Each point with its number in the space; -1 where the space has no numbers."""
         if self.picked is None:
             return enumerate(self)
-        return ((self.space.number(point), point) for point in self.picked)
+        if not self.space.finite:
+            return ((-1, point) for point in self.picked)
+        return ((self.space.index(point), point) for point in self.picked)
 
     def __iter__(self) -> Iterator[Point]:
         if self.picked is not None:
@@ -70,25 +72,14 @@ def select_points(
                 hint=f"they are numbered from 0 to {space.size - 1}",
             )
         return PointSelection(space, 1, picked=(space.point(index),))
-    if limit is None:
-        _refuse_too_many(space)
+    if limit is None and space.size > MANY:
+        raise InputError(
+            f"{space.size} points are more than anybody waits for",
+            hint=f"take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
+            f"want all: --limit {space.size}",
+        )
     if limit is None:
         return PointSelection(space, space.size)
-    # The first points can be walked without knowing how many there are.
-    return PointSelection(space, min(limit, space.size) if space.is_counted else limit, limit=limit)
-
-
-def _refuse_too_many(space: Space) -> None:
-    """Refuse a space of more than MANY points; where that is certain anyway, without counting."""
-    least = 0 if space.is_counted else space.at_least()
-    if least > MANY:
-        digits = max(0, len(str(least)) - 3)
-        number, all_of_them = f"more than {least // 10**digits * 10**digits:,}", "N"
-    else:
-        number, all_of_them = f"{space.size:,}", str(space.size)
-    if least > MANY or space.size > MANY:
-        raise InputError(
-            f"{number} points are too many to run",
-            hint="take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
-            f"want all: --limit {all_of_them}",
-        )
+    # The first points can be walked where nobody can say how many there are.
+    is_counted = all(component.is_counted for component in space.components)
+    return PointSelection(space, min(limit, space.size) if is_counted else limit, limit=limit)

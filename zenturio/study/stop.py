@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from zenturio.errors import PlaceError
 from zenturio.record import Lease, Repository
 from zenturio.record.open import FOLDER, project_folder
-from zenturio.study.driver.cancel_requests import CancelRequests
+from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.last_options import orphans_at
 
 PATIENCE = 120.0

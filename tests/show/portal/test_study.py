@@ -17,7 +17,7 @@ from zenturio.experiment.experiment import MachineKind
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
-from zenturio.study.stages.stage import AFTER
+from zenturio.study.stages.stage_graph import AFTER
 from zenturio.study.study_definition import PROGRAM
 from zenturio.testing.experiments import experiment, outcome
 

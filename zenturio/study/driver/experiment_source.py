@@ -15,9 +15,8 @@ from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.aggregates import mean
 from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
 from zenturio.space import Point, Space
-from zenturio.study.driver.best_score import score
 from zenturio.study.driver.experiment_states import Proposed
-from zenturio.study.driver.progress import BestPoint
+from zenturio.study.driver.progress import BestPoint, score
 
 HELD = 32 * 2**20
 """Bytes of filled files that are held at the most for those that wait."""

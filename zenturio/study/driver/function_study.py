@@ -2,23 +2,203 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Self
 
-from zenturio.errors import InputError, PlaceError
+from zenturio.errors import InputError, PlaceError, RecordError
 from zenturio.execute.executor import Executor, machines_of
 from zenturio.execute.inline import Inline
 from zenturio.experiment import Experiment, ExperimentFunction, Outcome
+from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Repository, StudyDefinition
+from zenturio.record.driver_process import DriverProcess
+from zenturio.study.driver.cached_results import (
+    machines_with_results,
+    other_machine_notes,
+    round_begins,
+    round_goes_on,
+)
 from zenturio.study.driver.each_machine import behind, kinds_apart, together
-from zenturio.study.driver.function_driver import FunctionDriver
-from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.driver.lease_keeper import LeaseKeeper
+from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary, count_failure
+from zenturio.study.driver.study_driver import DEFAULT_SETTINGS
 from zenturio.study.point_selection import PointSelection
-from zenturio.study.study_definition import PROGRAM, fields_of, measured_fields
+from zenturio.study.study_definition import (
+    PROGRAM,
+    ArchivedStudy,
+    fields_of,
+    measured_fields,
+    open_version,
+)
+
+WAIT = 0.1
+"""Seconds that an outcome waits for others at the most before it is committed."""
+
+
+class FunctionDriver:
+    """A study that one process fills, from its opening to its giving back.
+
+    Whatever ends it, what was added is committed.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        study: str,
+        definition: StudyDefinition,
+        total: int,
+        listener: Callable[[RunProgress], None] = lambda _progress: None,
+        kinds: Kinds = None,
+        *,
+        again: bool = False,
+        goes_on: bool = False,
+    ) -> None:
+        """With *kinds* only results of these kinds of machine count as cached.
+
+        *again*: what has results is measured again, in a round of its own, which stays open if
+        another entry *goes_on* with it.
+        """
+        self._repository = repository
+        self._study = study
+        self._definition = definition
+        self._total = total
+        self._listener = listener
+        self._kinds = kinds
+        self._again = again
+        self._goes_on = goes_on
+        self._round: int | None = None
+        self._notes: tuple[str, ...] | None = None
+        self.archived: ArchivedStudy | None = None
+        """The study of another program that had the name before."""
+        self._began = self._flushed = monotonic()
+        self._done: list[tuple[Experiment, Outcome]] = []
+        self._known = self._ok = self._failed = 0
+        self._failures: dict[str, FailureGroup] = {}
+
+    def __enter__(self) -> Self:
+        self.archived = open_version(self._repository, self._study, self._definition)
+        self._lease = self._repository.acquire_lease(
+            self._study, DriverProcess.current(), seconds=DEFAULT_SETTINGS.lease
+        )
+        self._heart = LeaseKeeper(self._repository, self._lease)
+        self._heart.__enter__()
+        if self._again and self._repository.count_results(self._study):
+            newest = self._repository.rounds(self._study)[-1]
+            self._round = self._repository.begin_round(self._study)
+            say = round_goes_on if newest.is_open else round_begins
+            self._notes = (say(self._round),)
+            self._tell(self._notes)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.flush()
+            if error is None and self._round is not None and not self._goes_on:
+                self._repository.end_round(self._study, self._round)
+        finally:
+            self._heart.__exit__(kind, error, trace)
+            with suppress(RecordError):  # the first error is the one to tell
+                self._repository.release_lease(self._lease)
+
+    def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
+        """Those of *batch* that have no outcome yet; the others become rows of the study."""
+        study = None if self._round is None else self._study
+        scope = study, self._kinds, self._round
+        digests = [digest for each in batch for digest in each.digests]
+        outcomes = self._repository.find_outcomes(digests, *scope)
+        self._note_others([digest for digest in digests if digest not in outcomes])
+        if outcomes:
+            recalled = [each for each in batch if any(d in outcomes for d in each.digests)]
+            self._repository.cached(self._study, recalled, self._kinds, self._round)
+            if any(each.former for each in recalled):  # they have their present digests by now
+                present = [each.digest for each in recalled]
+                outcomes = self._repository.find_outcomes(present, *scope)
+            self._known += len(outcomes)
+            for experiment in batch:
+                if experiment.digest in outcomes:
+                    self._count(experiment, outcomes[experiment.digest], new=False)
+        return [each for each in batch if each.digest not in outcomes]
+
+    def _note_others(self, digests: Sequence[str]) -> None:
+        """Tell which results of the first batch other kinds of machine have."""
+        if self._kinds is not None and self._notes is None:
+            kinds = machines_with_results(self._repository, digests)
+            self._notes = other_machine_notes(kinds)
+            if self._notes:
+                self._tell(self._notes)
+
+    def add(self, experiment: Experiment, outcome: Outcome) -> None:
+        """One more has ended."""
+        self._done.append((experiment, outcome))
+        if monotonic() - self._flushed > WAIT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what was added."""
+        done, self._done = self._done, []
+        if done:
+            self._heart.check()
+            self._repository.add_results(
+                self._study, self._lease.number, done, self._kinds, self._round
+            )
+            for experiment, outcome in done:
+                self._count(experiment, outcome, new=True)
+        self._flushed = monotonic()
+        self._tell()
+
+    def add_all(self, experiments: Iterable[tuple[Experiment, Outcome]]) -> None:
+        """Add all of them, and commit what is left."""
+        try:
+            for experiment, outcome in experiments:
+                self.add(experiment, outcome)
+        finally:
+            self.flush()
+
+    def summary(self) -> RunSummary:
+        """How it ended."""
+        unfinished = self._total - self._known - self._ok - self._failed
+        return RunSummary(
+            self._study,
+            self._total,
+            self._known,
+            self._ok,
+            self._failed,
+            unfinished,
+            monotonic() - self._began,
+            failures=tuple(sorted(self._failures.values(), key=lambda group: -group.count)),
+            notes=self._notes or (),
+            round=self._round,
+        )
+
+    def _count(self, experiment: Experiment, outcome: Outcome, *, new: bool) -> None:
+        if outcome.status == "ok":
+            self._ok += new
+            return
+        self._failed += new
+        count_failure(self._failures, experiment, outcome)
+
+    def _tell(self, remarks: tuple[str, ...] = ()) -> None:
+        ended = self._ok + self._failed
+        passed = self._flushed - self._began
+        rate = ended / passed if passed > 0 else 0.0
+        unfinished = self._total - self._known - ended
+        seconds = unfinished / rate if rate > 0 else None
+        counts = (self._total, self._known, self._ok, self._failed, 0)
+        self._listener(RunProgress(*counts, rate, seconds, remarks=remarks))
+
 
 BATCH = 2000
 """Experiments that are looked up together, and committed together at the most."""

@@ -1,13 +1,19 @@
-"""Where a run stands, and how it ended: plain values that whoever shows them is handed."""
+"""Where a run stands, how it ended, and what is counted for that."""
 
 from __future__ import annotations
 
-from collections import deque
+import math
+from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
-from zenturio.expression import Value
+from zenturio.annotate.model import Goal
+from zenturio.errors import ExpressionError
+from zenturio.experiment import Experiment, MetricValue, Missing, Outcome, Series
+from zenturio.experiment.failure import log_end
+from zenturio.expression import Expression, Value
+from zenturio.study.driver.program_history import ProgramHistory, changed_program_notes
 from zenturio.study.study_definition import ArchivedStudy
 
 
@@ -137,3 +143,167 @@ class RateMeter:
         first, before = self._seen[0]
         passed = monotonic() - first
         return (self._count - before) / passed if passed > 0 else 0.0
+
+
+class BestScore:
+    """The best value of the first goal so far; a value that is no number is never the best."""
+
+    def __init__(self, goals: tuple[Goal, ...]) -> None:
+        self._goal = goals[0] if goals else None
+        self.name = self._goal.expression.text if self._goal else ""
+        self.last: Value = None
+        self.found: BestPoint | None = None
+        self._value: float | None = None
+
+    def see(self, values: Mapping[str, Value], outcome: Outcome) -> None:
+        """Learn of one more experiment that succeeded."""
+        if self._goal is None:
+            return
+        value = score(self._goal.expression, values, outcome)
+        if value is None:
+            return
+        self.last = value
+        sign = 1 if self._goal.direction == "maximize" else -1
+        if self._value is None or sign * value > sign * self._value:
+            self._value = value
+            self.found = BestPoint(self.name, value, dict(values))
+
+
+def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome) -> float | None:
+    """The value of an objective, or none where it has none that can be compared."""
+    try:
+        value = expression.value({**values, **scalars(outcome.metrics)})
+    except ExpressionError:
+        return None
+    if isinstance(value, str) or value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def scalars(metrics: Mapping[str, MetricValue]) -> dict[str, Value]:
+    """Metrics as values of expressions: what is missing, or a series, is NULL."""
+    return {
+        name: None if isinstance(measured, Missing | Series) else measured
+        for name, measured in metrics.items()
+    }
+
+
+LINES = 5
+"""Of the end of what a failed experiment said."""
+
+
+class RunCounts:
+    """Counts each experiment of a study once."""
+
+    def __init__(
+        self,
+        study: str,
+        slots: int,
+        goals: tuple[Goal, ...],
+        programs: ProgramHistory | None = None,
+    ) -> None:
+        self._study = study
+        self._slots = slots
+        self._meter = RateMeter()
+        self._best = BestScore(goals)
+        self._failures: dict[str, FailureGroup] = {}
+        self.known = 0
+        self.ok = 0
+        self.failed = 0
+        self._alone = 0
+        self._programs = programs or ProgramHistory()
+        self._outdated: Counter[str] = Counter()
+        self._remarks: dict[str, None] = {}
+        self._news: list[str] = []
+
+    @property
+    def rate(self) -> float:
+        """Experiments a second, lately."""
+        return self._meter.rate
+
+    def recalled(self, experiment: Experiment, outcome: Outcome) -> None:
+        """One had its outcome already, or got it from another driver."""
+        self.known += 1
+        self._outdated.update(self._programs.changed_since(outcome))
+        self._learn(experiment, outcome)
+
+    def ended(self, experiment: Experiment, outcome: Outcome) -> None:
+        """One that this run ran was recorded."""
+        self._meter.add(1)
+        self._alone += experiment.cpus > self._slots
+        if outcome.remark:
+            self._remark(outcome.remark)
+        if outcome.status == "ok":
+            self.ok += 1
+        else:
+            self.failed += 1
+        self._learn(experiment, outcome)
+
+    def progress(self, total: int, running: int, skipped: int) -> RunProgress:
+        """Where the run of *total* stands, with so many *running* and *skipped*."""
+        unfinished = total - self.known - self.ok - self.failed - skipped
+        rate = self._meter.rate
+        return RunProgress(
+            total,
+            self.known,
+            self.ok,
+            self.failed,
+            running,
+            rate,
+            unfinished / rate if rate > 0 else None,
+            self._best.name,
+            self._best.last,
+            self._best.found,
+        )
+
+    def summary(self, total: int, seconds: float, *, interrupted: bool) -> RunSummary:
+        """How the run ended."""
+        return RunSummary(
+            self._study,
+            total,
+            self.known,
+            self.ok,
+            self.failed,
+            total - self.known - self.ok - self.failed,
+            seconds,
+            interrupted=interrupted,
+            failures=tuple(sorted(self._failures.values(), key=lambda f: -f.count)),
+            best=self._best.found,
+            alone=self._alone,
+            remarks=tuple(self._remarks),
+        )
+
+    def conclude(self) -> None:
+        """Nothing more comes: what can only be counted in the end becomes remarks."""
+        for remark in changed_program_notes(self._outdated):
+            self._remark(remark)
+
+    def news(self) -> tuple[str, ...]:
+        """The remarks of outcomes that nobody was told yet."""
+        news, self._news = self._news, []
+        return tuple(news)
+
+    def _remark(self, remark: str) -> None:
+        if remark not in self._remarks:
+            self._news.append(remark)
+        self._remarks[remark] = None
+
+    def _learn(self, experiment: Experiment, outcome: Outcome) -> None:
+        if outcome.status == "ok":
+            self._best.see(experiment.values, outcome)
+        else:
+            count_failure(self._failures, experiment, outcome)
+
+
+def count_failure(
+    failures: dict[str, FailureGroup], experiment: Experiment, outcome: Outcome
+) -> None:
+    """Count an *experiment* that failed among those that failed for the same cause."""
+    cause = outcome.cause or outcome.status
+    seen = failures.get(cause)
+    if seen is None:
+        _, end = log_end(outcome.stderr, outcome.stdout, LINES)
+        failures[cause] = FailureGroup(cause, 1, experiment.digest, experiment.values, end)
+    else:
+        failures[cause] = replace(seen, count=seen.count + 1)

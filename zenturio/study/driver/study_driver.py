@@ -23,17 +23,14 @@ from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
-from zenturio.study.driver.cancel_requests import CancelRequests
-from zenturio.study.driver.commit_pace import GROUP, WAIT, CommitPace
 from zenturio.study.driver.experiment_source import ExperimentSource, Proposals
 from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
 from zenturio.study.driver.in_flight import Completed, Inbox, InFlight
 from zenturio.study.driver.lease_keeper import LeaseKeeper
 from zenturio.study.driver.program_history import ProgramHistory
-from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary
-from zenturio.study.driver.run_counts import LINES, RunCounts
-from zenturio.study.driver.stop_signals import stop_on_signals
-from zenturio.study.driver.study_records import OnlyState, StudyRecords
+from zenturio.study.driver.progress import LINES, FailureGroup, RunCounts, RunProgress, RunSummary
+from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
+from zenturio.study.driver.study_records import GROUP, WAIT, CommitPace, OnlyState, StudyRecords
 
 AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""

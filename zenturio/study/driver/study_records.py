@@ -1,10 +1,11 @@
-"""What a driver asks of the repository: which outcomes are there, claims, and what to record."""
+"""What a driver asks of the repository, and when it commits: look-ups, claims, outcomes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Literal
 
 from zenturio.errors import NotFoundError, RecordError
@@ -12,8 +13,51 @@ from zenturio.experiment import MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository
+from zenturio.study.driver.cached_results import machines_with_results
 from zenturio.study.driver.experiment_states import Batch, LookedUp, Pair, TrackedExperiment
-from zenturio.study.driver.other_machines import machines_with_results
+
+GROUP = 256
+"""Outcomes that are committed together, at most."""
+WAIT = 0.05
+"""Seconds that an outcome waits for others at most: a commit costs a few milliseconds."""
+WEIGHT = 16 * 2**20
+"""Bytes of logs that wait for others, at most."""
+
+
+@dataclass
+class CommitPace:
+    """How many outcomes wait for a commit, how large they are, and since when."""
+
+    count: int = 0
+    _weight: int = 0
+    _oldest: float = 0.0
+    _is_urgent: bool = False
+
+    def add(self, outcome: Outcome, *, urgent: bool = False) -> None:
+        """Count one more outcome; one that is *urgent* waits for no others."""
+        if not self.count:
+            self._oldest = monotonic()
+        self.count += 1
+        self._weight += sum(len(s.head) + len(s.tail) for s in (outcome.stdout, outcome.stderr))
+        self._is_urgent |= urgent
+
+    def reset(self) -> None:
+        """Begin again after a commit."""
+        self.count = self._weight = 0
+        self._is_urgent = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more outcomes should be added before a commit."""
+        return self.count >= GROUP or self._weight >= WEIGHT
+
+    @property
+    def is_due(self) -> bool:
+        """Whether nothing is gained by waiting for more outcomes."""
+        if not self.count:
+            return False
+        return self._is_urgent or self.is_full or monotonic() - self._oldest >= WAIT
+
 
 OnlyState = Literal["failed", "missing"]
 

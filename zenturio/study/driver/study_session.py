@@ -19,8 +19,14 @@ from zenturio.experiment.used_inputs import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import SPACES, Lease, Repository, StudyDefinition
 from zenturio.record.driver_process import DriverProcess
+from zenturio.study.driver.cached_results import (
+    is_exact,
+    machines_with_results,
+    other_machine_notes,
+    round_begins,
+    round_goes_on,
+)
 from zenturio.study.driver.each_machine import EACH_MACHINE, behind, kinds_apart, together
-from zenturio.study.driver.exactness import is_exact
 from zenturio.study.driver.experiment_source import (
     ExperimentSource,
     PointsInOrder,
@@ -28,11 +34,9 @@ from zenturio.study.driver.experiment_source import (
     SearchSpec,
 )
 from zenturio.study.driver.experiment_states import LOOK_UPS
-from zenturio.study.driver.other_machines import machines_with_results, other_machine_notes
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
-from zenturio.study.driver.round_notes import round_begins, round_goes_on
 from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.last_options import RUN

@@ -25,7 +25,7 @@ from zenturio.show.portal.connections import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery, study_name
 from zenturio.show.portal.watch import StudySnapshot
-from zenturio.study.stages.stage import AFTER
+from zenturio.study.stages.stage_graph import AFTER
 from zenturio.study.study_definition import PROGRAM
 
 if TYPE_CHECKING:
