@@ -3,11 +3,13 @@
     make mutants PACKAGE=record            a seeded sample of a package
     python .ci/mutants.py record --seed 7 --count 100 --at-least 95
     python .ci/mutants.py record --select "not postgresql"      with these tests alone: quick
+    python .ci/mutants.py record --map /tmp/record.json         the next run needs no coverage
 
 A mutant is one change at one place: a comparison turned round, a statement left out, a constant
 off by one. The tests that reach the changed line (known from one run with coverage) are run on a
-copy of the package; if all pass, the mutant has survived, and is printed. A mutant that changes
-nothing that could be observed is listed in .ci/equivalent-mutants.txt with the reason.
+copy of the package, the quickest first; if all pass, the mutant has survived, and is printed. A
+mutant that changes nothing that could be observed is listed in .ci/equivalent-mutants.txt with the
+reason. Tests that fail without any mutant are named, and judge none.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import json
 import os
 import random
 import shutil
@@ -27,6 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from xml.etree import ElementTree as ET
 
 import coverage
 
@@ -36,7 +40,7 @@ LEAST_PATIENCE = 120.0
 """Seconds after which the tests of a mutant count as having noticed it, for it hangs; or three
 times as long as all tests took without a mutant, where the machine is busy."""
 MOST_TESTS = 400
-"""A line that more tests reach is judged by a seeded sample of them."""
+"""A line that more tests reach is judged by the quickest of them."""
 
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -198,29 +202,62 @@ def _pytest(folder: Path, *arguments: str, patience: float | None = None) -> int
             process.wait()
 
 
-def reached(
-    package: str, more: list[str], select: str, folder: Path
-) -> dict[tuple[str, int], list[str]]:
+Reached = dict[str, dict[int, list[str]]]
+"""By file and line, the tests that reach it, the quickest first."""
+
+
+def reached(package: str, more: list[str], select: str, folder: Path) -> Reached:
     """Which tests reach which line of *package*: one run of its tests with coverage."""
-    data = folder / "coverage"
+    data, report = folder / "coverage", folder / "tests.xml"
     code = _pytest(
         ROOT, f"tests/{package}", *more, "-k", select, "-q", f"--cov=zenturio/{package}",
-        "--cov-context=test", "--cov-branch", "--cov-report=",
+        "--cov-context=test", "--cov-branch", "--cov-report=", f"--junitxml={report}",
         f"--cov-config={_configuration(folder, data)}",
     )  # fmt: skip
-    if code != 0:
-        sys.exit(f"the tests of {package} fail without any mutant")
-    found = coverage.CoverageData(str(data))
-    found.read()
-    lines: dict[tuple[str, int], list[str]] = {}
-    for file in found.measured_files():
+    if code not in (0, 1) or not report.exists():
+        sys.exit(f"the tests of {package} could not be run: pytest ended with {code}")
+    seconds, failed = _outcomes(report)
+    for test in failed:
+        print(f"fails without any mutant, and judges none: {test}", flush=True)
+    measured = coverage.CoverageData(str(data))
+    measured.read()
+    lines: Reached = {}
+    for file in measured.measured_files():
         name = Path(file).resolve().relative_to(ROOT).as_posix()
-        for line, contexts in found.contexts_by_lineno(file).items():
-            tests = {each.rpartition("|")[0] for each in contexts if each}
-            lines[name, line] = sorted(tests)
-    every = sorted({test for tests in lines.values() for test in tests})
+        for line, contexts in measured.contexts_by_lineno(file).items():
+            tests = {each.rpartition("|")[0] for each in contexts if each} - failed
+            lines.setdefault(name, {})[line] = sorted(tests, key=lambda t: seconds.get(t, 0.0))
+    every = {test for tests in lines.values() for at in tests.values() for test in at}
+    quickest = sorted(every, key=lambda test: seconds.get(test, 0.0))
     # What runs when a module is loaded, a constant above all, is reached by each of them.
-    return {place: tests or every for place, tests in lines.items()}
+    return {n: {line: at or quickest for line, at in tests.items()} for n, tests in lines.items()}
+
+
+def _outcomes(report: Path) -> tuple[dict[str, float], set[str]]:
+    """How long each test took, and which failed, after what pytest wrote."""
+    seconds, failed = {}, set()
+    for case in ET.parse(report).iter("testcase"):
+        # The name of a class follows that of its file; the methods of a contract are inherited.
+        parts = case.get("classname", "").split(".")
+        files = (
+            i
+            for i in range(len(parts))
+            if (ROOT / Path(*parts[: i + 1])).with_suffix(".py").exists()
+        )
+        end = next(files, len(parts) - 1) + 1
+        test = "::".join(["/".join(parts[:end]) + ".py", *parts[end:], case.get("name", "")])
+        seconds[test] = float(case.get("time", 0.0))
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(test)
+    return seconds, failed
+
+
+def _kept_map(path: Path | None) -> Reached | None:
+    """What an earlier run wrote; lines of files that were edited since would be others."""
+    if path is None or not path.exists():
+        return None
+    stored = json.loads(path.read_text())
+    return {n: {int(line): at for line, at in tests.items()} for n, tests in stored.items()}
 
 
 def _configuration(folder: Path, data: Path) -> Path:
@@ -239,6 +276,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
     parser.add_argument("--tests", nargs="*", default=[], help="more tests than tests/PACKAGE")
     parser.add_argument("--select", default="", help="only tests that pytest -k takes")
+    parser.add_argument("--map", type=Path, help="file that keeps which tests reach which line")
     parser.add_argument("--at-least", type=float, default=0.0, help="fail below so many percent")
     arguments = parser.parse_args()
     generator = random.Random(arguments.seed)
@@ -246,7 +284,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="zenturio-mutants-") as name:
         folder = Path(name)
         begun = time.monotonic()
-        lines = reached(arguments.package, arguments.tests, arguments.select, folder)
+        lines = _kept_map(arguments.map)
+        if lines is None:
+            lines = reached(arguments.package, arguments.tests, arguments.select, folder)
+            if arguments.map is not None:
+                arguments.map.write_text(json.dumps(lines))
         patience = max(LEAST_PATIENCE, 3 * (time.monotonic() - begun))
         paths = sorted((ROOT / "zenturio" / arguments.package).rglob("*.py"))
         every = [m for path in paths for m in mutants_of(path.relative_to(ROOT))]
@@ -259,14 +301,12 @@ def main() -> None:
         def judge(mutant: Mutant) -> str:
             if mutant.key in equivalent:
                 return "equivalent"
-            tests = lines.get((mutant.path.as_posix(), mutant.line), [])
+            tests = lines.get(mutant.path.as_posix(), {}).get(mutant.line, [])
             if not tests:
                 return "not reached"
-            if len(tests) > MOST_TESTS:
-                tests = random.Random(mutant.key).sample(tests, MOST_TESTS)
             copy = copies.get()
             try:
-                return "survived" if copy.survives(mutant, tests) else "killed"
+                return "survived" if copy.survives(mutant, tests[:MOST_TESTS]) else "killed"
             finally:
                 copies.put(copy)
 

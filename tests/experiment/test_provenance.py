@@ -79,6 +79,15 @@ def test_the_host_is_described():
     assert all(found[name] for name in ("name", "cpu", "arch", "os", "kernel"))
 
 
+@pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
+def test_the_memory_is_what_a_container_allows(tmp_path, name):
+    limit = tmp_path / name
+    limit.parent.mkdir(exist_ok=True)
+    for text, expected in ((f"{2**21}\n", 2**21), ("max\n", memory(tmp_path / "none"))):
+        limit.write_text(text)
+        assert memory(tmp_path) == expected
+
+
 HOSTILE = """
 [core]
     fsmonitor = {mark} fsmonitor

@@ -94,12 +94,15 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def memory() -> int:
+_LIMITS = Path("/sys/fs/cgroup")
+
+
+def memory(limits: Path = _LIMITS) -> int:
     """Bytes of memory that this process may use: the machine's, or less in a container."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
-            sizes.append(int((Path("/sys/fs/cgroup") / limit).read_text()))
+            sizes.append(int((limits / limit).read_text()))
         except (OSError, ValueError):  # not there, or "max"
             continue
     return min(sizes)
