@@ -206,14 +206,14 @@ def _regions(path):
     from zenturio.annotate.dialects import dialect_of
     from zenturio.annotate.directive_lines import find
     from zenturio.annotate.grammar import read
-    from zenturio.annotate.model import Annotated, Region
+    from zenturio.annotate.model import Annotated, MeasuredRegion
     from zenturio.annotate.source import Source
 
     source = Source.read(path)
     dialect = dialect_of(path)
     begin, end = find(source, dialect).lines
     statement = read(begin.body)
-    region = Region(statement.name.text, statement.probes, begin, end)
+    region = MeasuredRegion(statement.name.text, statement.probes, begin, end)
     yield Annotated(source, path.name, dialect, (begin, end), regions=(region,))
 
 
@@ -233,9 +233,10 @@ def test_a_metric_of_a_region_is_known_to_expressions_and_has_its_unit(tmp_path)
 
 def test_names_of_regions_do_not_meet_in_the_code():
     from zenturio.annotate.dialects import named
-    from zenturio.annotate.model import Region
+    from zenturio.annotate.model import MeasuredRegion
 
     lines = {
-        probe_lines(Region(n, ("WTIME",), None, None), named("c")) for n in ("ä", "_e4_", "a_")
+        probe_lines(MeasuredRegion(n, ("WTIME",), None, None), named("c"))
+        for n in ("ä", "_e4_", "a_")
     }
     assert len({begin for begin, _ in lines}) == 3

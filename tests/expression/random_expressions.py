@@ -20,11 +20,11 @@ from zenturio.expression.syntax_tree import (
     Member,
     Name,
     Negative,
-    Node,
     Not,
+    OperatorStep,
     Positive,
     Power,
-    Step,
+    SyntaxNode,
     Within,
 )
 from zenturio.expression.writer import write
@@ -107,7 +107,7 @@ class Chance:
         source = tame.get(name, name) if self.often(0.5) else name
         return [self.cell(source) for _ in range(length)]
 
-    def leaf(self, kind: str) -> Node:
+    def leaf(self, kind: str) -> SyntaxNode:
         if self.often(0.65):
             return Name(self.random.choice(NAMES[kind]))
         if kind == "int" and self.often(0.15):
@@ -122,7 +122,7 @@ class Chance:
         }
         return Constant(constants[kind]())
 
-    def tree(self, kind: str, depth: int) -> Node:
+    def tree(self, kind: str, depth: int) -> SyntaxNode:
         """A tree that gives *kind*, at most *depth* levels below its root."""
         if depth == 0 or self.often(0.12):
             return self.leaf(kind)
@@ -136,17 +136,17 @@ class Chance:
         maker = {"str": self.texts, "bool": self.conditions}.get(kind, self.numbers)
         return maker(kind, depth - 1)
 
-    def chain(self, node, operators, kind: str, depth: int, most: int = 3) -> Node:
+    def chain(self, node, operators, kind: str, depth: int, most: int = 3) -> SyntaxNode:
         count = self.random.randint(1, most) if self.often(0.4) else 1
         choose = self.random.choice
-        steps = (Step(choose(operators), self.tree(kind, depth)) for _ in range(count))
+        steps = (OperatorStep(choose(operators), self.tree(kind, depth)) for _ in range(count))
         return node(self.tree(kind, depth), tuple(steps))
 
-    def call(self, functions: str, depth: int, *kinds: str) -> Node:
+    def call(self, functions: str, depth: int, *kinds: str) -> SyntaxNode:
         function = self.random.choice(functions.split())
         return Call(function, tuple(self.tree(kind, depth) for kind in kinds))
 
-    def numbers(self, kind: str, depth: int) -> Node:
+    def numbers(self, kind: str, depth: int) -> SyntaxNode:
         makers = [
             lambda: self.chain(Arithmetic, ["+", "-"], kind, depth),
             lambda: self.chain(Arithmetic, ["*", "//", "%"], kind, depth),
@@ -174,11 +174,11 @@ class Chance:
             ]
         return self.one(*makers)
 
-    def mixed(self, node, operators, depth: int) -> Node:
-        step = Step(self.random.choice(operators), self.tree("real", depth))
+    def mixed(self, node, operators, depth: int) -> SyntaxNode:
+        step = OperatorStep(self.random.choice(operators), self.tree("real", depth))
         return node(self.tree("int", depth), (step,))
 
-    def conditions(self, _: str, depth: int) -> Node:
+    def conditions(self, _: str, depth: int) -> SyntaxNode:
         kind = self.random.choice(["int", "int", "real", "str"])
 
         def connected():
@@ -203,12 +203,12 @@ class Chance:
             lambda: Call("match", (self.tree("str", depth), Constant("^[ax0-9]"))),
         )
 
-    def whole(self, depth: int) -> Node:
+    def whole(self, depth: int) -> SyntaxNode:
         """What may stand behind 'in': a parenthesis would open a list there."""
         choices = (lambda: self.leaf("str"), lambda: self.call("basename str", depth, "str"))
         return self.one(*choices)
 
-    def texts(self, _: str, depth: int) -> Node:
+    def texts(self, _: str, depth: int) -> SyntaxNode:
         return self.one(
             lambda: self.chain(Arithmetic, ["+"], "str", depth),
             lambda: self.call("str", depth, self.random.choice(["int", "real", "bool"])),
@@ -217,7 +217,7 @@ class Chance:
         )
 
 
-def expression_of(tree: Node) -> Expression:
+def expression_of(tree: SyntaxNode) -> Expression:
     """The expression that says *tree*; constants that fail are not refused."""
     passage = Passage.of(write(tree))
     return Expression(passage, read(passage), passage.text)

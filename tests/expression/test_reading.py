@@ -17,7 +17,7 @@ from zenturio.expression.syntax_tree import (
     Constant,
     Logic,
     Name,
-    Step,
+    OperatorStep,
     children,
     walk,
 )
@@ -154,8 +154,8 @@ def test_a_chain_is_one_level_however_long():
 
 def test_the_tree_is_there_for_others_to_walk():
     node = parse("a + 2 * b < 4 and c").node
-    step = Step("+", Arithmetic(Constant(2), (Step("*", Name("b")),)))
-    compared = Compare(Arithmetic(Name("a"), (step,)), (Step("<", Constant(4)),))
+    step = OperatorStep("+", Arithmetic(Constant(2), (OperatorStep("*", Name("b")),)))
+    compared = Compare(Arithmetic(Name("a"), (step,)), (OperatorStep("<", Constant(4)),))
     assert node == Logic("and", (compared, Name("c")))
     assert [type(part).__name__ for part in children(node)] == ["Compare", "Name"]
     assert [part.name for part in walk(node) if isinstance(part, Name)] == ["a", "b", "c"]

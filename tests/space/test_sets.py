@@ -21,7 +21,7 @@ from zenturio.space import (
     logarithmic,
     typed,
 )
-from zenturio.space.domain import MAX_LISTED, Arithmetic
+from zenturio.space.domain import MAX_LISTED, ArithmeticRange
 
 RANGES = [
     (("1", "10"), ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10"], "int"),
@@ -79,7 +79,7 @@ def test_a_long_range_is_never_written_out(first, beyond, step):
     size = MAX_LISTED + 1 + beyond
     last = first + (size - 1) * step
     domain = arithmetic(str(first), str(last), str(step))
-    assert isinstance(domain, Arithmetic)
+    assert isinstance(domain, ArithmeticRange)
     assert domain.size == size
     assert (domain.value(size - 1), domain.text(size - 1)) == (last, str(last))
     assert domain.position(last) == size - 1

@@ -1,4 +1,10 @@
-"""Commands of BUILD and RUN: how values are filled into them, and which programs they start."""
+"""Commands of BUILD and RUN: how values are filled into them, and which programs they start.
+
+``{name}`` stands for a value wherever the shell would read a word: bare, in ``'...'``, in ``"..."``
+and in ``$(...)`` within them. ``${...}`` and ``{...}`` around anything that is no parameter are the
+shell's own and stay; ``{{`` and ``}}`` are braces. Where no quoting would be safe (backticks,
+``$'...'``, here-documents, arithmetic unless the value is a number) a value is refused.
+"""
 
 from __future__ import annotations
 

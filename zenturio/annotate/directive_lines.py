@@ -1,4 +1,9 @@
-"""Directives in a file: the lines that hold them, and the scope of each."""
+"""Directives in a file: the lines that hold them, and the scope of each.
+
+A directive is a whole line: white space, an opener, ``ZEN$``, the body, the closer if there is one.
+Lines in strings, heredocs and comment blocks are told apart by patterns of the dialect (see
+`dialects.verbatim` for their limits); a file of an unknown kind is judged line by line alone.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,10 @@ from zenturio.annotate.dialects import UNKNOWN, Dialect
 from zenturio.annotate.model import (
     Declaration,
     EndStatement,
-    Line,
-    Region,
+    MeasuredRegion,
     RegionStatement,
     Statement,
+    WrittenDirective,
 )
 from zenturio.annotate.source import Source, Span, Spans, without_end
 from zenturio.errors import Diagnostic, Passage, Place
@@ -40,12 +45,12 @@ _MISSPELT = re.compile(
 class DirectiveLines:
     """The directives of a file in order, and what is wrong with lines that only look like one."""
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[WrittenDirective, ...] = ()
     """Also those that only say OFF or ON; `Line.last` is the last line, not the one behind it."""
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
-    def directives(self) -> tuple[Line, ...]:
+    def directives(self) -> tuple[WrittenDirective, ...]:
         """The lines that a grammar has to read: all but OFF and ON."""
         return tuple(line for line in self.lines if not switch(line))
 
@@ -58,13 +63,13 @@ def find(source: Source, dialect: Dialect) -> DirectiveLines:
     return DirectiveLines(tuple(search.lines()), tuple(search.diagnostics))
 
 
-def switch(line: Line) -> str:
+def switch(line: WrittenDirective) -> str:
     """``OFF`` or ``ON`` if the directive says only that, else nothing."""
     word = line.body.text.upper()
     return word if word in {"OFF", "ON"} else ""
 
 
-def hidden(lines: tuple[Line, ...], length: int) -> tuple[range, ...]:
+def hidden(lines: tuple[WrittenDirective, ...], length: int) -> tuple[range, ...]:
     """The lines between each OFF and its ON, or the end of a file of *length* lines."""
     ranges, start = [], None
     for line in lines:
@@ -90,10 +95,10 @@ class _Search:
         self.spans = Spans(source.text or "", dialect)
         self.diagnostics: list[Diagnostic] = []
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[WrittenDirective]:
         """The directives; one that goes on is joined."""
-        current: Line | None = None
-        off: Line | None = None
+        current: WrittenDirective | None = None
+        off: WrittenDirective | None = None
         for number, text in enumerate(self.texts):
             directive = self._directive(number, text, hidden=off is not None)
             if directive and current and _goes_on(directive, current):
@@ -108,7 +113,7 @@ class _Search:
         if off:
             self._warn(off.body.place(0, 3), "OFF without ON: all that follows is hidden")
 
-    def _beginning(self, directive: Line | None) -> Line | None:
+    def _beginning(self, directive: WrittenDirective | None) -> WrittenDirective | None:
         """*directive* if it begins a directive; a part that goes on from nothing is an error."""
         if directive is None or not directive.body.text.startswith("&"):
             return directive
@@ -117,7 +122,9 @@ class _Search:
         self.diagnostics.append(Diagnostic(message, directive.body.place(0), f"write {MARK}"))
         return None
 
-    def _switched(self, line: Line, off: Line | None) -> Line | None:
+    def _switched(
+        self, line: WrittenDirective, off: WrittenDirective | None
+    ) -> WrittenDirective | None:
         match switch(line):
             case "OFF":
                 return off or line
@@ -128,7 +135,7 @@ class _Search:
             case _:
                 return off
 
-    def _directive(self, number: int, text: str, *, hidden: bool) -> Line | None:
+    def _directive(self, number: int, text: str, *, hidden: bool) -> WrittenDirective | None:
         """The directive in a line; what only looks like one is complained about."""
         if "zen" not in text.lower():
             return None
@@ -149,7 +156,7 @@ class _Search:
             self._no_directive(number, text, head)
         return None
 
-    def _line(self, number: int, text: str, head: re.Match[str]) -> Line | None:
+    def _line(self, number: int, text: str, head: re.Match[str]) -> WrittenDirective | None:
         """The directive, if its comment ends with its line."""
         opener = head["opener"] if head["opener"] is not None else head["first"]
         closer = self.dialect.closers.get(opener, "")
@@ -169,7 +176,7 @@ class _Search:
         column = start + len(body) - len(body.lstrip())
         place = Place(self.file, number + 1, column + 1, text)
         passage = Passage(body.strip(), ((0, place),))
-        return Line(number, number, head["indent"] or "", opener, closer, passage)
+        return WrittenDirective(number, number, head["indent"] or "", opener, closer, passage)
 
     def _misspelt(self, number: int, text: str, head: re.Match[str]) -> None:
         match = _MISSPELT.match(head["rest"])
@@ -241,7 +248,7 @@ def _opener_at(head: re.Match[str]) -> int:
     return head.start("opener") if head["opener"] is not None else head.start("first")
 
 
-def _goes_on(directive: Line, current: Line) -> bool:
+def _goes_on(directive: WrittenDirective, current: WrittenDirective) -> bool:
     same_opener = directive.opener.casefold() == current.opener.casefold()
     return same_opener and directive.body.text.startswith("&")
 
@@ -251,7 +258,7 @@ def _behind_and(body: Passage) -> Passage:
     return body.cut(1, len(body.text)).strip()
 
 
-def _joined(line: Line, more: Line) -> Line:
+def _joined(line: WrittenDirective, more: WrittenDirective) -> WrittenDirective:
     """Both as one directive; a single blank parts their texts."""
     offset = len(line.body.text) + 1
     pieces = (*line.body.pieces, *((offset + o, place) for o, place in more.body.pieces))
@@ -263,7 +270,7 @@ def _joined(line: Line, more: Line) -> Line:
 class WrittenScope:
     """A directive of a file; no statement if it cannot be read."""
 
-    line: Line
+    line: WrittenDirective
     statement: Statement | None
 
     @property
@@ -285,7 +292,7 @@ class Scopes:
     """The line behind each scope, by the line that begins it; and the regions."""
 
     ends: dict[int, int]
-    regions: tuple[Region, ...]
+    regions: tuple[MeasuredRegion, ...]
 
 
 def pair(written: Iterable[WrittenScope], length: int, diagnostics: Diagnostics) -> Scopes:
@@ -310,11 +317,11 @@ class _Pairing:
     diagnostics: Diagnostics
     open: list[WrittenScope]
     ends: dict[int, int]
-    regions: list[Region]
+    regions: list[MeasuredRegion]
     crossed: list[WrittenScope] = field(default_factory=list)
     """What an END of something else has ended already: its own END is no second mistake."""
 
-    def end(self, end: EndStatement, line: Line) -> None:
+    def end(self, end: EndStatement, line: WrittenDirective) -> None:
         at = self.partner(end)
         if at is None:
             return
@@ -330,7 +337,7 @@ class _Pairing:
         self.ends[begun.line.first] = line.first
         if isinstance(begun.statement, RegionStatement):
             region = begun.statement
-            self.regions.append(Region(region.name.text, region.probes, begun.line, line))
+            self.regions.append(MeasuredRegion(region.name.text, region.probes, begun.line, line))
 
     def partner(self, end: EndStatement) -> int | None:
         """Which of the open ones *end* ends; a diagnostic if it is none."""

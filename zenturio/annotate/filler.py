@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zenturio.annotate.directive_lines import MARK
 from zenturio.annotate.hole_search import HoleLayout, occurrences
-from zenturio.annotate.model import Annotated, Application, Assignment, Line
+from zenturio.annotate.model import Annotated, Application, Assignment, WrittenDirective
 from zenturio.annotate.region_probes import probe_essence, probe_lines, probe_routine
 from zenturio.annotate.source import Source, Spans, shown, without_end
 from zenturio.errors import AnnotationError, Diagnostic, Place
@@ -270,7 +270,7 @@ def _line_edits(annotated: Annotated, named: _Named) -> Iterable[_Edit]:
                 yield replace(_comment(annotated, line, span, chosen, behind), comment=number)
 
 
-def _indent(annotated: Annotated, line: Line) -> str:
+def _indent(annotated: Annotated, line: WrittenDirective) -> str:
     """What stands before code on a directive's line: statements of fixed form begin in column 7."""
     return line.indent.ljust(6) if annotated.dialect.width else line.indent
 
@@ -294,7 +294,7 @@ def _probes(annotated: Annotated) -> Iterable[tuple[int, tuple[str, str]]]:
 
 def _comment(
     annotated: Annotated,
-    line: Line,
+    line: WrittenDirective,
     span: tuple[int, int],
     chosen: list[tuple[str, Place]],
     behind: str,

@@ -28,7 +28,7 @@ resident size, exit status. No parameter or metric may take their names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class WrittenDirective:
     """One directive as it stands in a file: its lines (from 0), opener, body and closer."""
 
     first: int
@@ -60,17 +60,17 @@ class Assignment:
 
     parameter: str
     target: str
-    line: Line
+    line: WrittenDirective
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class MeasuredRegion:
     """A CR: the directives that begin and end a region, and what is measured in it."""
 
     name: str
     probes: tuple[Probe, ...]
-    begin: Line
-    end: Line
+    begin: WrittenDirective
+    end: WrittenDirective
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Annotated:
     path: str
     """Relative to the application's root, with forward slashes."""
     dialect: Dialect
-    lines: tuple[Line, ...] = ()
+    lines: tuple[WrittenDirective, ...] = ()
     holes: tuple[Hole, ...] = ()
     assignments: tuple[Assignment, ...] = ()
-    regions: tuple[Region, ...] = ()
+    regions: tuple[MeasuredRegion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,11 @@
-"""Patterns of paths: globs, and the rules of .gitignore."""
+"""Patterns of paths: globs, and the rules of .gitignore.
+
+A folder may hold links to itself: Python's own ``glob`` follows them, and two of them make 2^40
+paths of one pattern. Here ``**`` follows no links, and entries are counted up to a limit.
+
+The rules of .gitignore are read here and Git is never run: the configuration of a received
+repository names programs that `git status` would execute.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Code that measures a region: its statements in C, C++ and Fortran."""
+"""Code that measures a region: its statements in C, C++ and Fortran.
+
+The guard is a variable with the attribute ``cleanup`` of GCC and Clang, so that a round ends with
+its block, too: by ``return``, ``break``, ``goto``, or an exception of C++. The functions are weak:
+regions of the same name in several files are one. They are bound to Linux's C library under other
+names, so that no header is needed, and none is in the way.
+
+A statement of Fortran has 132 columns at most, 72 in fixed form, so that no line holds a probe.
+The subroutines are written in columns 7 to 72, which both forms read alike. Fortran has nothing
+that runs when a block is left: a round that was left by RETURN or CYCLE ends when the next one
+begins, which is told from recursion by where the stack stands, or with the program.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +17,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
-from zenturio.annotate.model import Probe, Region
+from zenturio.annotate.model import MeasuredRegion, Probe
 
 _C_CODE = """
 /* ZEN: what the region took; see "Regions" in zenturio's documentation of the language. */
@@ -136,7 +147,7 @@ def c_lines(name: str) -> tuple[str, str]:
     return begin, f"{name}_b(&{name}_guard);"
 
 
-def c_routine(name: str, region: Region, key: Callable[[str], str]) -> str:
+def c_routine(name: str, region: MeasuredRegion, key: Callable[[str], str]) -> str:
     """What stands behind the file; *key* writes a metric's name within a text of C."""
     values = {
         "WTIME": (("wtime", "%.9f", "all.span"), ("wtime_sum", "%.9f", "all.wall")),
@@ -317,13 +328,13 @@ _VALUES: dict[Probe, tuple[tuple[str, str], ...]] = {
 _COUNTS = (("count", _WHOLE.format("m1")), ("unfinished", _WHOLE.format("x")))
 
 
-def fortran_calls(region: Region) -> tuple[str, str]:
+def fortran_calls(region: MeasuredRegion) -> tuple[str, str]:
     """The statements before the region and behind it."""
     name = _name(region)
     return f"call {name}(0)", f"call {name}(1)"
 
 
-def fortran_routine(region: Region) -> str:
+def fortran_routine(region: MeasuredRegion) -> str:
     """The subroutines that they call."""
     timed, sized = "CTIME" in region.probes, "MAXRSS" in region.probes
     values = [value for probe in region.probes for value in _VALUES[probe]]
@@ -355,6 +366,6 @@ def _written(region: str, values: Sequence[tuple[str, str]]) -> Iterable[str]:
         opening = ", "
 
 
-def _name(region: Region) -> str:
+def _name(region: MeasuredRegion) -> str:
     """Unlike any other in the program: names have 63 letters at most, and no case."""
     return f"zen_{crc32(region.name.encode()):08x}"

@@ -20,7 +20,7 @@ from importlib.resources import files
 
 from zenturio.annotate import region_code
 from zenturio.annotate.dialects import Dialect
-from zenturio.annotate.model import Annotated, Probe, Region
+from zenturio.annotate.model import Annotated, MeasuredRegion, Probe
 from zenturio.annotate.source import without_end
 from zenturio.errors import Diagnostic, Place
 
@@ -36,23 +36,23 @@ def metric_names(name: str, probes: Iterable[Probe]) -> tuple[str, ...]:
     return tuple(f"{name}_{probe.lower()}" for probe in probes)
 
 
-def probe_lines(region: Region, dialect: Dialect) -> _Lines:
+def probe_lines(region: MeasuredRegion, dialect: Dialect) -> _Lines:
     """The code before a region and behind it."""
     write, _ = _LANGUAGES[dialect.name]
     return write(_variable(region), region)
 
 
-def _variable(region: Region) -> str:
+def _variable(region: MeasuredRegion) -> str:
     plain = "".join(c if c.isascii() and c.isalnum() else f"_{ord(c):x}_" for c in region.name)
     return f"zen_{plain}"
 
 
-def probe_essence(region: Region) -> str:
+def probe_essence(region: MeasuredRegion) -> str:
     """What counts of a probe in the identity of a program."""
     return f"ZEN CR {region.name} {' '.join(region.probes)} {_MEANING}"
 
 
-def probe_routine(region: Region, dialect: Dialect) -> str:
+def probe_routine(region: MeasuredRegion, dialect: Dialect) -> str:
     """What a region needs behind the end of its file: nothing in most languages."""
     write = _LANGUAGES[dialect.name][0]
     if write is _fortran:
@@ -93,7 +93,7 @@ def unguarded(files: Iterable[Annotated]) -> Iterator[Diagnostic]:
                     yield Diagnostic(message, place, hint, severity="warning")
 
 
-def _diagnostics(region: Region, dialect: Dialect) -> Iterator[Diagnostic]:
+def _diagnostics(region: MeasuredRegion, dialect: Dialect) -> Iterator[Diagnostic]:
     if not re.fullmatch(r"\w+", region.name):
         body = region.begin.body
         message = f"the region's name {region.name!r} is no word"
@@ -104,7 +104,7 @@ def _diagnostics(region: Region, dialect: Dialect) -> Iterator[Diagnostic]:
             yield _lacking(region, probe, dialect)
 
 
-def _lacking(region: Region, probe: Probe, dialect: Dialect) -> Diagnostic:
+def _lacking(region: MeasuredRegion, probe: Probe, dialect: Dialect) -> Diagnostic:
     probes = _LANGUAGES.get(dialect.name, (None, ()))[1]
     message = f"there is no {probe} probe for {dialect.name}"
     at = max(region.begin.body.text.upper().rfind(probe), 0)
@@ -113,7 +113,7 @@ def _lacking(region: Region, probe: Probe, dialect: Dialect) -> Diagnostic:
     return Diagnostic(message, place, hint)
 
 
-def _json(region: Region, number: str, quote: str = '"') -> str:
+def _json(region: MeasuredRegion, number: str, quote: str = '"') -> str:
     """The JSON line with *number* in place of every value; names are written in ASCII."""
     parts = (quote + _ascii(name) + f"{quote}: {number}" for name in _names(region))
     return "{" + ", ".join(parts) + "}"
@@ -123,7 +123,7 @@ def _ascii(name: str) -> str:
     return "".join(c if c.isascii() else _unicode(c) for c in name)
 
 
-def _names(region: Region) -> tuple[str, ...]:
+def _names(region: MeasuredRegion) -> tuple[str, ...]:
     return metric_names(region.name, region.probes)
 
 
@@ -133,7 +133,7 @@ def _unicode(character: str) -> str:
     return "".join(f"\\\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
 
-def _totals(region: Region, clock: Callable[[int], str], rss: str) -> list[str]:
+def _totals(region: MeasuredRegion, clock: Callable[[int], str], rss: str) -> list[str]:
     """The values of the JSON line: totals of the clocks by number, or the largest size so far."""
     clocks = ("WTIME", "CTIME")
     return [rss if p == "MAXRSS" else clock(clocks.index(p)) for p in region.probes]
@@ -145,7 +145,7 @@ def _runtime() -> str:
     return ascii(files("zenturio.annotate").joinpath("region_runtime.py").read_text("utf-8"))
 
 
-def _python(v: str, region: Region) -> _Lines:
+def _python(v: str, region: MeasuredRegion) -> _Lines:
     """A round is an object in a variable: it ends with the region, or with the frame."""
     modules = "__import__('sys').modules"
     make = (
@@ -159,16 +159,16 @@ def _python(v: str, region: Region) -> _Lines:
     return begin, f"{v} = {v}.leave()"
 
 
-def _c(v: str, region: Region) -> _Lines:
+def _c(v: str, region: MeasuredRegion) -> _Lines:
     return region_code.c_lines(_symbol(v, region))
 
 
-def _symbol(v: str, region: Region) -> str:
+def _symbol(v: str, region: MeasuredRegion) -> str:
     """What several files share, if they measure the same in regions of the same name."""
     return v + "".join(sorted(probe[0].lower() for probe in region.probes))
 
 
-def _shell(v: str, region: Region) -> _Lines:
+def _shell(v: str, region: MeasuredRegion) -> _Lines:
     """Of the shell and, but for the size, of all that it waited for; times in /proc are 1/100 s."""
     reads: Mapping[Probe, str] = {
         "WTIME": "$(date +%s%N)",
@@ -209,11 +209,11 @@ def _shell(v: str, region: Region) -> _Lines:
     return begin, end
 
 
-def _fortran(_: str, region: Region) -> _Lines:
+def _fortran(_: str, region: MeasuredRegion) -> _Lines:
     return region_code.fortran_calls(region)
 
 
-def _javascript(v: str, region: Region) -> _Lines:
+def _javascript(v: str, region: MeasuredRegion) -> _Lines:
     cpu = "(process.cpuUsage().user + process.cpuUsage().system) / 1e6"
     now = f"[performance.now() / 1e3, {cpu}]"
     rss = "process.resourceUsage().maxRSS * 1024"
@@ -230,7 +230,7 @@ def _javascript(v: str, region: Region) -> _Lines:
     return f"globalThis.{v}_a = {now};", end
 
 
-def _perl(v: str, region: Region) -> _Lines:
+def _perl(v: str, region: MeasuredRegion) -> _Lines:
     now = "(Time::HiRes::time(), (times)[0] + (times)[1])"
     values = ", ".join(_totals(region, lambda i: f"$zen::{v}[{i}]", "0"))
     end = (
@@ -241,7 +241,7 @@ def _perl(v: str, region: Region) -> _Lines:
     return f"require Time::HiRes; @zen::{v}_a = {now};", end
 
 
-def _rust(v: str, region: Region) -> _Lines:
+def _rust(v: str, region: MeasuredRegion) -> _Lines:
     text = _json(region, "@", quote='\\"').replace("{", "{{").replace("}", "}}")
     end = (
         "{ static ZEN_T: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0); "
@@ -255,7 +255,7 @@ def _rust(v: str, region: Region) -> _Lines:
     return f"let {v} = std::time::Instant::now();", end
 
 
-def _java(v: str, region: Region) -> _Lines:
+def _java(v: str, region: MeasuredRegion) -> _Lines:
     before, _, behind = _json(region, "@", quote='\\"').partition("@")
     end = (
         f'System.setProperty("{v}", "" + (Long.getLong("{v}", 0) + System.nanoTime() - {v})); '
@@ -269,7 +269,7 @@ def _java(v: str, region: Region) -> _Lines:
 
 _ALL: Sequence[Probe] = ("WTIME", "CTIME", "MAXRSS")
 _WALL: Sequence[Probe] = ("WTIME",)
-_LANGUAGES: Mapping[str, tuple[Callable[[str, Region], _Lines], Sequence[Probe]]] = {
+_LANGUAGES: Mapping[str, tuple[Callable[[str, MeasuredRegion], _Lines], Sequence[Probe]]] = {
     "python": (_python, _ALL),
     "c": (_c, _ALL),
     "c++": (_c, _ALL),

@@ -23,7 +23,14 @@ from zenturio.annotate.directive_lines import (
 from zenturio.annotate.file_selection import SIDE, SelectedFile, is_study, match_glob, under
 from zenturio.annotate.grammar import read
 from zenturio.annotate.metric_patterns import check_pattern
-from zenturio.annotate.model import Annotated, Assignment, Declaration, Hole, Line, RegionStatement
+from zenturio.annotate.model import (
+    Annotated,
+    Assignment,
+    Declaration,
+    Hole,
+    RegionStatement,
+    WrittenDirective,
+)
 from zenturio.annotate.source import Source
 from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, did_you_mean
 
@@ -39,7 +46,7 @@ class ParsedFile:
     """Its path in the application."""
     kind: Kind
     dialect: Dialect
-    lines: tuple[Line, ...]
+    lines: tuple[WrittenDirective, ...]
     written: tuple[WrittenScope, ...]
     scopes: Scopes
 
@@ -129,7 +136,9 @@ class Targets:
                 case _:
                     pass
 
-    def declare(self, document: ParsedFile, declaration: Declaration, line: Line) -> None:
+    def declare(
+        self, document: ParsedFile, declaration: Declaration, line: WrittenDirective
+    ) -> None:
         parameter = self.parameter(declaration)
         match declaration.way:
             case "substitute":
@@ -156,7 +165,7 @@ class Targets:
         return same.text
 
     def substitute(
-        self, document: ParsedFile, declaration: Declaration, line: Line, parameter: str
+        self, document: ParsedFile, declaration: Declaration, line: WrittenDirective, parameter: str
     ) -> None:
         if declaration.match == "regex":
             check_pattern(declaration.target)
@@ -242,7 +251,7 @@ class Targets:
         return texts
 
     def assign(
-        self, document: ParsedFile, declaration: Declaration, line: Line, parameter: str
+        self, document: ParsedFile, declaration: Declaration, line: WrittenDirective, parameter: str
     ) -> None:
         target = quoted(declaration.target.text)
         if document.kind != "file":

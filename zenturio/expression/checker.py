@@ -27,11 +27,11 @@ from zenturio.expression.syntax_tree import (
     Member,
     Name,
     Negative,
-    Node,
     Not,
+    OperatorStep,
     Positive,
     Power,
-    Step,
+    SyntaxNode,
     Within,
     children,
     walk,
@@ -39,7 +39,7 @@ from zenturio.expression.syntax_tree import (
 from zenturio.expression.writer import write
 
 
-def refuse_faulty_constants(node: Node, passage: Passage) -> None:
+def refuse_faulty_constants(node: SyntaxNode, passage: Passage) -> None:
     """Raises if a part without names has no value, or if something is divided by 0."""
     parts = list(walk(node))
     for part in _constants(parts):
@@ -51,11 +51,11 @@ def refuse_faulty_constants(node: Node, passage: Passage) -> None:
                 raise ExpressionError("division by zero", place=place)
 
 
-def _divides_by_zero(step: Step) -> bool:
+def _divides_by_zero(step: OperatorStep) -> bool:
     return step.operator in ("/", "//", "%") and step.operand in (Constant(0), Constant(0.0))
 
 
-def _constants(parts: Sequence[Node]) -> list[Node]:
+def _constants(parts: Sequence[SyntaxNode]) -> list[SyntaxNode]:
     """The largest of the *parts* of a tree, its root first, that use no names and compute."""
     below = {id(part): children(part) for part in parts if not isinstance(part, _LEAVES)}
     constant: dict[int, bool] = {}
@@ -104,7 +104,7 @@ class Checker:
         self.host = host
         self.diagnostics: list[Diagnostic] = []
 
-    def type(self, node: Node) -> Known:
+    def type(self, node: SyntaxNode) -> Known:
         match node:
             case Constant(value):
                 return type_of(value)
@@ -128,7 +128,7 @@ class Checker:
                 self._condition_parts(node)
                 return "bool"
 
-    def _condition_parts(self, node: Node) -> None:
+    def _condition_parts(self, node: SyntaxNode) -> None:
         """What is true or false: comparisons, and what connects them."""
         match node:
             case Compare():
@@ -147,7 +147,7 @@ class Checker:
             case _:
                 raise TypeError(f"{node!r} is no part of an expression")
 
-    def condition(self, node: Node, operator: str) -> None:
+    def condition(self, node: SyntaxNode, operator: str) -> None:
         """Complains if *node* is certainly neither true nor false."""
         if (type_ := self.type(node)) not in ("bool", None):
             self._complain(
@@ -157,14 +157,14 @@ class Checker:
                 + ("!= ''" if type_ == "str" else "> 0"),
             )
 
-    def _complain(self, node: Node, message: str, hint: str = "") -> None:
+    def _complain(self, node: SyntaxNode, message: str, hint: str = "") -> None:
         place = self.passage.place(node.start, node.end)
         if len(self.diagnostics) == MOST:
             self.diagnostics.append(Diagnostic("there are more mistakes from here on", place))
         elif len(self.diagnostics) < MOST:
             self.diagnostics.append(Diagnostic(message, place, hint))
 
-    def _name(self, name: str, node: Node) -> Known:
+    def _name(self, name: str, node: SyntaxNode) -> Known:
         if self.types is None:
             return None
         if name not in self.types:
@@ -179,7 +179,7 @@ class Checker:
             self._complain(node, f"host.{node.name} is not known here", hint)
         return None
 
-    def _number(self, node: Node, operator: str) -> Known:
+    def _number(self, node: SyntaxNode, operator: str) -> Known:
         type_ = self.type(node)
         if type_ not in ("int", "real", None):
             hint = "1 if ... else 0 makes a number of a condition" if type_ == "bool" else ""
@@ -192,7 +192,7 @@ class Checker:
             type_ = self._number(node.first, node.steps[0].operator)
         else:
             type_ = self.type(node.first)
-        first: Node = node.first
+        first: SyntaxNode = node.first
         for step in node.steps:
             if step.operator == "+":
                 right = self.type(step.operand)
@@ -208,7 +208,7 @@ class Checker:
             first = step.operand
         return type_
 
-    def _sum(self, first: Node, a: Known, second: Node, b: Known) -> Known:
+    def _sum(self, first: SyntaxNode, a: Known, second: SyntaxNode, b: Known) -> Known:
         """Two numbers or two texts."""
         for node, type_ in ((first, a), (second, b)):
             if type_ == "bool":
@@ -234,7 +234,13 @@ class Checker:
             first, type_ = step.operand, right
 
     def _comparable(
-        self, first: Node, a: Known, second: Node, b: Known, operator: str, where: Node
+        self,
+        first: SyntaxNode,
+        a: Known,
+        second: SyntaxNode,
+        b: Known,
+        operator: str,
+        where: SyntaxNode,
     ) -> None:
         pair = {a, b}
         if operator not in ("==", "!=") and "bool" in pair:
@@ -249,7 +255,7 @@ class Checker:
             message = f"{_shown(first)}, which is {a}, and {_shown(second)}, which is {b}, {what}"
             self._complain(where, message, hint)
 
-    def _within(self, part: Node, whole: Node) -> None:
+    def _within(self, part: SyntaxNode, whole: SyntaxNode) -> None:
         for operand in (part, whole):
             if (type_ := self.type(operand)) not in ("str", None):
                 hint = "'in' takes a list, n in (1, 2, 4), or looks for a text in a text"
@@ -283,7 +289,7 @@ class Checker:
             return signature.gives
         return self._alike(node.arguments, types)
 
-    def _alike(self, nodes: Sequence[Node], types: Sequence[Known]) -> Known:
+    def _alike(self, nodes: Sequence[SyntaxNode], types: Sequence[Known]) -> Known:
         """The type of the least or greatest of these."""
         type_, first = types[0], nodes[0]
         for node, other in zip(nodes[1:], types[1:], strict=True):
@@ -291,7 +297,7 @@ class Checker:
             type_ = _mixed(type_, other)
         return type_
 
-    def _pattern(self, node: Node) -> None:
+    def _pattern(self, node: SyntaxNode) -> None:
         if isinstance(node, Constant) and isinstance(node.value, str):
             try:
                 compiled(node.value)
@@ -306,5 +312,5 @@ def _mixed(a: Known, b: Known) -> Known:
     return "real" if None not in (a, b) and {a, b} == {"int", "real"} else None
 
 
-def _shown(node: Node) -> str:
+def _shown(node: SyntaxNode) -> str:
     return clipped(write(node), 40)

@@ -51,10 +51,10 @@ from zenturio.expression.syntax_tree import (
     Member,
     Name,
     Negative,
-    Node,
     Not,
     Positive,
     Power,
+    SyntaxNode,
     Within,
 )
 from zenturio.expression.vector_operators import FUNCTIONS, are, combined, equals_one
@@ -75,7 +75,7 @@ class ColumnEvaluator:
         self.source = source
         self.trying = False
 
-    def cells(self, node: Node, rows: RowSource) -> ColumnValues:
+    def cells(self, node: SyntaxNode, rows: RowSource) -> ColumnValues:
         """The values of *node* in *rows*, of which there is at least one."""
         return _RULES[type(node)](self, node, rows)
 
@@ -91,7 +91,7 @@ class ColumnEvaluator:
     def host(self, node: Host, rows: RowSource) -> ColumnValues:
         return self._lookup(("host", node.name), node, rows)
 
-    def _lookup(self, key: Key, node: Node, rows: RowSource) -> ColumnValues:
+    def _lookup(self, key: Key, node: SyntaxNode, rows: RowSource) -> ColumnValues:
         try:
             return rows.cells(key)
         except KeyError:
@@ -99,7 +99,7 @@ class ColumnEvaluator:
         except Fault as fault:
             raise self._located(fault, node, rows) from None
 
-    def _located(self, fault: Fault, node: Node, rows: RowSource) -> ExpressionError:
+    def _located(self, fault: Fault, node: SyntaxNode, rows: RowSource) -> ExpressionError:
         error = located(fault, node, self.passage)
         error.row = rows.row(fault.row or 0)
         return error
@@ -109,7 +109,7 @@ class ColumnEvaluator:
         fast: Fast | None,
         slow: Callable[..., Value],
         operands: Sequence[ColumnValues],
-        node: Node,
+        node: SyntaxNode,
         rows: RowSource,
     ) -> ColumnValues:
         """The *fast* way where it is proven to be right, else *slow* row by row."""
@@ -128,7 +128,7 @@ class ColumnEvaluator:
         self,
         slow: Callable[..., Value],
         operands: Sequence[ColumnValues],
-        node: Node,
+        node: SyntaxNode,
         rows: RowSource,
     ) -> ColumnValues:
         """*slow* for each row, or for each value that occurs if only one operand varies."""
@@ -197,7 +197,7 @@ class ColumnEvaluator:
         truth = self._apply(None, within, operands, node, rows)
         return self._opposite(truth, node, rows) if node.negated else truth
 
-    def _opposite(self, truth: ColumnValues, node: Node, rows: RowSource) -> ColumnValues:
+    def _opposite(self, truth: ColumnValues, node: SyntaxNode, rows: RowSource) -> ColumnValues:
         return self._apply(vector_operators.negation, negation, (truth,), node, rows)
 
     def logic(self, node: Logic, rows: RowSource) -> ColumnValues:
@@ -206,7 +206,7 @@ class ColumnEvaluator:
             truth = self._further(truth, operand, rows, node.operator)
         return truth
 
-    def _truth(self, node: Node, rows: RowSource, operator: str) -> ColumnValues:
+    def _truth(self, node: SyntaxNode, rows: RowSource, operator: str) -> ColumnValues:
         """True, false or NULL in every row."""
         cells = self.cells(node, rows)
         if cells.kind == "bool":
@@ -217,7 +217,7 @@ class ColumnEvaluator:
             raise self._located(fault, node, rows) from None
 
     def _further(
-        self, first: ColumnValues, operand: Node, rows: RowSource, operator: str
+        self, first: ColumnValues, operand: SyntaxNode, rows: RowSource, operator: str
     ) -> ColumnValues:
         """*first* and (or) the *operand*, which counts only where *first* decides nothing."""
         decisive = operator == "or"
@@ -280,7 +280,7 @@ def _pairs(node: Compare) -> Logic:
     return Logic("and", tuple(pairs), start=node.start, end=node.end)
 
 
-_RULES: dict[type[Node], Callable[[ColumnEvaluator, Any, RowSource], ColumnValues]] = {
+_RULES: dict[type[SyntaxNode], Callable[[ColumnEvaluator, Any, RowSource], ColumnValues]] = {
     Constant: ColumnEvaluator.literal,
     Name: ColumnEvaluator.name,
     Index: ColumnEvaluator.index,
@@ -313,7 +313,7 @@ class Formula(Protocol):
     """What columns need of an expression."""
 
     @property
-    def node(self) -> Node: ...
+    def node(self) -> SyntaxNode: ...
     @property
     def passage(self) -> Passage: ...
     @property

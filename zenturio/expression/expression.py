@@ -12,7 +12,7 @@ from zenturio.expression.checker import Checker, refuse_faulty_constants
 from zenturio.expression.parser import read
 from zenturio.expression.point_compiler import Run, compile_tree
 from zenturio.expression.scalar_functions import Type, Value
-from zenturio.expression.syntax_tree import Host, Index, Name, Node, walk
+from zenturio.expression.syntax_tree import Host, Index, Name, SyntaxNode, walk
 from zenturio.expression.writer import replaced, write
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Expression:
     """A text of the language; two are equal if they say the same, wherever they stand."""
 
     passage: Passage = field(compare=False)
-    node: Node
+    node: SyntaxNode
     text: str = field(compare=False)
     """As written; for an expression whose names were replaced, as it would be written."""
 
@@ -106,7 +106,7 @@ class Expression:
     def __str__(self) -> str:
         return self.text
 
-    def __reduce__(self) -> tuple[type[Expression], tuple[Passage, Node, str]]:
+    def __reduce__(self) -> tuple[type[Expression], tuple[Passage, SyntaxNode, str]]:
         return Expression, (self.passage, self.node, self.text)
 
 

@@ -30,11 +30,11 @@ from zenturio.expression.syntax_tree import (
     Member,
     Name,
     Negative,
-    Node,
     Not,
+    OperatorStep,
     Positive,
     Power,
-    Step,
+    SyntaxNode,
     Within,
     children,
 )
@@ -327,7 +327,7 @@ CLOSING = {"(": ")", "[": "]"}
 _SIMPLER = "give names to its parts: derived parameters (name := ...)"
 
 
-def read(passage: Passage) -> Node:
+def read(passage: Passage) -> SyntaxNode:
     """The tree of *passage*; an ExpressionError at the first word that cannot stand there."""
     parser = _Parser(passage)
     node = parser.expression(CONDITIONAL)
@@ -342,7 +342,7 @@ def read(passage: Passage) -> Node:
     return node
 
 
-def depth_of(node: Node) -> tuple[Node, int]:
+def depth_of(node: SyntaxNode) -> tuple[SyntaxNode, int]:
     """A node of the lowest level, and how many levels there are; without recursion."""
     deepest, depth, rest = node, 1, [(node, 1)]
     while rest:
@@ -369,7 +369,7 @@ class _Parser:
         self.at += 1
         return self.words[self.at - 1]
 
-    def expression(self, rank: int) -> Node:
+    def expression(self, rank: int) -> SyntaxNode:
         """An operand, and every operator behind it that binds at least as tight as *rank*."""
         self.depth += 1
         if self.depth > DEEPEST:
@@ -386,7 +386,7 @@ class _Parser:
         self.depth -= 1
         return node
 
-    def _operand(self, rank: int) -> Node:
+    def _operand(self, rank: int) -> SyntaxNode:
         token = self.take()
         match token.kind, token.text:
             case "name", _:
@@ -409,7 +409,7 @@ class _Parser:
                 raise self.refused(token, message, "write (not ...)")
         raise self._operand_refused(token)
 
-    def _parenthesised(self, opener: Token) -> Node:
+    def _parenthesised(self, opener: Token) -> SyntaxNode:
         self.open.append(opener)
         if self.token.text == ")" and self.token.kind == "sign":
             raise self.refused(
@@ -421,7 +421,7 @@ class _Parser:
             raise self.refused(self.token, "a list cannot stand here", hint)
         return replace(node, start=opener.start, end=self._close(opener))
 
-    def _operation(self, first: Node, token: Token, rank: int) -> Node:
+    def _operation(self, first: SyntaxNode, token: Token, rank: int) -> SyntaxNode:
         match rank:
             case 1:
                 return self._conditional(first)
@@ -437,7 +437,7 @@ class _Parser:
                 steps = self._steps(rank)
                 return Arithmetic(first, steps, start=first.start, end=steps[-1].end)
 
-    def _conditional(self, then: Node) -> Node:
+    def _conditional(self, then: SyntaxNode) -> SyntaxNode:
         word = self.take()
         condition = self.expression(OR)
         if (self.token.kind, self.token.text) != ("word", "else"):
@@ -446,23 +446,23 @@ class _Parser:
         other = self.expression(CONDITIONAL)
         return Conditional(then, condition, other, start=then.start, end=other.end)
 
-    def _logic(self, first: Node, operator: str, rank: int) -> Node:
+    def _logic(self, first: SyntaxNode, operator: str, rank: int) -> SyntaxNode:
         operands = [first]
         while (self.token.kind, self.token.text) == ("word", operator):
             self.take()
             operands.append(self.expression(rank + 1))
         return Logic(operator, tuple(operands), start=first.start, end=operands[-1].end)
 
-    def _steps(self, rank: int) -> tuple[Step, ...]:
+    def _steps(self, rank: int) -> tuple[OperatorStep, ...]:
         """Every operator of this *rank* that follows, with its right side."""
         steps = []
         while self.token.kind == "sign" and RANKS.get(self.token.text) == rank:
             sign = self.take()
             operand = self.expression(rank + 1)
-            steps.append(Step(sign.text, operand, start=sign.start, end=operand.end))
+            steps.append(OperatorStep(sign.text, operand, start=sign.start, end=operand.end))
         return tuple(steps)
 
-    def _comparison(self, first: Node) -> Node:
+    def _comparison(self, first: SyntaxNode) -> SyntaxNode:
         if self.token.kind == "sign":
             steps = self._steps(COMPARE)
             self._refuse_mixed()
@@ -494,7 +494,7 @@ class _Parser:
             hint = "put parentheses around one of the comparisons"
             raise self.refused(token, f"{token.text!r} cannot follow a comparison here", hint)
 
-    def _named(self, name: Token) -> Node:
+    def _named(self, name: Token) -> SyntaxNode:
         token = self.token
         if token.kind == "sign" and token.text == "(":
             return self._call(name)
@@ -510,7 +510,7 @@ class _Parser:
             return Host(attribute.text, start=name.start, end=attribute.end)
         return Name(name.text, start=name.start, end=name.end)
 
-    def _call(self, name: Token) -> Node:
+    def _call(self, name: Token) -> SyntaxNode:
         if name.text not in FUNCTIONS:
             hint = ELSEWHERE.get(name.text) or did_you_mean(name.text, FUNCTIONS)
             if hint.startswith("there"):
@@ -531,10 +531,10 @@ class _Parser:
             )
         return Call(name.text, arguments, start=name.start, end=end)
 
-    def _items(self, opener: Token) -> tuple[tuple[Node, ...], int]:
+    def _items(self, opener: Token) -> tuple[tuple[SyntaxNode, ...], int]:
         """Values with commas between them, up to what closes *opener*; and where that ends."""
         self.open.append(opener)
-        items: list[Node] = []
+        items: list[SyntaxNode] = []
         closer = CLOSING[opener.text]
         while not (self.token.kind == "sign" and self.token.text == closer):
             items.append(self.expression(CONDITIONAL))

@@ -35,10 +35,10 @@ from zenturio.expression.syntax_tree import (
     Member,
     Name,
     Negative,
-    Node,
     Not,
     Positive,
     Power,
+    SyntaxNode,
     Within,
 )
 
@@ -49,19 +49,19 @@ Scene = Mapping[Any, Any]
 Run = Callable[[Scene], Value]
 
 
-def compile_tree(node: Node, passage: Passage) -> Run:
+def compile_tree(node: SyntaxNode, passage: Passage) -> Run:
     """What evaluates *node* where values are looked up in a scene."""
     return _Compiler(passage).run(node)
 
 
-def located(fault: Fault, node: Node, passage: Passage) -> ExpressionError:
+def located(fault: Fault, node: SyntaxNode, passage: Passage) -> ExpressionError:
     """*fault* as an error that shows where *node* stands."""
     return ExpressionError(
         fault.message, place=passage.place(node.start, node.end), hint=fault.hint
     )
 
 
-def unknown(key: Key, scene: Scene, node: Node, passage: Passage) -> ExpressionError:
+def unknown(key: Key, scene: Scene, node: SyntaxNode, passage: Passage) -> ExpressionError:
     """The error that *key* has no value, and what is near."""
     kind, name = ("", key) if isinstance(key, str) else key
     names = [other for other in scene if isinstance(other, str)]
@@ -81,7 +81,7 @@ class _Compiler:
     def __init__(self, passage: Passage) -> None:
         self.passage = passage
 
-    def run(self, node: Node) -> Run:
+    def run(self, node: SyntaxNode) -> Run:
         match node:
             case Constant(value):
                 return lambda _: value
@@ -102,7 +102,7 @@ class _Compiler:
             case _:
                 return self._plain(node)
 
-    def _plain(self, node: Node) -> Run:
+    def _plain(self, node: SyntaxNode) -> Run:
         """A node that computes all its operands, and then itself."""
         match node:
             case Power(base, exponent):
@@ -121,7 +121,7 @@ class _Compiler:
                 return self._negated(self._apply(within, node, part, whole), negated)
         raise TypeError(f"{node!r} is no part of an expression")
 
-    def _lookup(self, key: Key, node: Node) -> Run:
+    def _lookup(self, key: Key, node: SyntaxNode) -> Run:
         passage = self.passage
 
         def run(scene: Scene) -> Value:
@@ -138,7 +138,9 @@ class _Compiler:
 
         return run
 
-    def _apply(self, function: Callable[..., Value], node: Node, *operands: Node) -> Run:
+    def _apply(
+        self, function: Callable[..., Value], node: SyntaxNode, *operands: SyntaxNode
+    ) -> Run:
         """*function* of the operands' values."""
         passage = self.passage
         runs = [self.run(operand) for operand in operands]

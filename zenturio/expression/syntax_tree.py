@@ -9,7 +9,7 @@ from zenturio.expression.scalar_functions import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SyntaxNode:
     """Part of an expression; *start* and *end* tell where it stands in the text, not what it is."""
 
     start: int = field(default=0, compare=False, kw_only=True)
@@ -17,7 +17,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Constant(Node):
+class Constant(SyntaxNode):
     """A number, text, true or false; a number with a unit is the number of bytes or seconds."""
 
     value: Value
@@ -36,126 +36,126 @@ class Constant(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
+class Name(SyntaxNode):
     """The value of a parameter or a metric."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Index(Node):
+class Index(SyntaxNode):
     """``index(name)``: the position of a parameter's value in its set, from 0."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Host(Node):
+class Host(SyntaxNode):
     """``host.name``: what is known of the machine."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Negative(Node):
+class Negative(SyntaxNode):
     """``-operand``"""
 
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Positive(Node):
+class Positive(SyntaxNode):
     """``+operand``"""
 
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Not(Node):
+class Not(SyntaxNode):
     """``not operand``"""
 
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Node):
+class OperatorStep(SyntaxNode):
     """An operator and what stands to the right of it, in a chain."""
 
     operator: str
-    operand: Node
+    operand: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic(Node):
+class Arithmetic(SyntaxNode):
     """``first + a - b`` or ``first * a / b``: operators of one rank, taken from left to right.
 
     A chain, not a nest of pairs: a sum of a thousand terms is no deeper than a sum of two.
     """
 
-    first: Node
-    steps: tuple[Step, ...]
+    first: SyntaxNode
+    steps: tuple[OperatorStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Power(Node):
+class Power(SyntaxNode):
     """``base ** exponent``"""
 
-    base: Node
-    exponent: Node
+    base: SyntaxNode
+    exponent: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Compare(Node):
+class Compare(SyntaxNode):
     """``first < a <= b``: every neighbouring pair holds; ends at the first pair that does not."""
 
-    first: Node
-    steps: tuple[Step, ...]
+    first: SyntaxNode
+    steps: tuple[OperatorStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Node):
+class Member(SyntaxNode):
     """``item in (a, b, c)``: equal to one of the options."""
 
-    item: Node
-    options: tuple[Node, ...]
+    item: SyntaxNode
+    options: tuple[SyntaxNode, ...]
     negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Within(Node):
+class Within(SyntaxNode):
     """``part in whole``: a text is found in another."""
 
-    part: Node
-    whole: Node
+    part: SyntaxNode
+    whole: SyntaxNode
     negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Logic(Node):
+class Logic(SyntaxNode):
     """``a and b and c``, ``a or b or c``; what decides ends it."""
 
     operator: str
-    operands: tuple[Node, ...]
+    operands: tuple[SyntaxNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional(Node):
+class Conditional(SyntaxNode):
     """``then if condition else other``"""
 
-    then: Node
-    condition: Node
-    other: Node
+    then: SyntaxNode
+    condition: SyntaxNode
+    other: SyntaxNode
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(SyntaxNode):
     """``function(arguments)``"""
 
     function: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[SyntaxNode, ...]
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     """What *node* is made of, from left to right as evaluated; steps show their operands."""
     match node:
         case Name() | Constant():
@@ -180,7 +180,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """*node* and everything below it, from left to right; without recursion."""
     rest = [node]
     while rest:
@@ -189,7 +189,7 @@ def walk(node: Node) -> Iterator[Node]:
         rest.extend(reversed(children(node)))
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+def rebuilt(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode]) -> SyntaxNode:
     """*node* with each of its children changed."""
     match node:
         case Negative(operand) | Positive(operand) | Not(operand):

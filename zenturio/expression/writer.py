@@ -36,36 +36,38 @@ from zenturio.expression.syntax_tree import (
     Member,
     Name,
     Negative,
-    Node,
     Not,
     Positive,
     Power,
+    SyntaxNode,
     Within,
     rebuilt,
     walk,
 )
 
 
-def replaced(node: Node, definitions: Mapping[str, Node], passage: Passage) -> Node:
+def replaced(
+    node: SyntaxNode, definitions: Mapping[str, SyntaxNode], passage: Passage
+) -> SyntaxNode:
     """*node* with every name in *definitions* written out; itself if there is none."""
     return _Replacement(definitions, passage).top(node)
 
 
 class _Replacement:
-    def __init__(self, definitions: Mapping[str, Node], passage: Passage) -> None:
+    def __init__(self, definitions: Mapping[str, SyntaxNode], passage: Passage) -> None:
         self.definitions = definitions
         self.passage = passage
-        self.known: dict[str, Node] = {}
+        self.known: dict[str, SyntaxNode] = {}
         self.open: list[str] = []
 
-    def top(self, node: Node) -> Node:
+    def top(self, node: SyntaxNode) -> SyntaxNode:
         used = {part.name: part for part in walk(node) if isinstance(part, Name)}
         for name, where in used.items():
             if name in self.definitions:
                 self._define(name, where)
         return self._written(node, node)
 
-    def _define(self, name: str, where: Node) -> None:
+    def _define(self, name: str, where: SyntaxNode) -> None:
         """Writes out the definition of *name* once; *where* is what a diagnostic points to."""
         if name in self.known:
             return
@@ -82,7 +84,7 @@ class _Replacement:
         self.known[name] = self._written(definition, where)
         self.open.pop()
 
-    def _written(self, node: Node, where: Node) -> Node:
+    def _written(self, node: SyntaxNode, where: SyntaxNode) -> SyntaxNode:
         """*node* with known names replaced; definitions that double each other are refused."""
         if not any(isinstance(part, Name) and part.name in self.known for part in walk(node)):
             return node
@@ -93,19 +95,21 @@ class _Replacement:
             self._refuse(where, f"written out, this is nested more than {DEEPEST} deep")
         return result
 
-    def _refuse(self, where: Node, message: str, hint: str = "define fewer by others") -> NoReturn:
+    def _refuse(
+        self, where: SyntaxNode, message: str, hint: str = "define fewer by others"
+    ) -> NoReturn:
         place = self.passage.place(where.start, where.end)
         raise ExpressionError(message, place=place, hint=hint)
 
 
-def _put(node: Node, replacements: Mapping[str, Node]) -> Node:
+def _put(node: SyntaxNode, replacements: Mapping[str, SyntaxNode]) -> SyntaxNode:
     """What is put in for a name stands, for any later diagnostic, where the name stood."""
     if isinstance(node, Name) and node.name in replacements:
         return _moved(replacements[node.name], node)
     return rebuilt(node, lambda part: _put(part, replacements))
 
 
-def _moved(node: Node, where: Node) -> Node:
+def _moved(node: SyntaxNode, where: SyntaxNode) -> SyntaxNode:
     moved = rebuilt(node, lambda part: _moved(part, where))
     if isinstance(moved, Arithmetic | Compare):
         steps = (replace(step, start=where.start, end=where.end) for step in moved.steps)
@@ -116,7 +120,7 @@ def _moved(node: Node, where: Node) -> Node:
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"})
 
 
-def write(node: Node) -> str:
+def write(node: SyntaxNode) -> str:
     """The text that is read back as *node*."""
     return _text(node, CONDITIONAL)
 
@@ -126,7 +130,7 @@ def quoted(name: str) -> str:
     return name if is_plain_name(name) else "`" + name.replace("`", "``") + "`"
 
 
-def _rank(node: Node) -> int:
+def _rank(node: SyntaxNode) -> int:
     match node:
         case Conditional():
             return CONDITIONAL
@@ -145,13 +149,13 @@ def _rank(node: Node) -> int:
     return ATOM
 
 
-def _text(node: Node, rank: int) -> str:
+def _text(node: SyntaxNode, rank: int) -> str:
     """*node* where only what binds at least as tight as *rank* may stand bare."""
     text = _bare(node)
     return text if _rank(node) >= rank else f"({text})"
 
 
-def _bare(node: Node) -> str:
+def _bare(node: SyntaxNode) -> str:
     match node:
         case Constant(value):
             return f'"{value.translate(_ESCAPES)}"' if isinstance(value, str) else text_of(value)
@@ -167,7 +171,7 @@ def _bare(node: Node) -> str:
             return _operation(node)
 
 
-def _operation(node: Node) -> str:
+def _operation(node: SyntaxNode) -> str:
     match node:
         case Negative(operand):
             return "-" + _text(operand, SIGN)
@@ -193,11 +197,11 @@ def _operation(node: Node) -> str:
     raise TypeError(f"{node!r} is no part of an expression")
 
 
-def _list(nodes: tuple[Node, ...]) -> str:
+def _list(nodes: tuple[SyntaxNode, ...]) -> str:
     return ", ".join(_text(node, CONDITIONAL) for node in nodes)
 
 
-def _whole(node: Node) -> str:
+def _whole(node: SyntaxNode) -> str:
     # A parenthesis behind 'in' opens a list. Such a tree is never read, only made by replacing
     # names; str() leaves a text as it is.
     text = _text(node, SUM)

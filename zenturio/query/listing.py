@@ -1,4 +1,11 @@
-"""The experiments of a study page by page: a page of a million costs what one of ten does."""
+"""The experiments of a study page by page: a page of a million costs what one of ten does.
+
+In the order of the space an index leads to any page. For any other order or condition the numbers
+of all experiments are computed once, and pages are cut from these.
+
+SQLite sorts all rows to return the first ones. A sample gives a bound that about the first hundred
+rows meet; only rows within the bound are sorted. Where it turns out too narrow, all rows are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""SQL that somebody wrote, run where the database itself denies all but reading."""
+"""SQL that a user wrote, run where the database itself denies everything but reading.
+
+SQLite: the file is opened for reading, an authoriser allows SELECT alone, a progress handler ends
+what takes too long, and the heap is limited. PostgreSQL: a read-only transaction, one statement
+behind a cursor, a time limit of the server, and a login role that may only read these tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL that somebody wrote: what it may name, and hints where a name is wrong."""
+"""SQL that a user wrote: tables of CSV files that it may name, and hints where a name is wrong."""
 
 from __future__ import annotations
 

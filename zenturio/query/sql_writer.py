@@ -1,4 +1,11 @@
-"""Expressions as SQL: the same answers that the language gives, computed by the database."""
+"""Expressions as SQL: the same answers that the language gives, computed by the database.
+
+Values are bound and names are quoted. What has no answer in the language (a division by zero, the
+root of -1) is NULL here, as is NaN; so a condition does not select a row with one. Where a number
+exceeds what SQLite holds (integers beyond 63 bits, infinite reals), the language itself computes
+that row, as a function that is registered with the connection. PostgreSQL computes integers of any
+length, and fails where a number exceeds its reals.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +40,10 @@ from zenturio.expression.syntax_tree import (
     Member,
     Name,
     Negative,
-    Node,
     Not,
     Positive,
     Power,
+    SyntaxNode,
     Within,
 )
 from zenturio.query import sql_fragments
@@ -229,13 +236,13 @@ class _Writer:
                 self.doubts.append(sql("{} IN (9e999, -9e999)", operand))
         return operand
 
-    def write(self, node: Node) -> Fragment:
+    def write(self, node: SyntaxNode) -> Fragment:
         try:
             return _RULES[type(node)](self, node)
         except NotInSqlError as unsayable:
             self.refuse(node, unsayable.message, unsayable.hint)
 
-    def refuse(self, node: Node, message: str, hint: str = "") -> NoReturn:
+    def refuse(self, node: SyntaxNode, message: str, hint: str = "") -> NoReturn:
         place = self.passage.place(node.start, node.end)
         raise ExpressionError(message, place=place, hint=hint)
 
@@ -419,7 +426,7 @@ class _Writer:
         return sql("(SELECT {} FROM (SELECT {}) s)", fragment, inner, type=kind)
 
 
-def _is_small(node: Node) -> bool:
+def _is_small(node: SyntaxNode) -> bool:
     """Whether it is an integer that a real number holds, as nearly all in formulas are."""
     return isinstance(node, Constant) and type(node.value) is int and abs(node.value) <= 2**53
 
@@ -436,7 +443,7 @@ def _cut(template: str, named: Mapping[str, Fragment]) -> list[str | tuple[str]]
     return parts
 
 
-_RULES: dict[type[Node], Callable[[_Writer, Any], Fragment]] = {
+_RULES: dict[type[SyntaxNode], Callable[[_Writer, Any], Fragment]] = {
     Constant: _Writer.literal,
     Name: _Writer.name,
     Index: _Writer.index,

@@ -14,7 +14,7 @@ import numpy as np
 from zenturio.errors import SpaceError
 from zenturio.expression import Type, Value, text_of
 from zenturio.space.domain import (
-    Arithmetic,
+    ArithmeticRange,
     Column,
     Domain,
     Elements,
@@ -121,7 +121,7 @@ def typed(domain: Domain, kind: Type) -> Domain:
         return domain
     if isinstance(domain, Concatenation) and kind == "str":
         return Concatenation(kind, domain.parts)
-    if isinstance(domain, Arithmetic) and (domain.type, kind) == ("int", "real"):
+    if isinstance(domain, ArithmeticRange) and (domain.type, kind) == ("int", "real"):
         return replace(domain, type=kind)
     if domain.size > COMPARED:
         raise SpaceError(f"a set of {domain.size:,} elements cannot be read as TYPE {kind}")
@@ -189,7 +189,7 @@ def _ends(part: Part, neighbour: Part, side: int) -> bool:
 
 def _letters(domain: Domain) -> tuple[set[str], set[int]]:
     """Return the characters and lengths of the texts of *domain*, estimated for a long range."""
-    if isinstance(domain, Arithmetic):
+    if isinstance(domain, ArithmeticRange):
         ends = {len(domain.text(0)), len(domain.text(domain.size - 1))}
         same_sign = domain.first * (domain.first + (domain.size - 1) * domain.stride) >= 0
         exact = not domain.numeral.shortest
@@ -226,7 +226,7 @@ def _type_of(parts: Sequence[Part]) -> Type:
 def _zeros(parts: Sequence[Part]) -> bool:
     """Return whether elements may begin with zeros or signs: two texts could be one number."""
     head = next(part for part in parts if part)
-    if isinstance(head, Arithmetic):
+    if isinstance(head, ArithmeticRange):
         return (
             min(head.first, head.first + (head.size - 1) * head.stride) < 1
             or head.numeral.padded > 0
@@ -237,7 +237,7 @@ def _zeros(parts: Sequence[Part]) -> bool:
 
 def _shapes(domain: Domain) -> tuple[str, ...]:
     """Return the distinct texts of *domain* with each run of digits replaced by one digit."""
-    if isinstance(domain, Arithmetic):
+    if isinstance(domain, ArithmeticRange):
         ends = {domain.text(0), domain.text(domain.size - 1)}
         return tuple({re.sub("[0-9]+", "1", text) for text in ends})
     return tuple({re.sub("[0-9]+", "1", text) for text in domain.texts()})

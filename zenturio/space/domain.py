@@ -299,7 +299,7 @@ class Numeral:
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class ArithmeticRange:
     """A long range, kept as its first element, stride and size."""
 
     type: Type
@@ -380,7 +380,7 @@ def arithmetic(first: str, last: str, stride: str = "1") -> Domain:
         start, by = (int(exact.scaleb(numeral.places)) for exact in (low, step))
         size = int((high - low) // step) + 1
     kind: Type = "int" if kind_of(first) == kind_of(stride) == "int" else "real"
-    range_ = Arithmetic(kind, start, by, size, numeral)
+    range_ = ArithmeticRange(kind, start, by, size, numeral)
     return _listed(range_) if size <= MAX_LISTED else range_
 
 
