@@ -14,7 +14,7 @@ from zenturio.experiment.metrics import parse_value
 
 PACKAGE = Path(__file__).parent.parent / "zenturio"
 READERS = (
-    *(f"experiment/{name}.py" for name in ("evidence", "failure", "finders", "measure", "reading")),
+    "experiment/failure.py", "experiment/metrics.py",
     "execute/captured_stream.py", "execute/run_verdict.py",
     "show/portal", "study/log_follower.py", "study/overview.py",
 )  # fmt: skip
