@@ -81,15 +81,15 @@ def test_one_that_is_not_wanted_is_recorded_as_cancelled_and_not_tried_again(
     monkeypatch.setattr(study_driver, "CANCEL_POLL", 0.01)
     monkeypatch.setattr(study_driver, "ELSEWHERE", 0.01)
     given = [replace(experiment(n), steps=(Step("true", retry=3),)) for n in range(3)]
-    place, wishes = Held(2), CancelRequests(tmp_path)
+    place, cancel_requests = Held(2), CancelRequests(tmp_path)
     driven = ready(repository, place, given)
-    driven.watch(wishes)
+    driven.watch(cancel_requests)
     running, waiting = given[0].digest, given[2].digest
     with Drivers() as drivers:
         done = drivers.submit(driven)
-        wishes.ask(running)
-        wishes.ask(waiting)
-        while wishes.asked(running) or wishes.asked(waiting):
+        cancel_requests.ask(running)
+        cancel_requests.ask(waiting)
+        while cancel_requests.asked(running) or cancel_requests.asked(waiting):
             pass
         place.end(given[1].digest)
         summary = done.result()

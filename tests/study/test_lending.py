@@ -27,8 +27,8 @@ def begun(place):
 
 def test_no_more_is_handed_on_than_there_are_slots():
     place = Held(2)
-    share = SlotPool(place).share("a")
-    futures = [share.submit(each) for each in EIGHT[:4]]
+    allotment = SlotPool(place).allot("a")
+    futures = [allotment.submit(each) for each in EIGHT[:4]]
     assert begun(place) == {each.digest for each in EIGHT[:2]}
     assert [each.running() for each in futures] == [True, True, False, False]
     place.end(EIGHT[0].digest)
@@ -44,8 +44,8 @@ def test_a_slot_that_is_free_goes_to_whose_turn_it_is():
         return owners[-1]
 
     place = Held(1)
-    lender = SlotPool(place, latest)
-    one, two = lender.share("one"), lender.share("two")
+    pool = SlotPool(place, latest)
+    one, two = pool.allot("one"), pool.allot("two")
     for each in EIGHT[:3]:
         one.submit(each)
     two.submit(EIGHT[5])
@@ -53,16 +53,16 @@ def test_a_slot_that_is_free_goes_to_whose_turn_it_is():
     place.end(EIGHT[0].digest)
     assert begun(place) == {EIGHT[5].digest}
     assert asked[-1] == ["one", "two"]
-    assert (lender.lent("one"), lender.lent("two")) == (0, 1)
+    assert (pool.slots_in_use("one"), pool.slots_in_use("two")) == (0, 1)
     place.end(EIGHT[5].digest)
     assert begun(place) == {EIGHT[1].digest}
 
 
 def test_of_one_owner_the_most_urgent_goes_first_whichever_share_has_it():
     place = Held(1)
-    lender = SlotPool(place)
-    late = lender.share("a", lambda e: (1, e.index))
-    early = lender.share("a", lambda e: (0, -e.index))
+    pool = SlotPool(place)
+    late = pool.allot("a", lambda e: (1, e.index))
+    early = pool.allot("a", lambda e: (0, -e.index))
     for each in EIGHT[:3]:
         late.submit(each)
     for each in EIGHT[3:6]:
@@ -77,10 +77,10 @@ def test_of_one_owner_the_most_urgent_goes_first_whichever_share_has_it():
 
 def test_what_needs_more_slots_than_are_free_keeps_its_turn():
     place = Held(2)
-    share = SlotPool(place).share("a")
+    allotment = SlotPool(place).allot("a")
     narrow, broad, other = experiment(0), wide(1, 2), experiment(2)
     for each in (narrow, broad, other):
-        share.submit(each)
+        allotment.submit(each)
     assert begun(place) == {narrow.digest}
     place.end(narrow.digest)
     assert begun(place) == {broad.digest}
@@ -90,16 +90,16 @@ def test_what_needs_more_slots_than_are_free_keeps_its_turn():
 
 def test_what_asks_for_more_slots_than_there_are_runs_alone():
     place = Held(2)
-    share = SlotPool(place).share("a")
-    future = share.submit(wide(0, 64))
+    allotment = SlotPool(place).allot("a")
+    future = allotment.submit(wide(0, 64))
     place.end(experiment(0).digest)
     assert future.result().status == "ok"
 
 
 def test_what_waits_is_taken_off_and_what_runs_is_killed():
     place = Held(1)
-    share = SlotPool(place).share("a")
-    first, second, third = (share.submit(each) for each in EIGHT[:3])
+    allotment = SlotPool(place).allot("a")
+    first, second, third = (allotment.submit(each) for each in EIGHT[:3])
     assert second.cancel()
     assert second.cancelled()
     assert first.cancel()
@@ -110,8 +110,8 @@ def test_what_waits_is_taken_off_and_what_runs_is_killed():
 
 def test_a_share_that_is_given_back_leaves_its_slots_to_others():
     place = Held(1)
-    lender = SlotPool(place)
-    one, two = lender.share("one"), lender.share("two")
+    pool = SlotPool(place)
+    one, two = pool.allot("one"), pool.allot("two")
     running, waiting = one.submit(EIGHT[0]), one.submit(EIGHT[1])
     other = two.submit(EIGHT[2])
     one.close()
@@ -124,11 +124,11 @@ def test_a_share_that_is_given_back_leaves_its_slots_to_others():
 
 def test_who_has_closed_lends_nothing_more():
     place = Held(1)
-    lender = SlotPool(place)
-    one, two = lender.share("one"), lender.share("two")
+    pool = SlotPool(place)
+    one, two = pool.allot("one"), pool.allot("two")
     one.submit(EIGHT[0])
     waiting = two.submit(EIGHT[1])
-    lender.close()
+    pool.close()
     one.close()
     assert not waiting.running()
 
@@ -140,8 +140,8 @@ def test_a_place_that_fails_fails_for_whose_experiment_it_was():
         return outcome(each)
 
     with Scrambled(breaks, slots=1) as place:
-        share = SlotPool(place).share("a")
-        futures = [share.submit(each) for each in EIGHT[:3]]
+        allotment = SlotPool(place).allot("a")
+        futures = [allotment.submit(each) for each in EIGHT[:3]]
         assert futures[0].result().status == "ok"
         with pytest.raises(PlaceError, match="out of order"):
             futures[1].result()
@@ -150,18 +150,18 @@ def test_a_place_that_fails_fails_for_whose_experiment_it_was():
 
 def test_many_threads_that_submit_and_cancel_lose_no_slot():
     with Scrambled(slots=3) as place:
-        lender = SlotPool(place)
-        shares = [lender.share(i) for i in range(4)]
+        pool = SlotPool(place)
+        allotments = [pool.allot(i) for i in range(4)]
         futures = []
 
-        def submit(share, salt):
+        def submit(allotment, salt):
             for i in range(100):
-                future = share.submit(experiment(i, salt=str(salt)))
+                future = allotment.submit(experiment(i, salt=str(salt)))
                 if i % 7 == 0:
                     future.cancel()
                 futures.append(future)
 
-        threads = [Thread(target=submit, args=(s, k)) for k, s in enumerate(shares)]
+        threads = [Thread(target=submit, args=(s, k)) for k, s in enumerate(allotments)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -169,5 +169,5 @@ def test_many_threads_that_submit_and_cancel_lose_no_slot():
         done = [each for each in futures if not each.cancelled()]
         assert all(each.result() for each in done)
         assert len(futures) == 400
-        assert [lender.lent(i) for i in range(4)] == [0] * 4
-        assert lender.share("last").submit(EIGHT[0]).result().status == "ok"
+        assert [pool.slots_in_use(i) for i in range(4)] == [0] * 4
+        assert pool.allot("last").submit(EIGHT[0]).result().status == "ok"

@@ -658,7 +658,7 @@ class Generations:
             self.largest = max(self.largest, len(now))
             yield from now
 
-    def land(self, of, _outcome):
+    def complete(self, of, _outcome):
         self._out.remove(of.digest)
 
 

@@ -188,7 +188,7 @@ class Driven:
 
     pipeline: Pipeline
     place: Held
-    lender: SlotPool
+    pool: SlotPool
     errors: list = field(default_factory=list)
 
     def __post_init__(self):
@@ -197,7 +197,7 @@ class Driven:
 
     def _run(self):
         try:
-            self.summary = self.pipeline.run(self.lender)
+            self.summary = self.pipeline.run(self.pool)
         except BaseException as error:  # noqa: BLE001
             self.errors.append(error)
 
@@ -209,8 +209,10 @@ class Driven:
 
     def waiting(self):
         """The programs of those that wait for a slot."""
-        loans = [loan for share in self.lender._shares for loan in list(share.waiting)]
-        return [e.experiment.steps[0].command.split()[1] for e in loans if not e.cancelled()]
+        requests = [
+            request for allotment in self.pool._allotments for request in list(allotment.waiting)
+        ]
+        return [e.experiment.steps[0].command.split()[1] for e in requests if not e.cancelled()]
 
     def end(self, experiment, status="ok"):
         self.place.end(experiment.digest, outcome(experiment, status))
@@ -369,7 +371,7 @@ def on(names):
 )
 def test_experiments_begin_as_tasks_do_under_pms(tmp_path_factory, one, two, three, slots):
     application = stage_files(tmp_path_factory.mktemp("stages"), one, two, three)
-    course = StageGraph(stages_of(application), select_points(application.space))
+    graph = StageGraph(stages_of(application), select_points(application.space))
     tasks, edges = as_workflow(one, two, three)
     problem = Problem.of(
         Workflow.of("stages", [WorkflowTask(t, 1.0) for t in tasks], edges), identical(slots)
@@ -377,7 +379,7 @@ def test_experiments_begin_as_tasks_do_under_pms(tmp_path_factory, one, two, thr
     plan = make("pm-s", {}).plan(problem)
     check(plan)
     wanted = dict(zip(problem.workflow.names, plan.start.tolist(), strict=True))
-    assert played(course, slots) == wanted
+    assert played(graph, slots) == wanted
 
 
 def as_workflow(one, two, three):
@@ -406,11 +408,11 @@ class Bare(ReferenceRepository):
         return ()
 
 
-def played(course, slots):
+def played(graph, slots):
     """When each experiment begins, if each takes a second: the place asks all sources anew."""
     sources = [
-        StageSource(course, s.number, ExperimentGenerator(s.application), Bare(), 0)
-        for s in course.stages
+        StageSource(graph, s.number, ExperimentGenerator(s.application), Bare(), 0)
+        for s in graph.stages
     ]
     begun, now = {}, 0.0
     while True:
@@ -427,7 +429,7 @@ def played(course, slots):
         for source, experiment in running:
             begun[label(source, experiment)] = now
         for source, experiment in running:
-            source.land(experiment, outcome(experiment))
+            source.complete(experiment, outcome(experiment))
         now += 1.0
 
 
@@ -497,12 +499,12 @@ def test_a_search_does_not_wait_for_stages(three):
 
 def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     application = stage_files(tmp_path, (60, 60), (), ())
-    course = StageGraph(stages_of(application), select_points(application.space))
+    graph = StageGraph(stages_of(application), select_points(application.space))
     source = StageSource(
-        course, 0, ExperimentGenerator(course.stages[0].application), ReferenceRepository(), 0
+        graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0
     )
     for experiment in source:
-        source.land(experiment, outcome(experiment))
-    ((_, points),) = course.fresh(1)
+        source.complete(experiment, outcome(experiment))
+    ((_, points),) = graph.fresh(1)
     assert len(points) == 3600
     assert source.over

@@ -59,18 +59,18 @@ def stop_experiment(repository: Repository, study: str, digest: str) -> str:
         if orphans is not None:
             orphans.cancel([digest])
         return "missing"
-    wishes = CancelRequests(project_folder() / FOLDER)
-    wishes.ask(digest)
+    cancel_requests = CancelRequests(project_folder() / FOLDER)
+    cancel_requests.ask(digest)
     end = time.monotonic() + PATIENCE
     while (state := repository.experiment_record(study, digest).state) in ("running", "missing"):
         if time.monotonic() > end:
-            wishes.take_back(digest)
+            cancel_requests.take_back(digest)
             raise PlaceError(
                 f"the driver of {study} did not cancel {digest[:12]} for {PATIENCE:g} s",
                 hint="does it run in this project? zen status tells where",
             )
         time.sleep(_LOOK)
-    wishes.take_back(digest)
+    cancel_requests.take_back(digest)
     return state
 
 

@@ -73,7 +73,7 @@ def _order(machine: MachineKind) -> tuple[str, str]:
     return machine.label, repr(machine)
 
 
-def behind(
+def cumulative_listener(
     earlier: Sequence[RunSummary], total: int, listener: Callable[[RunProgress], None]
 ) -> Callable[[RunProgress], None]:
     """Return a listener to one kind's progress that tells *listener* of all *total* experiments.
@@ -81,7 +81,7 @@ def behind(
     *earlier*: how those kinds ended that were measured before; it may grow meanwhile.
     """
 
-    def hear(progress: RunProgress) -> None:
+    def report(progress: RunProgress) -> None:
         listener(
             replace(
                 progress,
@@ -92,10 +92,10 @@ def behind(
             )
         )
 
-    return hear
+    return report
 
 
-def together(summaries: Sequence[RunSummary], total: int) -> RunSummary:
+def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     """Return how the run of *total* experiments ended, of how each kind of machine ended."""
     first = summaries[0]
     cached, ok, failed = (

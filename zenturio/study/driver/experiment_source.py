@@ -53,7 +53,7 @@ class ExperimentSource(Protocol):
         """How many may be made before there is room for them."""
         ...
 
-    def land(self, experiment: Experiment, outcome: Outcome) -> None:
+    def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         """One of them has its outcome for good."""
         ...
 
@@ -114,7 +114,7 @@ class PointsInOrder:
         self._experiments = chain(first, self._experiments)
         return first
 
-    def land(self, experiment: Experiment, outcome: Outcome) -> None:
+    def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         """A walk learns nothing on its way."""
 
 
@@ -200,7 +200,7 @@ class SearchSource:
     def total(self) -> int:
         return self._made if self.loop.stop_reason else max(self._planned, self._made)
 
-    def land(self, experiment: Experiment, outcome: Outcome) -> None:
+    def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         point = self._points.pop(experiment.digest, None)
         if point is None:
             return

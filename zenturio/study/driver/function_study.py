@@ -26,7 +26,7 @@ from zenturio.study.driver.cached_results import (
     round_begins,
     round_goes_on,
 )
-from zenturio.study.driver.each_machine import behind, kinds_apart, together
+from zenturio.study.driver.each_machine import combined_summary, cumulative_listener, kinds_apart
 from zenturio.study.driver.lease_keeper import LeaseKeeper
 from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary, count_failure
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS
@@ -88,14 +88,14 @@ class FunctionDriver:
         self._lease = self._repository.acquire_lease(
             self._study, DriverProcess.current(), seconds=DEFAULT_SETTINGS.lease
         )
-        self._heart = LeaseKeeper(self._repository, self._lease)
-        self._heart.__enter__()
+        self._lease_keeper = LeaseKeeper(self._repository, self._lease)
+        self._lease_keeper.__enter__()
         if self._again and self._repository.count_results(self._study):
             newest = self._repository.rounds(self._study)[-1]
             self._round = self._repository.begin_round(self._study)
             say = round_goes_on if newest.is_open else round_begins
             self._notes = (say(self._round),)
-            self._tell(self._notes)
+            self._report_progress(self._notes)
         return self
 
     def __exit__(
@@ -109,7 +109,7 @@ class FunctionDriver:
             if error is None and self._round is not None and not self._goes_on:
                 self._repository.end_round(self._study, self._round)
         finally:
-            self._heart.__exit__(kind, error, trace)
+            self._lease_keeper.__exit__(kind, error, trace)
             with suppress(RecordError):  # the first error is the one to tell
                 self._repository.release_lease(self._lease)
 
@@ -138,7 +138,7 @@ class FunctionDriver:
             kinds = machines_with_results(self._repository, digests)
             self._notes = other_machine_notes(kinds)
             if self._notes:
-                self._tell(self._notes)
+                self._report_progress(self._notes)
 
     def add(self, experiment: Experiment, outcome: Outcome) -> None:
         """One more has ended."""
@@ -150,14 +150,14 @@ class FunctionDriver:
         """Commit what was added."""
         done, self._done = self._done, []
         if done:
-            self._heart.check()
+            self._lease_keeper.check()
             self._repository.add_results(
                 self._study, self._lease.number, done, self._kinds, self._round
             )
             for experiment, outcome in done:
                 self._count(experiment, outcome, new=True)
         self._flushed = monotonic()
-        self._tell()
+        self._report_progress()
 
     def add_all(self, experiments: Iterable[tuple[Experiment, Outcome]]) -> None:
         """Add all of them, and commit what is left."""
@@ -190,7 +190,7 @@ class FunctionDriver:
         self._failed += new
         count_failure(self._failures, experiment, outcome)
 
-    def _tell(self, remarks: tuple[str, ...] = ()) -> None:
+    def _report_progress(self, remarks: tuple[str, ...] = ()) -> None:
         ended = self._ok + self._failed
         passed = self._flushed - self._began
         rate = ended / passed if passed > 0 else 0.0
@@ -243,7 +243,7 @@ def evaluate(
             study,
             definition,
             total // len(places),
-            behind(ended, total, listener) if len(places) > 1 else listener,
+            cumulative_listener(ended, total, listener) if len(places) > 1 else listener,
             counting,
             again=again,
             goes_on=part is not places[-1],
@@ -255,7 +255,7 @@ def evaluate(
                 else:
                     entry.add_all(_called(function, unknown, part))
         ended.append(entry.summary())
-    return ended[0] if len(places) == 1 else together(ended, total)
+    return ended[0] if len(places) == 1 else combined_summary(ended, total)
 
 
 def _called(
@@ -267,15 +267,17 @@ def _called(
         for experiment in experiments:
             in_flight[place.submit(function.command(experiment))] = experiment
             if len(in_flight) >= max(2 * place.slots, AWAY):
-                yield from _landed(in_flight)
+                yield from _completed(in_flight)
         while in_flight:
-            yield from _landed(in_flight)
+            yield from _completed(in_flight)
     finally:
         for future in in_flight:
             future.cancel()
 
 
-def _landed(in_flight: dict[Future[Outcome], Experiment]) -> Iterator[tuple[Experiment, Outcome]]:
+def _completed(
+    in_flight: dict[Future[Outcome], Experiment],
+) -> Iterator[tuple[Experiment, Outcome]]:
     """Waits for one of them to end, and takes all that have."""
     ended, _ = wait(in_flight, return_when=FIRST_COMPLETED)
     for future in ended:

@@ -47,7 +47,7 @@ class SlotRequest(CancellableFuture):
     def __init__(
         self,
         experiment: Experiment,
-        share: Allotment,
+        allotment: Allotment,
         number: int,
         slots: int,
         machine: MachineKind | None = None,
@@ -56,7 +56,7 @@ class SlotRequest(CancellableFuture):
         super().__init__()
         self.experiment = experiment
         self.machine = machine
-        self.share = share
+        self.allotment = allotment
         self.number = number
         self.cpus = min(experiment.cpus, slots)
         self.began = 0.0
@@ -90,7 +90,7 @@ class Allotment:
 
     owner: Hashable
     slots: int
-    _lender: SlotPool
+    _pool: SlotPool
     urgency: Urgency | None = None
     """If there is none, experiments run as they come."""
     waiting: list[SlotRequest] = field(default_factory=list)
@@ -103,28 +103,28 @@ class Allotment:
     @property
     def remarks(self) -> deque[str]:
         """What the place has to say: to one of those who share it."""
-        return self._lender.remarks
+        return self._pool.remarks
 
     @property
     def machines(self) -> Kinds:
         """The kinds of machine that the place has, if they are known."""
-        return self._lender.machines
+        return self._pool.machines
 
     def forget(self, digest: str) -> None:
         """The outcome of that experiment is recorded."""
-        self._lender.forget(digest)
+        self._pool.forget(digest)
 
     def learn(self, outcome: Outcome) -> None:
         """How long an experiment took that was run before."""
-        self._lender.learn(outcome)
+        self._pool.learn(outcome)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Takes an experiment; it starts when there is a slot for it and it is its turn."""
-        return self._lender.submit(self, experiment)
+        return self._pool.submit(self, experiment)
 
     def close(self) -> None:
         """Kills what runs, and cancels what waits; the place itself stays open."""
-        self._lender.leave(self)
+        self._pool.leave(self)
 
 
 @dataclass(eq=False)
@@ -133,11 +133,11 @@ class SelectingAllotment(Allotment):
 
     def slots_of(self, machine: MachineKind) -> int:
         """Return how many experiments that kind of machine runs at once."""
-        return self._lender.slots_of(machine)
+        return self._pool.slots_of(machine)
 
     def submit_to(self, machine: MachineKind, experiment: Experiment) -> Future[Outcome]:
         """Take an experiment that only this kind of machine may run."""
-        return self._lender.submit(self, experiment, machine)
+        return self._pool.submit(self, experiment, machine)
 
 
 class SlotPool:
@@ -150,7 +150,7 @@ class SlotPool:
         self._place = place
         self._used = 0
         self._choose = choose
-        self._shares: list[Allotment] = []
+        self._allotments: list[Allotment] = []
         self._numbers = count()
         self._lock = Lock()
         self._serving = self._again = self._closed = False
@@ -171,18 +171,20 @@ class SlotPool:
         if isinstance(self._place, AdaptsToRuntime):
             self._place.learn(outcome)
 
-    def share(self, owner: Hashable, urgency: Urgency | None = None) -> Allotment:
+    def allot(self, owner: Hashable, urgency: Urgency | None = None) -> Allotment:
         """An executor for a study of *owner*."""
         kind = SelectingAllotment if isinstance(self._place, SelectsMachine) else Allotment
-        share = kind(owner, self.slots, self, urgency)
+        allotment = kind(owner, self.slots, self, urgency)
         with self._lock:
-            self._shares.append(share)
-        return share
+            self._allotments.append(allotment)
+        return allotment
 
-    def lent(self, owner: Hashable) -> int:
+    def slots_in_use(self, owner: Hashable) -> int:
         """How many slots *owner* has now."""
         with self._lock:
-            return sum(loan.cpus for s in self._shares if s.owner == owner for loan in s.running)
+            return sum(
+                request.cpus for s in self._allotments if s.owner == owner for request in s.running
+            )
 
     def close(self) -> None:
         """Lends nothing any more; what has a slot keeps it until its study is stopped."""
@@ -200,28 +202,28 @@ class SlotPool:
         return self._place.slots_of(machine)
 
     def submit(
-        self, share: Allotment, experiment: Experiment, machine: MachineKind | None = None
+        self, allotment: Allotment, experiment: Experiment, machine: MachineKind | None = None
     ) -> Future[Outcome]:
-        loan = SlotRequest(experiment, share, next(self._numbers), self.slots, machine)
+        request = SlotRequest(experiment, allotment, next(self._numbers), self.slots, machine)
         with self._lock:
-            is_open = share in self._shares
+            is_open = allotment in self._allotments
             if is_open:
-                share.waiting.append(loan)
+                allotment.waiting.append(request)
         if is_open:
             self._serve()
         else:
-            loan.set_exception(PlaceError("this share of the place was given back"))
-        return loan
+            request.set_exception(PlaceError("this share of the place was given back"))
+        return request
 
-    def leave(self, share: Allotment) -> None:
+    def leave(self, allotment: Allotment) -> None:
         with self._lock:
-            if share in self._shares:
-                self._shares.remove(share)
-            running = list(share.running)
-            loans = [*share.waiting, *running]
-            share.waiting.clear()
-        for loan in loans:
-            loan.cancel()
+            if allotment in self._allotments:
+                self._allotments.remove(allotment)
+            running = list(allotment.running)
+            requests = [*allotment.waiting, *running]
+            allotment.waiting.clear()
+        for request in requests:
+            request.cancel()
         wait(running, KILLING)
         self._serve()
 
@@ -232,20 +234,20 @@ class SlotPool:
             if self._serving:
                 return
             self._serving = True
-        while (loan := self._next()) is not None:
+        while (request := self._next()) is not None:
             try:
-                inner = self._begun(loan)
+                inner = self._begun(request)
             except BaseException as error:  # noqa: BLE001 - the future carries it to who waits
                 inner = Future()
                 inner.set_exception(error)
-            loan.begin(inner)
-            inner.add_done_callback(partial(self._ended, loan))
+            request.begin(inner)
+            inner.add_done_callback(partial(self._ended, request))
 
-    def _begun(self, loan: SlotRequest) -> Future[Outcome]:
-        if loan.machine is None:
-            return self._place.submit(loan.experiment)
+    def _begun(self, request: SlotRequest) -> Future[Outcome]:
+        if request.machine is None:
+            return self._place.submit(request.experiment)
         assert isinstance(self._place, SelectsMachine), "others have no such share"
-        return self._place.submit_to(loan.machine, loan.experiment)
+        return self._place.submit_to(request.machine, request.experiment)
 
     def _next(self) -> SlotRequest | None:
         """The next that is lent a slot; none when nobody waits, or it does not fit yet.
@@ -255,47 +257,53 @@ class SlotPool:
         with self._lock:
             while self._again:
                 free = self.slots - self._used
-                loan = self._first() if free > 0 and not self._closed else None
-                if loan is None or loan.cpus > free:
+                request = self._first() if free > 0 and not self._closed else None
+                if request is None or request.cpus > free:
                     self._again = False
-                elif loan.set_running_or_notify_cancel():
-                    loan.share.waiting.remove(loan)
-                    loan.share.running.add(loan)
-                    loan.began = monotonic()
-                    self._used += loan.cpus
-                    return loan
+                elif request.set_running_or_notify_cancel():
+                    request.allotment.waiting.remove(request)
+                    request.allotment.running.add(request)
+                    request.began = monotonic()
+                    self._used += request.cpus
+                    return request
                 else:
-                    loan.share.waiting.remove(loan)
+                    request.allotment.waiting.remove(request)
             self._serving = False
             return None
 
     def _first(self) -> SlotRequest | None:
         """The most urgent one of whose turn it is."""
         now, running = monotonic(), dict[Hashable, tuple[float, ...]]()
-        for share in self._shares:
-            passed = tuple(now - loan.began for loan in share.running)
-            running[share.owner] = running.get(share.owner, ()) + passed
-        owners = list(dict.fromkeys(share.owner for share in self._shares if share.waiting))
+        for allotment in self._allotments:
+            passed = tuple(now - request.began for request in allotment.running)
+            running[allotment.owner] = running.get(allotment.owner, ()) + passed
+        owners = list(
+            dict.fromkeys(allotment.owner for allotment in self._allotments if allotment.waiting)
+        )
         if not owners:
             return None
         owner = owners[0] if len(owners) == 1 else self._choose(owners, running)
-        shares = [share for share in self._shares if share.owner == owner and share.waiting]
-        plain = len(shares) == 1 and shares[0].urgency is None
+        allotments = [
+            allotment
+            for allotment in self._allotments
+            if allotment.owner == owner and allotment.waiting
+        ]
+        plain = len(allotments) == 1 and allotments[0].urgency is None
         if plain:
-            return shares[0].waiting[0]
-        return min((loan for share in shares for loan in share.waiting), key=_key)
+            return allotments[0].waiting[0]
+        return min((request for allotment in allotments for request in allotment.waiting), key=_key)
 
-    def _ended(self, loan: SlotRequest, _inner: Future[Outcome]) -> None:
+    def _ended(self, request: SlotRequest, _inner: Future[Outcome]) -> None:
         with self._lock:
-            self._used -= loan.cpus
-            loan.share.running.discard(loan)
-            if not loan.cancel_requested:
-                loan.share.ended += 1
-                loan.share.spent += (monotonic() - loan.began) * loan.cpus
+            self._used -= request.cpus
+            request.allotment.running.discard(request)
+            if not request.cancel_requested:
+                request.allotment.ended += 1
+                request.allotment.spent += (monotonic() - request.began) * request.cpus
         self._serve()  # first of all: the place is not to wait for what follows
-        loan.end()
+        request.end()
 
 
-def _key(loan: SlotRequest) -> tuple[tuple[int, ...], int]:
-    urgency = loan.share.urgency
-    return urgency(loan.experiment) if urgency else (), loan.number
+def _key(request: SlotRequest) -> tuple[tuple[int, ...], int]:
+    urgency = request.allotment.urgency
+    return urgency(request.experiment) if urgency else (), request.number

@@ -322,7 +322,7 @@ class StudyDriver:
 
     def _report_cached(self, command: states.ReportCached) -> None:
         for experiment, outcome in command.outcomes:
-            self._source.land(experiment, outcome)
+            self._source.complete(experiment, outcome)
             self._counts.recalled(experiment, outcome)
             self._in_flight.learn(outcome)
 
@@ -330,7 +330,7 @@ class StudyDriver:
         has_failed = False
         for tracked, outcome in command.outcomes:
             self._counts.ended(tracked.experiment, outcome)
-            self._source.land(tracked.experiment, outcome)
+            self._source.complete(tracked.experiment, outcome)
             has_failed |= outcome.status != "ok"
         if not (has_failed and self._fail_fast) or self._stops:
             return None

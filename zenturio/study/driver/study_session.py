@@ -26,7 +26,12 @@ from zenturio.study.driver.cached_results import (
     round_begins,
     round_goes_on,
 )
-from zenturio.study.driver.each_machine import EACH_MACHINE, behind, kinds_apart, together
+from zenturio.study.driver.each_machine import (
+    EACH_MACHINE,
+    combined_summary,
+    cumulative_listener,
+    kinds_apart,
+)
 from zenturio.study.driver.experiment_source import (
     ExperimentSource,
     PointsInOrder,
@@ -237,7 +242,9 @@ class StudySession:
                     only=self.only,
                     goals=self.goals,
                     settings=self.settings,
-                    listener=behind(ended, total, listener) if len(places) > 1 else listener,
+                    listener=cumulative_listener(ended, total, listener)
+                    if len(places) > 1
+                    else listener,
                     programs=programs,
                     kinds=partial(self._kinds_at, place),
                     round_=round_,
@@ -261,7 +268,7 @@ class StudySession:
             whole = ended[0]
             if len(places) > 1:
                 is_stopped = any(run.is_stopped for run in runs)
-                whole = replace(together(ended, total), interrupted=is_stopped)
+                whole = replace(combined_summary(ended, total), interrupted=is_stopped)
             summary = replace(whole, notes=notes, round=round_)
             if round_ is not None and run.has_completed:
                 self.repository.end_round(self.study, round_)

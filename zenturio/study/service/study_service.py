@@ -46,9 +46,9 @@ class SubmissionWorker:
         submission: StudySubmission,
         repository: Repository,
         place: str,
-        lender: SlotPool,
-        wishes: CancelRequests | None = None,
-        told: Callable[[str], None] = lambda _words: None,
+        pool: SlotPool,
+        cancel_requests: CancelRequests | None = None,
+        notify: Callable[[str], None] = lambda _words: None,
     ) -> None:
         self.submission = submission
         self.number = submission.number
@@ -56,11 +56,11 @@ class SubmissionWorker:
         self.end: SubmissionEnd | None = None
         self.cause = ""
         self._repository = repository
-        self._lender = lender
-        self._wishes = wishes
-        self._told = told
+        self._pool = pool
+        self._cancel_requests = cancel_requests
+        self._notify = notify
         self._studies = [submission.study]
-        self._shares: list[Allotment] = []
+        self._allotments: list[Allotment] = []
         self._runs: list[StudyDriver | Pipeline] = []
         self._stopped = False
         self._turn = Lock()
@@ -81,7 +81,9 @@ class SubmissionWorker:
     @property
     def waits(self) -> bool:
         """Whether it asks for slots, or will never do so."""
-        return self.end is not None or any(share.waiting for share in list(self._shares))
+        return self.end is not None or any(
+            allotment.waiting for allotment in list(self._allotments)
+        )
 
     @property
     def over(self) -> bool:
@@ -110,12 +112,12 @@ class SubmissionWorker:
 
     def facts(self, mean: float) -> dict[str, Any]:
         """Where it stands, as the queue tells it; an experiment takes *mean* seconds."""
-        load, slots = self.load(), self._lender.slots
+        load, slots = self.load(), self._pool.slots
         spent, ended = self._spent()
         return {
             "total": self._total,
             "done": self._done,
-            "lent": self._lender.lent(self.number),
+            "lent": self._pool.slots_in_use(self.number),
             "place": self.place,
             "studies": self._studies,
             "pid": os.getpid(),
@@ -129,8 +131,8 @@ class SubmissionWorker:
     def _spent(self) -> tuple[float, int]:
         """Seconds in slots, and for how many experiments; those before a restart count too."""
         seconds, count = self._before
-        shares = list(self._shares)
-        return seconds + sum(s.spent for s in shares), count + sum(s.ended for s in shares)
+        allotments = list(self._allotments)
+        return seconds + sum(s.spent for s in allotments), count + sum(s.ended for s in allotments)
 
     def _drive(self) -> None:
         try:
@@ -145,22 +147,22 @@ class SubmissionWorker:
             logging.getLogger(__name__).exception("submission %s", self.number)
             self.cause, end = f"a mistake of zenturio's: {error!r}", "failed"
         finally:
-            for share in self._shares:
-                share.close()
+            for allotment in self._allotments:
+                allotment.close()
         self.end = end
 
     def _run(self) -> tuple[str, SubmissionEnd]:
         session = StudyRequest.read(self.submission.request).session(self._repository)
         if session.application.after:
-            pipeline = Pipeline(session, self._tell_plan, self._heard, self._wishes)
+            pipeline = Pipeline(session, self._tell_plan, self._heard, self._cancel_requests)
             self._studies = [stage.name for stage in pipeline.stages[:-1]] + [session.study]
             self._total = pipeline.experiments
             self._begun(pipeline)
-            summary = pipeline.run(self._lender, self.number, self._shares.append)
+            summary = pipeline.run(self._pool, self.number, self._allotments.append)
         else:
-            share = self._lender.share(self.number)
-            self._shares.append(share)
-            summary = session.run(share, self._planned, self._heard, self._begun)
+            allotment = self._pool.allot(self.number)
+            self._allotments.append(allotment)
+            summary = session.run(allotment, self._planned, self._heard, self._begun)
         if summary.interrupted:
             return "", "stopped"
         self._total = sum(each.total for each in (*summary.before, summary))
@@ -171,8 +173,8 @@ class SubmissionWorker:
         with self._turn:
             self._runs.append(run)
             stopped = self._stopped
-        if self._wishes is not None and isinstance(run, StudyDriver):
-            run.watch(self._wishes)
+        if self._cancel_requests is not None and isinstance(run, StudyDriver):
+            run.watch(self._cancel_requests)
         if stopped:
             run.stop()
             run.stop()
@@ -183,11 +185,11 @@ class SubmissionWorker:
 
     def _tell_plan(self, plan: RunPlan) -> None:
         for remark in plan.remarks:
-            self._told(f"{plan.study}: {remark}")
+            self._notify(f"{plan.study}: {remark}")
 
     def _heard(self, progress: RunProgress) -> None:
         for remark in progress.remarks:
-            self._told(f"{self.place}: {remark}")
+            self._notify(f"{self.place}: {remark}")
         self._total, self._done, self._known = progress.total, progress.done, progress.known
 
 
@@ -225,14 +227,14 @@ class StudyService:
         repository: Repository,
         places: Mapping[str, Executor],
         policy: str,
-        told: Callable[[str], None] = lambda _words: None,
-        wishes: CancelRequests | None = None,
+        notify: Callable[[str], None] = lambda _words: None,
+        cancel_requests: CancelRequests | None = None,
     ) -> None:
-        """*told* hears what begins and ends, a line each."""
+        """*notify* hears what begins and ends, a line each."""
         self.policy = policy
         self._repository = repository
-        self._told = told
-        self._wishes = wishes
+        self._notify = notify
+        self._cancel_requests = cancel_requests
         self._orders: dict[int, SubmissionWorker] = {}
         self._later: dict[int, float] = {}
         self._lenders = {
@@ -253,15 +255,15 @@ class StudyService:
 
     def _begin_in_turn(self, over: Event) -> None:
         """Lend slots when all that waits has asked for them: else who asks first has them."""
-        for lender in self._lenders.values():
-            lender.close()
+        for pool in self._lenders.values():
+            pool.close()
         self._look_patiently()
         end = monotonic() + BEGINNING
         while not all(order.waits for order in self._orders.values()) and monotonic() < end:
             if over.wait(GLANCE):
                 return
-        for lender in self._lenders.values():
-            lender.open()
+        for pool in self._lenders.values():
+            pool.open()
 
     def look(self) -> None:
         """See what was submitted, cancelled and has ended meanwhile."""
@@ -284,8 +286,8 @@ class StudyService:
 
     def close(self) -> None:
         """Stop all studies, which wait for the next service."""
-        for lender in self._lenders.values():
-            lender.close()
+        for pool in self._lenders.values():
+            pool.close()
         for order in self._orders.values():
             order.stop()
         end = monotonic() + PATIENCE
@@ -299,7 +301,7 @@ class StudyService:
             self._away = False
         except RecordError as error:
             if not self._away:
-                self._told(f"the queue cannot be read now: {error}")
+                self._notify(f"the queue cannot be read now: {error}")
             self._away = True
 
     def _begin(self, submission: StudySubmission) -> None:
@@ -314,12 +316,14 @@ class StudyService:
         if begun.turn != "running":
             return  # it was cancelled in this very moment
         TAKEN()
-        lender = self._lenders[place]
-        order = SubmissionWorker(begun, self._repository, place, lender, self._wishes, self._told)
+        pool = self._lenders[place]
+        order = SubmissionWorker(
+            begun, self._repository, place, pool, self._cancel_requests, self._notify
+        )
         self._orders[submission.number] = order
         order.start()
         if submission.number not in self._later:
-            self._told(f"{name} begins on {place}")
+            self._notify(f"{name} begins on {place}")
 
     def _roomiest(self) -> str:
         """The place with the most slots for each study that it has."""
@@ -342,13 +346,15 @@ class StudyService:
                 self._repository.report_progress(number, order.facts(means[number]))
                 turned = self._repository.update_submission(number, order.end, order.cause)
                 SETTLED()
-                self._told(f"{name} is {turned.turn}" + (f": {turned.cause}" * bool(turned.cause)))
+                self._notify(
+                    f"{name} is {turned.turn}" + (f": {turned.cause}" * bool(turned.cause))
+                )
             elif order.end == "later":
                 if number not in self._later:
-                    self._told(f"{name} waits: {order.cause}")
+                    self._notify(f"{name} waits: {order.cause}")
                 self._later[number] = monotonic() + LATER
             else:
-                self._told(f"{name} was stopped")
+                self._notify(f"{name} was stopped")
             del self._orders[number]
             self._said.pop(number, None)
 

@@ -57,7 +57,7 @@ class StageInputs:
 class StageSource:
     """The source of a stage: in the order of pM-S among what is ready."""
 
-    course: StageGraph
+    graph: StageGraph
     stage: int
     generator: ExperimentGenerator
     repository: Repository
@@ -77,21 +77,21 @@ class StageSource:
 
     @property
     def over(self) -> bool:
-        return not (self._made or self._points or self.course.pending(self.stage))
+        return not (self._made or self._points or self.graph.pending(self.stage))
 
     @property
     def expecting(self) -> bool:
         return not self.over
 
-    def land(self, experiment: Experiment, outcome: Outcome) -> None:
-        self.course.land(self.stage, experiment, outcome)
+    def complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        self.graph.complete(self.stage, experiment, outcome)
 
     def _next(self) -> bool:
         """Makes the experiments of the most urgent point, if there is one."""
-        for node, points in self.course.fresh(self.stage):
+        for node, points in self.graph.fresh(self.stage):
             self._points[node] = points[::-1]
             self._push(node)
-        for node in self.course.raised(self.stage):
+        for node in self.graph.raised(self.stage):
             if node in self._points:
                 self._push(node)
         while self._ready:
@@ -122,7 +122,7 @@ class StageSource:
     def _place(self, node: StageNode) -> tuple[int, int]:
         """Where the next point of a node stands in the order: its rank, and its number."""
         number, _ = self._points[node][-1]
-        return self.course.rank(node), number
+        return self.graph.rank(node), number
 
     def _with_inputs(self, experiment: Experiment, node: StageNode) -> Experiment:
         """An experiment is another one if what it gets comes from another one."""
@@ -145,8 +145,8 @@ class StageSource:
         files: list[ExperimentFile] = []
         digests: list[str] = []
         former: list[str] = []
-        for link, finished, single in self.course.inputs(node):
-            name = self.course.stages[link.stage].name
+        for link, finished, single in self.graph.inputs(node):
+            name = self.graph.stages[link.stage].name
             digests += [name, *(done.digest for done in finished)]
             former += [name, *(done.former for done in finished)]
             for number, done in enumerate(finished, 1):
@@ -212,7 +212,7 @@ class Pipeline:
     planned: Callable[[RunPlan], None] = lambda _plan: None
     listener: Callable[[RunProgress], None] = lambda _progress: None
     """Hears of all stages together."""
-    wishes: CancelRequests | None = None
+    cancel_requests: CancelRequests | None = None
     _runs: dict[int, StudyDriver] = field(default_factory=dict)
     _plans: dict[int, RunPlan] = field(default_factory=dict)
     _planned: int = 0
@@ -244,7 +244,7 @@ class Pipeline:
         """Plan the stages, the *version* of whose programs is known or asked for."""
         stages = stages_of(self.session.application)
         self.stages = tuple(replace(e, application=version(e.application)) for e in stages)
-        self._course = StageGraph(self.stages, self.session.points)
+        self._graph = StageGraph(self.stages, self.session.points)
         pairs = zip(self.stages, built_on(self.stages), strict=True)
         self._sessions = [self._session(stage, programs) for stage, programs in pairs]
         for session in self._sessions:
@@ -265,19 +265,19 @@ class Pipeline:
 
     def run(
         self,
-        lender: SlotPool,
+        pool: SlotPool,
         owner: Hashable = "",
-        lent: Callable[[Allotment], None] = lambda _share: None,
+        on_allotment: Callable[[Allotment], None] = lambda _share: None,
     ) -> RunSummary:
-        """Run all stages, for *owner*, in slots of *lender*; *lent* hears of each share."""
+        """Run all stages, for *owner*, in slots of *pool*; *on_allotment* hears of each share."""
         if any(use.kind == "version" for s in self.stages for use in s.application.uses):
             self._prepare(ask_versions)
-        shares = [lender.share(owner, self._course.urgency(s.number)) for s in self.stages]
-        for share in shares:
-            lent(share)
+        allotments = [pool.allot(owner, self._graph.urgency(s.number)) for s in self.stages]
+        for allotment in allotments:
+            on_allotment(allotment)
         threads = [
             Thread(target=self._drive, args=pair, name=f"zenturio-{pair[0].name}", daemon=True)
-            for pair in zip(self.stages, shares, strict=True)
+            for pair in zip(self.stages, allotments, strict=True)
         ]
         with stop_on_signals(self.stop):
             for thread in threads:
@@ -301,7 +301,7 @@ class Pipeline:
         """How the last stage ended, with how those before it did."""
         summaries = []
         for stage in self.stages:
-            blocked = self._course.blocked(stage.number) * stage.application.repeat.count
+            blocked = self._graph.blocked(stage.number) * stage.application.repeat.count
             summaries.append(replace(self._summaries[stage.number], blocked=blocked))
         stopped = any(summary.interrupted for summary in summaries)
         return replace(summaries[-1], before=tuple(summaries[:-1]), interrupted=stopped)
@@ -310,7 +310,7 @@ class Pipeline:
         """The session of a stage; of earlier ones others may run a part."""
         source = partial(self._source, stage)
         if stage is self.stages[-1]:
-            points = self._course.points(stage.number)
+            points = self._graph.points(stage.number)
             return replace(
                 self.session,
                 application=stage.application,
@@ -320,7 +320,7 @@ class Pipeline:
             )
         return StudySession(
             stage.application,
-            self._course.points(stage.number),
+            self._graph.points(stage.number),
             self.session.repository,
             only=self.session.only | {"missing"},
             join=True,
@@ -331,22 +331,22 @@ class Pipeline:
 
     def _source(self, stage: Stage, generator: ExperimentGenerator) -> ExperimentSource:
         total = self._sessions[stage.number].experiments
-        return StageSource(self._course, stage.number, generator, self.session.repository, total)
+        return StageSource(self._graph, stage.number, generator, self.session.repository, total)
 
-    def _drive(self, stage: Stage, share: Allotment) -> None:
+    def _drive(self, stage: Stage, allotment: Allotment) -> None:
         try:
             hear = (self._plan, self._heard, self._begun)
             session = self._sessions[stage.number]
-            summary = session.run(share, *(partial(listener, stage) for listener in hear))
+            summary = session.run(allotment, *(partial(listener, stage) for listener in hear))
             self._summaries[stage.number] = summary
         except BaseException as error:  # noqa: BLE001 - who runs the pipeline raises it
             self._errors.append(error)
             self.stop()
             self.stop()
         finally:
-            self._course.close(stage.number)
+            self._graph.close(stage.number)
             with suppress(Exception):
-                share.close()
+                allotment.close()
 
     def _begun(self, stage: Stage, run: StudyDriver) -> None:
         with self._turn:
@@ -354,9 +354,9 @@ class Pipeline:
             stops = self._stops
         for _ in range(stops):
             run.stop()
-        if self.wishes is not None:
-            run.watch(self.wishes)
-        self._course.listen(stage.number, run.inbox)
+        if self.cancel_requests is not None:
+            run.watch(self.cancel_requests)
+        self._graph.listen(stage.number, run.inbox)
 
     def _plan(self, stage: Stage, plan: RunPlan) -> None:
         """Tell what each stage is going to do, in the order of stages."""

@@ -321,7 +321,7 @@ class StageGraph:
             count = sum(len(self._states[each].points) for each in nodes)
             yield link, sorted(finished, key=lambda d: d[:2]), count * earlier.repeat.count == 1
 
-    def land(self, stage: int, experiment: Experiment, outcome: Outcome) -> None:
+    def complete(self, stage: int, experiment: Experiment, outcome: Outcome) -> None:
         """An experiment has its outcome for good."""
         node = self.node(stage, experiment.values)
         with self._lock:

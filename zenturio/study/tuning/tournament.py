@@ -100,7 +100,7 @@ class TuningTask:
 class TuningTrial:
     """A search of points whose scores are known, or come later."""
 
-    contest: TuningTask
+    tuning_task: TuningTask
     loop: SearchLoop
     opening: int
 
@@ -108,14 +108,14 @@ class TuningTrial:
         """What it came to, when it is over."""
         trials = self.loop.trials
         scores = [trial.scores for trial in trials]
-        return self.contest.facts(scores, range(1, len(trials) + 1), len(trials), self.opening)
+        return self.tuning_task.facts(scores, range(1, len(trials) + 1), len(trials), self.opening)
 
 
 @dataclass
 class LocalTrials:
     """Makes searches for a function, in this process."""
 
-    contest: TuningTask
+    tuning_task: TuningTask
     target: TunedFunction
     _known: dict[Point, Scores] = field(default_factory=dict)
 
@@ -126,22 +126,22 @@ class LocalTrials:
 
     def facts(self, settings: Mapping[str, Any], seed: int) -> TrialFacts:
         """What one search comes to."""
-        contest = self.contest
-        search, opening = contest.search(settings, seed)
+        tuning_task = self.tuning_task
+        search, opening = tuning_task.search(settings, seed)
         if self.compiled:
-            function, goals = self.target.function, contest.goals
-            result = search_compiled(search, function, goals, contest.budget, StopRules())
+            function, goals = self.target.function, tuning_task.goals
+            result = search_compiled(search, function, goals, tuning_task.budget, StopRules())
             assert isinstance(result.trials, LazyTrials), "a compiled search returns rows of genes"
-            return contest.facts(result.trials.scores, result.numbers, result.count, opening)
-        loop = SearchLoop(search, contest.goals, contest.budget)
+            return tuning_task.facts(result.trials.scores, result.numbers, result.count, opening)
+        loop = SearchLoop(search, tuning_task.goals, tuning_task.budget)
         for _ in drive(loop, self._score):
             pass
-        return TuningTrial(contest, loop, opening).facts()
+        return TuningTrial(tuning_task, loop, opening).facts()
 
     def _score(self, point: Point) -> Scores:
         scores = self._known.get(point)
         if scores is None:
-            scores = scores_for(self.contest.goals, self.target.function(point))
+            scores = scores_for(self.tuning_task.goals, self.target.function(point))
             if len(self._known) < REMEMBERED:
                 self._known[point] = scores
         return scores
@@ -239,14 +239,14 @@ class Tournament:
         self.program = replace(self.program, application=application)
         self._generator = ExperimentGenerator(application)
 
-    def bout(self, contest: TuningTask, settings: dict[str, object], seed: int) -> TuningTrial:
+    def trial(self, tuning_task: TuningTask, settings: dict[str, object], seed: int) -> TuningTrial:
         """A search whose points are known, or come to be known here."""
-        search, opening = contest.search(settings, seed)
-        loop = SearchLoop(search, contest.goals, contest.budget, cached=self._recall)
-        return TuningTrial(contest, loop, opening)
+        search, opening = tuning_task.search(settings, seed)
+        loop = SearchLoop(search, tuning_task.goals, tuning_task.budget, cached=self._recall)
+        return TuningTrial(tuning_task, loop, opening)
 
     def outcomes(
-        self, experiments: Iterable[Experiment], start: Start, clerk: TrialOutcomes
+        self, experiments: Iterable[Experiment], start: Start, outcome_writer: TrialOutcomes
     ) -> Iterator[tuple[Experiment, Outcome]]:
         """The searches that *experiments* are, each as soon as it is over."""
         waiting = iter(experiments)
@@ -259,18 +259,18 @@ class Tournament:
                 try:
                     active[experiment.digest] = experiment, _Active(start(experiment))
                 except InputError as error:  # settings that do not go together
-                    yield experiment, clerk.failed(experiment, error)
+                    yield experiment, outcome_writer.failed(experiment, error)
             self._advance([search for _, search in active.values()])
             for experiment, search in list(active.values()):
-                if search.bout.loop.is_over:
+                if search.trial.loop.is_over:
                     del active[experiment.digest]
-                    yield experiment, search.outcome(experiment, clerk)
+                    yield experiment, search.outcome(experiment, outcome_writer)
 
-    def facts(self, bout: TuningTrial) -> TrialFacts:
-        """What *bout* comes to, alone."""
-        while not bout.loop.is_over:
-            self._advance([_Active(bout)])
-        return bout.facts()
+    def facts(self, trial: TuningTrial) -> TrialFacts:
+        """What *trial* comes to, alone."""
+        while not trial.loop.is_over:
+            self._advance([_Active(trial)])
+        return trial.facts()
 
     def _advance(self, active: Sequence[_Active]) -> None:
         """Let each search take what it may, run what nobody knows, and hand in what is known."""
@@ -278,7 +278,7 @@ class Tournament:
             search.take()
         self._learn(list(dict.fromkeys(point for search in active for point in search.points)))
         for search in active:
-            search.land(self._known)
+            search.complete(self._known)
 
     def _recall(self, points: Sequence[Point]) -> list[Scores | None]:
         return [self._known.get(point) for point in points]
@@ -321,7 +321,7 @@ class Tournament:
 class _Active:
     """A search under way, and the points that it waits for."""
 
-    bout: TuningTrial
+    trial: TuningTrial
     points: list[Point] = field(default_factory=list)
     _numbers: list[int] = field(default_factory=list)
     _started: float = field(default_factory=time)
@@ -331,17 +331,17 @@ class _Active:
     def take(self) -> None:
         """Search on as far as points are known."""
         before = thread_time()
-        trials = self.bout.loop.ask(ROOM)
+        trials = self.trial.loop.ask(ROOM)
         self.points = [trial.point for trial in trials]
         self._numbers = [trial.number for trial in trials]
         self._cpu += thread_time() - before
 
-    def land(self, scores: dict[Point, Scores]) -> None:
+    def complete(self, scores: dict[Point, Scores]) -> None:
         """Hand in what has become known."""
         for number, point in zip(self._numbers, self.points, strict=True):
-            self.bout.loop.tell(number, scores[point])
+            self.trial.loop.tell(number, scores[point])
 
-    def outcome(self, experiment: Experiment, clerk: TrialOutcomes) -> Outcome:
+    def outcome(self, experiment: Experiment, outcome_writer: TrialOutcomes) -> Outcome:
         """What it came to."""
         wall = perf_counter() - self._clock
-        return clerk.told(experiment, self.bout.facts(), wall, self._cpu, self._started)
+        return outcome_writer.told(experiment, self.trial.facts(), wall, self._cpu, self._started)

@@ -252,16 +252,16 @@ def run_trial(
     tuning: Tuning, repository: Repository, place: PlaceOptions = DEFAULT_PLACE
 ) -> dict[str, float | int]:
     """One search: the first one of *tuning*, which nobody keeps."""
-    contest = _contest(tuning)
+    tuning_task = _contest(tuning)
     settings: dict[str, Any] = {}
     for name, text in tuning.ranges.sets.items():
         settings[name] = text.strip("{} ")
     target = tuning.target
     if isinstance(target, TunedFunction):
-        return LocalTrials(contest, target).facts(settings, tuning.seed)
+        return LocalTrials(tuning_task, target).facts(settings, tuning.seed)
     with _executor(place) as executor:
-        arena = Tournament(target, repository, executor)
-        return arena.facts(arena.bout(contest, settings, tuning.seed))
+        tournament = Tournament(target, repository, executor)
+        return tournament.facts(tournament.trial(tuning_task, settings, tuning.seed))
 
 
 def _chosen(tuning: Tuning, application: Application, sample: int | None) -> PointSelection:
@@ -293,16 +293,16 @@ def _run(
     any_machine: bool,
 ) -> tuple[RunSummary, ArchivedStudy | None]:
     generator = ExperimentGenerator(application, former_digests=repository.has_former_digests())
-    contest, clerk = _contest(tuning), TrialOutcomes(MetricReader(generator.recipe))
+    tuning_task, outcome_writer = _contest(tuning), TrialOutcomes(MetricReader(generator.recipe))
     total = points.count * tuning.repeats
     definition = define_study(application, total, generator.program)
-    _check(contest, tuning, points)
+    _check(tuning_task, tuning, points)
 
     try:
         with FunctionDriver(repository, tuning.study, definition, total, listener, kinds) as entry:
             new = _unknown(points, generator, entry)
             outcomes = _outcomes(
-                tuning, new, contest, clerk, repository, place, any_machine=any_machine
+                tuning, new, tuning_task, outcome_writer, repository, place, any_machine=any_machine
             )
             entry.add_all(outcomes)
     except KeyboardInterrupt:
@@ -313,8 +313,8 @@ def _run(
 def _outcomes(
     tuning: Tuning,
     experiments: Iterator[Experiment],
-    contest: TuningTask,
-    clerk: TrialOutcomes,
+    tuning_task: TuningTask,
+    outcome_writer: TrialOutcomes,
     repository: Repository,
     place: PlaceOptions,
     *,
@@ -323,20 +323,22 @@ def _outcomes(
     """What comes of each search: in this process, or where a program runs."""
     target = tuning.target
     if isinstance(target, TunedFunction):
-        ring = LocalTrials(contest, target)
+        local_trials = LocalTrials(tuning_task, target)
 
         def hold(experiment: Experiment) -> Outcome:
-            return clerk.outcome(experiment, lambda: ring.facts(*tuning.setting(experiment.values)))
+            return outcome_writer.outcome(
+                experiment, lambda: local_trials.facts(*tuning.setting(experiment.values))
+            )
 
-        yield from _held(experiments, hold, (place.jobs or cores()) if ring.compiled else 1)
+        yield from _held(experiments, hold, (place.jobs or cores()) if local_trials.compiled else 1)
         return
     with _executor(place) as executor:
-        arena = Tournament(target, repository, executor, any_machine=any_machine)
+        tournament = Tournament(target, repository, executor, any_machine=any_machine)
 
         def start(experiment: Experiment) -> TuningTrial:
-            return arena.bout(contest, *tuning.setting(experiment.values))
+            return tournament.trial(tuning_task, *tuning.setting(experiment.values))
 
-        yield from arena.outcomes(experiments, start, clerk)
+        yield from tournament.outcomes(experiments, start, outcome_writer)
 
 
 def _executor(place: PlaceOptions) -> Local:
@@ -345,10 +347,10 @@ def _executor(place: PlaceOptions) -> Local:
     return Local(folder, place.jobs, keep=place.keep, pin=place.pin)
 
 
-def _check(contest: TuningTask, tuning: Tuning, points: PointSelection) -> None:
+def _check(tuning_task: TuningTask, tuning: Tuning, points: PointSelection) -> None:
     """InputError where the engine is none for this space, or has no such settings."""
     for point in islice(points, 1):
-        contest.search(*tuning.setting({**point, SEED: tuning.seed}))
+        tuning_task.search(*tuning.setting({**point, SEED: tuning.seed}))
     target = tuning.target
     if isinstance(target, TunedProgram) and not target.application.runs:
         raise InputError(
