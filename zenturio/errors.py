@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,20 @@ class Interrupted(ZenError):
     """The user stopped it."""
 
     exit_code = 130
+
+
+_Error = TypeVar("_Error", bound=InputError)
+
+
+def unknown_name(
+    kind: str,
+    name: str,
+    known: Iterable[str],
+    error: type[_Error] = NotFoundError,  # type: ignore[assignment] # the default of a type variable
+    place: Place | None = None,
+) -> _Error:
+    """Return an *error*: no *kind* has this *name*; its hint is the nearest of the *known* ones."""
+    return error(f"no {kind} is named {name!r}", place=place, hint=did_you_mean(name, known))
 
 
 _LONGEST_NAME = 1000

@@ -5,7 +5,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from zenturio.errors import NotFoundError, PluginError, did_you_mean
+from zenturio.errors import PluginError, unknown_name
 
 _log = logging.getLogger(__name__)
 _ONE = {
@@ -37,9 +37,7 @@ def load(kind: str, name: str) -> Any:
     """The object that *name* stands for in group ``zenturio.<kind>``."""
     match _found(kind).get(name, ()):
         case ():
-            raise NotFoundError(
-                f"no {_ONE.get(kind, kind)} is named {name!r}", hint=did_you_mean(name, names(kind))
-            )
+            raise unknown_name(_ONE.get(kind, kind), name, names(kind))
         case (only,):
             _log.debug("%s %r: loading %s", _ONE.get(kind, kind), name, only.value)
             try:

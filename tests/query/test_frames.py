@@ -193,7 +193,7 @@ def test_a_file_s_name_tells_its_format(tmp_path):
     assert format_of_path(tmp_path / "a.csv") == "csv"
     with pytest.raises(InputError, match="does not end as a table does"):
         format_of_path(tmp_path / "a.xlsx")
-    with pytest.raises(InputError, match="no format is called 'exel'"):
+    with pytest.raises(InputError, match="no format is named 'exel'"):
         export(SMALL, "exel")
 
 

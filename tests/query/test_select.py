@@ -174,7 +174,7 @@ def test_names_are_data(repository):
         ({"by": ["N"]}, NotFoundError, r"no column 'N'[\s\S]*'n'"),
         ({"sort": ["-gflop"]}, NotFoundError, r"'gflops'"),
         ({"by": ["n"], "sort": ["threads"]}, InputError, "the answer has no column 'threads'"),
-        ({"aggregates": ["avg"]}, InputError, "no aggregate is called 'avg'"),
+        ({"aggregates": ["avg"]}, InputError, "no aggregate is named 'avg'"),
         ({"where": "wtme > 1"}, ExpressionError, r"unknown name 'wtme'[\s\S]*'wtime'"),
         ({"where": "n + 1"}, ExpressionError, "a condition is true or false, but this is int"),
         ({"where": "solver > 3"}, ExpressionError, "solver, which is str"),

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from zenturio.errors import InputError, PlaceError, did_you_mean
+from zenturio.errors import InputError, PlaceError, unknown_name
 from zenturio.experiment import Missing
 from zenturio.expression import text_of
 from zenturio.query.catalog import StudyColumn
@@ -149,8 +149,7 @@ def export(result: ResultTable, format: str, *, spreadsheet: bool = False) -> st
     if format == "csv":
         return to_csv(result, spreadsheet=spreadsheet)
     if format not in _WRITERS:
-        hint = did_you_mean(format, FORMATS)
-        raise InputError(f"no format is called {format!r}", hint=hint)
+        raise unknown_name("format", format, FORMATS)
     return _WRITERS[format](result)
 
 
@@ -351,8 +350,7 @@ def stream_table(
     """The rows of all *parts*, as ``export`` writes one table; a missing metric is empty."""
     check_spreadsheet(format, spreadsheet=spreadsheet)
     if format not in _PART_WRITERS:
-        hint = did_you_mean(format, _PART_WRITERS)
-        raise InputError(f"no format is called {format!r}", hint=hint)
+        raise unknown_name("format", format, _PART_WRITERS)
     plain = ([tuple(map(_plain, row)) for row in part] for part in parts)
     if format == "csv":
         return _csv_parts(columns, plain, spreadsheet=spreadsheet)

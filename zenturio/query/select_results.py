@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zenturio.errors import InputError, Passage, did_you_mean
+from zenturio.errors import InputError, Passage, did_you_mean, unknown_name
 from zenturio.expression import Expression, parse
 from zenturio.query.aggregates import (
     AGGREGATES,
@@ -106,8 +106,7 @@ def results(
     """
     for name in aggregates:
         if name not in AGGREGATES:
-            hint = did_you_mean(name, AGGREGATES)
-            raise InputError(f"no aggregate is called {name!r}", hint=hint)
+            raise unknown_name("aggregate", name, AGGREGATES)
     if limit is not None and limit < 0:
         raise InputError(f"the limit is {limit} rows", hint="0 or more")
     if columns and (by or aggregates or metrics):

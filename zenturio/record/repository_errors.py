@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zenturio.errors import ConflictError, NotFoundError, RecordError, did_you_mean
+from zenturio.errors import ConflictError, NotFoundError, RecordError, unknown_name
 from zenturio.record.entities import Lease
 from zenturio.record.timestamps import utc_time
 
 
 def no_study(name: str, names: Iterable[str]) -> NotFoundError:
-    return NotFoundError(f"no study is named {name!r}", hint=did_you_mean(name, names))
+    return unknown_name("study", name, names)
 
 
 def no_experiment(digests: Iterable[str], study: str | None = None) -> NotFoundError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from zenturio.errors import SpaceError, did_you_mean
+from zenturio.errors import SpaceError, unknown_name
 from zenturio.expression import Value, holds
 from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Definition
@@ -82,10 +82,7 @@ class Decoder:
         """Return the point with *values_by_name*; SpaceError says why it is not valid."""
         unknown = [name for name in values_by_name if name not in self.parameters]
         if unknown:
-            raise SpaceError(
-                f"no parameter is named {unknown[0]!r}",
-                hint=did_you_mean(unknown[0], self.parameters),
-            )
+            raise unknown_name("parameter", unknown[0], self.parameters, SpaceError)
         values: dict[str, Value] = {}
         positions: dict[str, Any] = {}
         for parameter in self.definition.dimensions:

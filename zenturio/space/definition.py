@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from zenturio.errors import Diagnostic, InputError, Place, SpaceError, did_you_mean
+from zenturio.errors import Diagnostic, InputError, Place, SpaceError, unknown_name
 from zenturio.expression import Expression, Type
 from zenturio.space.continuous import Continuous
 from zenturio.space.parameter import Dependent, Parameter, Zip
@@ -218,11 +218,7 @@ def _check_constraint(
     sizes = {}
     for name in constraint.names:
         if name not in parameters:
-            raise SpaceError(
-                f"no parameter is named {name!r}",
-                place=constraint.place,
-                hint=did_you_mean(name, parameters),
-            )
+            raise unknown_name("parameter", name, parameters, SpaceError, constraint.place)
         domain = parameters[name].domain
         if domain is None or isinstance(domain, Continuous | Dependent):
             raise SpaceError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zenturio.errors import NotFoundError, did_you_mean
+from zenturio.errors import unknown_name
 from zenturio.expression import Expression, Value, holds, text_of
 from zenturio.space.continuous import Continuous
 from zenturio.space.domain import Column, Elements
@@ -90,9 +90,7 @@ class Point(Mapping[str, Value]):
     def text(self, name: str) -> str:
         """Return the text that is filled in for *name*; its DEFAULT while it is inactive."""
         if name not in self._layout.slots:
-            raise NotFoundError(
-                f"no parameter is named {name!r}", hint=did_you_mean(name, self._layout.names)
-            )
+            raise unknown_name("parameter", name, self._layout.names)
         slot = self._layout.slots[name]
         parameter, value = self._layout.parameters[slot], self._values[slot]
         if parameter.domain is None:

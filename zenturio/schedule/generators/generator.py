@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.errors import InputError, NotFoundError, did_you_mean, unknown_name
 from zenturio.schedule.formats.document import file_exists
 from zenturio.schedule.formats.files import read_instance, read_platform
 from zenturio.schedule.generators.papers import (
@@ -438,8 +438,7 @@ def _seed(values: Mapping[str, Any], seed: int) -> int:
 
 def _generator_class(name: str) -> type[Any]:
     if name not in _GENERATORS:
-        hint = did_you_mean(name, _GENERATORS)
-        raise NotFoundError(f"no generator is named {name!r}", hint=hint)
+        raise unknown_name("generator", name, _GENERATORS)
     return _GENERATORS[name]
 
 

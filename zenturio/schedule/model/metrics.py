@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zenturio.errors import NotFoundError, did_you_mean
+from zenturio.errors import unknown_name
 from zenturio.schedule.model.evaluation import order_rows, problem_arrays, processor_rows
 from zenturio.schedule.model.plan import SLACK, Plan, faults
 from zenturio.schedule.model.problem import MoldableProblem, Problem
@@ -64,7 +64,7 @@ METRICS = {
 def metric(name: str) -> PlanMetric:
     """Return the metric *name*; NotFoundError if there is none."""
     if name not in METRICS:
-        raise NotFoundError(f"no metric is named {name!r}", hint=did_you_mean(name, METRICS))
+        raise unknown_name("metric", name, METRICS)
     return METRICS[name]
 
 

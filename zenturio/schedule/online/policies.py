@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.errors import InputError, unknown_name
 from zenturio.priorities import POLICIES, WaitingWorkflow, priority
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.evaluation import problem_arrays, topological_orders
@@ -237,8 +237,7 @@ class OnlineSimulation:
         platform, and are perturbed on top of them. Raise NotFoundError for an unknown policy.
         """
         if policy not in POLICIES:
-            hint = did_you_mean(policy, POLICIES)
-            raise NotFoundError(f"no policy is named {policy!r}", hint=hint)
+            raise unknown_name("policy", policy, POLICIES)
         has_loads = any(machine.load for machine in self.platform.machines)
         if disturbance is None and not has_loads:
             plan, wasted = self._steady(policy, by), 0.0
