@@ -232,7 +232,7 @@ def test_a_constraint_that_nothing_keeps_ends_sampling():
 def test_points_that_differ_in_nothing_are_not_drawn_for_ever():
     space = zen.Space(s=["a", "b"], x=zen.parameter(zen.uniform(0, 1), when="s == 'c'"))
     assert len(space.sample(2, seed=0)) == 2
-    with pytest.raises(SpaceError, match="3 different points are asked for; 2 were found"):
+    with pytest.raises(SpaceError, match="3 different points are requested; 2 were drawn"):
         space.sample(3, seed=0)
 
 
@@ -248,3 +248,34 @@ def test_states_are_told_apart_by_more_than_64_bits():
             for p in range(256)
             for z in (0, 1)
         )
+
+
+def test_points_are_drawn_and_walked_without_counting_a_large_space():
+    space = zen.Space(a=range(1, 1001), b=range(1, 1001), c=range(1, 1001))
+    large = space.where("a + b + c < 2850", "a*b + c != 77")
+    with mock.patch.object(component.BlockTree, "count", side_effect=AssertionError("counted")):
+        points = large.sample(10, seed=1)
+        assert large.number(points[0]) == -1
+        assert points == large.sample(10, seed=1)
+        assert all(point in large for point in points)
+        assert 0 < large.at_least() <= 1000**3
+
+
+def test_the_least_number_of_points_is_below_the_true_one():
+    space = zen.Space(a=range(300), b=range(300), c=range(300))
+    for condition, share in (
+        ("a < b", 0.5),
+        ("a == b", 1 / 300),
+        ("a + b + c == 30", 496 / 300**3),
+    ):
+        large = space.where(condition, "a*b*c != 1")
+        assert large.at_least() <= large.size <= 300**3
+        if share > 0.1:
+            assert large.at_least() > 0.9 * large.size
+
+
+def test_shares_that_add_up_to_a_whole_can_be_drawn():
+    names = [f"w{i}" for i in range(10)]
+    space = zen.Space(**dict.fromkeys(names, range(0, 101, 5))).where(f"{' + '.join(names)} == 100")
+    points = space.sample(3, seed=1)
+    assert [sum(point.values()) for point in points] == [100, 100, 100]

@@ -187,10 +187,10 @@ class ExperimentGenerator:
     def experiments(self, point: Point, index: int | None = None) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is among the values.
 
-        Its *index* is asked of the space, if it is not given.
+        Its *index*, if not given, is its number in the space, -1 where the space is not counted.
         """
         if index is None:
-            index = self._space.index(point) if self._space.finite else -1
+            index = self._space.number(point)
         texts = point.texts
         chosen: Mapping[str, str | None] = texts
         if self._conditional:

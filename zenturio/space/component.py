@@ -182,6 +182,11 @@ class Component(Protocol):
         """Whether the size is known already, or cheap to compute."""
         ...
 
+    @property
+    def is_countable(self) -> bool:
+        """Whether the size is known, or found by one decision diagram."""
+        ...
+
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
         """Return the columns of codes of the combinations with numbers *rows*."""
         ...
@@ -198,7 +203,7 @@ class Component(Protocol):
 class FreeComponent:
     """One dimension without constraints: nothing is listed."""
 
-    is_counted = True
+    is_counted = is_countable = True
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -242,6 +247,10 @@ class JoinedComponent:
     @property
     def is_counted(self) -> bool:
         return "size" in self.__dict__ or self._whole is not None
+
+    @property
+    def is_countable(self) -> bool:
+        return self.is_counted or self._blocks.diagram is not None
 
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
         if len(rows) <= MAX_LOOKUPS and self._whole is None and self._blocks.diagram is not None:
@@ -329,7 +338,7 @@ class JoinedComponent:
 class TableComponent:
     """A table of some combinations of a part, as one step of a walk."""
 
-    is_counted = True
+    is_counted = is_countable = True
 
     def __init__(self, part: Part, table: CodeTable) -> None:
         self.part = part

@@ -19,10 +19,20 @@ from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import PointColumns
 
 BATCH = 1024
-"""Combinations in a batch."""
+"""Combinations in the first batch; the next ones grow, up to LARGEST_BATCH, while few are valid."""
 
-TRIES = 1 << 20
+LARGEST_BATCH = 1 << 16
+
+TRIES = 1 << 22
 """Sampling gives up after this many combinations without a valid one."""
+
+
+_EXACT = 1 << 40
+"""Below this, a fraction of 53 bits picks each number equally often, but for one in 2**13."""
+
+
+class NoneValid(SpaceError):
+    """Of many random combinations, none was valid."""
 
 
 def distinct(size: int, count: int, rng: random.Random) -> list[int]:
@@ -47,8 +57,9 @@ class RejectionSampler:
     rejected if they violate one of the other conditions.
     """
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, tries: int = TRIES) -> None:
         self.part = part
+        self.tries = tries
         self.continuous = {
             parameter.name: parameter.domain
             for parameter in part.dimensions
@@ -64,28 +75,49 @@ class RejectionSampler:
 
     def batches(self, rng: random.Random) -> Iterator[PointColumns]:
         """Yield batches of valid combinations, without end."""
+        bits = np.random.PCG64(rng.getrandbits(64))
         tried = accepted = 0
+        length = BATCH
         while True:
-            rows = self._batch(rng)
+            rows = self._batch(rng, bits, length)
             for condition in self._remaining:
                 rows = rows.where(rows.kept(condition.expression))
-            tried, accepted = tried + BATCH, accepted + rows.length
-            if not accepted and tried >= TRIES:
-                raise SpaceError(
-                    f"among {tried:,} combinations of {', '.join(self.part.names[:6])},"
-                    " drawn at random, none is valid",
-                    hint="relax constraints, or let them name fewer parameters",
+            tried, accepted = tried + length, accepted + rows.length
+            if not accepted and tried >= self.tries:
+                raise NoneValid(
+                    f"among {tried:,} random combinations of {', '.join(self.part.names[:6])},"
+                    " none is valid",
+                    hint="relax constraints, let them name fewer parameters, or take the first"
+                    " points (--limit)",
                 )
+            if 64 * accepted < tried:
+                length = min(4 * length, LARGEST_BATCH)
             yield rows
 
-    def _batch(self, rng: random.Random) -> PointColumns:
+    def share(self, seed: int, tries: int) -> tuple[int, int]:
+        """Return how many of about *tries* random combinations are valid, and their number."""
+        bits = np.random.PCG64(seed)
+        rng = random.Random(seed)  # noqa: S311 - not for secrets
+        tried = accepted = 0
+        while tried < tries:
+            rows = self._batch(rng, bits, LARGEST_BATCH)
+            for condition in self._remaining:
+                rows = rows.where(rows.kept(condition.expression))
+            tried, accepted = tried + LARGEST_BATCH, accepted + rows.length
+        return accepted, tried
+
+    @property
+    def joined_size(self) -> int:
+        """The number of combinations that are drawn from, before some are rejected."""
+        return math.prod(each.size for each in self._joined)
+
+    def _batch(self, rng: random.Random, bits: np.random.PCG64, length: int) -> PointColumns:
         """Return a batch of random combinations that meet the joined conditions."""
         picked: dict[str, Column] = {}
         for component in self._joined:
-            picked.update(
-                Product([component]).picked([rng.randrange(component.size) for _ in range(BATCH)])
-            )
-        rows = PointColumns(self.part.parameters, picked, BATCH)
+            numbers = _random_rows(component.size, length, rng, bits)
+            picked.update(zip(component.part.names, component.codes(numbers), strict=True))
+        rows = PointColumns(self.part.parameters, picked, length)
         for late in self._uncountable:
             rows = self._chosen(late, rows, rng)
         return rows
@@ -148,6 +180,17 @@ class RejectionSampler:
         late = {parameter.name for parameter in self._uncountable}
         early = [parameter for parameter in self.part.dimensions if parameter.name not in late]
         return parted(early, conditions, self.part.zips)
+
+
+def _random_rows(
+    size: int, length: int, rng: random.Random, bits: np.random.PCG64
+) -> list[int] | Column:
+    """Return *length* random numbers below *size*."""
+    if size > _EXACT:
+        return [rng.randrange(size) for _ in range(length)]
+    # The raw bits are the same in every version of NumPy, its integers() need not be.
+    fractions = (bits.random_raw(length) >> np.uint64(11)) * 2.0**-53
+    return (fractions * size).astype(np.int64)
 
 
 def sample_values(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,11 +21,17 @@ from zenturio.space.domain import Column
 from zenturio.space.neighbours import neighbours
 from zenturio.space.parameter import Dependent, Parameter, Values, Zip, domain_of
 from zenturio.space.point import Point
-from zenturio.space.rejection_sampling import RejectionSampler, distinct, sample_values
+from zenturio.space.rejection_sampling import NoneValid, RejectionSampler, distinct, sample_values
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
+_JUDGED = 1 << 17
+"""Combinations by which the number of points is judged."""
+
+_FEW_CONDITIONS = 32
+"""With more of them, finding which can be joined takes longer than counting."""
 
 MOST_ROWS = 1 << 32
 """Columns of more rows than this are refused: a slice of them may be asked for."""
@@ -186,17 +193,67 @@ class Space:
     def sample(self, count: int, seed: int | str | None = None) -> list[Point]:
         """Draw *count* different points, uniformly over all valid ones."""
         rng = random.Random(seed)  # noqa: S311 - not for secrets
-        samplers = self._samplers
-        if not any(isinstance(sampler, RejectionSampler) for sampler in samplers):
+        if self.finite and self.is_counted:
             return self._points(distinct(self.size, count, rng))
+        try:
+            points = self._drawn(count, rng)
+        except NoneValid:
+            # Few combinations are valid: a decision diagram counts them, if it is small enough.
+            if not self.finite or not all(each.is_countable for each in self.components):
+                raise
+            points = []
+        if len(points) == count:
+            return points
+        if self.finite:  # it has few points, or they could not be drawn: count them
+            return self._points(distinct(self.size, count, rng))
+        raise SpaceError(
+            f"{count} different points are requested; {len(points)} were drawn",
+            hint="request fewer",
+        )
+
+    def _drawn(self, count: int, rng: random.Random) -> list[Point]:
+        """Draw *count* different points by rejection, fewer if they repeat: nothing is counted."""
+        if self.finite:
+            samplers: list[Component | RejectionSampler] = [
+                each if each.is_counted else RejectionSampler(each.part) for each in self.components
+            ]
+        else:
+            samplers = self._samplers
         points: dict[Point, None] = {}
-        for values in islice(sample_values(samplers, rng), 100 * count + 100):
-            if len(points) == count:
-                break
-            points[self.find(values)] = None
-        if len(points) < count:
-            raise SpaceError(f"{count} different points are asked for; {len(points)} were found")
+        if count:
+            for values in islice(sample_values(samplers, rng), 100 * count + 100):
+                points[self.find(values)] = None
+                if len(points) == count:
+                    break
         return list(points)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the number of points is known, or takes no time to find."""
+        return all(each.is_counted for each in self.components)
+
+    def number(self, point: Mapping[str, Any]) -> int:
+        """Return the number of *point*; -1 where that would mean to count a large space."""
+        return self.index(point) if self.finite and self.is_counted else -1
+
+    def at_least(self) -> int:
+        """Return a number of points that the space has at least, at 99.9%, without counting.
+
+        Components that are not counted are judged by random combinations, always the same; it is
+        0 where that says nothing.
+        """
+        least = 1
+        for component in self.components:
+            if component.is_counted:
+                least *= component.size
+            elif len(component.part.conditions) > _FEW_CONDITIONS:
+                return 0
+            else:
+                sampler = RejectionSampler(component.part)
+                accepted, tried = sampler.share(0, _JUDGED)
+                bound = _lower_bound(accepted, tried)
+                least *= sampler.joined_size * int(bound * 2**53) >> 53
+        return least
 
     def neighbours(self, point: Mapping[str, Any]) -> list[Point]:
         """The valid points next to *point*.
@@ -254,6 +311,15 @@ class Space:
                 for part in self._parts
             ]
         return [_countable_or_sampler(component) for component in self._product.components]
+
+
+def _lower_bound(accepted: int, tried: int) -> float:
+    """Return the lower end of Wilson's interval of a share, at 99.9% on one side."""
+    z = 3.09
+    share = accepted / tried
+    middle = share + z * z / (2 * tried)
+    width = z * math.sqrt(share * (1 - share) / tried + (z / (2 * tried)) ** 2)
+    return max(0.0, (middle - width) / (1 + z * z / tried))
 
 
 def _parameter(name: str, values: Parameter | Values) -> Parameter:

@@ -31,12 +31,10 @@ class PointSelection:
         return cls(space, 0, picked=())
 
     def numbered(self) -> Iterator[tuple[int, Point]]:
-        """Each point with its number in the space; -1 where the space has no numbers."""
+        """Each point with its number in the space; -1 where the space is not counted."""
         if self.picked is None:
             return enumerate(self)
-        if not self.space.finite:
-            return ((-1, point) for point in self.picked)
-        return ((self.space.index(point), point) for point in self.picked)
+        return ((self.space.number(point), point) for point in self.picked)
 
     def __iter__(self) -> Iterator[Point]:
         if self.picked is not None:
@@ -72,14 +70,22 @@ def select_points(
                 hint=f"they are numbered from 0 to {space.size - 1}",
             )
         return PointSelection(space, 1, picked=(space.point(index),))
-    if limit is None and space.size > MANY:
-        raise InputError(
-            f"{space.size} points are more than anybody waits for",
-            hint=f"take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
-            f"want all: --limit {space.size}",
-        )
+    if limit is None:
+        _refuse_too_many(space)
     if limit is None:
         return PointSelection(space, space.size)
-    # The first points can be walked where nobody can say how many there are.
-    is_counted = all(component.is_counted for component in space.components)
-    return PointSelection(space, min(limit, space.size) if is_counted else limit, limit=limit)
+    # The first points can be walked without knowing how many there are.
+    return PointSelection(space, min(limit, space.size) if space.is_counted else limit, limit=limit)
+
+
+def _refuse_too_many(space: Space) -> None:
+    """Refuse a space of more than MANY points; where that is certain anyway, without counting."""
+    counted = space.is_counted or space.at_least() <= MANY
+    count = space.size if counted else space.at_least()
+    if count > MANY:
+        number = f"{count:,}" if counted else f"more than {count:,}"
+        raise InputError(
+            f"{number} points are too many to run",
+            hint="take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
+            f"want all: --limit {count if counted else '1000000000000'}",
+        )
