@@ -31,7 +31,7 @@ def rows(folder, *options):
 
 def test_a_study_runs_to_its_end_and_says_what_it_did(study):
     told = zen("run", study.name, "-j", 2, cwd=study.parent)
-    assert "study small: 7 points, 7 experiments, 0 of them known; 2 at a time" in told.out
+    assert "study small: 7 points, 7 experiments, 0 of them cached; 2 at a time" in told.out
     assert "7 ok" in told.out
     assert "best: total = 40 at n=4, level=high" in told.out
     assert study.read_text() == SMALL

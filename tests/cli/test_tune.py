@@ -55,7 +55,7 @@ def test_the_study_answers_like_any_other(folder):
     counted = zen("sql", "SELECT count(*), max(precision) FROM study_cost_ga", "--json", cwd=folder)
     assert counted.facts["rows"] == [[24, 1.0]]
     again = zen("run", ".zenturio/tune/cost_ga.tune", cwd=folder)
-    assert "24 known before" in again.out
+    assert "24 cached" in again.out
 
 
 def test_the_file_of_a_study_makes_the_same_searches_by_itself(folder):

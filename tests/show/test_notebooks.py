@@ -62,13 +62,13 @@ def test_the_example_of_the_docs_runs_as_it_stands(shell, capsys):
     assert len(pictures) == 3
     assert pictures[0]["application/vnd.plotly.v1+json"]["data"][0]["type"] == "scatter"
     assert "wave" in shown[6]["text/html"]
-    assert "8 run, 0 known already" in capsys.readouterr().out
+    assert "8 run, 0 cached" in capsys.readouterr().out
 
 
 def test_a_cell_that_is_run_again_runs_nothing(shell, capsys):
     for _ in range(2):
         shell.run(f"%%zen odd.py --as odd\n{CELL}")
-    assert "0 run, 3 known already" in capsys.readouterr().out
+    assert "0 run, 3 cached" in capsys.readouterr().out
     assert shell.shell.user_ns["odd"].frame()["odd"].tolist() == [1, 0, 1]
     shell.run(f"%%zen odd.py --as odd --set 'n = {{1:5}}' --name wider -j 1\n{CELL}")
     assert len(shell.shell.user_ns["odd"].frame()) == 5

@@ -124,13 +124,13 @@ def test_looking_asks_no_version_and_takes_the_last_answer(study, tmp_path):
     asked = tmp_path / "asked"
     version = f"echo >> {asked}; cat ../data/mesh.bin"
     folder = study(f'USE VERSION "{version}"')
-    assert "0 of them known" in zen("run", folder, "--dry-run")
+    assert "0 of them cached" in zen("run", folder, "--dry-run")
     for verb in ("check", "space"):
         zen(verb, folder)
     assert not asked.exists()
     zen("run", folder)
     assert asked.read_text().count("\n") == 1
-    assert "1 of them known" in zen("run", folder, "--dry-run")
+    assert "1 of them cached" in zen("run", folder, "--dry-run")
     digits = json.loads(zen("results", "app", "--json"))["rows"]
     assert asked.read_text().count("\n") == 1, digits
     zen("run", folder)

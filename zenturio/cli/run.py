@@ -126,9 +126,9 @@ def run(
 def _plan(plan: "RunPlan") -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
     repeats += f" x {plan.kinds} kinds of machine" if plan.kinds > 1 else ""
-    known = f"{plan.known:,} of them known" if plan.looked_at else "what is known is not run"
+    cached = f"{plan.known:,} of them cached" if plan.looked_at else "what is cached is not run"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
-        known = f"{plan.known:,} of the first {plan.looked_at:,} known"
+        cached = f"{plan.known:,} of the first {plan.looked_at:,} cached"
     points, experiments = quantities.count(plan.points), quantities.count(plan.experiments)
     what = f"{points} points{repeats}, {experiments} experiments"
     if plan.engine:
@@ -136,7 +136,7 @@ def _plan(plan: "RunPlan") -> str:
         what = f"search by {plan.engine}, {most}"
     slots = f"; {plan.slots} at a time" if plan.slots else ""
     remarks = "".join(f"\n{remark}" for remark in plan.remarks)
-    return f"{_before(plan)}study {plan.study}: {what}, {known}{slots}{remarks}"
+    return f"{_before(plan)}study {plan.study}: {what}, {cached}{slots}{remarks}"
 
 
 def _before(plan: "RunPlan") -> str:
@@ -164,7 +164,7 @@ def _print_summary(summary: "RunSummary", db: str | None, *, named: bool = False
     if summary.failed:
         words.append(f"{summary.failed:,} failed")
     if summary.known:
-        words.append(f"{summary.known:,} known before")
+        words.append(f"{summary.known:,} cached")
     if summary.blocked:
         words.append(f"{summary.blocked:,} waited for what failed before them")
     if left := summary.unfinished - summary.blocked:

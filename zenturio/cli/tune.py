@@ -137,7 +137,7 @@ def _print(verdict: "TuningResult", db: str | None) -> None:
     summary, study = tuned.summary, verdict.study.name
     typer.echo(
         f"{summary.ok + summary.failed:,} run in {quantities.duration(summary.seconds)}, "
-        f"{summary.ok:,} ok, {summary.known:,} known before"
+        f"{summary.ok:,} ok, {summary.known:,} cached"
     )
     if tuned.archived is not None:
         changes = ", ".join(tuned.archived.changes)

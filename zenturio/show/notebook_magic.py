@@ -127,4 +127,4 @@ def _summary_text(study: Study) -> str:
     assert summary is not None
     causes = "; ".join(f"{each.count:,} x {each.cause}" for each in summary.failures)
     failed = f", {summary.failed:,} failed ({causes})" if summary.failed else ""
-    return f"{study.name}: {summary.ok:,} run, {summary.known:,} known already{failed}"
+    return f"{study.name}: {summary.ok:,} run, {summary.known:,} cached{failed}"
