@@ -41,6 +41,8 @@ class Transaction:
         self._now: float | None = None
         self.careful = careful
         """Whether a unique index refused what was tried before: somebody else was faster."""
+        self.after_commit: list[Callable[[], None]] = []
+        """What is to be done once the transaction is committed, and only then."""
 
     def insert(self, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """New rows, the fastest way there is."""
@@ -178,7 +180,8 @@ class Database:
                 cursor.execute(statement)
             if writing:
                 BEGUN()
-            result = work(Transaction(self.dialect, cursor, careful=careful))
+            transaction = Transaction(self.dialect, cursor, careful=careful)
+            result = work(transaction)
             if writing:
                 WRITTEN()
             cursor.execute("COMMIT")
@@ -188,6 +191,8 @@ class Database:
             self._undo(connection, error)
             raise
         connection.close()
+        for done in transaction.after_commit:
+            done()
         return result
 
     def _undo(self, connection: Any, error: BaseException) -> None:

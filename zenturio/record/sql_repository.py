@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from zenturio.errors import Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
@@ -62,9 +63,53 @@ from zenturio.record.study_context import RepositoryCache, StudyContext
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _BATCH = 500
 """Outcomes that are measured anew at a time."""
+
+
+def reads(
+    method: Callable[Concatenate[SQLRepository, Transaction, Arguments], Result],
+) -> Callable[Concatenate[SQLRepository, Arguments], Result]:
+    """Call the method with a transaction that sees one moment of the database."""
+
+    @wraps(method)
+    def call(self: SQLRepository, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return self._database.read(lambda t: method(self, t, *args, **options))
+
+    return call
+
+
+def writes(
+    method: Callable[Concatenate[SQLRepository, Transaction, Arguments], Result],
+) -> Callable[Concatenate[SQLRepository, Arguments], Result]:
+    """Call the method with a transaction whose commit is on the disk when the call returns.
+
+    The method runs once more where the connection broke, even if it had been committed: a second
+    run must change nothing.
+    """
+
+    @wraps(method)
+    def call(self: SQLRepository, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return self._database.write(lambda t: method(self, t, *args, **options))
+
+    return call
+
+
+def writes_briefly(
+    method: Callable[Concatenate[SQLRepository, Transaction, Arguments], Result],
+) -> Callable[Concatenate[SQLRepository, Arguments], Result]:
+    """Do as ``writes``, but do not wait for the disk: a power failure may undo the call.
+
+    For what living drivers alone need (claims, heartbeats): it fails together with them.
+    """
+
+    @wraps(method)
+    def call(self: SQLRepository, /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+        return self._database.write_briefly(lambda t: method(self, t, *args, **options))
+
+    return call
 
 
 class SQLRepository:
@@ -108,8 +153,10 @@ class SQLRepository:
 
         return reader_role.connect(reader_role.reader(self._database))
 
+    @reads
     def ordered_rows_sql(
         self,
+        transaction: Transaction,
         study: str,
         keys: tuple[str, str, str],
         *,
@@ -117,37 +164,40 @@ class SQLRepository:
         names: Collection[str] | None = None,
         rows: RowFilter | None = None,
     ) -> str:
-        """What selects the rows of *study*, with what orders it: see ``study_views.rows_sql``."""
-        dialect = self._database.dialect
-        return self._read(
-            study,
-            lambda d: study_views.rows_sql(
-                dialect, d.layout, keys=keys, facts=facts, names=names, rows=rows
-            ),
+        """Return a query for the rows of *study* with their sort keys: ``study_views.rows_sql``."""
+        layout = self._context(transaction, study).layout
+        return study_views.rows_sql(
+            transaction.dialect, layout, keys=keys, facts=facts, names=names, rows=rows
         )
 
-    def version_and_layout(self, study: str) -> tuple[StudyVersion, FieldLayout]:
-        """What the name of a study means, and the fields that this has."""
-        return self._read(study, lambda context: (context.version, context.layout))
+    @reads
+    def version_and_layout(
+        self, transaction: Transaction, study: str
+    ) -> tuple[StudyVersion, FieldLayout]:
+        """Return the version that the name of a study means, and its fields."""
+        context = self._context(transaction, study)
+        return context.version, context.layout
 
+    @reads
     def rows_sql(
         self,
+        transaction: Transaction,
         study: str,
         *,
         whole: bool,
         names: Collection[str] | None = None,
         rows: RowFilter | None = None,
     ) -> str:
-        """What a view of *study* selects: see ``study_views.rows_sql``."""
-        dialect = self._database.dialect
-        return self._read(
-            study,
-            lambda d: study_views.rows_sql(dialect, d.layout, whole=whole, names=names, rows=rows),
+        """Return the query of a view of *study*: see ``study_views.rows_sql``."""
+        layout = self._context(transaction, study).layout
+        return study_views.rows_sql(
+            transaction.dialect, layout, whole=whole, names=names, rows=rows
         )
 
-    def expand_views(self, text: str) -> str:
+    @reads
+    def expand_views(self, transaction: Transaction, text: str) -> str:
         """Return a user's query with the views that it names: see ``study_views.expand_views``."""
-        return self._database.read(lambda t: study_views.expand_views(t, self._cache, text))
+        return study_views.expand_views(transaction, self._cache, text)
 
     def refresh_views(self, study: str) -> bool:
         """Brings the views of *study* that the database keeps up to date; false if a reader is
@@ -155,9 +205,10 @@ class SQLRepository:
         """
         return stored_views.refresh_views(self._database, self._cache, study)
 
-    def stored_views(self) -> tuple[StoredView, ...]:
-        """The views that the database keeps for other programs, and of which studies it may."""
-        return self._database.read(stored_views.stored_views)
+    @reads
+    def stored_views(self, transaction: Transaction) -> tuple[StoredView, ...]:
+        """Return the views that the database keeps for other programs."""
+        return stored_views.stored_views(transaction)
 
     def pin_views(self, study: str, *, is_pinned: bool) -> None:
         """Keeps the views of *study* in the database, whichever studies are opened, or not."""
@@ -166,180 +217,188 @@ class SQLRepository:
     def close(self) -> None:
         self._database.close()
 
-    def _read(self, study: str, work: Callable[[StudyContext], Result]) -> Result:
-        return self._in_context(self._database.read, study, work)
+    def _context(self, transaction: Transaction, study: str) -> StudyContext:
+        version = studies.get_version(transaction, study)
+        return self._remembered(StudyContext.at(transaction, version, self._cache))
 
-    def _in_context(
-        self,
-        within: Callable[[Callable[[Transaction], Result]], Result],
-        study: str,
-        work: Callable[[StudyContext], Result],
-    ) -> Result:
-        """Run *work* in one transaction; what it learnt is cached once this is committed."""
+    def _driver_context(
+        self, transaction: Transaction, study: str, driver: int, *, ended: bool = False
+    ) -> tuple[StudyContext, LeaseRow]:
+        """Return the context of the driver with that lease, which stays locked.
 
-        def opened(transaction: Transaction) -> StudyContext:
-            return StudyContext.at(
-                transaction, studies.get_version(transaction, study), self._cache
-            )
+        The lock is what makes a claim or a record safe from a take-over: whoever ends the lease
+        waits for this transaction, and whoever comes later sees that the lease has ended.
+        """
+        lease, version = leases.lock_lease(transaction, study, driver, ended=ended)
+        return self._remembered(StudyContext.at(transaction, version, self._cache)), lease
 
-        return self._remembering(within, opened, work)
-
-    def _driving(
-        self,
-        within: Callable[[Callable[[Transaction], Result]], Result],
-        study: str,
-        driver: int,
-        work: Callable[[StudyContext, LeaseRow], Result],
-        *,
-        ended: bool = False,
-    ) -> Result:
-        """The same for the driver with that lease, which nobody ends meanwhile."""
-        rows: list[LeaseRow] = []
-
-        def opened(transaction: Transaction) -> StudyContext:
-            row, version = leases.lock_lease(transaction, study, driver, ended=ended)
-            rows.append(row)
-            return StudyContext.at(transaction, version, self._cache)
-
-        return self._remembering(within, opened, lambda context: work(context, rows[-1]))
-
-    def _remembering(
-        self,
-        within: Callable[[Callable[[Transaction], Result]], Result],
-        opened: Callable[[Transaction], StudyContext],
-        work: Callable[[StudyContext], Result],
-    ) -> Result:
-        contexts: list[StudyContext] = []
-
-        def whole(transaction: Transaction) -> Result:
-            context = opened(transaction)
-            contexts.append(context)
-            return work(context)
-
-        result = within(whole)
-        contexts[-1].committed()
-        return result
+    @staticmethod
+    def _remembered(context: StudyContext) -> StudyContext:
+        # Not before the commit: a transaction that is undone has numbers that nobody has.
+        context.transaction.after_commit.append(context.committed)
+        return context
 
     # Studies
 
     def open(self, name: str, definition: StudyDefinition) -> StudyInfo:
         sql_names.check_names(name, definition)
-        stored = self._portable(definition)
-        version = self._database.write(lambda t: studies.open_study(t, name, stored))
+        version = self._open(name, self._portable(definition))
         if version.has_stale_view:
             self.refresh_views(name)
         return version.study_facts
 
-    def archive(self, study: StudyInfo) -> StudyInfo | None:
-        return self._database.write(lambda t: leases.archive(t, study))
+    @writes
+    def _open(
+        self, transaction: Transaction, name: str, definition: StudyDefinition
+    ) -> StudyVersion:
+        return studies.open_study(transaction, name, definition)
 
-    def study(self, name: str) -> StudyInfo:
-        return self._database.read(lambda t: studies.get_version(t, name).study_facts)
+    @writes
+    def archive(self, transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
+        return leases.archive(transaction, study)
 
-    def studies(self) -> tuple[StudyInfo, ...]:
-        return self._database.read(studies.all_studies)
+    @reads
+    def study(self, transaction: Transaction, name: str) -> StudyInfo:
+        return studies.get_version(transaction, name).study_facts
 
-    def definition(self, study: str, at: float | None = None) -> StudyDefinition:
-        definition = self._database.read(lambda t: studies.definition(t, study, at))
+    @reads
+    def studies(self, transaction: Transaction) -> tuple[StudyInfo, ...]:
+        return studies.all_studies(transaction)
+
+    @reads
+    def definition(
+        self, transaction: Transaction, study: str, at: float | None = None
+    ) -> StudyDefinition:
+        definition = studies.definition(transaction, study, at)
         folder = self.store.project
-        return (
-            replace(definition, notes=to_local(definition.notes, folder)) if folder else definition
-        )
+        if folder is None:
+            return definition
+        return replace(definition, notes=to_local(definition.notes, folder))
 
     def _portable(self, definition: StudyDefinition) -> StudyDefinition:
-        """With paths that stay right when the project is moved."""
+        """Return *definition* with paths that stay right when the project is moved."""
         folder = self.store.project
         notes = dict(definition.notes)
         return replace(definition, notes=to_portable(notes, folder)) if folder else definition
 
-    def count_states(self, study: str) -> dict[ExperimentState, int]:
-        return self._database.read(lambda t: result_counts.count_states(t, study))
+    @reads
+    def count_states(self, transaction: Transaction, study: str) -> dict[ExperimentState, int]:
+        return result_counts.count_states(transaction, study)
 
-    def count_results(self, study: str) -> tuple[ResultCount, ...]:
-        return self._database.read(lambda t: result_counts.count_results(t, study))
+    @reads
+    def count_results(self, transaction: Transaction, study: str) -> tuple[ResultCount, ...]:
+        return result_counts.count_results(transaction, study)
 
-    def preview_deletion(self, study: str) -> StudyDeletion:
-        return self._database.read(
-            lambda t: study_deletion.preview_deletion(t, study, self.store.located)
-        )
+    @reads
+    def preview_deletion(self, transaction: Transaction, study: str) -> StudyDeletion:
+        return study_deletion.preview_deletion(transaction, study, self.store.located)
 
     def delete(self, study: str) -> StudyDeletion:
-        name = self._database.read(lambda t: studies.get_version(t, study).sql_name)
-        deletion = self._database.write(
-            lambda t: study_deletion.delete_study(t, study, self.store.located)
-        )
+        name = self._sql_name(study)
+        deletion = self._delete(study)
         stored_views.drop_views_of(self._database, name)
         return deletion
 
+    @reads
+    def _sql_name(self, transaction: Transaction, study: str) -> str:
+        return studies.get_version(transaction, study).sql_name
+
+    @writes
+    def _delete(self, transaction: Transaction, study: str) -> StudyDeletion:
+        return study_deletion.delete_study(transaction, study, self.store.located)
+
     # Drivers
 
+    @writes
     def acquire_lease(
-        self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
+        self,
+        transaction: Transaction,
+        study: str,
+        driver: DriverProcess,
+        *,
+        join: bool = False,
+        seconds: float = 60.0,
     ) -> Lease:
-        return self._database.write(lambda t: leases.acquire(t, study, driver, join, seconds))
+        return leases.acquire(transaction, study, driver, join, seconds)
 
-    def renew_lease(self, lease: Lease) -> Lease:
-        return self._database.write_briefly(lambda t: leases.renew(t, lease))
+    @writes_briefly
+    def renew_lease(self, transaction: Transaction, lease: Lease) -> Lease:
+        return leases.renew(transaction, lease)
 
     def release_lease(self, lease: Lease) -> None:
-        self._database.write(lambda t: leases.release(t, lease))
+        self._release_lease(lease)
         self.refresh_views(lease.study)
 
-    def leases(self, study: str) -> tuple[Lease, ...]:
-        return self._database.read(lambda t: leases.open_leases(t, study))
+    @writes
+    def _release_lease(self, transaction: Transaction, lease: Lease) -> None:
+        leases.release(transaction, lease)
+
+    @reads
+    def leases(self, transaction: Transaction, study: str) -> tuple[Lease, ...]:
+        return leases.open_leases(transaction, study)
 
     # What a service is to run
 
+    @writes
     def submit(
-        self, token: str, user: str, study: str, request: Mapping[str, Any]
+        self,
+        transaction: Transaction,
+        token: str,
+        user: str,
+        study: str,
+        request: Mapping[str, Any],
     ) -> StudySubmission:
-        return self._database.write(
-            lambda t: submission_queue.submit(t, token, user, study, request)
-        )
+        return submission_queue.submit(transaction, token, user, study, request)
 
     def submissions(
         self, turns: Iterable[SubmissionState] | None = None
     ) -> tuple[StudySubmission, ...]:
-        states = None if turns is None else list(turns)
-        return self._database.read(lambda t: submission_queue.list_submissions(t, states))
+        return self._submissions(None if turns is None else list(turns))
 
+    @reads
+    def _submissions(
+        self, transaction: Transaction, turns: Sequence[SubmissionState] | None
+    ) -> tuple[StudySubmission, ...]:
+        return submission_queue.list_submissions(transaction, turns)
+
+    @writes
     def update_submission(
-        self, number: int, turn: SubmissionState, cause: str = ""
+        self, transaction: Transaction, number: int, turn: SubmissionState, cause: str = ""
     ) -> StudySubmission:
-        return self._database.write(lambda t: submission_queue.set_state(t, number, turn, cause))
+        return submission_queue.set_state(transaction, number, turn, cause)
 
-    def report_progress(self, number: int, progress: Mapping[str, Any]) -> None:
-        self._database.write_briefly(
-            lambda t: submission_queue.report_progress(t, number, progress)
-        )
+    @writes_briefly
+    def report_progress(
+        self, transaction: Transaction, number: int, progress: Mapping[str, Any]
+    ) -> None:
+        submission_queue.report_progress(transaction, number, progress)
 
     # Experiments and outcomes
 
-    def has_former_digests(self) -> bool:
-        return self._database.read(former_digests.has_former_digests)
+    @reads
+    def has_former_digests(self, transaction: Transaction) -> bool:
+        return former_digests.has_former_digests(transaction)
 
+    @reads
     def result_identities(
-        self, study: str, most: int
+        self, transaction: Transaction, study: str, most: int
     ) -> tuple[list[stored_recipes.ResultIdentity], int]:
-        """How some results of *study* are named, and how many have nothing but a digest."""
-        return self._read(study, lambda context: stored_recipes.result_identities(context, most))
+        """Return how some results of *study* are named, and how many have a digest alone."""
+        return stored_recipes.result_identities(self._context(transaction, study), most)
 
-    def begin_round(self, study: str, reason: str = "") -> int:
-        return self._database.write(
-            lambda t: measurement_rounds.begin_round(
-                t, studies.get_version(t, study, locked=True), leases.person(), reason
-            )
-        )
+    @writes
+    def begin_round(self, transaction: Transaction, study: str, reason: str = "") -> int:
+        version = studies.get_version(transaction, study, locked=True)
+        return measurement_rounds.begin_round(transaction, version, leases.person(), reason)
 
-    def end_round(self, study: str, number: int) -> None:
-        self._database.write(
-            lambda t: measurement_rounds.end_round(t, studies.get_version(t, study), number)
-        )
+    @writes
+    def end_round(self, transaction: Transaction, study: str, number: int) -> None:
+        version = studies.get_version(transaction, study)
+        measurement_rounds.end_round(transaction, version, number)
 
-    def rounds(self, study: str) -> tuple[MeasurementRound, ...]:
-        return self._database.read(
-            lambda t: measurement_rounds.rounds_of(t, studies.get_version(t, study))
-        )
+    @reads
+    def rounds(self, transaction: Transaction, study: str) -> tuple[MeasurementRound, ...]:
+        return measurement_rounds.rounds_of(transaction, studies.get_version(transaction, study))
 
     def cached(
         self,
@@ -350,42 +409,55 @@ class SQLRepository:
     ) -> frozenset[str]:
         batch = list(experiments)
         if not batch:
-            self.study(study)  # which has to be there
+            self.study(study)  # NotFoundError if there is none
             return frozenset()
-        return self._in_context(
-            self._database.write,
-            study,
-            lambda d: result_copies.cached_digests(d, batch, kinds, round_),
-        )
+        return self._cached(study, batch, kinds, round_)
 
+    @writes
+    def _cached(
+        self,
+        transaction: Transaction,
+        study: str,
+        experiments: Sequence[Experiment],
+        kinds: Kinds,
+        round_: int | None,
+    ) -> frozenset[str]:
+        context = self._context(transaction, study)
+        return result_copies.cached_digests(context, experiments, kinds, round_)
+
+    @writes_briefly
     def claim(
         self,
+        transaction: Transaction,
         study: str,
         driver: int,
         experiments: Sequence[Experiment],
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, int]:
-        return self._driving(
-            self._database.write_briefly,
-            study,
-            driver,
-            lambda context, lease: claims.claim(context, lease, experiments, kinds, round_),
-        )
+        context, lease = self._driver_context(transaction, study, driver)
+        return claims.claim(context, lease, experiments, kinds, round_)
 
     def record(
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
     ) -> frozenset[str]:
+        # Files first: a crash in between leaves files that no row names, never the reverse.
         with self.store.publishing(list(outcomes)) as published:
-            return self._driving(
-                self._database.write,
-                study,
-                driver,
-                lambda context, lease: outcome_recording.record(
-                    context, lease, published, final=final
-                ),
-                ended=True,
-            )
+            return self._record(study, driver, published, final=final)
+
+    @writes
+    def _record(
+        self,
+        transaction: Transaction,
+        study: str,
+        driver: int,
+        outcomes: Sequence[Outcome],
+        *,
+        final: bool,
+    ) -> frozenset[str]:
+        # Of a driver whose lease has ended, too: its outcomes are kept as superseded attempts.
+        context, lease = self._driver_context(transaction, study, driver, ended=True)
+        return outcome_recording.record(context, lease, outcomes, final=final)
 
     def add_results(
         self,
@@ -398,89 +470,103 @@ class SQLRepository:
         pairs = list(results)
         with self.store.publishing([outcome for _, outcome in pairs]) as published:
             stored = [(e, outcome) for (e, _), outcome in zip(pairs, published, strict=True)]
-            return self._driving(
-                self._database.write,
-                study,
-                driver,
-                lambda context, lease: outcome_recording.add_results(
-                    context, lease, stored, kinds, round_
-                ),
-            )
+            return self._add_results(study, driver, stored, kinds, round_)
+
+    @writes
+    def _add_results(
+        self,
+        transaction: Transaction,
+        study: str,
+        driver: int,
+        results: Sequence[tuple[Experiment, Outcome]],
+        kinds: Kinds,
+        round_: int | None,
+    ) -> frozenset[str]:
+        context, lease = self._driver_context(transaction, study, driver)
+        return outcome_recording.add_results(context, lease, results, kinds, round_)
 
     def remeasure(
         self, study: str, outcomes: Iterable[Outcome], definition: StudyDefinition | None = None
     ) -> int:
         if definition is not None:
             sql_names.check_names(study, definition)
-        stored = None if definition is None else self._portable(definition)
-        again = list(outcomes) if isinstance(outcomes, Iterator) else outcomes
+            definition = self._portable(definition)
+        # The transaction may run again, and an iterator could not.
+        repeatable = list(outcomes) if isinstance(outcomes, Iterator) else outcomes
+        return self._remeasure(study, repeatable, definition)
 
-        def work(transaction: Transaction) -> int:
-            batches = iter(again)
-            if stored is not None:
-                studies.open_study(transaction, study, stored)
-            studies.get_version(
-                transaction, study
-            )  # which has to be there, if there is nothing to do, too
-            done = 0
-            while batch := list(islice(batches, _BATCH)):
-                # Not remembered before all is committed: each batch may add fields.
-                context = StudyContext.at(
-                    transaction, studies.get_version(transaction, study), RepositoryCache()
-                )
-                done += outcome_recording.remeasure(context, batch)
-            return done
+    @writes
+    def _remeasure(
+        self,
+        transaction: Transaction,
+        study: str,
+        outcomes: Iterable[Outcome],
+        definition: StudyDefinition | None,
+    ) -> int:
+        if definition is not None:
+            studies.open_study(transaction, study, definition)
+        studies.get_version(transaction, study)  # NotFoundError, even if there is nothing to do
+        batches, count = iter(outcomes), 0
+        while batch := list(islice(batches, _BATCH)):
+            # With a cache of its own: each batch may add fields, and all of it may be undone.
+            version = studies.get_version(transaction, study)
+            context = StudyContext.at(transaction, version, RepositoryCache())
+            count += outcome_recording.remeasure(context, batch)
+        return count
 
-        return self._database.write(work)
-
-    def reopen(self, study: str, digests: Sequence[str], kinds: Kinds = None) -> int:
-        return self._in_context(
-            self._database.write,
-            study,
-            lambda context: outcome_recording.reopen(context, digests, kinds),
-        )
+    @writes
+    def reopen(
+        self, transaction: Transaction, study: str, digests: Sequence[str], kinds: Kinds = None
+    ) -> int:
+        return outcome_recording.reopen(self._context(transaction, study), digests, kinds)
 
     def equate(
         self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
     ) -> int:
-        def work(context: StudyContext) -> int:
-            return result_copies.equate(
-                context, studies.get_version(context.transaction, source), experiments, person
-            )
-
-        count = self._in_context(self._database.write, study, work)
+        count = self._equate(study, source, experiments, person)
         self.refresh_views(study)
         return count
 
-    def undo_equate(self, study: str, source: str) -> int:
-        return self._in_context(
-            self._database.write,
-            study,
-            lambda context: result_copies.undo_equate(
-                context, studies.get_version(context.transaction, source)
-            ),
+    @writes
+    def _equate(
+        self,
+        transaction: Transaction,
+        study: str,
+        source: str,
+        experiments: Mapping[str, Experiment],
+        person: str,
+    ) -> int:
+        context = self._context(transaction, study)
+        return result_copies.equate(
+            context, studies.get_version(transaction, source), experiments, person
         )
 
-    def equated_result(self, study: str, digest: str) -> EquatedResult | None:
-        return self._read(study, lambda context: result_copies.equated_result(context, digest))
+    @writes
+    def undo_equate(self, transaction: Transaction, study: str, source: str) -> int:
+        context = self._context(transaction, study)
+        return result_copies.undo_equate(context, studies.get_version(transaction, source))
 
-    # Answers
+    @reads
+    def equated_result(
+        self, transaction: Transaction, study: str, digest: str
+    ) -> EquatedResult | None:
+        return result_copies.equated_result(self._context(transaction, study), digest)
 
+    # Queries
+
+    @reads
     def find_outcomes(
         self,
+        transaction: Transaction,
         digests: Sequence[str],
         study: str | None = None,
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         if study is None:
-            cache = self._cache
-            return self._database.read(
-                lambda t: record_queries.find_outcomes_anywhere(t, cache, digests, kinds)
-            )
-        return self._read(
-            study, lambda context: record_queries.find_outcomes(context, digests, kinds, round_)
-        )
+            return record_queries.find_outcomes_anywhere(transaction, self._cache, digests, kinds)
+        context = self._context(transaction, study)
+        return record_queries.find_outcomes(context, digests, kinds, round_)
 
     def records(
         self,
@@ -490,48 +576,91 @@ class SQLRepository:
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
         selected = list(EXPERIMENT_STATES if states is None else states)
-        others = self._read(
-            study, lambda context: record_queries.unfinished_records(context, selected)
-        )
+        others = self._unfinished(study, selected)
         if after is not None:
             others = [record for record in others if record.key > after]
         return record_queries.merge_records(self._results(study, after, selected), others)
 
+    @reads
+    def _unfinished(
+        self, transaction: Transaction, study: str, states: Sequence[ExperimentState]
+    ) -> list[ExperimentRecord]:
+        return record_queries.unfinished_records(self._context(transaction, study), states)
+
     def _results(
-        self, study: str, after: RecordKey | None, states: list[ExperimentState]
+        self, study: str, after: RecordKey | None, states: Sequence[ExperimentState]
     ) -> Iterator[ExperimentRecord]:
-        while batch := self._read(study, lambda d: record_queries.next_results(d, after, states)):  # noqa: B023
+        while batch := self._next_results(study, after, states):
             yield from batch
             after = batch[-1].key
 
-    def experiment_record(self, study: str, digest: str) -> ExperimentRecord:
-        return self._read(study, lambda context: record_queries.get_record(context, digest))
+    @reads
+    def _next_results(
+        self,
+        transaction: Transaction,
+        study: str,
+        after: RecordKey | None,
+        states: Sequence[ExperimentState],
+    ) -> list[ExperimentRecord]:
+        return record_queries.next_results(self._context(transaction, study), after, states)
 
-    def find_digests(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return self._database.read(lambda t: record_queries.find_digests(t, prefix, limit))
+    @reads
+    def experiment_record(
+        self, transaction: Transaction, study: str, digest: str
+    ) -> ExperimentRecord:
+        return record_queries.get_record(self._context(transaction, study), digest)
 
-    def attempts(self, digest: str) -> tuple[AttemptRecord, ...]:
-        return self._database.read(lambda t: record_queries.all_attempts(t, digest))
+    @reads
+    def find_digests(
+        self, transaction: Transaction, prefix: str, limit: int
+    ) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return record_queries.find_digests(transaction, prefix, limit)
 
-    def add_event(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
+    @reads
+    def attempts(self, transaction: Transaction, digest: str) -> tuple[AttemptRecord, ...]:
+        return record_queries.all_attempts(transaction, digest)
+
+    @writes
+    def add_event(
+        self,
+        transaction: Transaction,
+        study: str,
+        kind: str,
+        text: str,
+        digest: str | None = None,
+    ) -> None:
         key = None if digest is None else codec.digest_key(digest)
-        self._database.write(
-            lambda t: event_log.add_event(t, studies.get_version(t, study).id, kind, text, key)
-        )
+        version = studies.get_version(transaction, study)
+        event_log.add_event(transaction, version.id, kind, text, key)
 
-    def events(self, study: str, digest: str | None = None) -> tuple[RepositoryEvent, ...]:
-        return self._database.read(lambda t: event_log.study_events(t, study, digest))
+    @reads
+    def events(
+        self, transaction: Transaction, study: str, digest: str | None = None
+    ) -> tuple[RepositoryEvent, ...]:
+        return event_log.study_events(transaction, study, digest)
 
-    def redactions(self, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
-        return self._database.read(lambda t: event_log.redactions(t, study, digest))
+    @reads
+    def redactions(
+        self, transaction: Transaction, study: str, digest: str
+    ) -> tuple[RepositoryEvent, ...]:
+        return event_log.redactions(transaction, study, digest)
 
-    def logs(self, digest: str, attempt: int | None = None) -> AttemptLogs:
-        return self._database.read(lambda t: record_queries.logs_of(t, digest, attempt))
+    @reads
+    def logs(
+        self, transaction: Transaction, digest: str, attempt: int | None = None
+    ) -> AttemptLogs:
+        return record_queries.logs_of(transaction, digest, attempt)
 
-    def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
-        rows = self._database.read(lambda t: record_queries.artifacts_of(t, digest, attempt))
+    @reads
+    def artifacts(
+        self, transaction: Transaction, digest: str, attempt: int | None = None
+    ) -> tuple[Artifact, ...]:
+        rows = record_queries.artifacts_of(transaction, digest, attempt)
         return tuple(self.store.located(artifact, digest) for artifact in rows)
 
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:
-        digests = sorted(set(sha256))
-        return self._database.read(lambda t: study_deletion.contents_in_use(t, digests))
+        return self._contents(sorted(set(sha256)))
+
+    @reads
+    def _contents(self, transaction: Transaction, digests: Sequence[str]) -> frozenset[str]:
+        return study_deletion.contents_in_use(transaction, digests)
