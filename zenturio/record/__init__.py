@@ -1,4 +1,4 @@
-"""What happened: studies, experiments, attempts and their outcomes, kept."""
+"""The repository: studies, experiments, attempts and their outcomes in a database."""
 
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (

@@ -1,4 +1,4 @@
-"""Which outcome is accepted, and how much of it: the rules that every repository shares."""
+"""The rules of acceptance that every repository shares: which outcome counts, and for whom."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NOT_KEPT = "metrics_not_kept"
 
 
 def replaces_attempt(past: AttemptState | None) -> bool:
-    """Whether a late outcome changes what is kept of its attempt (*past*; none: nothing yet).
+    """Return whether a late outcome replaces its attempt, whose state is *past* (None: not stored).
 
-    Only of an attempt that was given up something is still to be learnt; any other one was
-    recorded, and this is the same call once more.
+    A stale attempt has no outcome yet. Any other one was recorded: this is the same call, made
+    again by a driver that did not hear the answer.
     """
     return past is None or past == "stale"
 
@@ -37,7 +37,7 @@ def result_rank(status: str, attempt: int, number: int) -> Rank:
 
 
 def machine_counts(machine: MachineKind | None, kinds: Kinds) -> bool:
-    """Whether a result of *machine* stands for one of *kinds*; of any, if that is none."""
+    """Return whether a result of *machine* stands for one of *kinds*; of any, if that is none."""
     return kinds is None or machine is None or machine in kinds
 
 
@@ -47,7 +47,7 @@ def is_of(machine: MachineKind | None, kinds: Kinds) -> bool:
 
 
 def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> dict[int, Outcome]:
-    """What replaces which of the *recorded*, by their places in the sequence.
+    """Return what replaces which of the *recorded*, by their places in the sequence.
 
     Where an experiment has results of several kinds of machine, the attempt says which is meant.
     """
@@ -66,7 +66,7 @@ def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> d
 
 
 def limit_metrics(outcome: Outcome) -> Outcome:
-    """*outcome* with as many metrics as are kept; one of them says how many were not."""
+    """Return *outcome* with as many metrics as are kept; one of them says how many were not."""
     dropped = len(outcome.metrics) - MOST_METRICS
     if dropped <= 0:
         return outcome

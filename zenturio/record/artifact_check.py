@@ -1,4 +1,4 @@
-"""Whether the files of all artifacts are there, as they were recorded."""
+"""Check that the files of all artifacts exist and are unchanged."""
 
 from __future__ import annotations
 

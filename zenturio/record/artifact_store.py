@@ -104,7 +104,7 @@ class ArtifactStore:
         return self.home.parent if self._has_database else None
 
     def _is_own(self, root: Path) -> bool:
-        """Whether *root* and the database go together."""
+        """Return whether *root* and the database go together."""
         with suppress(OSError):
             return self._has_database and (root == self.root or root.samefile(self.root))
         return False
@@ -119,7 +119,7 @@ class ArtifactStore:
                 file.write(f"{self._place}\n")
 
     def databases(self) -> tuple[str, ...]:
-        """The other databases whose artifacts may be in this store."""
+        """Return the other databases whose artifacts may be in this store."""
         try:
             lines = (self.root / _DATABASES).read_text("utf-8").splitlines()
         except OSError:
@@ -129,7 +129,7 @@ class ArtifactStore:
         return tuple(place for place in lines if place != self._place)
 
     def located(self, artifact: Artifact, digest: str) -> Artifact:
-        """An artifact of the experiment *digest* as its row has it, with the path of its file.
+        """Return an artifact, as a row of experiment *digest* has it, with the path of its file.
 
         What is in this project's store, or was in its folder of outputs, is found there wherever
         the project has been moved or copied to.
@@ -148,7 +148,7 @@ class ArtifactStore:
         return artifact
 
     def adopt(self, artifact: Artifact, digest: str) -> Artifact:
-        """An artifact of before the store as a row is to have it: in the store, if it was ours.
+        """Return an artifact older than the store as a new row has it: in the store if it was ours.
 
         The file stays where it was, too, for who goes back to the repository as it was.
         """
@@ -163,30 +163,30 @@ class ArtifactStore:
         return self._named(_linked(object_path(self.root, located.sha256), located))
 
     def sync(self) -> None:
-        """Returns when what was adopted is on the disk."""
+        """Wait until what was adopted is on the disk."""
         if self.root.is_dir():
             with _explained(self.root):
                 sync_files(self.root, [self.root])
 
     def owns(self, path: Path) -> bool:
-        """Whether *path* is a file of an artifact in this project, and may so be removed by it."""
+        """Return whether *path* is an artifact's file in this project, which may remove it."""
         folders = (self.root / OBJECTS, self.home / "outputs")
         return any(path.is_relative_to(f) for f in folders) and is_inside(self.home, path)
 
     def content_of(self, path: Path) -> str | None:
-        """The SHA-256 that the name of a file in the store is; none of other files."""
+        """Return the SHA-256 that the name of a file in the store is; none of other files."""
         sha256 = path.parent.name + path.name
         return sha256 if path == object_path(self.root, sha256) else None
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody publishes meanwhile. A store that is a link holds no file that may be removed."""
+        """Keep others from publishing. A store that is a link holds no file that may be removed."""
         needs_lock = self.home.is_dir() and not self.root.is_symlink()
         with _locked(self.root, fcntl.LOCK_EX) if needs_lock else ExitStack():
             yield
 
     def remove(self, paths: Iterable[Path]) -> tuple[Path, ...]:
-        """Removes files of this project, and says which; all others stay. Within ``alone``."""
+        """Remove files of this project, and says which; all others stay. Within ``alone``."""
         removed = []
         for path in paths:
             if self.owns(path):
@@ -204,7 +204,7 @@ class ArtifactStore:
                 folder = folder.parent
 
     def objects(self, young: float = YOUNG_SECONDS) -> Iterator[tuple[str, Path]]:
-        """The contents that are not *young*, each with its file."""
+        """Yield the contents that are not *young*, each with its file."""
         latest = time.time() - young
         for folder in sorted(_listed(self.root / OBJECTS)):
             for path in sorted(_listed(folder)) if len(folder.name) == 2 else ():
@@ -213,7 +213,7 @@ class ArtifactStore:
                         yield folder.name + path.name, path
 
     def abandoned(self, young: float = YOUNG_SECONDS) -> list[Path]:
-        """The folders of attempts that were not recorded, and are not *young*."""
+        """Return the folders of attempts that were not recorded, and are not *young*."""
         latest = time.time() - young
         incoming = self.home / INCOMING
         if incoming.resolve() != self.home.resolve() / INCOMING:
@@ -222,19 +222,19 @@ class ArtifactStore:
 
 
 def in_store(mode: int) -> str:
-    """How a row names a file of the project's own store that had these permissions."""
+    """Return how a row names a file of the project's own store that had these permissions."""
     return f"{_MARK}{mode:o}"
 
 
 def object_path(root: Path, sha256: str) -> Path:
-    """Where the store at *root* has a content; the name is refused that is no SHA-256."""
+    """Return where the store at *root* has a content; the name is refused that is no SHA-256."""
     if not re.fullmatch(r"[0-9a-f]{64}", sha256):
         return root / OBJECTS / "00" / "no-such-content"
     return root / OBJECTS / sha256[:2] / sha256[2:]
 
 
 def is_inside(home: Path, path: Path) -> bool:
-    """Whether *path* is a file below *home*, and no link leads to it from there."""
+    """Return whether *path* is a file below *home*, and no link leads to it from there."""
     try:
         folder = home.resolve(strict=True) / path.parent.relative_to(home)
         return path.parent.resolve() == folder and stat.S_ISREG(path.lstat().st_mode)
@@ -243,7 +243,7 @@ def is_inside(home: Path, path: Path) -> bool:
 
 
 def has_content(path: Path, size: int, sha256: str) -> bool:
-    """Whether the file is there and its bytes are those that were recorded."""
+    """Return whether the file is there and its bytes are those that were recorded."""
     with suppress(OSError), path.open("rb") as file:
         return (
             os.fstat(file.fileno()).st_size == size
@@ -253,12 +253,12 @@ def has_content(path: Path, size: int, sha256: str) -> bool:
 
 
 def _attempt(artifact: Artifact) -> Path:
-    """The folder below which the files of its attempt wait."""
+    """Return the folder below which the files of its attempt wait."""
     return artifact.kept.parents[len(Path(artifact.path).parts) - 1]
 
 
 def _root(artifact: Artifact) -> Path | None:
-    """The store in whose ``incoming`` a file waits."""
+    """Return the store in whose ``incoming`` a file waits."""
     depth = len(Path(artifact.path).parts)
     if len(artifact.kept.parents) <= depth + 2:
         return None
@@ -268,7 +268,7 @@ def _root(artifact: Artifact) -> Path | None:
 
 
 def _link(artifact: Artifact) -> Artifact:
-    """The same file as an object of its store; it stays in ``incoming``, too."""
+    """Return the same file as an object of its store; it stays in ``incoming``, too."""
     root = _root(artifact)
     return artifact if root is None else _linked(object_path(root, artifact.sha256), artifact)
 

@@ -19,7 +19,7 @@ _ARTIFACT = ("attempt", "path", "number", "mode", "size", "content")
 
 
 def keep(transaction: Transaction, attempts: Iterable[tuple[int, Outcome]]) -> None:
-    """Writes down what attempts said and left, by their numbers."""
+    """Insert logs and artifacts of attempts, by the attempts' ids."""
     attempts = list(attempts)
     logs = []
     for number, outcome in attempts:
@@ -33,7 +33,7 @@ def keep(transaction: Transaction, attempts: Iterable[tuple[int, Outcome]]) -> N
 def keep_artifacts(
     transaction: Transaction, attempts: Iterable[tuple[int, tuple[Artifact, ...]]]
 ) -> None:
-    """Writes down which files attempts left, and where these lie."""
+    """Write down which files attempts left, and where these lie."""
     rows, new_contents = [], []
     contents: dict[bytes, tuple[bytes, int, str | None]] = {}
     for number, files in attempts:
@@ -59,7 +59,7 @@ def keep_artifacts(
 
 
 def logs_of(transaction: Transaction, attempt: int) -> AttemptLogs:
-    """What an attempt said."""
+    """Return the logs of an attempt."""
     mark = transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT {', '.join(_LOG[1:])} FROM logs WHERE attempt = {mark}", (attempt,)
@@ -71,7 +71,7 @@ def logs_of(transaction: Transaction, attempt: int) -> AttemptLogs:
 
 
 def artifacts_of(transaction: Transaction, attempt: int) -> tuple[Artifact, ...]:
-    """The files that an attempt left."""
+    """Return the files that an attempt left."""
     mark = transaction.dialect.mark
     rows = transaction.sql(
         "SELECT a.path, a.size, a.content, c.foreign_path, a.mode FROM artifacts a"
@@ -82,6 +82,6 @@ def artifacts_of(transaction: Transaction, attempt: int) -> tuple[Artifact, ...]
 
 
 def artifact_of(path: str, size: int, content: bytes, kept: str | None, mode: int) -> Artifact:
-    """What a row says of a file; the store knows where it is."""
+    """Return the artifact of a row; the store knows the path of its file."""
     where = in_store(mode) if kept is None else codec.unescape(kept)
     return Artifact(codec.unescape(path), size, bytes(content).hex(), Path(where), mode)

@@ -52,7 +52,7 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
 
 
 def backup_files(url: str | Path | None) -> tuple[Path, ...]:
-    """All copies of the repository that were made here: by hand, and by upgrades."""
+    """Return all copies of the repository that were made here: by hand, and by upgrades."""
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415 - imported with the database only
 
     folder, _ = _folder(url)
@@ -66,7 +66,7 @@ def backup_files(url: str | Path | None) -> tuple[Path, ...]:
 
 
 def _folder(url: str | Path | None) -> tuple[Path, str]:
-    """Where copies lie, and how their names end."""
+    """Return where copies lie, and how their names end."""
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415 - imported with the database only
 
     place = locate(url)

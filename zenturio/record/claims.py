@@ -1,7 +1,13 @@
-"""Who may run what, in SQL: a claim is a row, and the unique index decides whose it is."""
+"""Claims in SQL: the right of one driver to run one experiment.
+
+A claim is a row, and the unique index on digest, round and target decides whose it is: no lock is
+taken and no driver waits for another one. Its number becomes the number of the attempt, on which
+logs, artifacts and conditions hang. The commit that records the outcome deletes it.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +16,8 @@ from zenturio.record import acceptance_rules, codec, leases, machines
 from zenturio.record.database import Transaction
 from zenturio.record.leases import LeaseRow
 from zenturio.record.study_context import GrantedClaim, StudyContext
+
+_log = logging.getLogger(__name__)
 
 COLUMNS = (
     "id", "digest", "round", "target", "version", "lease", "attempt", "host", "started",
@@ -36,12 +44,12 @@ class ClaimRow(NamedTuple):
     point: str | None
 
     def values(self, context: StudyContext) -> Mapping[str, Any]:
-        """The point: as this process gave it, or as it was written down."""
+        """Return the point, as this process claimed it or as the row has it."""
         granted = self._granted(context)
         return codec.load_values(self.point) if granted is None else granted.values
 
     def named(self, context: StudyContext) -> tuple[ProgramIdentity | None, bytes]:
-        """Program and key of the point, as far as this process knows them."""
+        """Return program and key of the point; neither after a restart, for no row has them."""
         granted = self._granted(context)
         return (None, b"") if granted is None else (granted.program, granted.key)
 
@@ -68,6 +76,7 @@ def claim(
     _insert(context, lease, by_key, round_)
     holders = _holders(transaction, by_key)
     others = {holder.lease for holder in holders} - {lease.number}
+    # Whether other drivers are alive is asked only where they stand in the way.
     if others and leases.end_leases_of_dead_drivers(transaction, others):
         _insert(context, lease, by_key, round_)
         holders = _holders(transaction, by_key)
@@ -82,6 +91,9 @@ def claim(
     superfluous += [own_claims.pop(key).id for key in (finished | taken) & own_claims.keys()]
     transaction.among_sql("DELETE FROM claims WHERE {among}", "id", superfluous)
     numbers = _number(transaction, own_claims, results)
+    transaction.log(
+        _log, "lease %d: %d of %d experiments claimed", lease.number, len(own_claims), len(by_key)
+    )
     granted = {}
     for key, experiment in by_key.items():
         if key in own_claims:
@@ -100,7 +112,7 @@ def claim(
 
 
 class _Holder(NamedTuple):
-    """Who has claimed an experiment, and as which attempt."""
+    """The lease that has claimed an experiment, and the attempt that it is."""
 
     digest: bytes
     id: int
@@ -115,7 +127,7 @@ def _insert(
     experiments: Mapping[bytes, Experiment],
     round_: int | None,
 ) -> None:
-    """Claim what nobody holds; in the order of the digests, so that no two drivers deadlock."""
+    """Claim what no driver holds, in the order of digests, so that no two drivers deadlock."""
     transaction = context.transaction
     position, host = transaction.dialect.position, codec.escape(lease.host)
     rows = [
@@ -264,7 +276,11 @@ def last_attempts(
 def delete_claims(
     transaction: Transaction, lease: int, keys: Iterable[bytes]
 ) -> dict[bytes, ClaimRow]:
-    """Ends the claims of a lease on these digests; what they were."""
+    """Delete the claims of a lease on these digests; return what they were.
+
+    That the row is still there is what makes an outcome the accepted one: of two transactions
+    that delete it, one gets the row.
+    """
     mark = transaction.dialect.mark
     rows = transaction.among_sql(
         f"DELETE FROM claims WHERE lease = {mark} AND {{among}} RETURNING {', '.join(COLUMNS)}",
@@ -276,5 +292,5 @@ def delete_claims(
 
 
 def restore_claims(transaction: Transaction, claims: Iterable[ClaimRow]) -> None:
-    """Claims that were taken, and are not over."""
+    """Insert claims again that were deleted, and whose outcome did not come."""
     transaction.insert("claims", COLUMNS, list(claims))

@@ -1,4 +1,4 @@
-"""How values are written so that they come back as they were.
+"""The codec of values: how each is stored so that it is read back exactly as it was.
 
 A value stands in a slot of its row, as a number or a text that SQL can use. What no slot holds as
 it is (integers beyond 63 bits, series, missing ones and why, NaN in SQLite, text with NUL) is
@@ -49,7 +49,7 @@ NUMBERS = Form.REAL | Form.INTEGER | Form.BIG
 
 
 def uniform_form(values: Sequence[Any], *, holds_nan: bool) -> Form | None:
-    """The one form that all *values* have that are not None, if a slot surely holds them exactly.
+    """Return the form that all *values* but None have, if a slot is sure to hold them exactly.
 
     No form at all (0) if they are all None; none where each has to be looked at: values of several
     forms, or any that may need remarks. *holds_nan*: slots hold NaN.
@@ -75,7 +75,7 @@ def uniform_form(values: Sequence[Any], *, holds_nan: bool) -> Form | None:
 
 
 def form_of(value: MetricValue | Value, *, holds_nan: bool) -> Form | None:
-    """What *value* is stored as: a form that fills a slot, or one in the remarks alone (0).
+    """Return what *value* is stored as: a form that fills a slot, or one in the remarks alone (0).
 
     None for None, which is stored by being absent.
     """
@@ -98,7 +98,7 @@ def form_of(value: MetricValue | Value, *, holds_nan: bool) -> Form | None:
 
 
 def next_real(value: int) -> float:
-    """The real that stands for an integer of any size in SQL."""
+    """Return the real that stands for an integer of any size in SQL."""
     try:
         return float(value)
     except OverflowError:
@@ -106,7 +106,7 @@ def next_real(value: int) -> float:
 
 
 def digest_key(digest: str) -> bytes:
-    """A digest as it is stored, half as long; one that is none is the key of nothing."""
+    """Return a digest as it is stored, half as long; one that is none is the key of nothing."""
     try:
         return bytes.fromhex(digest)
     except ValueError:
@@ -117,7 +117,7 @@ _ESCAPED = "base64:"
 
 
 def escape(text: str) -> str:
-    """*text* as every database holds it: itself, unless it has NUL or lone surrogates."""
+    """Return *text* as every database holds it: itself, unless it has NUL or lone surrogates."""
     return text if _plain(text) and not text.startswith(_ESCAPED) else _in_base64(text)
 
 
@@ -126,7 +126,7 @@ def _in_base64(text: str) -> str:
 
 
 def unescape(text: str | None) -> str:
-    """What ``escape`` was given; nothing for NULL."""
+    """Return what ``escape`` was given; nothing for NULL."""
     if not text or not text.startswith(_ESCAPED):
         return text or ""
     with decoding():
@@ -134,14 +134,14 @@ def unescape(text: str | None) -> str:
 
 
 def _plain(text: str) -> bool:
-    """Whether every database holds *text*: no NUL, no lone surrogates."""
+    """Return whether every database holds *text*: no NUL, no lone surrogates."""
     if "\0" in text:
         return False
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def to_json(value: MetricValue | Value) -> JSON:
-    """*value* as JSON from which it comes back as it was; valid everywhere, NUL included."""
+    """Return *value* as JSON from which it comes back as it was; valid everywhere, NUL included."""
     match value:
         case bool() | None:
             return value
@@ -159,7 +159,7 @@ def to_json(value: MetricValue | Value) -> JSON:
 
 
 def digits_json(value: int) -> JSON:
-    """An integer of any size as JSON from which SQL can read its digits."""
+    """Return an integer of any size as JSON from which SQL can read its digits."""
     return {"int": str(value)}
 
 
@@ -168,7 +168,7 @@ def _unknown(value: object) -> TypeError:
 
 
 def from_json(value: Any) -> Any:
-    """What ``to_json`` was given; RecordError if it cannot have written that."""
+    """Return what ``to_json`` was given; RecordError if it cannot have written that."""
     try:
         return _from_json(value)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -200,7 +200,7 @@ def remark_key(role: str, name: str) -> str:
 
 
 def remarks_on(text: str | None) -> dict[str, Any]:
-    """The remarks on the metrics of a row, by name."""
+    """Return the remarks on the metrics of a row, by name."""
     read = parse_object(text) if text else {}
     return {
         unescape(key): from_json(value)
@@ -210,7 +210,7 @@ def remarks_on(text: str | None) -> dict[str, Any]:
 
 
 def remarks_on_parameters(text: str | None) -> dict[str, Any]:
-    """The remarks on the parameters of a row, by name."""
+    """Return the remarks on the parameters of a row, by name."""
     read = parse_object(text) if text and _PARAMETER in text else {}
     start = len(_PARAMETER)
     return {
@@ -221,7 +221,7 @@ def remarks_on_parameters(text: str | None) -> dict[str, Any]:
 
 
 def dump_values(values: Mapping[str, MetricValue | Value]) -> str | None:
-    """A JSON object of *values*; none if there are none."""
+    """Return a JSON object of *values*; none if there are none."""
     if not values:
         return None
     return compact_json({escape(name): to_json(value) for name, value in values.items()})
@@ -233,13 +233,13 @@ def compact_json(written: JSON) -> str:
 
 
 def load_values(text: str | None) -> dict[str, Any]:
-    """The values in a JSON object that ``dump`` wrote."""
+    """Return the values in a JSON object that ``dump`` wrote."""
     read = parse_object(text) if text else {}
     return {unescape(name): from_json(value) for name, value in read.items()}
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The object that a JSON text of the repository is; RecordError if it is none."""
+    """Return the object that a JSON text of the repository is; RecordError if it is none."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -264,5 +264,5 @@ def decoding() -> Iterator[None]:
 
 
 def damage_error() -> RecordError:
-    """What is said of a value that nobody can have written."""
+    """Return the error for a stored value that no version of this program writes."""
     return RecordError("a value of the repository is damaged", hint="see what `zen db check` says")

@@ -1,4 +1,4 @@
-"""What must hold in a repository, whatever was killed: the laws, as queries that find nothing."""
+"""The invariants of a repository, as queries that must find nothing, whatever was killed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _COUNT = "SELECT version, machine, round, status, count(*) FROM results GROUP BY
 
 
 def check_consistency(database: Database) -> list[str]:
-    """Everything that is wrong, in words."""
+    """Return everything that is wrong, in words."""
     return database.read(lambda transaction: list(_found(transaction)))
 
 

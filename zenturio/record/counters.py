@@ -1,4 +1,4 @@
-"""The counters, kept by whatever adds or removes results: to count a million rows takes long."""
+"""Counters of results, updated with each change, for counting a million rows takes long."""
 
 from __future__ import annotations
 

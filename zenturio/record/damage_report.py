@@ -1,4 +1,4 @@
-"""Explains an error that nobody foresaw by the damage of the databases that this process uses."""
+"""Explanation of an unexpected error by damage in the databases that this process uses."""
 
 from __future__ import annotations
 

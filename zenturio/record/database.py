@@ -1,11 +1,12 @@
-"""Transactions: begun, retried where the line broke, committed, and their errors explained."""
+"""Transactions: begun, committed, repeated where a connection broke, their errors explained."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -17,12 +18,14 @@ from zenturio.record.dialect import Cursor, DatabaseDialect
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+_log = logging.getLogger(__name__)
+
 BEGUN = Failpoint("record.begun")
 WRITTEN = Failpoint("record.written")
 COMMITTED = Failpoint("record.committed")
 
 CONFLICTS = 3
-"""How often a transaction is done again that somebody else's row stood in the way of."""
+"""How often a transaction is repeated after another one has inserted the same key."""
 
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
@@ -40,7 +43,7 @@ class Transaction:
         self._cursor = cursor
         self._now: float | None = None
         self.careful = careful
-        """Whether a unique index refused what was tried before: somebody else was faster."""
+        """Whether the last try failed because another transaction had inserted the same key."""
         self.after_commit: list[Callable[[], None]] = []
         """What is to be done once the transaction is committed, and only then."""
 
@@ -50,18 +53,18 @@ class Transaction:
             self.dialect.insert(self._cursor, table, names, rows)
 
     def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """What *text* answers: for tables and views that belong to a study."""
+        """Return what *text* answers: for tables and views that belong to a study."""
         return self._fetched(text, parameters)
 
     def changed(self, text: str, parameters: Sequence[Any] = ()) -> int:
-        """How many rows *text* changed."""
+        """Return how many rows *text* changed."""
         self._fetched(text, parameters)
         return int(self._cursor.rowcount)
 
     def among_sql(
         self, template: str, column: str, keys: Sequence[Any], before: Sequence[Any] = ()
     ) -> list[Row]:
-        """What *template* answers; ``{among}`` in it says that *column* is one of *keys*.
+        """Return what *template* answers; ``{among}`` in it says that *column* is one of *keys*.
 
         *before*: what stands for the marks before that condition; there are none behind it.
         """
@@ -77,13 +80,20 @@ class Transaction:
             self.dialect.insert_new(self._cursor, table, names, rows)
 
     def numbers(self, count: int) -> list[int]:
-        """So many numbers of attempts that nobody else has."""
+        """Return *count* new ids of attempts."""
         return self.dialect.draw(self._cursor, count) if count else []
 
     def sql_many(self, text: str, rows: Iterable[Sequence[Any]]) -> None:
         """*text* for each of *rows*."""
         if rows:
             self._cursor.executemany(text, rows)
+
+    def log(
+        self, logger: logging.Logger, message: str, *values: Any, level: int = logging.DEBUG
+    ) -> None:
+        """Log once the transaction is committed: what is undone, or run again, did not happen."""
+        if logger.isEnabledFor(level):
+            self.after_commit.append(partial(logger.log, level, message, *values))
 
     @property
     def now(self) -> float:
@@ -107,7 +117,7 @@ _opened: WeakSet[Database] = WeakSet()
 
 
 def opened_databases() -> tuple[Database, ...]:
-    """The databases that this process has used and not forgotten."""
+    """Return the databases that this process has used and not forgotten."""
     return tuple(_opened)
 
 
@@ -126,19 +136,22 @@ class Database:
         return self.dialect.engine()
 
     def read(self, work: Callable[[Transaction], Result]) -> Result:
-        """What *work* answers, seeing one moment."""
+        """Return what *work* returns; it sees the database as it is at one moment."""
         return self._patiently(self.dialect.begin_read, work)
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
-        """What *work* answers, once it is committed.
+        """Return what *work* returns, once it is committed and on the disk.
 
-        Where the line broke it is done again on a new one, whether or not the first commit went
-        through: so *work* must be such that a second time changes nothing.
+        Where the connection breaks, *work* runs again on a new one, whether or not the first
+        commit went through: a second run must change nothing.
         """
         return self._patiently(self.dialect.begin_write, work)
 
     def write_briefly(self, work: Callable[[Transaction], Result]) -> Result:
-        """The same for what nobody misses when the machine goes down with all its drivers."""
+        """Do as ``write``, but do not wait for the disk.
+
+        For what is worthless once the machine and all its drivers have gone down: claims, beats.
+        """
         return self._patiently(self.dialect.begin_brief, work)
 
     def close(self) -> None:
@@ -160,11 +173,17 @@ class Database:
                 ) from error
             except self.dialect.errors as error:
                 cause = getattr(error, "orig", None) or error
+                # Two transactions inserted the same key. Once more, and carefully: then *work*
+                # looks first which rows the other one has left for it.
                 if self.dialect.conflicts(cause) and conflicts < CONFLICTS:
                     conflicts += 1
+                    _log.debug("transaction repeated: another one inserted the same key")
                     continue
                 if not self.dialect.lost(cause) or time.monotonic() + pause > deadline:
                     raise self.dialect.explain(cause) from error
+                location = self.dialect.location
+                _log.info("no connection to %s, next attempt in %.2g s: %s", location, pause, cause)
+            # All idle connections are suspect: a server that restarted has closed each of them.
             self.connections.dispose()
             time.sleep(pause)
             pause = min(pause * 2, 1.0)
@@ -196,7 +215,9 @@ class Database:
         return result
 
     def _undo(self, connection: Any, error: BaseException) -> None:
-        """Back to before the transaction; a connection that cannot even do this is dropped."""
+        """Roll back; a connection that may be in an unknown state is closed instead."""
+        # An error that we raised ourselves left the connection sound. After any other one, an
+        # interrupt among them, a statement may still be running in it.
         if not isinstance(error, ZenError):
             connection.invalidate()
             return

@@ -1,4 +1,4 @@
-"""Where databases differ: everything else is written once, against this."""
+"""What differs between SQLite and PostgreSQL; all other code uses this protocol."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class DatabaseDialect(Protocol):
     mark: str
     """What stands for a parameter in SQL."""
     row_lock: str
-    """Behind a SELECT: nobody else changes these rows before the transaction ends."""
+    """Suffix of a SELECT: keeps others from changing these rows until the transaction ends."""
     lease_lock: str
-    """Behind a SELECT of leases ``l``: nobody else ends them before the transaction does."""
+    """Suffix of a SELECT of leases ``l``: others may renew, not end them."""
     creation_lock: str
     """Lets one at a time make the tables; nothing where writers are alone anyway."""
     begin_write: Sequence[str]
@@ -56,19 +56,19 @@ class DatabaseDialect(Protocol):
         ...
 
     def connections(self) -> Connections:
-        """Connections; nothing is opened yet."""
+        """Return connections; nothing is opened yet."""
         ...
 
     def engine(self) -> Engine:
-        """The same as an engine of SQLAlchemy."""
+        """Return the same as an engine of SQLAlchemy."""
         ...
 
     def missing(self) -> bool:
-        """Whether there is no database yet, and nothing to be read."""
+        """Return whether there is no database yet, and nothing to be read."""
         ...
 
     def prepare(self) -> None:
-        """Makes room for a new database, a folder for its file."""
+        """Make room for a new database, a folder for its file."""
         ...
 
     def settle(self) -> None:
@@ -80,23 +80,23 @@ class DatabaseDialect(Protocol):
         ...
 
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What a user should know about this place."""
+        """Return what a user should know about this place."""
         ...
 
     def insert(
         self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        """Adds many rows, the fastest way there is."""
+        """Add many rows, the fastest way there is."""
         ...
 
     def insert_new(
         self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        """Adds those of many rows that no unique index refuses."""
+        """Add those of many rows that no unique index refuses."""
         ...
 
     def draw(self, cursor: Cursor, count: int) -> list[int]:
-        """Numbers of attempts, as claims draw them."""
+        """Return numbers of attempts, as claims draw them."""
         ...
 
     def parts(self, keys: Sequence[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -107,19 +107,19 @@ class DatabaseDialect(Protocol):
         ...
 
     def among_sql(self, column: str, shape: int) -> str:
-        """The condition itself."""
+        """Return the condition itself."""
         ...
 
     def position(self, index: int) -> Position:
-        """How an index of any size is written."""
+        """Return how an index of any size is written."""
         ...
 
     def index(self, position: Any) -> int:
-        """What ``position`` was given."""
+        """Return what ``position`` was given."""
         ...
 
     def index_sql(self, column: str) -> str:
-        """The index in a view."""
+        """Return the index in a view."""
         ...
 
     def hex_sql(self, column: str) -> str:
@@ -135,11 +135,11 @@ class DatabaseDialect(Protocol):
         ...
 
     def chunk_sql(self, result: str, chunk: int, at: int) -> str:
-        """A value beyond the slots, in a view; PostgreSQL has it as text."""
+        """Return a value beyond the slots, in a view; PostgreSQL has it as text."""
         ...
 
     def value_sql(self, forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
-        """The value of a field in a view, and its type.
+        """Return the value of a field in a view, and its type.
 
         ``bigint``, ``numeric``, ``double precision``, ``text``, ``boolean``; or ``none`` where it
         is not known yet.
@@ -150,13 +150,13 @@ class DatabaseDialect(Protocol):
         ...
 
     def conflicts(self, error: Exception) -> bool:
-        """Whether a unique index refused a row."""
+        """Return whether a unique index refused a row."""
         ...
 
     def lost(self, error: Exception) -> bool:
-        """Whether the connection broke, so that the same transaction may go through on another."""
+        """Return whether the connection broke: the same transaction may succeed on a new one."""
         ...
 
     def explain(self, error: Exception) -> ZenError:
-        """The error in our words, with what to do."""
+        """Return the error as one of ours, with a hint."""
         ...

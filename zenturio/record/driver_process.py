@@ -1,4 +1,4 @@
-"""Who drives a study: a process, told apart from a later one with the same number."""
+"""The process that drives a study, told apart from a later process with the same pid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DriverProcess:
     born: str
     """Boot, process namespace and start time: with the pid, one process only."""
     token: str = field(default_factory=lambda: secrets.token_hex(8))
-    """Tells two drivers in one process apart, and lets one that asks twice be known again."""
+    """Tells two drivers in one process apart; a driver that asks again is recognised by it."""
 
     @staticmethod
     def current() -> DriverProcess:
@@ -27,7 +27,7 @@ class DriverProcess:
         return DriverProcess(socket.gethostname(), pid, process_birth(pid) or "")
 
     def has_exited(self) -> bool:
-        """Whether its process has certainly ended; false where that cannot be seen from here.
+        """Return whether the process has certainly exited; false where this host cannot tell.
 
         A boot or a process namespace that is not ours may be another machine of the same name,
         so its drivers are believed until their lease runs out.
@@ -38,7 +38,7 @@ class DriverProcess:
 
 
 def process_birth(pid: int) -> str | None:
-    """Boot, process namespace and start time of a process; none if there is no such process."""
+    """Return boot, pid namespace and start time of a process; None if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -49,7 +49,7 @@ def process_birth(pid: int) -> str | None:
 
 
 def _realm() -> str:
-    """What a pid is unique in, with a slash behind it: one boot, one namespace of processes."""
+    """Return what a pid is unique in, with a slash: one boot and one namespace of processes."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot}/{os.readlink('/proc/self/ns/pid')}/"  # noqa: PTH115 - no file is meant

@@ -1,4 +1,4 @@
-"""What a repository is told and what it tells: plain values."""
+"""The plain values that repositories take and return."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from zenturio.expression import Type, Value
 
 ExperimentState = Literal["missing", "running", "ok", "failed", "timeout", "cancelled"]
-"""Of an experiment: tried, with no outcome and nobody at it; claimed; or the status of its
-outcome."""
+"""The state of an experiment: missing (its attempts left no outcome), running (claimed), or the
+status of its outcome."""
 EXPERIMENT_STATES: tuple[ExperimentState, ...] = ("running", "ok", "failed", "timeout", "cancelled")
-"""Those that a study counts: what nobody has tried is nowhere."""
+"""The states that a study counts; an experiment that was never tried has no row."""
 OUTCOME_STATES: frozenset[ExperimentState] = frozenset(("ok", "failed", "timeout", "cancelled"))
 
 AttemptState = Literal["running", "ok", "failed", "timeout", "cancelled", "stale", "superseded"]
-"""Of an attempt: stale is one whose driver was lost, superseded one whose outcome came late."""
+"""The state of an attempt: stale if its driver was lost, superseded if its outcome came late."""
 
 
 SPACES = "spaces"
 """The note of a definition with the fingerprints of all spaces that the study was run with."""
 SEED_KIND = "seed"
-"""The kind of what differs run by run of a point: recorded as a parameter, and no dimension."""
+"""The kind of a value that differs between repeats of a point: stored as a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class StudyDefinition:
-    """What a study is: what varies, what is measured, what is wanted, and where it came from."""
+    """The definition of a study: parameters, metrics, objectives, and where it came from."""
 
     parameters: tuple[Field, ...] = ()
     metrics: tuple[Field, ...] = ()
@@ -65,12 +65,12 @@ class StudyDefinition:
     sources: Mapping[str, bytes] = field(default_factory=dict)
     """The annotated files by their path."""
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """Anything JSON that the caller wants back."""
+    """Notes of the caller, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyInfo:
-    """A study as the repository knows it."""
+    """Name, version and views of a study."""
 
     name: str
     view: str
@@ -95,10 +95,10 @@ class Lease:
     until: float
     seconds: float
     born: str = ""
-    """Tells the driver's process from others that have its number: see `Driver`."""
+    """Tells the process from others with the same pid: see `DriverProcess`."""
 
     def driver_has_exited(self) -> bool:
-        """Whether the process of that driver has certainly ended."""
+        """Return whether the process of that driver has certainly ended."""
         return DriverProcess(self.host, self.pid, self.born).has_exited()
 
 
@@ -161,7 +161,7 @@ class ResultCount:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """One try at an experiment."""
+    """One attempt at an experiment."""
 
     number: int
     state: AttemptState
@@ -173,9 +173,9 @@ class AttemptRecord:
     cause: str = ""
     exit: int | None = None
     metrics: Mapping[str, MetricValue] = field(default_factory=dict)
-    """What it measured, where it is not the accepted one: that one's are the experiment's."""
+    """Its metrics, unless it is the accepted one: those are the experiment's."""
     machine: MachineKind | None = None
-    """The kind of machine that it ran on, if the place told."""
+    """The kind of machine that it ran on, if the executor reported it."""
     host_details: HostDetails | None = None
     conditions: HostConditions | None = None
     round: int = 1
@@ -183,7 +183,7 @@ class AttemptRecord:
 
 @dataclass(frozen=True, slots=True)
 class EquatedResult:
-    """That somebody accepted a result of another version of the study as one of this version."""
+    """The source of a result that a user accepted from another version as equal."""
 
     study: str
     """NAME@NUMBER of that version."""
@@ -209,28 +209,28 @@ class RepositoryEvent:
 
 @dataclass(frozen=True, slots=True)
 class AttemptLogs:
-    """What an attempt said."""
+    """The output of an attempt."""
 
     stdout: Log = field(default_factory=Log)
     stderr: Log = field(default_factory=Log)
 
 
 SubmissionState = Literal["waiting", "running", "done", "failed", "cancelled"]
-"""Of a submission: nobody has begun it, somebody has, or how it ended."""
+"""The state of a submission: not started, running, or how it ended."""
 FINISHED_SUBMISSION_STATES: frozenset[SubmissionState] = frozenset(("done", "failed", "cancelled"))
 
 
 @dataclass(frozen=True, slots=True)
 class StudySubmission:
-    """A study that somebody asked a service to run."""
+    """A study in the queue of a service."""
 
     number: int
     token: str
-    """Chosen by who submits: the same one again is the same submission."""
+    """Chosen by the submitter: the same token again is the same submission."""
     user: str
     study: str
     request: Mapping[str, Any]
-    """What is to be run, and how: anything JSON."""
+    """What to run, and how, as JSON."""
     submitted: float
     turn: SubmissionState = "waiting"
     begun: float | None = None
@@ -238,12 +238,12 @@ class StudySubmission:
     cause: str = ""
     """Why it ended as it did, in words."""
     progress: Mapping[str, Any] = field(default_factory=dict)
-    """Where it stands, as the service told last: anything JSON."""
+    """Its progress, as the service last reported it, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyDeletion:
-    """What a deletion takes away, or would."""
+    """What the deletion of a study removes, or would remove."""
 
     study: str
     experiments: int

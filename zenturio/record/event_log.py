@@ -1,4 +1,4 @@
-"""What happened to studies, in SQL."""
+"""The events of studies, in SQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COLUMNS = ("version", "digest", "at", "kind", "text")
 def add_event(
     transaction: Transaction, version: int, kind: str, text: str, digest: bytes | None = None
 ) -> None:
-    """Adds an event."""
+    """Add an event."""
     facts = (version, digest, transaction.now, codec.escape(kind), codec.escape(text))
     transaction.insert("events", COLUMNS, [facts])
 
@@ -20,7 +20,7 @@ def add_event(
 def study_events(
     transaction: Transaction, name: str, digest: str | None
 ) -> tuple[RepositoryEvent, ...]:
-    """The events of a study, or those of one experiment in it."""
+    """Return the events of a study, or those of one experiment in it."""
     version, mark = studies.get_version(transaction, name).id, transaction.dialect.mark
     query = f"SELECT at, kind, text, digest FROM events WHERE version = {mark}"
     if digest is None:
@@ -35,7 +35,7 @@ def study_events(
 
 
 def redactions(transaction: Transaction, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
-    """When the record of an experiment was redacted, or that of its study."""
+    """Return when the record of an experiment was redacted, or that of its study."""
     version, mark = studies.get_version(transaction, study).id, transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT at, kind, text, digest FROM events WHERE version = {mark} AND kind = {mark}"

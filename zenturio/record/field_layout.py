@@ -64,7 +64,7 @@ class FieldLocation:
 
     @staticmethod
     def parse(text: str) -> FieldLocation:
-        """What ``str`` of a place was."""
+        """Return what ``str`` of a place was."""
         truths = text.startswith("b:")
         if not _PLACE.fullmatch(text):
             raise codec.damage_error()  # it becomes a part of SQL
@@ -78,7 +78,7 @@ class FieldLocation:
         return ("b:" if self.truths else "") + ",".join(parts)
 
     def slot(self, kind: str) -> str | None:
-        """The slot of that letter."""
+        """Return the slot of that letter."""
         return next((slot for slot in self.slots if slot.startswith(kind)), None)
 
 
@@ -99,7 +99,7 @@ NO_FORM = Form(0)
 
 @dataclass(frozen=True, slots=True)
 class FieldDeclaration:
-    """What one version says of a field: an edit of the program leaves earlier versions alone."""
+    """How one version declares a field; editing the program leaves earlier versions alone."""
 
     how: str = ""
     """What measures it."""
@@ -129,7 +129,7 @@ class FieldLayout:
     fields: tuple[StoredField, ...] = ()
     """Of all versions, by number."""
     members: Mapping[int, FieldDeclaration] = field(default_factory=dict)
-    """The numbers of this version's own fields, and what it says of each."""
+    """The fields of this version by number, as it declares each."""
 
     @cached_property
     def by_role(self) -> dict[Role, dict[str, StoredField]]:
@@ -187,7 +187,7 @@ class LayoutBuilder:
         self._chunked: int | None = None
 
     def layout(self) -> FieldLayout:
-        """What it came to; the layout that it was made of, if nothing was added."""
+        """Return what it came to; the layout that it was made of, if nothing was added."""
         if not self.changed:
             return self._layout
         return replace(self._layout, fields=tuple(self._fields.values()), members=self._members)
@@ -213,7 +213,7 @@ class LayoutBuilder:
             self.changed = True
 
     def has(self, role: Role, name: str) -> bool:
-        """Makes sure that this version has the field; false where it is one too many."""
+        """Make sure that this version has the field; return false where it is one too many."""
         stored = self._fields.get((role, name))
         if stored is None:
             if len(self._fields) >= MOST_FIELDS:
@@ -226,11 +226,11 @@ class LayoutBuilder:
 
     def declared_type(self, role: Role, name: str) -> Type | None:
         """Return the type that this version declares for a field, if it declares one."""
-        known = self._members.get(self._fields[role, name].number)
-        return known.type if known else None
+        declaration = self._members.get(self._fields[role, name].number)
+        return declaration.type if declaration else None
 
     def slot(self, role: Role, name: str, form: Form) -> tuple[str | int, bool]:
-        """The slot, or the number in the chunks, of values of a form.
+        """Return the slot, or the number in the chunks, of values of a form.
 
         Also whether a value of that form needs a remark to be told from another one.
         """
@@ -286,7 +286,7 @@ class LayoutBuilder:
         return stored
 
     def _free(self, kind: str) -> list[str]:
-        """The slots of a letter that no field has."""
+        """Return the slots of a letter that no field has."""
         if self._pools is None:
             used = {slot for stored in self._fields.values() for slot in stored.place.slots}
             self._pools = {}
@@ -322,7 +322,7 @@ class SlotColumns:
 def arrange_in_slots(
     layout: FieldLayout, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
 ) -> SlotColumns:
-    """The values of many rows, column by column: what they share is looked at once."""
+    """Return the values of many rows, column by column: what they share is looked at once."""
     filling = _SlotWriter(layout)
     filling.take_all("parameter", points)
     filling.take_all("metric", metrics)
@@ -394,7 +394,7 @@ class _SlotWriter:
         return any(v is not None and not -_EXACT <= v <= _EXACT for v in values)
 
     def _all_at_once(self, role: Role, name: str, form: Form, values: list[Any]) -> bool:
-        """Fills the column of a form that all *values* have; false where one needs a remark."""
+        """Fill the column of the form of *values*; return false if one needs a remark."""
         if not form:
             return True
         place, odd = self._draft.slot(role, name, form)
@@ -429,7 +429,7 @@ class _SlotWriter:
                 remarks[codec.remark_key(role, name)] = codec.digits_json(value)
 
     def _put(self, role: Role, name: str, form: Form, row: int, rows: int, value: Any) -> bool:
-        """Fills one cell; whether the value needs a remark, too."""
+        """Fill one cell; return whether the value needs a remark, too."""
         place, odd = self._draft.slot(role, name, form)
         plain = codec.next_real(value) if form == Form.BIG else value
         if isinstance(place, str):
@@ -474,13 +474,13 @@ class SlotReader:
     def values(
         self, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
     ) -> dict[str, Any]:
-        """Every parameter of the version; None where it is inactive."""
+        """Return every parameter of the version; None where it is inactive."""
         return dict(self._read("parameter", remarks, slots, chunks))
 
     def metrics(
         self, remarks: str | None, slots: Sequence[Any], chunks: Mapping[int, Any]
     ) -> dict[str, Any]:
-        """The metrics that were measured, or are missing with a reason."""
+        """Return the metrics that were measured, or are missing with a reason."""
         pairs = self._read("metric", remarks, slots, chunks)
         return {name: value for name, value in pairs if value is not None}
 

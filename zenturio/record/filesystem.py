@@ -1,4 +1,4 @@
-"""What the operating system tells about the files of a repository, and does for them."""
+"""File systems: types, locks and syncs of the files of a repository."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NETWORK = frozenset(
 
 
 def network_file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
-    """The type of the network file system that *path* lies on; none if it is a local one."""
+    """Return the type of the network file system that *path* lies on; none if it is a local one."""
     try:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -41,14 +41,14 @@ def _resolved(path: Path) -> Path:
 
 
 def _unescaped(point: str) -> str:
-    """A mount point as it is: the kernel writes blanks and the like as octal numbers."""
+    """Return a mount point as it is: the kernel writes blanks and the like as octal numbers."""
     for code in ("040", "011", "012", "134"):
         point = point.replace(f"\\{code}", chr(int(code, 8)))
     return point
 
 
 def lock_holders(paths: Iterable[Path], locks: Path = Path("/proc/locks")) -> list[tuple[int, str]]:
-    """The processes beside this one that hold a write lock on one of *paths*, with their names."""
+    """Return the other processes that hold a write lock on one of *paths*, with their names."""
     files = set()
     for path in paths:
         try:
@@ -87,7 +87,7 @@ _slow: set[int] = set()
 
 
 def sync_files(folder: Path, paths: Sequence[Path]) -> None:
-    """Returns when *paths*, which lie below *folder*, and their names are on the disk.
+    """Wait until *paths*, which lie below *folder*, and their names are on the disk.
 
     One sync of the file system costs less than one for each file; elsewhere than on Linux there
     is none that can be waited for.
@@ -122,7 +122,7 @@ def _sync_one(path: Path) -> None:
 
 @cache
 def _syncfs() -> Callable[[int], None] | None:
-    """The system's call, if it has one."""
+    """Return the system's call, if it has one."""
     import ctypes  # noqa: PLC0415 - only who keeps artifacts pays for it
 
     call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)

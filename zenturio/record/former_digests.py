@@ -1,4 +1,4 @@
-"""Results under digests of an earlier format, in SQL.
+"""Results that have digests of an earlier format.
 
 A format of digests is a matter of the program, not of the tables: what a digest was computed from
 is not in the repository, so an upgrade cannot compute it again. A repository of that time has a
@@ -20,18 +20,18 @@ FORMER = "digests of format 1"
 
 
 def mark_upgraded(transaction: Transaction) -> None:
-    """Notes that results may be there under digests of an earlier format."""
+    """Note that results may be there under digests of an earlier format."""
     transaction.insert_new("upgrade", ("step", "done", "at"), [(FORMER, 0, transaction.now)])
 
 
 def has_former_digests(transaction: Transaction) -> bool:
-    """Whether results may be there under digests of an earlier format."""
+    """Return whether results may be there under digests of an earlier format."""
     mark = transaction.dialect.mark
     return bool(transaction.sql(f"SELECT 1 FROM upgrade WHERE step = {mark}", (FORMER,)))
 
 
 def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment]) -> bool:
-    """Gives what is there under the former digests of *experiments* the present ones.
+    """Give what is there under the former digests of *experiments* the present ones.
 
     In every version, for a digest names the same experiment in all of them; whether there was any.
     """
@@ -76,7 +76,7 @@ def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment
 
 
 def _note_edits(context: StudyContext, versions: Mapping[int, int]) -> None:
-    """Tells caches of each version which results they have to read again."""
+    """Tell caches of each version which results they have to read again."""
     for version in studies.versions_by_id(context.transaction, set(versions.values())).values():
         beside = context if version.id == context.version.id else context.beside(version)
         result_rows.record_edit(

@@ -1,8 +1,15 @@
-"""Who drives which study, in SQL."""
+"""Leases: which process drives which study, and for how long, in SQL.
+
+A driver renews its lease while it runs. A lease ends when the driver releases it, when it runs out
+by the database's clock, or when its process on this host has exited; what it had claimed becomes
+stale then. ``ended`` decides, not ``until``: a lease that has run out still counts until somebody
+takes the study over, so a driver that was suspended for a while loses nothing if nobody came.
+"""
 
 from __future__ import annotations
 
 import getpass
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +19,8 @@ from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import Lease, StudyInfo
 from zenturio.record.event_log import add_event
 from zenturio.record.studies import StudyVersion
+
+_log = logging.getLogger(__name__)
 
 _FACTS = "l.id, l.version, l.token, l.host, l.pid, l.born, l.since, l.until, l.seconds, l.ended"
 _COLUMNS = ("version", "token", "host", "pid", "born", "person", "since", "until", "seconds")
@@ -53,7 +62,7 @@ class LeaseRow(NamedTuple):
 def lock_lease(
     transaction: Transaction, name: str, number: int, *, ended: bool = False
 ) -> tuple[LeaseRow, StudyVersion]:
-    """The lease of that number and what it is for, in one statement; nobody ends it meanwhile.
+    """Return the lease with that number and its study; lock it until the transaction ends.
 
     ConflictError if it has ended, unless *ended* ones will do, or is for another study.
     """
@@ -79,7 +88,7 @@ def lock_lease(
 
 
 def archive(transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
-    """The study under another name; none if its name is no longer its own."""
+    """Return the study under another name; none if its name is no longer its own."""
     version = studies.find_version(transaction, study.name, locked=True)
     if version is None or version.created != study.created or version.current != version.id:
         return None
@@ -91,7 +100,10 @@ def archive(transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
 def acquire(
     transaction: Transaction, name: str, driver: DriverProcess, join: bool, seconds: float
 ) -> Lease:
-    """A lease on the study; ConflictError while another driver has it and we do not *join*."""
+    """Return a lease on the study; ConflictError while another driver has it, unless we *join*.
+
+    The driver that asks again gets the lease that it has: its first answer may have been lost.
+    """
     version = _locked(transaction, name)
     rows = _open(transaction, version)
     for row in rows:
@@ -106,11 +118,15 @@ def acquire(
     number = max(row.number for row in _open(transaction, version) if row.token == driver.token)
     text = f"lease {number}: process {driver.pid} on {driver.host}"
     add_event(transaction, version.id, "driver", text)
+    transaction.log(
+        _log, "study %s: lease %d acquired for %g s by process %d on %s", name, number, seconds,
+        driver.pid, driver.host, level=logging.INFO,
+    )  # fmt: skip
     return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
 
 
 def person() -> str:
-    """Who runs this process, as a database keeps it."""
+    """Return the name of the user who runs this process, as it is stored."""
     try:
         return codec.escape(getpass.getuser())
     except (OSError, KeyError):
@@ -118,7 +134,7 @@ def person() -> str:
 
 
 def _locked(transaction: Transaction, name: str) -> StudyVersion:
-    """The version of that name; who takes leases on it waits for who else does."""
+    """Return the version of that name, locked: two drivers acquire leases one after the other."""
     version = studies.get_version(transaction, name)
     dialect = transaction.dialect
     if dialect.row_lock:
@@ -128,20 +144,22 @@ def _locked(transaction: Transaction, name: str) -> StudyVersion:
 
 
 def renew(transaction: Transaction, lease: Lease) -> Lease:
-    """The lease, from now on again; ConflictError if it has ended."""
+    """Return the lease, valid from now on again; ConflictError if it has ended."""
     row, version = lock_lease(transaction, lease.study, lease.number)
     until = transaction.now + row.seconds
     mark = transaction.dialect.mark
     transaction.sql(f"UPDATE leases SET until = {mark} WHERE id = {mark}", (until, row.number))
+    transaction.log(_log, "study %s: lease %d renewed", version.name, row.number)
     return row._replace(until=until).lease(version.name)
 
 
 def release(transaction: Transaction, lease: Lease) -> None:
-    """Ends the lease, if it has not ended yet."""
+    """End the lease, unless it has ended; its claims become stale."""
     _end_lease(transaction, lease.number, "left")
 
 
 def open_leases(transaction: Transaction, name: str) -> tuple[Lease, ...]:
+    """Return the leases on the study that have not ended, oldest first."""
     version = studies.get_version(transaction, name)
     return tuple(row.lease(name) for row in _open(transaction, version))
 
@@ -156,7 +174,7 @@ def _open(transaction: Transaction, version: StudyVersion) -> list[LeaseRow]:
 
 
 def end_dead_leases(transaction: Transaction, version: StudyVersion) -> list[Lease]:
-    """The leases of drivers that are alive; those of others end here."""
+    """End the leases of drivers that are gone; return those of drivers that are alive."""
     rows = _open(transaction, version)
     now = transaction.now
     for row in rows:
@@ -166,8 +184,9 @@ def end_dead_leases(transaction: Transaction, version: StudyVersion) -> list[Lea
 
 
 def refuse_drivers(transaction: Transaction, versions: Iterable[StudyVersion]) -> None:
-    """ConflictError if one of *versions* has a driver; it gets none before the transaction ends."""
+    """Raise ConflictError if one of *versions* has a driver; keep new ones out until the commit."""
     dialect = transaction.dialect
+    # Locked in the order of their numbers, so that no two transactions wait for each other.
     for version in sorted(versions, key=lambda version: version.id):
         if dialect.row_lock:
             lock = f"SELECT id FROM versions WHERE id = {dialect.mark}{dialect.row_lock}"
@@ -177,7 +196,7 @@ def refuse_drivers(transaction: Transaction, versions: Iterable[StudyVersion]) -
 
 
 def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int]) -> bool:
-    """Ends those of the leases whose drivers are gone; whether there were any."""
+    """End those of the leases whose drivers are gone; return whether there were any."""
     numbers = set(numbers)
     rows = transaction.among_sql(
         f"SELECT {_FACTS} FROM leases l WHERE l.ended IS NULL AND {{among}}",
@@ -196,7 +215,7 @@ def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int])
 
 
 def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> None:
-    """Ends a lease, unless it has ended; what its driver had claimed is stale."""
+    """End a lease, unless it has ended; its claims become stale attempts."""
     dialect = transaction.dialect
     mark = dialect.mark
     # Before its row changes: a claim or a record of that driver that is on its way ends first.
@@ -204,11 +223,12 @@ def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> None:
     query = f"SELECT {_FACTS} FROM leases l WHERE l.id = {mark} AND l.ended IS NULL{lock}"
     rows = transaction.sql(query, (number,))
     if not rows or (why == "superseded" and LeaseRow(*rows[0]).alive(transaction.now)):
-        return  # somebody else was faster, or its driver was
+        return  # another process ended it first, or its driver has renewed it
     transaction.sql(
         f"UPDATE leases SET ended = {mark} WHERE id = {mark}", (transaction.now, number)
     )
     add_event(transaction, LeaseRow(*rows[0]).version, "driver", f"lease {number}: {why}")
+    transaction.log(_log, "lease %d ended: %s", number, why, level=logging.INFO)
     _make_claims_stale(transaction, number, why)
 
 
@@ -229,6 +249,7 @@ def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> 
     ]
     transaction.insert("attempts", _STALE, rows)
     transaction.sql(f"DELETE FROM claims WHERE lease = {mark}", (number,))
+    transaction.log(_log, "lease %d: %d claims are stale", number, len(claims), level=logging.INFO)
     events = [
         (claim[2], claim[1], now, "stale", f"attempt {claim[5]}: driver {why}") for claim in claims
     ]
@@ -236,7 +257,7 @@ def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> 
 
 
 def _hosts(transaction: Transaction, names: Iterable[str]) -> dict[str, int]:
-    """The numbers of hosts of which the name alone is known."""
+    """Return the numbers of hosts of which nothing but the name is known."""
     unique_names: Sequence[str] = sorted(set(names))
     rows: list[Any] = [(name, 0, "", 0) for name in unique_names]
     transaction.insert_new("hosts", ("name", "machine", "kernel", "memory"), rows)

@@ -1,4 +1,4 @@
-"""Kinds of machine, hosts, and the conditions of attempts, in SQL."""
+"""Rows of kinds of machine, hosts, and conditions of attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zenturio.record.database import Transaction
 from zenturio.record.study_context import HostKey, StudyContext
 
 UNKNOWN_MACHINE = 0
-"""The number of the kind of machine that nobody told."""
+"""The number that stands for an unknown kind of machine."""
 
 _MACHINE = ("digest", "label", "cpu", "cores", "accelerators", "setup", "assumed")
 _HOST = ("name", "machine", "kernel", "memory")
@@ -23,13 +23,13 @@ _CONDITIONS = tuple(f.name for f in fields(HostConditions) if f.name != "other")
 
 
 def machine_digest(machine: MachineKind) -> bytes:
-    """The same for the same kind, in every repository."""
+    """Return the same for the same kind, in every repository."""
     facts = [machine.cpu, machine.cores, sorted(machine.accelerators), machine.setup]
     return blake2b(json.dumps(facts).encode(), digest_size=16).digest()
 
 
 def machine_number(context: StudyContext, machine: MachineKind | None) -> int:
-    """The number of a kind of machine; a new one gets one."""
+    """Return the number of a kind of machine; a new one gets one."""
     if machine is None:
         return UNKNOWN_MACHINE
     number = context.cache.machines.get(machine) or context.new_machines.get(machine)
@@ -52,7 +52,7 @@ def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
 
 
 def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> frozenset[int]:
-    """The numbers of *kinds*, and of what nobody knows for sure."""
+    """Return the numbers of *kinds*, and of kinds that were only assumed."""
     rows = transaction.among_sql(
         "SELECT id FROM machines WHERE assumed <> 0 OR {among}",
         "digest",
@@ -62,7 +62,7 @@ def numbers_of(transaction: Transaction, kinds: AbstractSet[MachineKind]) -> fro
 
 
 def confirm_machines(context: StudyContext, numbers: Iterable[int]) -> None:
-    """Says that these kinds of machine have results of their own by now, not only assumed ones.
+    """Say that these kinds of machine have results of their own by now, not only assumed ones.
 
     Otherwise what they measure from now on would count for every kind.
     """
@@ -74,7 +74,7 @@ def confirm_machines(context: StudyContext, numbers: Iterable[int]) -> None:
 
 
 def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, MachineKind]:
-    """Kinds of machine by their numbers."""
+    """Return kinds of machine by their numbers."""
     rows = transaction.among_sql(
         "SELECT id, cpu, cores, accelerators, setup FROM machines WHERE {among}",
         "id",
@@ -115,7 +115,7 @@ def _host_key(context: StudyContext, outcome: Outcome) -> HostKey:
 def keep_conditions(
     transaction: Transaction, attempts: Iterable[tuple[int, HostConditions | None]]
 ) -> None:
-    """Writes down what varied during attempts, by their numbers."""
+    """Write down what varied during attempts, by their numbers."""
     rows = []
     for number, conditions in attempts:
         if conditions is not None:
@@ -126,7 +126,7 @@ def keep_conditions(
 
 
 def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int, HostConditions]:
-    """The conditions of attempts, of those that have any."""
+    """Return the conditions of attempts, of those that have any."""
     rows = transaction.among_sql(
         f"SELECT attempt, {', '.join(_CONDITIONS)}, other FROM conditions WHERE {{among}}",
         "attempt",

@@ -1,4 +1,4 @@
-"""Looking after a repository: check it, bring it up to date, copy it, save it, prune it."""
+"""Maintenance of a repository: check, upgrade, back up, salvage, prune, collect garbage."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Upgrade:
 def check_repository(
     url: str | Path | None = None, *, contents: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Everything that is wrong with the repository and with the files of its artifacts.
+    """Return everything that is wrong with the repository and with the files of its artifacts.
 
     With *contents* these are read, and their hashes verified. Nothing is changed.
     """
@@ -83,7 +83,7 @@ def describe(url: str | Path | None = None) -> dict[str, str]:
 
 
 def upgrade_repository(url: str | Path | None = None) -> Upgrade:
-    """Upgrades a repository of an earlier revision; it is kept as it was."""
+    """Upgrade a repository of an earlier revision; it is kept as it was."""
     kind = _existing(url)
     newest = REVISIONS[-1]
     before = schema_version.upgradable_revision(kind, wait_seconds())
@@ -99,7 +99,7 @@ def upgrade_repository(url: str | Path | None = None) -> Upgrade:
 
 
 def backup(url: str | Path | None, target: Path) -> Path:
-    """Copies the repository as it is at one moment, while others may be at work in it."""
+    """Copy the repository as it is at one moment, while others may be at work in it."""
     kind = _existing(url)
     if target.exists():
         raise InputError(f"{target} is there already", hint="choose a name that is free")
@@ -138,7 +138,7 @@ def _dump(kind: DatabaseDialect, target: Path) -> None:
 def stored_views(
     url: str | Path | None = None, *, pin: Collection[str] = (), unpin: Collection[str] = ()
 ) -> tuple[StoredView, ...]:
-    """The views that the database keeps for other programs, last opened first.
+    """Return the views that the database keeps for other programs, last opened first.
 
     Those of the studies to *pin* stay, whichever studies are opened; those to *unpin* no longer.
     """
@@ -152,7 +152,7 @@ def stored_views(
 
 
 def salvage(source: Path, target: Path) -> Salvage:
-    """Saves what can be read of a damaged file into a new one; the old one stays as it is."""
+    """Save what can be read of a damaged file into a new one; the old one stays as it is."""
     kind = _existing(source)
     if not isinstance(kind, SQLite):
         raise InputError(
@@ -165,12 +165,12 @@ def salvage(source: Path, target: Path) -> Salvage:
 
 
 def preview_pruning(repository: Repository, study: str) -> StudyDeletion:
-    """What ``prune`` would remove."""
+    """Return what ``prune`` would remove."""
     return _told_apart(repository, repository.preview_deletion(study))
 
 
 def prune_study(repository: Repository, study: str) -> StudyDeletion:
-    """Removes a study, and those files of its artifacts in this project that nothing else needs.
+    """Remove a study, and those files of its artifacts in this project that nothing else needs.
 
     The rows go first: a fault in between leaves files that nobody knows, never rows whose files
     are gone. Files elsewhere stay, whatever the database says of them.
@@ -190,7 +190,7 @@ def prune_study(repository: Repository, study: str) -> StudyDeletion:
 
 
 def _told_apart(repository: Repository, removal: StudyDeletion) -> StudyDeletion:
-    """The files in the project apart from those that stay, for they are not."""
+    """Return the files in the project apart from those that stay, for they are not."""
     if not isinstance(repository, SQLRepository):
         return removal
     own_files = {path for path in removal.artifacts if repository.store.owns(Path(path))}
@@ -213,7 +213,7 @@ class Garbage:
 def collect_garbage(
     repository: Repository, *, really: bool, young: float = YOUNG_SECONDS
 ) -> Garbage:
-    """Removes contents and files of attempts that nothing needs, and are not *young*."""
+    """Remove contents and files of attempts that nothing needs, and are not *young*."""
     if not isinstance(repository, SQLRepository):
         return Garbage((), (), 0)
     store = repository.store
@@ -233,7 +233,7 @@ def collect_garbage(
 
 
 def needed_contents(repository: SQLRepository, contents: Collection[str]) -> frozenset[str]:
-    """Those of *contents* that an artifact of any database with files in the store has.
+    """Return those of *contents* that an artifact of any database with files in the store has.
 
     All of them, where one of these databases cannot be asked.
     """

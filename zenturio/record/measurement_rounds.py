@@ -1,4 +1,4 @@
-"""Rounds in SQL: when the results of a version were measured again, and by whom.
+"""Rounds of measurement of a version: when and by whom results were measured again.
 
 A version has one round until somebody begins another; only then it has rows here, the first round
 included. What is measured belongs to the newest round. A round that was begun stays open until a
@@ -77,7 +77,7 @@ def _has_ended(transaction: Transaction, version: StudyVersion, number: int) -> 
 
 
 def _first(transaction: Transaction, version: StudyVersion) -> MeasurementRound:
-    """The round of a version that nobody has measured again."""
+    """Return the first round of a version, which has no row before a second one begins."""
     mark = transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT person FROM leases WHERE version = {mark} ORDER BY id LIMIT 1", (version.id,)

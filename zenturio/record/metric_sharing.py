@@ -1,4 +1,4 @@
-"""What one study may take over of another's metrics when they share an experiment."""
+"""Which metrics of a shared experiment another study may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MetricSources = Mapping[str, str]
 def shared_metrics(
     metrics: Mapping[str, MetricValue], source: str, theirs: MetricSources, ours: MetricSources
 ) -> dict[str, MetricValue]:
-    """*metrics* as study *source* measured them, as far as we would have measured the same.
+    """Return *metrics* as study *source* measured them, as far as we would have measured the same.
 
     A metric that nobody declared (the program reported it) comes along; one that we measure in
     a way of our own is missing, and says why.

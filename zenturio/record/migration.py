@@ -1,4 +1,4 @@
-"""From a repository of an earlier revision into new tables, in steps that may be repeated.
+"""Migration of a repository of an earlier revision into new tables, in resumable steps.
 
 Each step commits together with its mark in the table ``upgrade``, so that one that was cut off is
 done again and none twice. Every row is read back from where it was written and compared.
@@ -61,7 +61,7 @@ class Migration:
         self._cache = RepositoryCache()
 
     def run(self) -> None:
-        """Moves all that is not moved yet."""
+        """Move all that is not moved yet."""
         self._step("base", self._base)
         BASE()
         for study in self._older.studies.values():
@@ -82,7 +82,7 @@ class Migration:
         return int(rows[0][0]) if rows else None
 
     def _step(self, step: str, work: Callable[[Transaction], object]) -> None:
-        """Does *work* with its mark, unless it is done."""
+        """Do *work* with its mark, unless it is done."""
 
         def marked(transaction: Transaction) -> None:
             work(transaction)
@@ -118,7 +118,7 @@ class Migration:
             BATCH()
 
     def _context(self, transaction: Transaction, study: int) -> StudyContext:
-        """The version that a study has become: it has the study's number."""
+        """Return the version that a study has become: it has the study's number."""
         version = studies.versions_by_id(transaction, [study])[study]
         return StudyContext.at(transaction, version, self._cache)
 
@@ -191,7 +191,7 @@ class Migration:
     def _documents(
         self, sources: Iterable[tuple[int, str, Any]]
     ) -> Iterable[tuple[int, int, float, str]]:
-        """The definitions; paths in the project are seen from there."""
+        """Return the definitions; paths in the project are seen from there."""
         hashes: dict[int, dict[str, str]] = {}
         for definition, path, sha in sources:
             hashes.setdefault(definition, {})[path] = bytes(sha).hex()
@@ -242,7 +242,7 @@ class Migration:
             )
 
     def _results(self, context: StudyContext, study: OldStudy, old: Sequence[OldRow]) -> None:
-        """Outcomes with what the accepted attempts said and left."""
+        """Outcomes with the logs and artifacts of the accepted attempts."""
         numbers = [row.number for row in old]
         files = self._files(numbers, {row.number: row.digest for row in old})
         new = []
@@ -278,7 +278,7 @@ class Migration:
         self._compare(context, study, new)
 
     def _compare(self, context: StudyContext, study: OldStudy, new: Sequence[NewResult]) -> None:
-        """RecordError unless what was written reads as what was there before."""
+        """Raise RecordError unless what was written reads as what was there before."""
         numbers = [row.number for row in new]
         results = result_rows.read_results(
             context.transaction, context.layout, "", among=("e.id", numbers)
@@ -297,7 +297,7 @@ class Migration:
                 )
 
     def _attempts(self) -> bool:
-        """The next attempts that were not accepted; false if there are no more."""
+        """Move the next attempts that were not accepted; return false if there are no more."""
         after = self._done("attempts") or 0
         old = self._older.attempts(after, STEP)
         if old:
@@ -385,7 +385,7 @@ class Migration:
         return replace(outcome, machine=machine_kind, host_details=details)
 
     def _drivers_host(self, study: int, started: float | None) -> dict[str, Any]:
-        """What the definition that held at that time tells of the driver's machine."""
+        """Return the facts on the driver's machine in the definition of that time."""
         held: dict[str, Any] = {}
         for at, facts in self._hosts.get(study, ()):
             if not held or (started is not None and at <= started):
@@ -410,7 +410,7 @@ def _new(number: int, row: OldRow, outcome: Outcome) -> NewResult:
 
 
 def _essence(values: Any, outcome: Outcome) -> str:
-    """What must not change, in words in which minus zero and NaN are told apart."""
+    """Return what must not change, as a text that tells minus zero and NaN apart."""
     point = {name: value for name, value in values.items() if value is not None}
     facts = (
         outcome.digest, outcome.status, outcome.cause, outcome.attempt, outcome.host,
@@ -421,6 +421,6 @@ def _essence(values: Any, outcome: Outcome) -> str:
 
 
 def _uuid(older: OldRepository) -> str:
-    """The same each time that the step is done."""
+    """Return the same each time that the step is done."""
     facts = older.sql("SELECT id, name, created FROM studies ORDER BY id")
     return blake2b(repr(facts).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Names of studies, versions and fields that a damaged file has lost, from what repeats them."""
+"""Recovery of lost names in a salvaged file: studies, versions and fields, from their copies."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _restore_versions(transaction: Transaction) -> None:
 
 
 def _study_of(transaction: Transaction, version: int) -> int:
-    """The study whose fields are those that the version's definitions name; else a new one."""
+    """Return the study that has the fields which the version's definitions name; else a new one."""
     names = {(role, field.name) for role, field in _declared(transaction, [version])}
     fields: dict[int, set[tuple[str, str]]] = {}
     for study, role, name in transaction.sql("SELECT study, role, name FROM fields"):
@@ -91,7 +91,7 @@ def _add_study(transaction: Transaction, number: int) -> None:
 
 
 def _declared(transaction: Transaction, versions: Iterable[int]) -> Iterator[tuple[Role, Field]]:
-    """The fields that the definitions of *versions* name, in their order."""
+    """Yield the fields that the definitions of *versions* name, in their order."""
     for version in versions:
         for (document,) in transaction.sql(
             "SELECT document FROM definitions WHERE version = ? ORDER BY id", (version,)
@@ -142,7 +142,7 @@ def _read_fields(transaction: Transaction, study: int) -> tuple[StoredField, ...
 
 
 def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
-    """The slots that any result of *versions* has a value in."""
+    """Return the slots that any result of *versions* has a value in."""
     slots = SLOT_NAMES["sqlite"]
     counts = [0] * len(slots)
     for version in versions:

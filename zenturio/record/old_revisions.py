@@ -1,4 +1,4 @@
-"""Repositories of the revisions 0001 to 0003, to be read: a table of values for each study.
+"""Reading repositories of revisions 0001 to 0003, which had a table of values for each study.
 
 What stands here is fixed: it describes what earlier programs wrote. A field had a column for each
 form of its values (``r3``, ``i3``, ``t3``, ``b3`` for the field at position 3) in the order of
@@ -82,7 +82,7 @@ class OldAttempt:
 
 
 def original(revision: str) -> str:
-    """The revision that a repository had before its upgrade began."""
+    """Return the revision that a repository had before its upgrade began."""
     return revision.removesuffix(MIGRATING)
 
 
@@ -94,12 +94,12 @@ class OldRepository:
         self.mark = database.dialect.mark
 
     def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What *text* answers, with ``?`` for parameters."""
+        """Return what *text* answers, with ``?`` for parameters."""
         query = text.replace("?", self.mark)
         return self.database.read(lambda transaction: transaction.sql(query, parameters))
 
     def among(self, text: str, column: str, keys: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """The same with ``{among}``: *column* is one of *keys*."""
+        """Return the same with ``{among}``: *column* is one of *keys*."""
         return self.database.read(lambda t: Transaction.among_sql(t, text, column, keys))
 
     @cached_property
@@ -121,12 +121,12 @@ class OldRepository:
         }
 
     def results(self, study: OldStudy, after: int, count: int) -> list[OldRow]:
-        """The next *count* experiments that *study* added first and that have an outcome."""
+        """Return the next *count* experiments that *study* added first and that have an outcome."""
         condition = f"e.study = ? AND e.id > ? AND e.state IN ({_STATES}) ORDER BY e.id LIMIT ?"
         return self._rows(study, condition, (study.number, after, count))
 
     def shared(self, study: OldStudy, after: int, count: int) -> list[OldRow]:
-        """The same for experiments that *study* shares with the one that added them first."""
+        """Return the same for experiments that another study has added first."""
         condition = (
             "e.id IN (SELECT experiment FROM shares WHERE study = ?) AND e.id > ?"
             f" AND e.state IN ({_STATES}) ORDER BY e.id LIMIT ?"
@@ -134,7 +134,7 @@ class OldRepository:
         return self._rows(study, condition, (study.number, after, count))
 
     def points(self, study: OldStudy, experiments: Sequence[int]) -> dict[int, OldRow]:
-        """Rows of *study* by the experiments' numbers, whatever their state."""
+        """Return rows of *study* by the experiments' numbers, whatever their state."""
         rows = self.among(f"{self._select(study)} WHERE {{among}}", "e.id", experiments)
         return {row[0]: _row(study, row) for row in rows}
 
@@ -152,7 +152,7 @@ class OldRepository:
         )
 
     def attempts(self, after: int, count: int) -> list[OldAttempt]:
-        """All attempts at the next *count* experiments that have any which was not accepted."""
+        """Return all attempts at the next *count* experiments that have unaccepted ones."""
         rows = self.sql(
             "SELECT a.experiment, e.digest, e.study, a.driver, a.state, a.number, h.name,"
             " a.started, a.ended, a.exit, a.cause, a.metrics FROM attempts a"
@@ -170,7 +170,7 @@ class OldRepository:
         ]  # fmt: skip
 
     def running(self) -> list[OldAttempt]:
-        """Attempts whose drivers are gone and that nobody has taken over."""
+        """Attempts whose drivers are gone, and which no other driver has taken over."""
         rows = self.sql(
             f"SELECT {_EXPERIMENT}, e.study FROM experiments e LEFT JOIN hosts h ON h.id = e.host"
             " WHERE e.state = 'running' ORDER BY e.id"
@@ -184,7 +184,7 @@ class OldRepository:
         ]  # fmt: skip
 
     def logs(self, experiments: Sequence[int]) -> dict[tuple[int, int, int], tuple[Log, Log]]:
-        """What attempts said, by experiment, number and driver."""
+        """Return the logs of attempts, by experiment, number and driver."""
         rows = self.among(
             f"SELECT experiment, attempt, driver, {_STREAMS} FROM logs WHERE {{among}}",
             "experiment",

@@ -1,4 +1,4 @@
-"""Where the repository is, and which kind: a path or a URL becomes a repository."""
+"""Opening a repository by its path or URL, and finding the folder of the project."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _connect(dialect: DatabaseDialect) -> SQLRepository:
 
 
 def artifact_store(dialect: DatabaseDialect) -> ArtifactStore:
-    """Where the artifacts of a database are: in its project, else in the one that is at work."""
+    """Return the store of artifacts of a database: that of its project, else of the current one."""
     from zenturio.record.artifact_store import ArtifactStore  # noqa: PLC0415
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 
@@ -80,7 +80,7 @@ def artifact_store(dialect: DatabaseDialect) -> ArtifactStore:
 
 
 def refuse_missing(dialect: DatabaseDialect) -> None:
-    """NotFoundError where *dialect* names a file that is not there, or has nothing in it."""
+    """Raise NotFoundError where *dialect* names a file that is not there, or has nothing in it."""
     if dialect.missing():
         raise NotFoundError(
             f"there is no repository at {dialect.location}",
@@ -89,7 +89,7 @@ def refuse_missing(dialect: DatabaseDialect) -> None:
 
 
 def locate(url: str | Path | None = None) -> str | Path:
-    """Which place is meant."""
+    """Return the path or URL of the repository that is meant."""
     if isinstance(url, Path):
         return url
     return url or os.environ.get("ZENTURIO_DB") or project_folder() / FOLDER / FILE
@@ -138,7 +138,7 @@ def begin_project() -> Path:
 
 
 def wait_seconds() -> float:
-    """Seconds to wait for a lock or a server."""
+    """Return the seconds to wait for a lock or a server, from ZENTURIO_DB_WAIT."""
     text = os.environ.get("ZENTURIO_DB_WAIT", "")
     try:
         seconds = float(text or WAIT)
@@ -152,7 +152,7 @@ def wait_seconds() -> float:
 
 
 def dialect_at(place: str | Path) -> DatabaseDialect:
-    """The kind of database that *place* names; InputError if it names none."""
+    """Return the kind of database that *place* names; InputError if it names none."""
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415
 
     if isinstance(place, Path) or "://" not in place:

@@ -1,7 +1,14 @@
-"""Outcomes in SQL: which are accepted, and where everything that they say is kept."""
+"""Recording of outcomes in SQL: which are accepted, and what becomes of the others.
+
+An outcome is accepted if the claim of its driver and attempt is still there; one transaction
+deletes the claim and inserts the result. A driver may send the same outcome again (it did not hear
+the answer) or too late (its lease has ended, and another driver has the claim): the one changes
+nothing, the other is kept as a superseded attempt.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -26,6 +33,8 @@ from zenturio.record.leases import LeaseRow
 from zenturio.record.result_rows import NewResult
 from zenturio.record.study_context import StudyContext
 
+_log = logging.getLogger(__name__)
+
 _ATTEMPT = (
     "id", "digest", "version", "round", "machine", "number", "lease", "state", "host", "started",
     "ended", "exit", "cause", "position", "repeat", "point", "metrics",
@@ -37,7 +46,7 @@ _Pair = tuple[ClaimRow, Outcome]
 def record(
     context: StudyContext, lease: LeaseRow, outcomes: Iterable[Outcome], *, final: bool
 ) -> frozenset[str]:
-    """Keeps the outcomes of what a driver claimed; the digests of those accepted."""
+    """Store the outcomes of what a driver claimed; return the digests of those accepted."""
     outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
     keys = {codec.digest_key(outcome.digest) for outcome in outcomes}
     taken = claims.delete_claims(context.transaction, lease.number, keys)
@@ -59,6 +68,14 @@ def record(
         repeated, lost = _match_without_claims(context, lease, rest, accepted, final=final)
         accepted |= lost
     (_accept if final else _set_aside)(context, lease.number, list(accepted.values()))
+    if _log.isEnabledFor(logging.DEBUG):
+        became = "accepted" if final else "set aside for a retry"
+        for digest, (claim, outcome) in accepted.items():
+            context.transaction.log(
+                _log, "attempt %d of %s: %s, %s", claim.attempt, digest, outcome.status, became
+            )
+        for digest in repeated:
+            context.transaction.log(_log, "%s was accepted before", digest)
     return repeated | accepted.keys() if final else frozenset()
 
 
@@ -70,10 +87,11 @@ def _match_without_claims(
     *,
     final: bool,
 ) -> tuple[frozenset[str], dict[str, _Pair]]:
-    """What is to be said of outcomes whose claims are not there.
+    """Decide on outcomes that have no claim: repeated, lost, or late.
 
-    The digests of those that were accepted before, and the claims of those that the database lost
-    with its power: these are claimed again here. All others came late.
+    Return the digests of those that were accepted before, and new claims for those whose claim
+    was lost: claims are committed without waiting for the disk, so a power failure of the server
+    may undo them while their drivers run on. All others are late, and superseded.
     """
     transaction = context.transaction
     keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
@@ -106,7 +124,11 @@ def _match_without_claims(
 def _lost_claim(
     context: StudyContext, lease: LeaseRow, outcome: Outcome, key: bytes
 ) -> ClaimRow | None:
-    """A claim that was granted here and is nowhere now, drawn again; None if it was taken away."""
+    """Return a new claim in place of one that the database has lost; None if it was taken away.
+
+    Lost is what this process was granted, if nothing is left of it: no claim of anybody, no usable
+    result and no attempt. Any of these shows that another driver has taken it over.
+    """
     transaction, mark = context.transaction, context.transaction.dialect.mark
     granted = context.cache.granted.get((lease.number, outcome.digest))
     if granted is None or granted.attempt != outcome.attempt:
@@ -136,7 +158,11 @@ def _lost_claim(
 def _without_results(
     context: StudyContext, taken: dict[bytes, ClaimRow], outcomes: Iterable[Outcome]
 ) -> dict[bytes, ClaimRow]:
-    """Those of the claims whose result nobody has entered by another way."""
+    """Return those of the claims that have no result yet.
+
+    A driver of functions adds results without claims, so one may be there. The unique index has
+    refused this transaction once for that: only then is it worth a statement.
+    """
     rows = context.transaction.among_sql(
         "SELECT digest, machine, round FROM results WHERE version = "
         f"{context.transaction.dialect.mark} AND {{among}}",
@@ -170,7 +196,7 @@ def _accept(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
 
 
 def _set_aside(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
-    """Keeps attempts that are not the last word: their experiments may be claimed again."""
+    """Store attempts that are to be retried: their experiments may be claimed again."""
     kept = [
         UnacceptedAttempt(
             c.id, c.position, c.repeat, c.point, c.round, outcome, lease, outcome.status
@@ -205,7 +231,7 @@ class UnacceptedAttempt(NamedTuple):
 def keep_attempts(
     context: StudyContext, kept: Sequence[UnacceptedAttempt], *, files: bool = True
 ) -> None:
-    """Writes down attempts, with all that they left unless that is there already."""
+    """Insert attempts that are not accepted; with *files*, their logs and artifacts, too."""
     if not kept:
         return
     transaction = context.transaction
@@ -230,7 +256,7 @@ def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]
 
 
 def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Outcome]) -> None:
-    """Keeps what came late, unless it is kept already."""
+    """Store late outcomes as superseded attempts, unless they are stored already."""
     transaction = context.transaction
     keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
     past: dict[tuple[bytes, int], tuple[int | None, AttemptState | None, ExperimentPosition]] = {
@@ -266,6 +292,10 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
         text = f"attempt {attempt.outcome.attempt} came late"
         key = codec.digest_key(attempt.outcome.digest)
         event_log.add_event(transaction, context.version.id, "superseded", text, key)
+        transaction.log(
+            _log, "attempt %d of %s is superseded: it came after lease %d had lost its claim",
+            attempt.outcome.attempt, attempt.outcome.digest, lease, level=logging.INFO,
+        )  # fmt: skip
 
 
 def add_results(
@@ -275,7 +305,10 @@ def add_results(
     kinds: Kinds = None,
     round_: int | None = None,
 ) -> frozenset[str]:
-    """Records what was evaluated already, without a claim; the digests of those accepted."""
+    """Store outcomes of experiments that were never claimed; return the digests of those accepted.
+
+    For functions, which take less time than a claim. Whoever inserts the result first wins.
+    """
     transaction = context.transaction
     pairs = {
         experiment.digest: (experiment, acceptance_rules.limit_metrics(o))
@@ -360,7 +393,7 @@ def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Cla
 
 
 def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
-    """Replaces status, cause and metrics of recorded experiments; how many there were."""
+    """Replace status, cause and metrics of recorded experiments; return how many there were."""
     again = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
     keys = sorted({codec.digest_key(outcome.digest) for outcome in again})
     recorded = result_rows.read_results(
@@ -404,6 +437,7 @@ def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -
     if not failed:
         return 0
     result_rows.remove_results(context, failed)
+    context.transaction.log(_log, "%d results were set aside to be run again", len(failed))
     # A copy stays one: its logs and artifacts are those of the attempt that it was made of.
     aside = [
         UnacceptedAttempt(

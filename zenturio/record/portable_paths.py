@@ -1,4 +1,4 @@
-"""Paths in what is recorded: those in the project go with it when it is moved or copied."""
+"""Paths relative to the project in stored notes, so that they survive a move or copy of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MARK = "zen-project:"
 
 
 def to_portable(value: Any, folder: Path) -> Any:
-    """*value*, anything JSON, with each path in *folder* as seen from there."""
+    """Return *value*, anything JSON, with each path in *folder* as seen from there."""
 
     def convert(text: str) -> str:
         if text == str(folder) or text.startswith(f"{folder}/"):
@@ -20,7 +20,7 @@ def to_portable(value: Any, folder: Path) -> Any:
 
 
 def to_local(value: Any, folder: Path) -> Any:
-    """What ``portable`` was given, if the project is in *folder* now."""
+    """Return what ``portable`` was given, if the project is in *folder* now."""
 
     def convert(text: str) -> str:
         if not text.startswith(_MARK):

@@ -1,4 +1,4 @@
-"""What is particular to PostgreSQL."""
+"""The PostgreSQL dialect: connections, bulk statements, errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PostgreSQL:
             ) from error
 
     def within(self, schema: str) -> PostgreSQL:
-        """The same server, with another schema for everything."""
+        """Return the same server, with another schema for everything."""
         name = '"' + schema.replace('"', '""') + '"'
         server_options = self._url.query.get("options", "")
         options = server_options if isinstance(server_options, str) else " ".join(server_options)
@@ -94,7 +94,7 @@ class PostgreSQL:
         return PostgreSQL(url.set(drivername="postgresql"), self.wait)
 
     def as_user(self, user: str, password: str) -> PostgreSQL:
-        """The same server and database, with another login."""
+        """Return the same server and database, with another login."""
         url = self._url.set(drivername="postgresql", username=user, password=password)
         return PostgreSQL(url, self.wait)
 
@@ -199,13 +199,13 @@ class PostgreSQL:
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | gone)
 
     def hide(self, text: str) -> str:
-        """*text* without passwords."""
+        """Return *text* without passwords."""
         for word in self._secrets.values():
             text = text.replace(word, "***")
         return text
 
     def for_programs(self) -> tuple[str, dict[str, str]]:
-        """The URL for PostgreSQL's own programs, and what goes into their environment instead."""
+        """Return the URL for PostgreSQL's programs, and its secrets for their environment."""
         plain = self._url.set(drivername="postgresql").render_as_string()
         named = {"password": "PGPASSWORD"}
         return plain, {named[n]: word for n, word in self._secrets.items() if n in named}
@@ -233,12 +233,12 @@ class PostgreSQL:
 
 
 def _escaped(text: str) -> str:
-    """*text* as a part of the server's options, where blanks tell these apart."""
+    """Return *text* as a part of the server's options, where blanks tell these apart."""
     return text.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
 def _number_sql(forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
-    """A field whose values are all numbers, or truths among them."""
+    """Return a field whose values are all numbers, or truths among them."""
     if Form.REAL in forms:
         real = "({})::double precision"
         return _either(sql, {"r": "", "i": real, "chunk": real}), "double precision"
@@ -249,7 +249,7 @@ def _number_sql(forms: Form, sql: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _either(sql: Mapping[str, str], templates: Mapping[str, str]) -> str:
-    """The first of the parts that there are which is not NULL."""
+    """Return the first of the parts that there are which is not NULL."""
     parts = [
         (templates[part] or "{}").replace("{}", sql[part]) for part in templates if part in sql
     ]

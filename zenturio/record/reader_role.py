@@ -1,4 +1,4 @@
-"""The login role of PostgreSQL in which SQL that somebody writes runs.
+"""The login role of PostgreSQL that runs SQL which users write.
 
 A role that owns the tables can write to them, and what SQL takes off a session (SET ROLE, a
 read-only default) SQL can put back. So a person's own SQL runs as a role that has no right but to
@@ -83,7 +83,7 @@ class Grant:
     done: bool
     """Whether the statements were executed; else an administrator has to do so."""
     why: str = ""
-    """What the server said, if they could not be."""
+    """The error of the server, if they could not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class _Identity:
 
 
 def reader(database: Database) -> PostgreSQL:
-    """The server of *database* with the login in which somebody's own SQL may run.
+    """Return the server of *database* with the login that may run SQL of users.
 
     SafetyError where there is none that can only read. Whoever connects has to ask ``powers``.
     """
@@ -128,7 +128,7 @@ def reader(database: Database) -> PostgreSQL:
 
 
 def check_powers(rows: Sequence[Sequence[Any]]) -> None:
-    """SafetyError if the answer to ``POWERS`` names what a reader must not be able to do."""
+    """Raise SafetyError if the answer to ``POWERS`` names what a reader must not be able to do."""
     if rows:
         raise SafetyError(
             f"SQL runs in a role of PostgreSQL that can only read, and this one {rows[0][0]}",
@@ -173,7 +173,7 @@ def grant(database: Database, role: str = "", *, execute: bool = True) -> Grant:
 
 
 def connect(kind: PostgreSQL) -> Any:
-    """A connection of a reader's login; PlaceError if the server does not let it in."""
+    """Return a connection of a reader's login; PlaceError if the server does not let it in."""
     try:
         pooled = kind.engine().raw_connection()
     except Exception as error:
@@ -226,7 +226,7 @@ def _parsed(url: str) -> Any:
 
 
 def _login(database: Database, role: str, password: str, *, exists: bool) -> list[str]:
-    """What makes *role*, or sets its password; the password itself is in no statement."""
+    """Return what makes *role*, or sets its password; the password itself is in no statement."""
     connection = database.connections.raw_connection()
     try:
         server: Any = connection.driver_connection
@@ -245,7 +245,7 @@ def _login(database: Database, role: str, password: str, *, exists: bool) -> lis
 
 
 def _rights(database: Database, identity: _Identity, role: str) -> list[str]:
-    """What lets *role* read the tables and the views that there are, and those to come."""
+    """Return what lets *role* read the tables and the views that there are, and those to come."""
     views = stored_views.schema_name(identity.schema)
     ((has_views, creates),) = database.read(lambda t: t.sql(_VIEWS, (views,)))
     statements = [f"CREATE SCHEMA {quoted(views)}"] if creates and not has_views else []
@@ -263,7 +263,7 @@ def _rights(database: Database, identity: _Identity, role: str) -> list[str]:
 
 
 def _stored_password(path: Path) -> str:
-    """The password in *path*; none if there is no such file of this user alone."""
+    """Return the password in *path*; none if there is no such file of this user alone."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""What SQL repositories answer: outcomes, records, attempts, logs, events."""
+"""Queries in SQL for outcomes, records, attempts, logs and artifacts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DIGITS = 32
 def find_outcomes(
     context: StudyContext, digests: Sequence[str], kinds: Kinds = None, round_: int | None = None
 ) -> dict[str, Outcome]:
-    """The accepted outcomes of a version: the newest of each, or that which counts for *kinds*.
+    """Return the accepted outcomes of a version: the newest one of each, or one of *kinds*.
 
     Or, if a round is named, those of that round.
     """
@@ -83,7 +83,7 @@ def find_outcomes_anywhere(
 def next_results(
     context: StudyContext, after: RecordKey | None, states: Iterable[ExperimentState]
 ) -> list[ExperimentRecord]:
-    """The next results behind *after*, a batch of them."""
+    """Return the next results behind *after*, a batch of them."""
     dialect = context.transaction.dialect
     statuses, mark = sorted(set(states) & OUTCOME_STATES), dialect.mark
     if not statuses:
@@ -106,7 +106,7 @@ def next_results(
 def unfinished_records(
     context: StudyContext, states: Iterable[ExperimentState]
 ) -> list[ExperimentRecord]:
-    """Those that are claimed, and those that were tried, have no outcome and nobody at them."""
+    """Return experiments that are claimed, and those whose attempts left no outcome."""
     selected = set(states)
     records: list[ExperimentRecord] = []
     if "running" in selected:
@@ -145,7 +145,7 @@ def _point(context: StudyContext, row: Sequence[Any], state: ExperimentState) ->
 
 
 def get_record(context: StudyContext, digest: str) -> ExperimentRecord:
-    """The record of one experiment."""
+    """Return the record of one experiment."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
     results = result_rows.read_results(
         transaction, context.layout, "", among=("e.digest", [codec.digest_key(digest)])
@@ -166,7 +166,7 @@ def get_record(context: StudyContext, digest: str) -> ExperimentRecord:
 def find_digests(
     transaction: Transaction, prefix: str, limit: int
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Digests that begin with *prefix*, and the names of the studies that have each.
+    """Return digests that begin with *prefix*, and the names of the studies that have each.
 
     Who gives a digest of an earlier format gets the one that the experiment has now.
     """
@@ -228,7 +228,7 @@ _TRIED = (
 
 
 def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
-    """All attempts by number, and of each whether it is the accepted or the running one.
+    """Return all attempts by number, and of each whether it is the accepted or the running one.
 
     What several versions have of one attempt, as their result or set aside, is told once.
     """
@@ -249,7 +249,7 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
 
 
 def all_attempts(transaction: Transaction, digest: str) -> tuple[AttemptRecord, ...]:
-    """Every attempt at an experiment, by number."""
+    """Return every attempt at an experiment, by number."""
     tried = [attempt for attempt, _ in _tried(transaction, digest)]
     hosts = machines.hosts_of(transaction, {e.host for e in tried if isinstance(e.host, int)})
     kinds = machines.machines_of(transaction, {host[1] for host in hosts.values()})
@@ -275,7 +275,7 @@ def all_attempts(transaction: Transaction, digest: str) -> tuple[AttemptRecord, 
 
 
 def _chosen(transaction: Transaction, digest: str, attempt: int | None) -> int | None:
-    """The number in the database of an attempt: the accepted or newest one, if none is named."""
+    """Return the id of an attempt; of the accepted or newest one, if no number is given."""
     tried = _tried(transaction, digest)
     chiefs = [candidate for candidate, chief in tried if chief]
     others = [candidate for candidate, chief in tried if not chief]

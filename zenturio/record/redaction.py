@@ -1,4 +1,4 @@
-"""How a secret leaves a repository: its tables, the artifacts, and the bytes of its file.
+"""Removal of a secret from a repository: tables, artifacts, and the bytes of its file.
 
 1. Artifacts that have it get a second object, without it, beside the first.
 2. One transaction takes it from all tables, points their rows to the new objects, and says so.
@@ -76,7 +76,7 @@ class _Files:
 
 
 def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redaction:
-    """Removes *secret* from the repository at *url* for *person*; only looks for it for nobody.
+    """Remove *secret* from the repository at *url*; without a *person* only look for it.
 
     ConflictError while a study has a driver, or somebody reads the file of the database so that it
     cannot be written anew; the latter says that all else is done.
@@ -108,7 +108,7 @@ def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redact
 
 
 def _left_by_upgrades(transaction: Transaction) -> tuple[str, ...]:
-    """The schemas in which a server has the tables of before."""
+    """Return the schemas in which a server has the tables of before."""
     rows = transaction.sql(
         "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, current_schema() || '_')"
         " AND substr(nspname, length(current_schema()) + 2) ~ '^[0-9]{4}(_[0-9]+)?$' ORDER BY 1"
@@ -117,7 +117,7 @@ def _left_by_upgrades(transaction: Transaction) -> tuple[str, ...]:
 
 
 def contains_secret(path: Path, secret: Secret) -> bool:
-    """Whether the file has *secret*; one that cannot be read has not."""
+    """Return whether the file has *secret*; one that cannot be read has not."""
     with suppress(OSError), _mapped(path) as data:
         return secret.is_in(data)
     return False
@@ -134,7 +134,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
 
 
 def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, really: bool) -> _Files:
-    """The files that have the secret; *really* with an object without it for each content."""
+    """Return the files that have the secret; *really* writes an object without it for each."""
     files = _Files()
     for sha, path in store.objects(young=-1):
         if contains_secret(path, secret):
@@ -154,7 +154,7 @@ def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, real
 
 
 def _without(store: ArtifactStore, path: Path, secret: Secret) -> NewContent:
-    """An object with the content of *path* without the secret."""
+    """Return an object with the content of *path* without the secret."""
     digest, size = hashlib.sha256(), 0
     draft = store.root / f".{secrets.token_hex(8)}"
     try:
@@ -178,7 +178,7 @@ def _without(store: ArtifactStore, path: Path, secret: Secret) -> NewContent:
 
 
 def _remove(repository: SQLRepository, files: _Files) -> list[Path]:
-    """Removes what has the secret; what another database needs stays, and is the answer."""
+    """Remove what has the secret; what another database needs stays, and is the answer."""
     needed = maintenance.needed_contents(repository, files.paths)
     gone: Iterable[Path] = [p for sha in files.paths.keys() - needed for p in files.paths[sha]]
     repository.store.remove(gone)
@@ -186,7 +186,7 @@ def _remove(repository: SQLRepository, files: _Files) -> list[Path]:
 
 
 def _refresh_views(database: Database, places: Places) -> None:
-    """Makes the views again that had the secret in them."""
+    """Make the views again that had the secret in them."""
     if places.views:
         for version in database.read(studies.all_versions):
             if version.current == version.id:

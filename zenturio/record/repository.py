@@ -1,7 +1,7 @@
-"""The seam: what every repository promises, whatever keeps its rows.
+"""The protocol of repositories: what each promises, whichever database keeps its rows.
 
-Everything comes in batches, and everything may be said twice: adding, claiming or recording the
-same thing again changes nothing. So a caller that did not hear the answer asks once more.
+Everything is done in batches, and every call may be repeated: adding, claiming or recording the
+same thing again changes nothing. So a caller that did not get the answer just calls again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Repository(Protocol):
         ...
 
     def open(self, name: str, definition: StudyDefinition) -> StudyInfo:
-        """The study *name*; created if it is not there, else brought up to *definition*.
+        """Return the study *name*; created if it is not there, else brought up to *definition*.
 
         Parameters and metrics that are new are added; what was recorded stays. Every definition
         that the study ever had is kept, with its provenance and its annotated files.
@@ -61,22 +61,22 @@ class Repository(Protocol):
         ...
 
     def archive(self, study: StudyInfo) -> StudyInfo | None:
-        """Takes its name from *study*, which goes on as NAME@NUMBER, the number of its version.
+        """Take its name from *study*, which goes on as NAME@NUMBER, the number of its version.
 
         None if the name has gone to another study since; ConflictError while it has a driver.
         """
         ...
 
     def study(self, name: str) -> StudyInfo:
-        """The study *name*; NotFoundError with the nearest names if there is none."""
+        """Return the study *name*; NotFoundError with the nearest names if there is none."""
         ...
 
     def studies(self) -> tuple[StudyInfo, ...]:
-        """All studies, in the order of their creation."""
+        """Return all studies, in the order of their creation."""
         ...
 
     def definition(self, study: str, at: float | None = None) -> StudyDefinition:
-        """The newest definition of *study*, or the one that held at the time *at*.
+        """Return the newest definition of *study*, or the one that held at the time *at*.
 
         The oldest, where that was before all of them.
         """
@@ -85,7 +85,7 @@ class Repository(Protocol):
     def acquire_lease(
         self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
     ) -> Lease:
-        """The right to drive *study* for that many *seconds* of the database's clock.
+        """Return the right to drive *study* for *seconds* by the database's clock.
 
         While another driver is alive: ConflictError that names its host, process and since when,
         or with *join* a lease beside it. A driver whose process on this host is gone is
@@ -95,19 +95,19 @@ class Repository(Protocol):
         ...
 
     def renew_lease(self, lease: Lease) -> Lease:
-        """The lease, longer; ConflictError if another driver has superseded this one."""
+        """Return the lease, longer; ConflictError if another driver has superseded this one."""
         ...
 
     def release_lease(self, lease: Lease) -> None:
-        """Gives the lease back; what it still had claimed may be claimed again."""
+        """Give the lease back; return what it still had claimed may be claimed again."""
         ...
 
     def leases(self, study: str) -> tuple[Lease, ...]:
-        """The leases on *study* that have not ended, oldest first."""
+        """Return the leases on *study* that have not ended, oldest first."""
         ...
 
     def has_former_digests(self) -> bool:
-        """Whether results may be there under digests of an earlier format.
+        """Return whether results may be there under digests of an earlier format.
 
         Experiments have to come with their former digests then: ``cached`` and ``equate`` give
         what they find by these the present ones.
@@ -140,7 +140,7 @@ class Repository(Protocol):
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
-        """The digests of those that have an outcome already, and are not to be run again.
+        """Return the digests of those that have an outcome already, and are not to be run again.
 
         With *kinds* only what these kinds of machine have measured counts, and what nobody knows
         the machine of; so it does where *kinds* are named below. With a round only what this study
@@ -160,7 +160,7 @@ class Repository(Protocol):
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, int]:
-        """Which of *experiments* the driver with this lease number may run, and each one's attempt.
+        """Claim experiments for the driver with this lease; return each one's attempt number.
 
         Granted are those that nobody holds, and again those that this driver holds: a claim whose
         answer was lost is found by asking once more. Never granted is what another live driver
@@ -173,7 +173,7 @@ class Repository(Protocol):
     def record(
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
     ) -> frozenset[str]:
-        """Keeps the outcomes of what *driver* claimed; the digests of those that were accepted.
+        """Store the outcomes of what *driver* claimed; return the digests of those accepted.
 
         An outcome is accepted once, from the driver and the attempt that hold the claim. A late
         or second one is kept as a superseded attempt. With ``final=False`` the attempt is kept
@@ -191,7 +191,7 @@ class Repository(Protocol):
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> frozenset[str]:
-        """Claims and records in one go what was evaluated already; the digests accepted.
+        """Claim and records in one go what was evaluated already; return the digests accepted.
 
         For experiments that cost less than asking for them: the driver may find that another had
         the same outcome first; its own is kept as superseded then. Results of other kinds of
@@ -202,7 +202,7 @@ class Repository(Protocol):
     def remeasure(
         self, study: str, outcomes: Iterable[Outcome], definition: StudyDefinition | None = None
     ) -> int:
-        """Replaces status, cause and metrics of recorded experiments; how many there were.
+        """Replace status, cause and metrics of recorded experiments; return how many there were.
 
         For metrics that were added or changed afterwards: the study has the new *definition*
         together with them, or not at all. Attempt, times, logs and artifacts stay as they are;
@@ -225,7 +225,7 @@ class Repository(Protocol):
     def equate(
         self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
     ) -> int:
-        """Copies results of *source* into *study*, for *person* accepts them as equal; how many.
+        """Copy results of *source*, which *person* accepts as equal, into *study*; return how many.
 
         *experiments*: by the digest of the result in *source*, the experiment of *study* whose
         outcome it becomes. What has an outcome already keeps it. ConflictError while one of the
@@ -234,14 +234,14 @@ class Repository(Protocol):
         ...
 
     def undo_equate(self, study: str, source: str) -> int:
-        """Removes the copies that ``equate`` made of results of *source*; how many *study* had.
+        """Remove the copies of *source* that ``equate`` made; return how many there were.
 
         Studies that copied these from *study* lose them, too.
         """
         ...
 
     def equated_result(self, study: str, digest: str) -> EquatedResult | None:
-        """Who accepted the result of this experiment of *study*, and of which version it is.
+        """Return who accepted the result of this experiment of *study*, and of which version it is.
 
         None if it was measured.
         """
@@ -254,7 +254,7 @@ class Repository(Protocol):
         kinds: Kinds = None,
         round_: int | None = None,
     ) -> dict[str, Outcome]:
-        """The accepted outcomes of those that have one, without logs and artifacts.
+        """Return the accepted outcomes of those that have one, without logs and artifacts.
 
         Metrics are those of *study*, or of the study that has run the experiment. Of several
         kinds of machine *study* answers the newest, unless *kinds* have one; of several rounds the
@@ -263,14 +263,14 @@ class Repository(Protocol):
         ...
 
     def count_states(self, study: str) -> dict[ExperimentState, int]:
-        """How many experiments of *study* are in each of STATES.
+        """Return how many experiments of *study* are in each of STATES.
 
         Of several results of an experiment, the one that was recorded last tells.
         """
         ...
 
     def count_results(self, study: str) -> tuple[ResultCount, ...]:
-        """How many results *study* has, by kind of machine, round and status; none are zero."""
+        """Return the numbers of results by kind of machine, round and status, without zeros."""
         ...
 
     def records(
@@ -280,7 +280,7 @@ class Repository(Protocol):
         after: RecordKey | None = None,
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
-        """The rows of *study* by index, repeat, and number of their attempt.
+        """Yield the rows of *study* by index, repeat, and number of their attempt.
 
         Of all STATES, if none are named. *after* goes on behind a record's ``key``. Rows are
         fetched in batches, each as of its own moment, so a long iteration holds no lock and no
@@ -289,75 +289,75 @@ class Repository(Protocol):
         ...
 
     def experiment_record(self, study: str, digest: str) -> ExperimentRecord:
-        """One row of *study*; NotFoundError if it has none."""
+        """Return one row of *study*; NotFoundError if it has none."""
         ...
 
     def find_digests(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The digests that begin with *prefix*, sorted, and the studies that have each.
+        """Return the digests that begin with *prefix*, sorted, and the studies that have each.
 
         At the most *limit* of them.
         """
         ...
 
     def attempts(self, digest: str) -> tuple[AttemptRecord, ...]:
-        """Every attempt at an experiment, by number; the accepted one under its status."""
+        """Return every attempt at an experiment, by number; the accepted one under its status."""
         ...
 
     def add_event(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
-        """Adds an event."""
+        """Add an event."""
         ...
 
     def events(self, study: str, digest: str | None = None) -> tuple[RepositoryEvent, ...]:
-        """What happened in *study*, or to one experiment of it, in its order."""
+        """Return what happened in *study*, or to one experiment of it, in its order."""
         ...
 
     def redactions(self, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
-        """When the record of an experiment, or that of its study, was redacted."""
+        """Return when the record of an experiment, or that of its study, was redacted."""
         ...
 
     def logs(self, digest: str, attempt: int | None = None) -> AttemptLogs:
-        """What an attempt said, to the byte; the accepted or newest one, if none is named."""
+        """Return the logs of an attempt, to the byte; the accepted or newest one by default."""
         ...
 
     def artifacts(self, digest: str, attempt: int | None = None) -> tuple[Artifact, ...]:
-        """The files that an attempt left; of the accepted or newest one, if none is named."""
+        """Return the artifacts of an attempt; the accepted or newest one by default."""
         ...
 
     def contents(self, sha256: Iterable[str]) -> frozenset[str]:
-        """Those of these contents that artifacts have whose files are in a project's store."""
+        """Return those of these contents that an artifact in a project's store has."""
         ...
 
     def submit(
         self, token: str, user: str, study: str, request: Mapping[str, Any]
     ) -> StudySubmission:
-        """Puts *study* into the queue of a service; the same *token* again changes nothing."""
+        """Put *study* into the queue of a service; the same *token* again changes nothing."""
         ...
 
     def submissions(
         self, turns: Iterable[SubmissionState] | None = None
     ) -> tuple[StudySubmission, ...]:
-        """All that was ever submitted, or what is in one of *turns*, in its order."""
+        """Return all that was ever submitted, or what is in one of *turns*, in its order."""
         ...
 
     def update_submission(
         self, number: int, turn: SubmissionState, cause: str = ""
     ) -> StudySubmission:
-        """Moves a submission on, and tells how it stands then; one that is over stays as it is.
+        """Change the state of a submission and return it; one that has ended stays as it is.
 
         NotFoundError if there is none of that *number*.
         """
         ...
 
     def report_progress(self, number: int, progress: Mapping[str, Any]) -> None:
-        """Tells where a submission stands; of one that is not there, or over, too."""
+        """Tell where a submission stands; of one that is not there, or over, too."""
         ...
 
     def preview_deletion(self, study: str) -> StudyDeletion:
-        """What ``delete`` would take away."""
+        """Return what ``delete`` would take away."""
         ...
 
     def delete(self, study: str) -> StudyDeletion:
-        """Takes *study* away, and every experiment that no other study has.
+        """Take *study* away, and every experiment that no other study has.
 
         ConflictError while it has a driver. Files of artifacts are the caller's to remove: the
         answer names them.
@@ -365,5 +365,5 @@ class Repository(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of connections; what was recorded stays."""
+        """Let go of connections; what was recorded stays."""
         ...

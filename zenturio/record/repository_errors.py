@@ -1,4 +1,4 @@
-"""The words for what a caller asked for and cannot have."""
+"""Errors that repositories raise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def study_has_driver(lease: Lease) -> ConflictError:
 
 
 def lease_superseded(study: str, number: int) -> ConflictError:
-    """The caller's own lease is over."""
+    """Return the caller's own lease is over."""
     return ConflictError(
         f"lease {number} on study {study!r} has ended: another driver took the study over",
         hint="run the study again: what was recorded is kept",
@@ -38,7 +38,7 @@ def lease_superseded(study: str, number: int) -> ConflictError:
 
 
 def driver_prevents_change(lease: Lease) -> ConflictError:
-    """A study cannot go while somebody is at it."""
+    """Return the error of changing or deleting a study while a driver runs it."""
     return ConflictError(
         f"study {lease.study!r} can neither go nor change: process {lease.pid} on {lease.host}"
         f" drives it since {utc_time(lease.since)}",
@@ -53,7 +53,7 @@ def no_submission(number: int) -> NotFoundError:
 
 
 def foreign_rows(what: str) -> RecordError:
-    """Rows contradict each other: zenturio has not written them so."""
+    """Return rows contradict each other: zenturio has not written them so."""
     return RecordError(
         f"the repository is damaged: {what}",
         hint="see what `zen db check` says; `zen db salvage` saves what can be read",

@@ -1,4 +1,4 @@
-"""Results that another study has, or another version of this one: copied, and never run again.
+"""Copies of results that other studies or versions have, instead of running them again.
 
 A copy has the metrics that its own study would have measured in the same way. It names the result
 that it was made of, on which logs and artifacts hang, and does not follow it. Copies of the kind
@@ -105,7 +105,7 @@ def _write(
     pairs: Sequence[tuple[StoredResult, Experiment]],
     origins: Sequence[_Origin],
 ) -> None:
-    """Adds a copy of each of these results of *source* as the outcome of its experiment."""
+    """Add a copy of each of these results of *source* as the outcome of its experiment."""
     transaction, metric_sources = context.transaction, context.beside(source).layout.metric_sources
     roots = roots_of(transaction, [row.number for row, _ in pairs])
     new, copies = [], []
@@ -138,7 +138,7 @@ def roots_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, int]
 def equate(
     context: StudyContext, source: StudyVersion, experiments: Mapping[str, Experiment], person: str
 ) -> int:
-    """Copies results of *source*, by their digests, as outcomes of the experiments beside them.
+    """Copy results of *source*, by their digests, as outcomes of the experiments beside them.
 
     What has an outcome here already keeps it. ConflictError while somebody drives either version.
     """
@@ -163,7 +163,7 @@ def equate(
 
 
 def _digests(context: StudyContext, experiments: Iterable[Experiment]) -> frozenset[str]:
-    """The digests of those that have a result in this version."""
+    """Return the digests of those that have a result in this version."""
     mark = context.transaction.dialect.mark
     rows = context.transaction.among_sql(
         f"SELECT digest FROM results WHERE version = {mark} AND {{among}}",
@@ -175,7 +175,7 @@ def _digests(context: StudyContext, experiments: Iterable[Experiment]) -> frozen
 
 
 def undo_equate(context: StudyContext, source: StudyVersion) -> int:
-    """Removes what `equate` copied from *source*; how many results of this version it were.
+    """Remove what `equate` copied from *source*; return how many results of this version it were.
 
     Where other studies have copies of these, they lose them, too: otherwise they would hand them
     back. ConflictError while somebody drives one of the versions.
@@ -210,7 +210,7 @@ def undo_equate(context: StudyContext, source: StudyVersion) -> int:
 
 
 def equated_result(context: StudyContext, digest: str) -> EquatedResult | None:
-    """Of which version's experiment this one's result is a copy that somebody accepted."""
+    """Return the experiment of which this one's result is an accepted copy, if it is one."""
     transaction, mark = context.transaction, context.transaction.dialect.mark
     rows = transaction.sql(
         f"SELECT c.note, c.person, c.at, c.source {_EQUATED} AND r.version = {mark}"
@@ -230,7 +230,7 @@ def equated_result(context: StudyContext, digest: str) -> EquatedResult | None:
 
 
 def _acceptances(transaction: Transaction, numbers: Iterable[int]) -> dict[int, _Origin]:
-    """Of those results that somebody accepted as equal, who, when, and as equal to what."""
+    """Return who accepted these results, when, and as equal to what."""
     rows: Sequence[Sequence[Any]] = transaction.among_sql(
         "SELECT result, kind, person, at, note FROM copies WHERE kind = 'equated' AND {among}",
         "result",

@@ -20,7 +20,7 @@ _CLAIMED = (
 
 
 def count_states(transaction: Transaction, name: str) -> dict[ExperimentState, int]:
-    """How many experiments of a study are in each state.
+    """Return how many experiments of a study are in each state.
 
     One that runs is counted as running, whatever results it has; of any other one the last result
     tells.
@@ -48,7 +48,7 @@ def _by_status(transaction: Transaction, query: str, version: int) -> dict[Exper
 
 
 def count_results(transaction: Transaction, name: str) -> tuple[ResultCount, ...]:
-    """How many results a study has, by kind of machine, round and status."""
+    """Return how many results a study has, by kind of machine, round and status."""
     rows = _counters(transaction, studies.get_version(transaction, name).id)
     kinds = machines.machines_of(transaction, {machine for machine, *_ in rows})
     return tuple(

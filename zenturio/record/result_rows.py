@@ -1,4 +1,4 @@
-"""Rows of ``results`` in SQL: written with all that hangs on them, and read back."""
+"""Rows of ``results``: written with logs, artifacts and conditions, and read back."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class NewResult(NamedTuple):
     lease: int
     program: ProgramIdentity | None = None
     key: bytes = b""
-    """Of the point; empty where nobody knows it."""
+    """Of the point; empty where it is unknown."""
 
 
 def write_results(context: StudyContext, new: Sequence[NewResult], *, files: bool = True) -> None:
-    """Adds results to a version, with logs, artifacts and conditions, and counts them.
+    """Add results to a version, with logs, artifacts and conditions, and counts them.
 
     Without *files* these are another attempt's: the rows are copies.
     """
@@ -120,7 +120,7 @@ def _write_chunks(transaction: Transaction, numbers: Sequence[int], spread: Slot
 def _warn_of_dropped_values(
     context: StudyContext, outcomes: Sequence[Outcome], spread: SlotColumns
 ) -> None:
-    """Warns of values that belong to no field that the study can have."""
+    """Warn of values that belong to no field that the study can have."""
     for row, count in spread.dropped.items():
         text = f"{count:,} metrics or parameters were not kept: the study has too many names"
         key = codec.digest_key(outcomes[row].digest)
@@ -131,7 +131,7 @@ def rewrite_results(
     context: StudyContext, numbers: Sequence[int], points: Sequence[Mapping[str, Any]],
     outcomes: Sequence[Outcome],
 ) -> None:  # fmt: skip
-    """Replaces status, cause and values of results, by their numbers."""
+    """Replace status, cause and values of results, by their numbers."""
     transaction = context.transaction
     spread = context.spread(points, [outcome.metrics for outcome in outcomes])
     slots = [slot for stored in context.layout.own_fields for slot in stored.place.slots]
@@ -179,7 +179,7 @@ def read_results(
     *,
     among: tuple[str, Sequence[Any]] | None = None,
 ) -> list[StoredResult]:
-    """Results of a version that meet a condition on ``e``, and have one of some keys.
+    """Return results of a version that meet a condition on ``e``, and have one of some keys.
 
     *among*: the column and the keys. ``ORDER BY`` and ``LIMIT`` may stand behind the condition.
     """
@@ -201,7 +201,7 @@ def read_results(
 def _chunks(
     transaction: Transaction, layout: FieldLayout, numbers: Sequence[int]
 ) -> dict[int, dict[int, Any]]:
-    """The chunks of results, by their numbers."""
+    """Return the chunks of results, by their numbers."""
     chunks_by_result: dict[int, dict[int, Any]] = {}
     if layout.reader.chunks:
         rows = transaction.among_sql(
@@ -252,7 +252,7 @@ def remove_results(context: StudyContext, rows: Iterable[StoredResult]) -> None:
 
 
 def record_edit(context: StudyContext, numbers: Sequence[int]) -> None:
-    """Tells caches which results they have to read again."""
+    """Tell caches which results they have to read again."""
     transaction, version = context.transaction, context.version.id
     mark = transaction.dialect.mark
     transaction.sql(f"UPDATE versions SET edits = edits + 1 WHERE id = {mark}", (version,))

@@ -1,4 +1,4 @@
-"""Which results of a study a question is about: of which kind of machine, of which round."""
+"""The filter of result rows by kind of machine and by round."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ RoundChoice = int | Literal["newest", "all"]
 
 @dataclass(frozen=True, slots=True)
 class RowChoice:
-    """What somebody chooses among the results of an experiment."""
+    """A user's choice among the results of an experiment."""
 
     machine: str = ""
     """A kind of machine, or a part of its label that no other kind has; every kind, if empty."""
     round: RoundChoice = "newest"
 
     def holds(self, record: ExperimentRecord) -> bool:
-        """Whether a result is of the chosen round."""
+        """Return whether a result is of the chosen round."""
         if self.round == "newest":
             return record.newest
         return self.round in ("all", record.round)
@@ -55,7 +55,7 @@ class RowFilter:
 
 
 def read_round(text: str) -> RoundChoice:
-    """What ``--round`` says: nothing, a number, or all."""
+    """Return what ``--round`` says: nothing, a number, or all."""
     word = text.strip().lower()
     if word in ("", "newest"):
         return "newest"
@@ -67,13 +67,13 @@ def read_round(text: str) -> RoundChoice:
 
 
 def label_of(record: ExperimentRecord) -> str:
-    """The kind of machine that measured a result, in words."""
+    """Return the kind of machine that measured a result, in words."""
     machine = record.outcome.machine if record.outcome else None
     return machine.label if machine else UNKNOWN_KIND
 
 
 def machine_named(text: str, labels: Collection[str]) -> str:
-    """The one of *labels* that is *text*, or contains it; InputError where none or several do."""
+    """Return the one of *labels* that is, or contains, *text*; InputError if none or several do."""
     if text in labels:
         return text
     matches = [label for label in sorted(labels) if text.casefold() in label.casefold()]
@@ -90,7 +90,7 @@ def machine_named(text: str, labels: Collection[str]) -> str:
 
 
 def round_notes(counts: Mapping[int, int]) -> tuple[str, ...]:
-    """What is said of an answer that has results of several rounds."""
+    """Return the note on an answer that has results of several rounds."""
     if len(counts) < 2:
         return ()
     named = "; ".join(f"{number} ({count:,})" for number, count in sorted(counts.items()))

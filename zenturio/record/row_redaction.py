@@ -102,7 +102,7 @@ def redact_rows(
     objects: Mapping[str, NewContent],
     person: str | None,
 ) -> Places:
-    """Replaces *secret* in all tables for *person*; only counts its places for nobody.
+    """Replace *secret* in all tables; without a *person* only count its places.
 
     *objects*: what takes the place of contents of the store, by their SHA-256. ConflictError while
     any study has a driver.
@@ -163,7 +163,7 @@ class _Search:
             last = rows[-1][: len(keys)]
 
     def _condition(self, columns: Mapping[str, _Kind]) -> tuple[str, list[Any]]:
-        """Finds rows that may have the secret."""
+        """Find rows that may have the secret."""
         parts: list[str] = []
         parameters: list[Any] = []
         for name, kind in columns.items():
@@ -386,7 +386,7 @@ def _experiments(transaction: Transaction, attempts: Iterable[int]) -> set[tuple
 
 
 def _kind(column: TypeEngine[Any]) -> _Kind | None:
-    """How a column is searched; not at all if it holds numbers alone."""
+    """Return how a column is searched; not at all if it holds numbers alone."""
     if isinstance(column, JSON):
         return "json"
     if isinstance(column, LargeBinary):

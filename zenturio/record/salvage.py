@@ -42,7 +42,7 @@ class Salvage:
 
 
 def salvage_file(source: SQLite, target: SQLite) -> Salvage:
-    """Reads *source*, writes *target*, which is a sound repository then."""
+    """Read *source*, writes *target*, which is a sound repository then."""
     with tempfile.TemporaryDirectory(dir=target.path.parent) as folder:
         pages = SQLitePages(_copied(source, Path(folder)))
     reading = _Reading(RecognisedTables(pages, shapes()))
@@ -61,7 +61,7 @@ def salvage_file(source: SQLite, target: SQLite) -> Salvage:
 
 
 def _copied(source: SQLite, folder: Path) -> Path:
-    """A copy to be read: where a transaction was cut off, it is undone in the copy."""
+    """Return a copy to be read: where a transaction was cut off, it is undone in the copy."""
     for name in (source.path.name, f"{source.path.name}-wal", f"{source.path.name}-journal"):
         if source.path.with_name(name).exists():
             shutil.copy(source.path.with_name(name), folder)
@@ -169,7 +169,7 @@ _MENDED = (
 
 
 def _mend(transaction: Transaction) -> int:
-    """Makes the laws hold again; how many experiments were begun and have no result."""
+    """Make the laws hold again; return how many experiments were begun and have no result."""
     for statement in _IMPOSSIBLE:
         transaction.sql(statement)
     name_recovery.restore_names(transaction)

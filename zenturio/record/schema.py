@@ -52,7 +52,7 @@ def _number() -> TypeEngine[int]:
 
 
 def _position() -> TypeEngine[Any]:
-    """An index of any size; in SQLite without affinity, for one beyond 63 bits is a text."""
+    """Return an index of any size; in SQLite without affinity, for one beyond 63 bits is a text."""
     return Numeric().with_variant(LargeBinary(), "sqlite")
 
 
@@ -61,7 +61,7 @@ def _key(name: str = "id") -> Column[int]:
 
 
 def _part(name: str, kind: TypeEngine[Any] | None = None) -> Column[Any]:
-    """A primary key that is not drawn, or a part of one."""
+    """Return a primary key that is not drawn, or a part of one."""
     return Column(name, kind or _number(), primary_key=True, autoincrement=False)
 
 
@@ -194,7 +194,7 @@ machines = Table(
     # Whether it is only supposed: rows of before are their driver's kind.
     _needed("assumed", SmallInteger()),
 )
-"""Kinds of machine; 0 stands for one that nobody told."""
+"""Kinds of machine; 0 stands for an unknown one."""
 
 hosts = Table(
     "hosts",
@@ -460,7 +460,7 @@ are NULL where files of others enter the digest, as in stages, and for results o
 
 
 def tables_of(dialect: DialectName) -> list[Table]:
-    """Every table as a database of that kind has it, ``results`` with its slots."""
+    """Return every table as a database of that kind has it, ``results`` with its slots."""
     copy = MetaData()
     for table in metadata.sorted_tables:
         table.to_metadata(copy)

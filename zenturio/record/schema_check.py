@@ -1,4 +1,4 @@
-"""What a database file that others made may not bring along: code that runs when it is read.
+"""Check that the schema of a foreign database file runs no code when it is read.
 
 A trigger is executed by our own writes, a generated column or a CHECK by reads and writes of its
 table, an index of an expression by writes. Our tables have none of these, so a file whose tables
@@ -29,7 +29,7 @@ _PLAIN_INDEX = re.compile(
 def check_schema(
     transaction: Transaction, tables: frozenset[str], place: str, *, is_newest: bool
 ) -> None:
-    """RecordError if *tables* of a SQLite file execute something when they are used.
+    """Raise RecordError if *tables* of a SQLite file execute something when they are used.
 
     Those of earlier revisions had references, checks and partial indexes.
     """

@@ -24,4 +24,4 @@ SLOT_NAMES: dict[DialectName, tuple[str, ...]] = {
         *(f"t{i}" for i in range(12)),
     ),
 }
-"""The columns of ``results`` that all studies share; on PostgreSQL the letter tells the type."""
+"""The columns of ``results`` that all studies share; on PostgreSQL the letter is the type."""

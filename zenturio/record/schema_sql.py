@@ -13,13 +13,13 @@ from zenturio.record.schema_names import DialectName
 
 
 def dialect(name: DialectName) -> Any:
-    """How SQLAlchemy writes for that kind of database."""
+    """Return how SQLAlchemy writes for that kind of database."""
     made: Any = sqlite.dialect if name == "sqlite" else postgresql.dialect
     return made()
 
 
 def create_statements(name: DialectName) -> Iterator[str]:
-    """Creates every table, each followed by its indexes."""
+    """Create every table, each followed by its indexes."""
     spoken = dialect(name)
     for table in tables_of(name):
         yield str(CreateTable(table).compile(dialect=spoken)).strip()
@@ -28,6 +28,6 @@ def create_statements(name: DialectName) -> Iterator[str]:
 
 
 def schema_script(name: DialectName) -> str:
-    """All of it as a script, as it stands in ``db/``."""
+    """Return all of it as a script, as it stands in ``db/``."""
     lines = (line.rstrip() for text in create_statements(name) for line in f"{text};\n".split("\n"))
     return "\n".join(lines)

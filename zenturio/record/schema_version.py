@@ -1,7 +1,8 @@
-"""The schema of a database: looked at before anything else is, made, or brought up to date."""
+"""The revision of a database's schema: checked whenever it is opened; a new one is created."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,8 @@ from zenturio.record.dialect import DatabaseDialect
 from zenturio.record.schema_check import check_schema
 from zenturio.record.schema_names import REVISIONS, TABLES
 
+_log = logging.getLogger(__name__)
+
 CREATED = Failpoint("record.created")
 
 _VERSION_TABLE = "alembic_version"
@@ -20,9 +23,9 @@ _OWN_TABLES = TABLES | frozenset(old_revisions.TABLES) | {_VERSION_TABLE}
 
 
 def connect(dialect: DatabaseDialect, patience: float) -> Database:
-    """A database whose schema is the one that this program knows; a new one where there is none.
+    """Return the database, whose schema is the one that this program knows.
 
-    Anything else is a RecordError, and nothing is touched.
+    An empty one gets the schema. RecordError if it has any other one; then nothing is changed.
     """
     if dialect.missing():
         dialect.prepare()
@@ -32,6 +35,9 @@ def connect(dialect: DatabaseDialect, patience: float) -> Database:
         _settle(database)
         if revision is None:
             database.write(_create)
+            _log.info("created a repository at %s", dialect.location)
+        else:
+            _log.debug("opened the repository at %s", dialect.location)
     return database
 
 
@@ -39,7 +45,7 @@ def connect(dialect: DatabaseDialect, patience: float) -> Database:
 def _open_checked(
     dialect: DatabaseDialect, patience: float
 ) -> Iterator[tuple[Database, str | None]]:
-    """The database and its revision; closed if that is not what is wanted."""
+    """Give the database and its revision; close it where the block raises an error."""
     database = Database(dialect, patience)
     try:
         yield database, schema_revision(database)
@@ -49,14 +55,17 @@ def _open_checked(
 
 
 def _settle(database: Database) -> None:
-    """From now on connections may change how the file is kept."""
+    """Let connections change the modes of the file, now that it is known to be ours."""
     database.dialect.settle()
     database.connections.dispose()
     database.read(_tables)
 
 
 def schema_revision(database: Database) -> str | None:
-    """The revision of the schema; none of an empty database, RecordError of somebody else's."""
+    """Return the revision of the schema; None for an empty database.
+
+    RecordError if the tables are not those of a repository.
+    """
     return database.read(lambda transaction: _version(transaction, database))
 
 
@@ -85,7 +94,7 @@ def _version(transaction: Transaction, database: Database) -> str | None:
 
 
 def _check_tables(names: set[str], place: str) -> None:
-    """RecordError if a table of the schema is none: a view of that name may never end."""
+    """Raise RecordError unless each table is one: a view in its place may never finish."""
     missing = sorted(TABLES - names)
     if missing:
         raise RecordError(
@@ -99,7 +108,7 @@ def _tables(transaction: Transaction) -> set[str]:
 
 
 def _create(transaction: Transaction) -> None:
-    """The whole schema at once, unless somebody else was faster."""
+    """Create the whole schema, unless another process has created it meanwhile."""
     if transaction.dialect.creation_lock:
         transaction.sql(transaction.dialect.creation_lock)
     if _tables(transaction) - {_VERSION_TABLE}:
@@ -134,7 +143,7 @@ def _wrong_revision(place: str, present: str) -> ZenError:
 
 
 def upgradable_revision(dialect: DatabaseDialect, patience: float) -> str | None:
-    """The revision of a database that may be upgraded; an error of any other."""
+    """Return the revision of a database that can be upgraded; RecordError if it cannot."""
     with _open_checked(dialect, patience) as (database, revision):
         if revision is not None and old_revisions.original(revision) not in REVISIONS:
             raise _wrong_revision(dialect.location, revision)
@@ -143,6 +152,6 @@ def upgradable_revision(dialect: DatabaseDialect, patience: float) -> str | None
 
 
 def create(database: Database) -> None:
-    """Makes the tables of this revision in an empty place."""
+    """Create the tables of this revision in an empty database."""
     _settle(database)
     database.write(_create)

@@ -1,4 +1,4 @@
-"""A secret, how it may be spelled where it was recorded, and texts and bytes without it."""
+"""A secret in all its spellings, and texts and bytes without it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Secret:
     """What has to go, in all its spellings: as it is, and as JSON, shells or addresses have it."""
 
     def __init__(self, text: str) -> None:
-        """InputError if *text* cannot be told from other texts, or cannot be recorded at all."""
+        """Raise InputError if *text* is too short to be told from others, or cannot be stored."""
         if len(text) < SHORTEST:
             raise InputError(
                 f"a secret of {len(text)} characters would be replaced inside of other words, too",
@@ -69,7 +69,7 @@ class Secret:
         return (number,) if math.isfinite(number) else ()
 
     def is_in(self, data: Any) -> bool:
-        """Whether *data*, bytes or a file that is mapped into memory, has it."""
+        """Return whether *data*, bytes or a file that is mapped into memory, has it."""
         return any(data.find(spelled) >= 0 for spelled in self.encoded)
 
     def pieces(self, data: Any) -> Iterator[bytes]:
@@ -82,11 +82,11 @@ class Secret:
         yield from _cut_up(data, end, len(data))
 
     def data(self, data: bytes) -> bytes:
-        """*data* without the secret."""
+        """Return *data* without the secret."""
         return self._bytes.sub(MASK.encode(), data)
 
     def text(self, text: str) -> str:
-        """*text*, as the database holds it, without the secret."""
+        """Return *text*, as the database holds it, without the secret."""
         if text.startswith(_ESCAPED):
             plain = codec.unescape(text)
             without = self._pattern.sub(MASK, plain)
@@ -94,7 +94,7 @@ class Secret:
         return self._pattern.sub(MASK, text)
 
     def document(self, text: str) -> str:
-        """The same of a JSON document, which stays one: numbers in it are left alone."""
+        """Return the same of a JSON document, which stays one: numbers in it are left alone."""
         try:
             read = json.loads(text)
         except (ValueError, RecursionError):
@@ -109,7 +109,7 @@ class Secret:
         return text if written(without) == written(read) else written(without)
 
     def log(self, head: bytes, tail: bytes, size: int) -> tuple[bytes, bytes, int]:
-        """Both parts of a log without the secret, also where the cut between them went through it.
+        """Return both parts of a log without the secret, even if the cut went through it.
 
         *size* is what the whole log had, and becomes what it would have.
         """
@@ -157,5 +157,5 @@ def _cut_up(data: Any, start: int, end: int) -> Iterator[bytes]:
 
 
 def _in_json(text: str) -> list[str]:
-    """*text* inside of a string of JSON."""
+    """Return *text* inside of a string of JSON."""
     return [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]

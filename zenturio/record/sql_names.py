@@ -1,4 +1,4 @@
-"""Names are data: how those of studies, parameters and metrics become names in SQL.
+"""Names in SQL of studies, parameters and metrics.
 
 The same names on every database, so that a query moves with its study: at most 63 bytes (the
 limit of PostgreSQL), and never two that differ only in case (which are one in SQLite) or in how
@@ -30,7 +30,7 @@ _VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 
 
 def check_names(name: str, definition: StudyDefinition) -> None:
-    """InputError unless every name can be kept and no parameter or metric is named twice."""
+    """Raise InputError unless every name can be kept and no parameter or metric is named twice."""
     fields = (*definition.parameters, *definition.metrics)
     diagnostics = [
         Diagnostic(f"{n!r} cannot be a name", hint="a name is not empty and holds no NUL byte")
@@ -52,7 +52,7 @@ def check_names(name: str, definition: StudyDefinition) -> None:
 
 
 def is_storable(name: str) -> bool:
-    """Whether every database can hold *name*."""
+    """Return whether every database can hold *name*."""
     return bool(name) and "\0" not in name and _encodable(name)
 
 
@@ -65,23 +65,23 @@ def _encodable(name: str) -> bool:
 
 
 def parse_version_name(name: str) -> tuple[str, int] | None:
-    """The study and the version that NAME@NUMBER means; none if it is no such name."""
+    """Return the study and the version that NAME@NUMBER means; none if it is no such name."""
     match = _VERSION.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
 
 def version_view(sql_name: str, number: int) -> str:
-    """The view of a version that its study's name does not mean any longer."""
+    """Return the view of a version that its study's name does not mean any longer."""
     return f"{sql_name}@{number}"
 
 
 def all_view(view: str) -> str:
-    """The view of all experiments, beside the one of those that succeeded."""
+    """Return the view of all experiments, beside the one of those that succeeded."""
     return view + _ALL
 
 
 def study_view(name: str, taken: Iterable[str]) -> str:
-    """``study_NAME``, or with a number behind where that or its larger view is taken."""
+    """Return ``study_NAME``, or with a number behind where that or its larger view is taken."""
     used = {folded(used_name) for view in taken for used_name in (view, all_view(view))}
     attempt = 1
     while not used.isdisjoint(
@@ -92,7 +92,7 @@ def study_view(name: str, taken: Iterable[str]) -> str:
 
 
 def folded(name: str) -> str:
-    """The same for names that a database, or a reader, takes for one."""
+    """Return the same for names that a database, or a reader, takes for one."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
@@ -100,7 +100,7 @@ _FOLDED = frozenset(map(folded, FACTS))
 
 
 def column_name(name: str, role: str, taken: Collection[str], names: Collection[str]) -> str:
-    """The column of a new field: its name, unless that is taken.
+    """Return the column of a new field: its name, unless that is taken.
 
     *taken*: the columns that there are, folded. *names*: of other fields, which these would want
     for themselves. What every study has keeps its name: a field called so is ``param_NAME`` or
@@ -121,7 +121,7 @@ def column_name(name: str, role: str, taken: Collection[str], names: Collection[
 
 
 def _fit(name: str, limit: int, attempt: int) -> str:
-    """*name* within *limit* bytes, with ``__ATTEMPT`` behind it from the second on.
+    """Return *name* within *limit* bytes, with ``__ATTEMPT`` behind it from the second on.
 
     What is too long ends in a hash of the whole, so that it stays apart from its like.
     """

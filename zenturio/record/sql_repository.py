@@ -1,4 +1,4 @@
-"""The repository in SQL: SQLite or PostgreSQL, told apart only by their dialect."""
+"""The repository in SQL; SQLite and PostgreSQL differ only in their dialects."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class SQLRepository:
         return self._database.dialect.name
 
     def connect_reader(self) -> Any:
-        """A connection to PostgreSQL for SQL that somebody writes: see ``sql_reader``."""
+        """Return a connection to PostgreSQL for SQL of users: see ``reader_role``."""
         from zenturio.record import reader_role  # noqa: PLC0415 - it loads SQLAlchemy
 
         return reader_role.connect(reader_role.reader(self._database))
@@ -200,7 +200,7 @@ class SQLRepository:
         return study_views.expand_views(transaction, self._cache, text)
 
     def refresh_views(self, study: str) -> bool:
-        """Brings the views of *study* that the database keeps up to date; false if a reader is
+        """Bring the views of *study* that the database keeps up to date; false if a reader is
         in the way.
         """
         return stored_views.refresh_views(self._database, self._cache, study)
@@ -211,7 +211,7 @@ class SQLRepository:
         return stored_views.stored_views(transaction)
 
     def pin_views(self, study: str, *, is_pinned: bool) -> None:
-        """Keeps the views of *study* in the database, whichever studies are opened, or not."""
+        """Keep the views of *study* in the database, whichever studies are opened, or not."""
         stored_views.pin_views(self._database, self._cache, study, is_pinned=is_pinned)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ def literal(text: str) -> str:
 
 
 def with_parts(text: str, parts: Sequence[str]) -> str:
-    """*text*, one query, with more common table expressions before its own."""
+    """Return *text*, one query, with more common table expressions before its own."""
     if not parts:
         return text
     start = _START.match(text)
@@ -38,7 +38,7 @@ def with_parts(text: str, parts: Sequence[str]) -> str:
 
 
 def plain_name(token: re.Match[str]) -> str:
-    """The name that a token stands for."""
+    """Return the name that a token stands for."""
     text = token[0]
     if token["bare"]:
         return text
@@ -47,7 +47,7 @@ def plain_name(token: re.Match[str]) -> str:
 
 
 def with_names(text: str, tokens: Iterable[re.Match[str]], names: Mapping[str, str]) -> str:
-    """*text* with other names for some of its tokens."""
+    """Return *text* with other names for some of its tokens."""
     if not names:
         return text
     parts, end = [], 0

@@ -1,4 +1,4 @@
-"""What is particular to SQLite."""
+"""The SQLite dialect: connections, modes of the file, locks, bulk statements, errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEYS = [f"key_{i}" for i in range(_LONGEST_LIST)]
 
 
 def sqlite_module() -> ModuleType:
-    """The module that speaks SQLite: the newer of Python's own and ``pysqlite3``.
+    """Return the module that speaks SQLite: the newer of Python's own and ``pysqlite3``.
 
     One process must not open a file through both: each would drop the other's locks.
     """
@@ -51,7 +51,7 @@ def sqlite_module() -> ModuleType:
 
 
 def read_only_uri(path: Path) -> str:
-    """How a file is opened that may be read and not written; empty where it may be written.
+    """Return how a file is opened that may be read and not written; empty where it may be written.
 
     In a folder that may not be written either, nobody can be at work in the file.
     """
@@ -135,7 +135,7 @@ class SQLite:
         self._settled = True
 
     def connect(self) -> Any:
-        """A connection; before the file is known to be ours, one that leaves its modes alone."""
+        """Return a connection; until the file is known to be ours, it leaves its modes alone."""
         self._check_files()
         connection = self._driver.connect(
             read_only_uri(self.path) or self.path.as_uri(),
@@ -155,7 +155,7 @@ class SQLite:
         return connection
 
     def _check_files(self) -> None:
-        """RecordError if what SQLite would read or write here is no file of the database's own.
+        """Raise RecordError if SQLite would read or write anything but an ordinary file here.
 
         SQLite follows a link beside the database, writes its journal through it, and cuts it off.
         """
@@ -193,7 +193,7 @@ class SQLite:
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
 
     def copy(self, target: Path) -> None:
-        """Copies the database to *target*, as it is at one moment."""
+        """Copy the database to *target*, as it is at one moment."""
         source, copy = self.connect(), self._driver.connect(target)
         try:
             source.backup(copy)
@@ -204,7 +204,7 @@ class SQLite:
             source.close()
 
     def compact(self) -> bool:
-        """Writes the file anew, without what was removed from it; false while somebody reads it."""
+        """Rewrite the file without what was removed; return false while it is being read."""
         connection = self.connect()
         try:
             connection.execute("VACUUM")

@@ -1,4 +1,4 @@
-"""The tables in the pages of an SQLite file, read without SQLite and without trusting its schema.
+"""The pages of an SQLite file, read without SQLite and without trusting its schema.
 
 A page tells by itself that it is part of a table, and holds whole rows; only which table it is
 part of stands elsewhere: in its parent page, and in the schema for the topmost page. So where
@@ -65,7 +65,7 @@ class SQLitePages:
         return size if size in _SIZES else max(_SIZES, key=self._sense)
 
     def _sense(self, size: int) -> int:
-        """How many bytes are in whole pages of tables, if pages have this *size*.
+        """Return how many bytes are in whole pages of tables, if pages have this *size*.
 
         A page is filled from its end: where no cell is in its second half, it is a smaller one.
         """
@@ -76,7 +76,7 @@ class SQLitePages:
         )
 
     def pointers(self, number: int) -> tuple[int, list[int]] | None:
-        """The kind of a page, and where its cells begin; none of a page that is no tree's."""
+        """Return kind and cell offsets of a page; None if it is no page of a tree."""
         return _pointers(self[number], 100 if number == 1 else 0)
 
     @cached_property
@@ -125,7 +125,7 @@ class SQLitePages:
         return free
 
     def _trunk(self, number: int) -> tuple[int, list[int]]:
-        """The next part of the list of free pages, and the pages that this part names."""
+        """Return the next part of the list of free pages, and the pages that this part names."""
         page = self[number]
         following, count = struct.unpack(">II", page[:8])
         if following > self.count or count > self.size // 4 - 2:
@@ -135,7 +135,7 @@ class SQLitePages:
         return (following, leaves) if sound else (0, [])
 
     def tree(self, top: int) -> Iterator[int]:
-        """The pages with rows in and below *top*, in their order; what is destroyed is left out."""
+        """Yield the readable pages with rows in and below *top*, in their order."""
         stack, seen = [top], set()
         while stack:
             number = stack.pop()
@@ -147,7 +147,7 @@ class SQLitePages:
             stack += reversed(self.children.get(number, ()))
 
     def is_broken(self, top: int) -> bool:
-        """Whether something is missing in or below *top*."""
+        """Return whether something is missing in or below *top*."""
         pages = self.leaves | self.children.keys()
         stack, seen = [top], set()
         while stack:
@@ -159,7 +159,7 @@ class SQLitePages:
         return False
 
     def rows(self, number: int) -> Iterator[PageRow | None]:
-        """The rows of a page; none for each that cannot be read."""
+        """Yield the rows of a page; none for each that cannot be read."""
         page = self[number]
         header = self.pointers(number)
         for cell in header[1] if header else ():
@@ -174,7 +174,7 @@ class SQLitePages:
         return PageRow(number - (number >> 63 << 64), _values(self._payload(page, at, size)))
 
     def _payload(self, page: bytes, at: int, size: int) -> bytes:
-        """The bytes of a row: what does not fit into its page goes on in others."""
+        """Return the bytes of a row: what does not fit into its page goes on in others."""
         most = self.size - 35
         if size <= most:
             return _slice(page, at, size)
@@ -206,7 +206,7 @@ def _slice(page: bytes, at: int, size: int) -> bytes:
 
 
 def _pointers(page: bytes, start: int) -> tuple[int, list[int]] | None:
-    """The kind of a page that begins at *start*, and where its cells are."""
+    """Return the kind of a page that begins at *start*, and where its cells are."""
     kind = page[start] if len(page) > start else 0
     if kind not in _KINDS:
         return None
@@ -221,7 +221,7 @@ def _pointers(page: bytes, start: int) -> tuple[int, list[int]] | None:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at *at*, and where it ends: seven bits a byte, eight in a ninth."""
+    """Return the varint at *at*, and where it ends: seven bits a byte, eight in the ninth."""
     value = 0
     for length in range(9):
         byte = data[at + length]
@@ -234,7 +234,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _values(payload: bytes) -> tuple[Any, ...]:
-    """The values of a row: their types stand before them."""
+    """Return the values of a row: their types stand before them."""
     end, at = _varint(payload, 0)
     kinds = []
     while at < end:
@@ -268,7 +268,7 @@ def _value(kind: int, data: bytes) -> Any:
 
 
 def _committed(wal: bytes, size: int) -> Iterator[tuple[int, bytes]]:
-    """The pages of a log up to its last commit, each with its number; later ones come later."""
+    """Yield number and content of the pages of a log up to its last commit, oldest first."""
     if len(wal) < 32 or int.from_bytes(wal[:4], "big") & ~1 != 0x377F0682:
         return
     order = ">" if wal[3] & 1 else "<"

@@ -1,4 +1,4 @@
-"""Recipes in SQL: the parts of which the digests of a version are made, each written down once."""
+"""Stored recipes: the parts of which the digests of a version are made, each stored once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ResultIdentity(NamedTuple):
 
 
 def result_identities(context: StudyContext, most: int) -> tuple[list[ResultIdentity], int]:
-    """The names of some results of a version, and how many have no recipe.
+    """Return the names of some results of a version, and how many have no recipe.
 
     Copies are left out: they ran with the definition of another study.
     """
@@ -38,7 +38,7 @@ def result_identities(context: StudyContext, most: int) -> tuple[list[ResultIden
 
 
 def recipe_number(context: StudyContext, program: ProgramIdentity | None) -> int | None:
-    """The number of a program's recipe in this version; the first use writes it down."""
+    """Return the number of a program's recipe in this version; the first use writes it down."""
     if program is None:
         return None
     name = context.version.id, program.digest

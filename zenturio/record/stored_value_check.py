@@ -1,4 +1,4 @@
-"""Values that no program of ours can have written: of another type, size or range.
+"""Check for stored values that zenturio cannot have written: of another type or range.
 
 SQLite keeps any value in any column, so the rows of a file that others made are not what its
 tables say. Reading checks nothing (it would cost more than the reading itself); ``zen db check``
@@ -130,7 +130,7 @@ def _conditions(table: str, column: Column[object]) -> Iterator[str]:
 
 
 def _kinds(kind: TypeEngine[object], table: str, name: str) -> tuple[str, ...]:
-    """What SQLite may call the type of a value; nothing where it may be any number or text."""
+    """Return the types that SQLite may give a value; none where any number or text will do."""
     if table == "results" and name[:1] == "v" and name[1:].isdigit():
         return ()
     if name == "position":  # beyond 63 bits it is written as a text

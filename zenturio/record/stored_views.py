@@ -31,7 +31,7 @@ _TYPES = {"bigint": "numeric", "none": ""}
 
 
 def refresh_views(database: Database, cache: RepositoryCache, name: str) -> bool:
-    """Brings the views of a study up to date; whether they are."""
+    """Bring the views of a study up to date; return whether they are."""
     if not database.read(lambda transaction: _is_stale(transaction, name)):
         return True
     try:
@@ -55,7 +55,7 @@ class StoredView:
 
 
 def stored_views(transaction: Transaction) -> tuple[StoredView, ...]:
-    """The views of all studies that have a current version, last opened first."""
+    """Return the views of all studies that have a current version, last opened first."""
     rows = transaction.sql(
         "SELECT name, sql_name, view_revision, pinned, opened FROM studies"
         " WHERE current IS NOT NULL ORDER BY opened DESC, id DESC"
@@ -67,7 +67,7 @@ def stored_views(transaction: Transaction) -> tuple[StoredView, ...]:
 
 
 def pin_views(database: Database, cache: RepositoryCache, name: str, *, is_pinned: bool) -> None:
-    """Keeps the views of a study in the database, or lets them go when others are opened."""
+    """Keep the views of a study in the database, or lets them go when others are opened."""
     database.write(lambda transaction: _pin(transaction, name, is_pinned=is_pinned))
     if is_pinned:
         refresh_views(database, cache, name)
@@ -87,7 +87,7 @@ def _pin(transaction: Transaction, name: str, *, is_pinned: bool) -> None:
 
 
 def drop_views_of(database: Database, sql_name: str) -> None:
-    """Takes the views of a study away that has gone, where nobody reads them or stands on them."""
+    """Drop the views of a deleted study, unless they are being read or have views upon them."""
     mark = database.dialect.mark
     query = (
         "SELECT 1 FROM studies s JOIN versions v ON v.study = s.id"
@@ -121,7 +121,7 @@ def _refresh(transaction: Transaction, cache: RepositoryCache, name: str) -> boo
 
 
 def _current(version: StudyVersion) -> str:
-    """The version that the study's name means, whenever it is asked: no new one needs DDL."""
+    """Return SQL for the version that the study's name means now: new versions need no DDL."""
     return f"(SELECT current FROM studies WHERE id = {version.study})"
 
 
@@ -160,7 +160,7 @@ def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayou
 
 
 def schema_name(table_schema: str) -> str:
-    """The schema of the views, where *table_schema* is that of the tables."""
+    """Return the schema of the views, where *table_schema* is that of the tables."""
     return SCHEMA if table_schema in ("public", "zenturio") else f"{table_schema}_{SCHEMA}"
 
 
@@ -184,7 +184,7 @@ def _on_server(transaction: Transaction, version: StudyVersion, layout: FieldLay
 
 
 def _columns_of(transaction: Transaction, view: str) -> dict[str, str]:
-    """The columns that a view has, in their order, with their types."""
+    """Return the columns that a view has, in their order, with their types."""
     rows = transaction.sql(
         "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a"
         " JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -202,7 +202,7 @@ def _appended(
     *,
     whole: bool,
 ) -> str:
-    """The columns that are there, as they are, and behind them what is new."""
+    """Return the columns that are there, as they are, and behind them what is new."""
     dialect = transaction.dialect
     facts = dict(study_views.facts_sql(dialect, whole=whole))
     fields = {f.sql_name: f for f in layout.fields}
@@ -225,7 +225,7 @@ def _appended(
 
 
 def _fits(kind: str, column: str) -> bool:
-    """Whether all values of a type can be shown in a column of a type that does not change."""
+    """Return whether a column, whose type does not change, can show all values of a type."""
     return kind in (column, "") or column == "text" or (kind, column) == (
         "numeric", "double precision",
     )  # fmt: skip
@@ -238,7 +238,7 @@ def _cast(
     facts: dict[str, str],
     fields: dict[str, StoredField],
 ) -> str:
-    """A column that is there already, of the type that it has."""
+    """Return a column that is there already, of the type that it has."""
     if name in facts:
         return facts[name]
     stored = fields.get(name)
@@ -263,7 +263,7 @@ def _cast(
 
 
 def drop(transaction: Transaction, sql_name: str) -> None:
-    """Takes the views of a study away, unless somebody's own views stand upon them."""
+    """Drop the views of a study, unless views of users depend on them."""
     prefix = ""
     if transaction.dialect.name == "postgresql":
         transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")

@@ -1,4 +1,4 @@
-"""Studies in SQL: their names, versions, definitions and fields."""
+"""Rows of studies: their names, versions, definitions and fields."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class StudyVersion:
 
 
 def all_versions(transaction: Transaction) -> list[StudyVersion]:
-    """All versions of all studies, in the order of their creation."""
+    """Return all versions of all studies, in the order of their creation."""
     return [StudyVersion(*row) for row in transaction.sql(f"{_ENTRY} ORDER BY v.id")]
 
 
@@ -96,7 +96,7 @@ def all_studies(transaction: Transaction) -> tuple[StudyInfo, ...]:
 def find_version(
     transaction: Transaction, name: str, *, locked: bool = False
 ) -> StudyVersion | None:
-    """The version that *name* means: of a study the current one, of NAME@NUMBER that one.
+    """Return the version that *name* means: of a study the current one, of NAME@NUMBER that one.
 
     *locked*: nobody else changes it, or the study's fields, before the transaction ends.
     """
@@ -114,7 +114,7 @@ def find_version(
 
 
 def get_version(transaction: Transaction, name: str, *, locked: bool = False) -> StudyVersion:
-    """The same; NotFoundError with the nearest names if there is none."""
+    """Return the same; NotFoundError with the nearest names if there is none."""
     version = find_version(transaction, name, locked=locked)
     if version is None:
         raise repository_errors.no_study(
@@ -124,7 +124,7 @@ def get_version(transaction: Transaction, name: str, *, locked: bool = False) ->
 
 
 def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int, StudyVersion]:
-    """Versions by their numbers, in the order of their creation."""
+    """Return versions by their numbers, in the order of their creation."""
     rows = transaction.among_sql(f"{_ENTRY} WHERE {{among}}", "v.id", sorted(set(numbers)))
     return {row[0]: StudyVersion(*row) for row in sorted(rows)}
 
@@ -133,7 +133,7 @@ def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int
 
 
 def open_study(transaction: Transaction, name: str, definition: StudyDefinition) -> StudyVersion:
-    """Creates the study, or a new version of it, or brings it up to *definition*."""
+    """Create the study, or a new version of it, or brings it up to *definition*."""
     version = find_version(transaction, name, locked=True)
     if version is None:
         version = _create(transaction, name)
@@ -148,7 +148,7 @@ def open_study(transaction: Transaction, name: str, definition: StudyDefinition)
 
 
 def _create(transaction: Transaction, name: str) -> StudyVersion:
-    """A study without fields, or a version of one that had none that was current."""
+    """Return a study without fields, or a version of one that had none that was current."""
     mark, now = transaction.dialect.mark, transaction.now
     # Two that create at a time wait for each other here, so that names in SQL stay apart.
     transaction.sql(
@@ -191,7 +191,7 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
 
 
 def archive(transaction: Transaction, version: StudyVersion) -> StudyVersion:
-    """Takes the study's name from *version*, which goes on as NAME@NUMBER."""
+    """Take the study's name from *version*, which goes on as NAME@NUMBER."""
     mark = transaction.dialect.mark
     transaction.sql(
         f"UPDATE studies SET current = NULL WHERE id = {mark} AND current = {mark}",
@@ -216,7 +216,7 @@ def forget_version(transaction: Transaction, version: StudyVersion) -> None:
 
 
 def next_archived(transaction: Transaction, name: str) -> str:
-    """What the current version of a study would be called, once it is archived."""
+    """Return what the current version of a study would be called, once it is archived."""
     version = find_version(transaction, name)
     return f"{name}@{version.number if version else 1}"
 
@@ -227,7 +227,7 @@ def next_archived(transaction: Transaction, name: str) -> str:
 def read_layout(
     transaction: Transaction, version: StudyVersion, cached: FieldLayout | None = None
 ) -> FieldLayout:
-    """The fields of a version; *cached* itself while nothing has changed."""
+    """Return the fields of a version; *cached* itself while nothing has changed."""
     if cached is not None and (cached.version, cached.revision) == (version.id, version.revision):
         return cached
     mark = transaction.dialect.mark
@@ -247,7 +247,7 @@ def read_layout(
 
 
 def members_text(members: Mapping[int, FieldDeclaration]) -> str:
-    """What the versions' fields are, as it is stored."""
+    """Return what the versions' fields are, as it is stored."""
     return json.dumps({
         n: [codec.escape(m.how), m.type, codec.escape(m.unit), codec.escape(m.kind),
             int(m.exact), int(m.forms)]
@@ -257,7 +257,7 @@ def members_text(members: Mapping[int, FieldDeclaration]) -> str:
 
 @codec.decoding()
 def read_members(text: str) -> dict[int, FieldDeclaration]:
-    """What ``members_text`` was given."""
+    """Return what ``members_text`` was given."""
     return {
         int(number): FieldDeclaration(
             unescape(how), type_, unescape(unit), unescape(kind), bool(exact), Form(forms)
@@ -268,14 +268,14 @@ def read_members(text: str) -> dict[int, FieldDeclaration]:
 
 @codec.decoding()
 def field_of(row: Sequence[Any]) -> StoredField:
-    """What a row of ``fields``, without the study, says: as the version said that came last."""
+    """Return the field that a row of ``fields`` describes, as the last version defined it."""
     number, role, name, sql_name, place, forms, type_, unit, kind, exact = row
     field = Field(unescape(name), type_, unescape(unit), unescape(kind), exact=bool(exact))
     return StoredField(number, role, field, sql_name, FieldLocation.parse(place), Form(forms))
 
 
 def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> FieldLayout | None:
-    """Writes down what *new* says of the fields; None if somebody else has changed them since."""
+    """Store the fields of *new*; return None if another driver has changed them since."""
     mark = transaction.dialect.mark
     changed = transaction.changed(
         f"UPDATE studies SET revision = revision + 1 WHERE id = {mark} AND revision = {mark}",
@@ -302,7 +302,7 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
 
 
 def field_row(study: int, stored: StoredField) -> tuple[Any, ...]:
-    """A row of ``fields``."""
+    """Return a row of ``fields``."""
     field = stored.field
     return (
         study, stored.number, stored.role, codec.escape(field.name), stored.sql_name,
@@ -363,7 +363,7 @@ def _define(
 def note_renamed(
     transaction: Transaction, version: int, old: FieldLayout, new: FieldLayout
 ) -> None:
-    """Tells of new fields that SQL calls otherwise."""
+    """Tell of new fields that SQL calls otherwise."""
     rows = [
         (version, None, transaction.now, "name", codec.escape(text))
         for _, text in renamed(old, new)
@@ -414,7 +414,7 @@ def _keep(
 
 
 def definition(transaction: Transaction, name: str, at: float | None) -> StudyDefinition:
-    """The newest one, or that which held at the time *at*; the oldest if that was before all."""
+    """Return the newest definition, or that of the time *at*; the oldest, if *at* is before all."""
     version = get_version(transaction, name).id
     mark = transaction.dialect.mark
     query = f"SELECT id, document FROM definitions WHERE version = {mark}"
@@ -445,7 +445,7 @@ def definition(transaction: Transaction, name: str, at: float | None) -> StudyDe
 
 
 def _stored_field(values: Mapping[str, Any]) -> Field:
-    """A field of a definition's document; TypeError where it is none."""
+    """Return a field of a definition's document; TypeError where it is none."""
     field = Field(**values)
     texts = (field.name, field.unit, field.kind, field.how, field.type or "")
     if not all(isinstance(text, str) for text in texts):

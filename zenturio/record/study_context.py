@@ -1,4 +1,4 @@
-"""Where one transaction works on one version of a study, and what is remembered between them."""
+"""One transaction at one version of a study, and what is cached between transactions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GrantedClaim(NamedTuple):
 
 @dataclass
 class RepositoryCache:
-    """What a repository remembers of its database between transactions: what does not change."""
+    """What a repository caches of its database between transactions: what does not change."""
 
     layouts: dict[int, FieldLayout] = field(default_factory=dict)
     """By version; used while the revision is the same."""
@@ -68,13 +68,13 @@ class StudyContext:
         return StudyContext(transaction, version, layout, cache)
 
     def beside(self, version: StudyVersion) -> StudyContext:
-        """The same transaction at another version."""
+        """Return the same transaction at another version."""
         return StudyContext.at(self.transaction, version, self.cache)
 
     def spread(
         self, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
     ) -> SlotColumns:
-        """Values of rows by slot; the study has the fields that they need then."""
+        """Return values of rows by slot; the study has the fields that they need then."""
         while True:
             columns = arrange_in_slots(self.layout, points, metrics)
             if columns.layout is self.layout:
@@ -90,7 +90,7 @@ class StudyContext:
             self.layout = studies.read_layout(self.transaction, current)
 
     def committed(self) -> None:
-        """What was learnt is true from now on."""
+        """Put what the transaction has learnt into the cache, now that it is committed."""
         self.cache.layouts[self.version.id] = self.layout
         self.cache.hosts |= self.new_hosts
         self.cache.machines |= self.new_machines

@@ -1,4 +1,4 @@
-"""How a version of a study goes: what only it has goes with it, the rest stays with others."""
+"""Deletion of a version of a study, with everything that no other version needs."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ _DELETE = (
 
 
 Locate = Callable[[Artifact, str], Artifact]
-"""From what a row says of an artifact of an experiment to where its file is."""
+"""Takes an artifact of a row and its experiment; returns it with the path of its file."""
 
 
 def contents_in_use(transaction: Transaction, sha256: Sequence[str]) -> frozenset[str]:
-    """Those of these contents that artifacts have."""
+    """Return those of these contents that artifacts have."""
     rows = transaction.among_sql(
         "SELECT DISTINCT content FROM artifacts WHERE {among}",
         "content",
@@ -119,7 +119,7 @@ def contents_in_use(transaction: Transaction, sha256: Sequence[str]) -> frozense
 
 
 def preview_deletion(transaction: Transaction, name: str, locate: Locate) -> StudyDeletion:
-    """What would go with the version of that name."""
+    """Return what would go with the version of that name."""
     return _burden(transaction, studies.get_version(transaction, name), name, locate)
 
 
@@ -140,7 +140,7 @@ def _burden(
 
 
 def delete_study(transaction: Transaction, name: str, locate: Locate) -> StudyDeletion:
-    """Takes the version of that name away; ConflictError while it has a driver."""
+    """Take the version of that name away; ConflictError while it has a driver."""
     version = studies.get_version(transaction, name, locked=True)
     for lease in leases.end_dead_leases(transaction, version):
         raise repository_errors.driver_prevents_change(lease)

@@ -1,4 +1,4 @@
-"""The rows of a study as SQL sees them: a column for each parameter and metric, by its name.
+"""The views of a study in SQL: a column for each parameter and metric, by its name.
 
 ``study_NAME`` has the newest results of the current version that succeeded, ``study_NAME_all`` all
 of them with everything that is known of each. The same text serves a statement of ours, which asks
@@ -25,7 +25,7 @@ from zenturio.record.study_context import RepositoryCache, StudyContext
 MOST_COLUMNS = 1500
 """No view has more (PostgreSQL answers with at most 1664, SQLite with 2000)."""
 MOST_NAMED: dict[DialectName, int] = {"sqlite": 1900, "postgresql": 1600}
-"""Fields of one study that a statement of somebody's own may use."""
+"""Fields of one study that a user's statement may use."""
 
 _LEADING = ("machine", "round", "repeat")
 """The facts that the smaller view has, too."""
@@ -71,7 +71,7 @@ def rows_sql(
     schema: str = "",
     rows: RowFilter | None = None,
 ) -> str:
-    """What selects the rows of a version.
+    """Return what selects the rows of a version.
 
     *whole*: all of them, and what every study has; else those that succeeded. *keys*: names for
     the position, the repeat and the number, in the order of an index. *facts* false: without what
@@ -111,12 +111,12 @@ def facts_sql(dialect: DatabaseDialect, *, whole: bool, schema: str = "") -> lis
 
 
 def _within(schema: str, sql: str) -> str:
-    """*sql* with the name of the schema before each table."""
+    """Return *sql* with the name of the schema before each table."""
     return sql.replace("FROM ", f"FROM {schema}").replace("JOIN ", f"JOIN {schema}")
 
 
 def field_sql(dialect: DatabaseDialect, stored: StoredField, schema: str = "") -> tuple[str, str]:
-    """The value of a field in a row ``e``, and its type."""
+    """Return the value of a field in a row ``e``, and its type."""
     place, forms = stored.place, stored.forms
     sql = {slot[0]: f"e.{slot}" for slot in place.slots}
     if place.chunk is not None:
@@ -135,7 +135,7 @@ _VIEW = re.compile(r"(study_.*?)(?:@([1-9][0-9]{0,8}))?(_all)?", re.DOTALL | re.
 
 
 def expand_views(transaction: Transaction, cache: RepositoryCache, text: str) -> str:
-    """*text*, one query, with what the studies' views are that it names, as they are now.
+    """Return *text*, one query, with what the studies' views are that it names, as they are now.
 
     A name that is exactly that of a field which SQL calls otherwise, for it differs from another
     one too little, becomes what SQL calls it.
@@ -166,7 +166,7 @@ def expand_views(transaction: Transaction, cache: RepositoryCache, text: str) ->
 def _views_named(
     transaction: Transaction, names: Mapping[str, str]
 ) -> dict[str, tuple[StudyVersion, bool]]:
-    """The views among *names*: of which version, and whether the larger one."""
+    """Return the views among *names*: of which version, and whether the larger one."""
     named: dict[str, list[tuple[str, str | None, bool]]] = {}
     for name in names:
         if name[:6].casefold() == "study_" and (match := _VIEW.fullmatch(name)):
@@ -191,7 +191,7 @@ def _views_named(
 
 
 def _used(layout: FieldLayout, names: Mapping[str, str], *, star: bool) -> set[str] | None:
-    """The fields that a statement may mean; None for all of them, where they are not too many."""
+    """Return the fields that a statement may mean; None for all, if these are not too many."""
     if len(layout.own_fields) <= MOST_COLUMNS:
         return None
     folded = {sql_names.folded(name) for name in names}
@@ -207,7 +207,7 @@ def _used(layout: FieldLayout, names: Mapping[str, str], *, star: bool) -> set[s
 
 
 def _exact(layout: FieldLayout, names: Mapping[str, str]) -> dict[str, str]:
-    """What fields are called in SQL whose own names mean another one there, or none.
+    """Return what fields are called in SQL whose own names mean another one there, or none.
 
     PostgreSQL takes N for n, unless it is quoted.
     """

@@ -1,4 +1,4 @@
-"""What a service is to run, in SQL."""
+"""The queue of studies that a service is to run, in SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALL = f"SELECT {', '.join(_NAMES)} FROM submissions"
 def submit(
     transaction: Transaction, token: str, user: str, study: str, request: Mapping[str, Any]
 ) -> StudySubmission:
-    """Puts a study into the queue, unless it is there under that *token*."""
+    """Put a study into the queue, unless it is there under that *token*."""
     by_token = f"{_ALL} WHERE token = {transaction.dialect.mark}"
     present = transaction.sql(by_token, (token,))
     if not present:
@@ -39,7 +39,7 @@ def submit(
 def list_submissions(
     transaction: Transaction, turns: Sequence[SubmissionState] | None
 ) -> tuple[StudySubmission, ...]:
-    """All submissions, or those with one of *turns*, in the order of their numbers."""
+    """Return all submissions, or those with one of *turns*, in the order of their numbers."""
     if turns is None:
         rows = transaction.sql(_ALL)
     else:
@@ -50,7 +50,7 @@ def list_submissions(
 def set_state(
     transaction: Transaction, number: int, turn: SubmissionState, cause: str
 ) -> StudySubmission:
-    """Moves a submission on; one that is over stays as it is."""
+    """Move a submission on; one that is over stays as it is."""
     mark = transaction.dialect.mark
     rows = transaction.sql(f"{_ALL} WHERE id = {mark}", (number,))
     if not rows:
@@ -84,7 +84,7 @@ def _submission(row: tuple[Any, ...]) -> StudySubmission:
 def with_state(
     submission: StudySubmission, turn: SubmissionState, cause: str, now: float
 ) -> StudySubmission:
-    """A submission as it is when it comes to *turn*; one that is over stays as it is."""
+    """Return a submission as it is when it comes to *turn*; one that is over stays as it is."""
     if submission.turn in FINISHED_SUBMISSION_STATES:
         return submission
     begun = now if submission.begun is None and turn == "running" else submission.begun

@@ -1,4 +1,4 @@
-"""Which table a tree of pages is part of, known by the rows in it.
+"""Recognition of the table that a tree of pages belongs to, by its rows.
 
 The schema in the file is not believed: the tables that a repository has are known here. It is
 asked only where the rows of a tree would fit several tables.
@@ -56,7 +56,7 @@ class TableShape:
         )
 
     def read(self, row: PageRow) -> list[Any]:
-        """The values of *row* in the order of the columns."""
+        """Return the values of *row* in the order of the columns."""
         values = list(row.values)
         if self.key is not None:
             values[self.columns.index(self.key)] = row.number
@@ -64,7 +64,7 @@ class TableShape:
 
 
 def shape_of(table: Table) -> TableShape:
-    """What the rows of one of our tables look like."""
+    """Return what the rows of one of our tables look like."""
     keys = list(table.primary_key.columns)
     key = keys[0].name if len(keys) == 1 and _declared(keys[0]) == "INTEGER" else None
     kinds = [
@@ -84,7 +84,7 @@ def _kinds(column: Column[Any]) -> _Kinds:
 
 
 def shapes() -> list[TableShape]:
-    """Those of all tables that a repository has."""
+    """Return those of all tables that a repository has."""
     return [shape_of(table) for table in tables_of("sqlite")]
 
 
@@ -140,7 +140,7 @@ class RecognisedTables:
         return [row.values for row in rows if _SCHEMA.fits(row) and row.values[0] in _TYPES]
 
     def rows(self, table: str) -> Iterator[PageRow]:
-        """The rows that are left of *table*; what does not look like one is left out."""
+        """Yield the rows that are left of *table*; what does not look like one is left out."""
         shape = next(candidate for candidate in self._known if candidate.table == table)
         for top in self.trees.get(table, ()):
             yield from (row for row in self._rows(top, counting=True) if shape.fits(row))
@@ -157,7 +157,7 @@ class RecognisedTables:
         return min(fitting, key=lambda shape: sum(map(len, shape.kinds)))
 
     def _fitting(self, top: int) -> list[TableShape]:
-        """The shapes that all rows of a tree have, as far as they are looked at."""
+        """Return the shapes that all rows of a tree have, as far as they are looked at."""
         sample = list(islice(self._rows(top), SAMPLE))
         return [s for s in self._known if sample and all(map(s.fits, sample))]
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 
 def utc_time(seconds: float | None) -> str:
-    """A time as a person reads it; one that no calendar has, as its seconds."""
+    """Return a time as a person reads it; one that no calendar has, as its seconds."""
     if not seconds:
         return ""
     time = _time(seconds)
@@ -14,13 +14,13 @@ def utc_time(seconds: float | None) -> str:
 
 
 def utc_day(seconds: float) -> str:
-    """The day of a time, such as 2026-11-19."""
+    """Return the day of a time, such as 2026-11-19."""
     time = _time(seconds)
     return str(time.date()) if time else utc_time(seconds)
 
 
 def iso_time(seconds: float | None) -> str | None:
-    """A time as a program reads it; None for none, and for one that no calendar has."""
+    """Return a time as a program reads it; None for none, and for one that no calendar has."""
     time = _time(seconds) if seconds else None
     return time.isoformat() if time else None
 

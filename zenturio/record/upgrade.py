@@ -1,4 +1,4 @@
-"""A repository of an earlier revision is filled into a new one, which then takes its place.
+"""Upgrade of a repository: a new one is filled from the old one and takes its place.
 
 It may be killed at any moment: the next call goes on, or sees that all is done. What was there
 stays as it is until the new repository is complete and was compared with it, and a copy of it is
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.schema_names import REVISIONS
 from zenturio.record.sqlite import SQLite
 
+_log = logging.getLogger(__name__)
+
 COPIED = Failpoint("upgrade.copied")
 MARKED = Failpoint("upgrade.marked")
 FENCED = Failpoint("upgrade.fenced")
@@ -37,14 +40,15 @@ REPLACED = Failpoint("upgrade.replaced")
 
 _FENCED = ("studies", "leases")
 """No program writes without looking into these: renamed, they keep old programs that are still
-running from writing to a file that nobody will read."""
+running from writing to a file that will not be read again."""
 _STATES = ", ".join(f"'{state}'" for state in RECORDED)
 
 
 def upgrade_older(
     kind: DatabaseDialect, store: ArtifactStore, patience: float, revision: str
 ) -> str | None:
-    """Brings the repository to this revision; where it is kept as it was, if it is."""
+    """Upgrade the repository to this revision; return where the copy of the old one is, if any."""
+    _log.info("upgrading %s from %s to %s", kind.location, original(revision), REVISIONS[-1])
     if original(revision) not in FILLED_ANEW:
         return _upgrade_in_place(kind, patience)
     if isinstance(kind, SQLite):
@@ -57,7 +61,7 @@ def upgrade_older(
 
 
 def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
-    """Adds the column that revision 0004 lacks, after a copy of a file was made."""
+    """Add the column that revision 0004 lacks; a file is copied first."""
 
     def work(transaction: Transaction) -> str | None:
         revision = _revision(transaction)
@@ -104,8 +108,10 @@ def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
             old.close()
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
+        # The one moment at which the file changes: before it the old one counts, after it the new.
         target.replace(path)
         REPLACED()
+        _log.info("%s is upgraded; the file of before is %s", path, copy)
         for ending in ("-wal", "-shm"):
             target.with_name(target.name + ending).unlink(missing_ok=True)
         _sync(path.parent)
@@ -114,7 +120,7 @@ def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
 
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
-    """Nobody else upgrades the file meanwhile."""
+    """Keep other processes from upgrading the same file; ConflictError if one does."""
     name = path.with_name(f"{path.name}.upgrade")
     try:
         lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -133,7 +139,7 @@ def _only_one(path: Path) -> Iterator[None]:
 
 
 def _begin_file(old: Database, kind: SQLite) -> Path:
-    """Keeps a copy of the file as it is, and marks it, so that older programs refuse it."""
+    """Keep a copy of the file as it is, and marks it, so that older programs refuse it."""
 
     def begin(transaction: Transaction) -> Path:
         revision = _revision(transaction)
@@ -154,7 +160,7 @@ def _begin_file(old: Database, kind: SQLite) -> Path:
 
 
 def _keep_copy(kind: SQLite, revision: str) -> Path:
-    """Copies the file, as it was before this transaction, to the first name that is free."""
+    """Copy the file, as it was before this transaction, to the first name that is free."""
     name = f"{kind.path.name}.{revision}"
     every = chain([name], (f"{name}-{number}" for number in count(2)))
     copy = kind.path.with_name(_first_free(every, kind.path.parent))
@@ -188,7 +194,7 @@ def _fence_file(transaction: Transaction) -> None:
 
 
 def _checkpoint(old: Database, kind: SQLite) -> None:
-    """All of the old file is in the file itself, should it be needed again."""
+    """Write the whole log of the old database into its file, should that be needed again."""
     connection = kind.connect()
     try:
         busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -255,7 +261,7 @@ def _free_schema(old: Database, name: str) -> str:
 
 
 def _exchange(transaction: Transaction, old_schema: str, beside: str, kept: str) -> None:
-    """The old tables and their views go to *kept*, and the new ones to their place, all at once."""
+    """Move the old tables and views to schema *kept*, and the new ones to their place."""
     FENCED()
     views = transaction.sql("SELECT view FROM studies UNION SELECT view_all FROM studies")
     numbers = transaction.sql("SELECT id FROM studies")
@@ -304,7 +310,7 @@ def _mark(transaction: Transaction, revision: str) -> None:
 
 
 def _refuse_drivers(transaction: Transaction, between: str = "", study: str = "l.study") -> None:
-    """ConflictError while a driver is alive: what it records would be lost.
+    """Raise ConflictError while a driver is alive: what it records would be lost.
 
     *between* and *study* say how a lease leads to its study.
     """
@@ -326,12 +332,16 @@ def _fill(
     patience: float,
     finish: Callable[[Transaction], None],
 ) -> None:
-    """Fills the new repository, compares both, and calls *finish* while nobody writes."""
+    """Fill the new repository, compare both, and call *finish* while nobody can write.
+
+    All of it may be run again after a crash: the migration goes on behind its last mark.
+    """
     new = Database(target, patience)
     try:
         if schema_version.schema_revision(new) is None:
             schema_version.create(new)
         Migration(OldRepository(old), new, store).run()
+        _log.info("all results are in %s; comparing both", target.location)
         store.sync()
         if isinstance(target, SQLite):
             _close_file(target, new)
@@ -360,7 +370,7 @@ def _fill(
 
 
 def _close_file(target: SQLite, new: Database) -> None:
-    """The new file is whole by itself, and on the disk."""
+    """Make the new file complete without its log, and flush it to the disk."""
     new.close()
     connection = target.connect()
     try:
@@ -372,7 +382,7 @@ def _close_file(target: SQLite, new: Database) -> None:
 
 
 def _forget(old: Database, target: DatabaseDialect) -> None:
-    """The next upgrade begins anew."""
+    """Remove what an upgrade that failed has filled: the next one starts from nothing."""
 
     def unmark(transaction: Transaction) -> None:
         mark = transaction.dialect.mark
@@ -386,7 +396,7 @@ def _forget(old: Database, target: DatabaseDialect) -> None:
 
 
 def _contents(transaction: Transaction, *, older: bool) -> dict[int | str, tuple[int, int]]:
-    """How many results each study has, and a digest of them; and how many definitions there are."""
+    """Return number and checksum of the results of each study, and how many definitions exist."""
     summaries: dict[int | str, tuple[int, int]] = {}
     if older:
         numbers = [number for (number,) in transaction.sql("SELECT id FROM studies")]
@@ -414,12 +424,12 @@ def _contents(transaction: Transaction, *, older: bool) -> dict[int | str, tuple
 
 
 def is_older(revision: str | None) -> bool:
-    """Whether a repository of that revision is brought up to date by ``upgrade_older``."""
+    """Return whether ``upgrade_older`` upgrades a repository of that revision."""
     return revision is not None and original(revision) in REVISIONS[:-1]
 
 
 def room_for(path: Path) -> None:
-    """PlaceError unless the disk has room for the copy and the new file."""
+    """Raise PlaceError unless the disk has room for the copy and the new file."""
     needed = 2 * path.stat().st_size + 2**20
     free = shutil.disk_usage(path.parent).free
     if free < needed:
