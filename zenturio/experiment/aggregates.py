@@ -33,6 +33,7 @@ def deviation(values: Sequence[Number]) -> float | None:
     if len(values) < 2:
         return None
     if all(isinstance(value, int) for value in values):  # exact, also beyond 53 bits
+        # Distances of integers are exact, and small enough to be exact as floats as well.
         values = [value - values[0] for value in values]
     elif not all(map(math.isfinite, values)):
         return None

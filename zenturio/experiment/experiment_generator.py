@@ -97,6 +97,8 @@ class ExperimentGenerator:
         self._runs = [_Writer(command, names) for command in application.runs]
         variables = set(application.environment.values())
         seen = self._filler.parameters | variables
+        # What neither files nor environment show must enter the digest itself: see
+        # `combined_digest`.
         self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
         self._used = used_digests(application) if recorded is None else dict(recorded[1])
         self._used_part = used_part(self._used)
@@ -251,6 +253,7 @@ class ExperimentGenerator:
     ) -> Build:
         """The build of these files: the same object for experiments that share it."""
         steps = tuple([writer.step(texts, point) for writer in self._makes])
+        # Commands of a build may name parameters: then the same files are built once for each text.
         key: tuple[bytes | str, ...] = (whole, *[step.command for step in steps])
         build = self._builds.get(key)
         if build is None:
@@ -301,6 +304,7 @@ class _Writer:
 
 def _filed(file: Annotated) -> ExperimentFile:
     source = file.source
+    # Beyond this, thousands of experiments that carry the content would fill the memory.
     if len(source.content) <= LARGE:
         return ExperimentFile(file.path, source.mode, source.content, mtime=source.mtime)
     digest = content_digest(source.content).hex()

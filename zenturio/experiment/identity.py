@@ -101,6 +101,7 @@ class _Part:
 
 def _built(entries: Sequence[_Entry], depth: int) -> bytes | _Part:
     """The trie of *entries*, which are sorted and agree in the first *depth* digits."""
+    # At the last digit all hashes are equal: the files must share a leaf, however many they are.
     if len(entries) <= LEAF or depth == _DEPTH:
         slots = [(place, number) for place, (*_, number) in enumerate(entries) if number >= 0]
         part = _Part(b"leaf", [piece for _, piece, _ in entries], slots)
@@ -151,6 +152,8 @@ class PointKeys:
         return _HALVES.pack((point[0] + first) & _MASK, (point[1] + second) & _MASK)
 
     def _remember(self, pair: tuple[str, str | None]) -> Term:
+        # Cleared as a whole: values of a sweep come again soon or never, an LRU would cost more
+        # than it saves.
         if len(self._terms) >= _REMEMBERED:
             self._terms.clear()
         term = self._terms[pair] = value_term(*pair)
@@ -236,9 +239,11 @@ def combined_digest(
     formulas use would not tell two points apart otherwise, and each point has its own outcome.
     *used* is what USE declares (``used_part``). *version* is the format.
     """
+    # Each part is framed by its length: "ab", "c" and "a", "bc" must not hash alike.
     commands = b"".join(
         [_framed(step.command.encode("utf-8", "surrogateescape")) for step in steps]
     )
+    # Sorted, for the order in which variables are declared changes nothing.
     names = b"".join([_named(name, text) for name, text in sorted(environment.items())])
     parts = [b"zenturio experiment %d" % version, files, commands, names, b"%d" % repeat]
     if unseen:

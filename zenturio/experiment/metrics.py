@@ -418,6 +418,7 @@ class MetricReader:
             else:
                 metrics[metric.name] = _measured(metric, finder, texts, evidence)
         for name, reported_values in reported.items():
+            # A program may echo its parameters; they are no metrics.
             if name not in metrics and name not in values:
                 metrics[name] = take_value(reported_values, "last")
         for metric in self._derived:

@@ -71,6 +71,7 @@ def file_digest(path: Path) -> str:
     look = path.stat()
     if not stat.S_ISREG(look.st_mode):
         raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(path))
+    # With inode and ctime: a file that was replaced, or whose mtime was set back, is read again.
     key = (look.st_dev, look.st_ino, look.st_size, look.st_mtime_ns, look.st_ctime_ns)
     return _content_digest(str(path), key)
 
@@ -134,6 +135,7 @@ def _answer(use: Use, folder: Path) -> str:
     else:
         output = done.stdout.decode("utf-8", "backslashreplace").strip()
         if done.returncode == 0:
+            # Only the start of a long answer is kept, so the digest of all of it is kept beside.
             whole = blake2b(done.stdout, digest_size=16).hexdigest()
             return output if len(output) <= _LONGEST else f"{output[:_LONGEST]}\n... {whole}"
         last = output.rpartition("\n")[2]

@@ -174,18 +174,11 @@ class _Compiler:
         return run_all
 
     def _arithmetic(self, node: Arithmetic) -> Run:
+        if len(node.steps) == 1:
+            (step,) = node.steps
+            return self._apply(ARITHMETIC[step.operator], step, node.first, step.operand)
         passage, first = self.passage, self.run(node.first)
         steps = [(ARITHMETIC[step.operator], self.run(step.operand), step) for step in node.steps]
-        if len(steps) == 1:
-            ((operation, second, step),) = steps
-
-            def run_pair(scene: Scene) -> Value:
-                try:
-                    return operation(first(scene), second(scene))
-                except Fault as fault:
-                    raise located(fault, step, passage) from None
-
-            return run_pair
 
         def run(scene: Scene) -> Value:
             value = first(scene)
@@ -199,18 +192,11 @@ class _Compiler:
         return run
 
     def _compare(self, node: Compare) -> Run:
+        if len(node.steps) == 1:
+            (step,) = node.steps
+            return self._apply(RELATIONS[step.operator], node, node.first, step.operand)
         passage, first = self.passage, self.run(node.first)
         steps = [(RELATIONS[step.operator], self.run(step.operand), step) for step in node.steps]
-        if len(steps) == 1:
-            ((relation, second, _),) = steps
-
-            def run_pair(scene: Scene) -> Value:
-                try:
-                    return relation(first(scene), second(scene))
-                except Fault as fault:
-                    raise located(fault, node, passage) from None
-
-            return run_pair
 
         def run(scene: Scene) -> Value:
             previous, answer = first(scene), True

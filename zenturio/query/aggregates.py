@@ -94,6 +94,7 @@ def mean_is_doubtful(mean_value: float | None, guards: GroupGuards) -> bool:
 
 def deviation_is_doubtful(deviation: float | None, guards: GroupGuards) -> bool:
     """Whether *deviation* may not be the deviation to twelve digits."""
+    # Equal values deviate by exactly 0, but rounding may say otherwise.
     if guards.values < 2 or guards.low == guards.high:
         return bool(deviation)
     if deviation is None or not guards.greatest < HUGE_SQUARE:
@@ -191,6 +192,7 @@ def _values(
     numbers_by_key: dict[Any, int],
 ) -> dict[int, list[float]]:
     """The values behind the rows of these keys."""
+    # Read from the same snapshot as the aggregate, so both speak of the same rows.
     values_by_number: dict[int, list[float]] = {number: [] for number in numbers_by_key.values()}
     for *key, cell in reader.each(statement.select(heads)):
         number = numbers_by_key.get(group_key(key))
@@ -425,6 +427,7 @@ def _in_columns(
     reader: SnapshotReader, statement: StudySelect, heads: Sequence[SelectItem], keys: int
 ) -> list[tuple[Any, ...]]:
     """The *heads*, of which there are too many for one answer."""
+    # Too many keys for GROUP BY: the rows are read and grouped in Python.
     if keys > WIDTH // 2:
         return group_in_python(reader, statement, heads, keys)
     width = (WIDTH - keys) // GUARDED_COLUMNS
@@ -454,6 +457,8 @@ def _in_parts(
         for facts in (False, True)
     )
     rows = verbatim(f"FROM {plain} AS {ROW}")
+    # Numbers of rows are dense enough in a study, so that a range of them is a part of about equal
+    # size, and the primary key leads to it.
     first, last = (extreme_number(reader, which, number, rows) for which in ("min", "max"))
     items = [
         *heads[:keys],
@@ -461,10 +466,13 @@ def _in_parts(
     ]
     within = sql("{} >= {} AND {} < {}", number, _bound(first), number, _bound(last))
     whole = statement.select(items, group=keys, source=source, among=within)
+    # One text for all parts: SQLite then prepares it once.
     text, values = whole.bound(reader.dialect)  # the bounds come first, for heads hold no values
     answers_by_key: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     usual = size = max(PART_SIZE * (last - first + 1) // catalog.total, 1)
     while first <= last and (most is None or len(answers_by_key) <= most):
+        # A part that made many groups was grouped for little: the next one has PART_SHARE rows for
+        # each of them, within limits.
         size = (
             size
             if size <= LARGEST_PART * usual

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from zenturio.record.field_layout import StoredField
 
 
+# Statements of one answer must see one moment: SQLite pins its snapshot at the first read of a
+# transaction, PostgreSQL only at this isolation level.
 _BEGIN: dict[Dialect, str] = {
     "sqlite": "BEGIN",
     "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -98,6 +100,8 @@ class SnapshotReader:
             if written in text:
                 rows = source(text)
                 rows = rows.replace("%", "%%") if doubled else rows
+                # Materialized, the whole study would be copied before a condition or an index could
+                # help.
                 parts.append(f"{written} AS NOT MATERIALIZED ({rows})")
         return with_parts(text, parts)
 
@@ -140,6 +144,7 @@ def open_snapshot(repository: Repository) -> Iterator[SnapshotReader]:
         cursor.execute(_BEGIN[dialect])
         yield SnapshotReader(cursor, dialect, repository)
     finally:
+        # The connection may be broken already; closing it must still be tried.
         with suppress(Exception):
             connection.cursor().execute("ROLLBACK")
         connection.close()
@@ -176,6 +181,7 @@ def count_results(reader: SnapshotReader, version: int, choice: RowChoice) -> Re
     row_filter = RowFilter(machine, choice.round)
     rounds = {row[2] for row in seen}
     counts: dict[str, int] = dict.fromkeys(EXPERIMENT_STATES, 0)
+    # Counters count every result of a round; which of them are the newest only the rows tell.
     if choice.round == "newest" and len(rounds) > 1:
         newest = reader.fetch(
             "SELECT e.status, count(*) FROM results e"  # noqa: S608 - numbers
@@ -388,6 +394,7 @@ def read_catalog(
     facts_of = version.study_facts
     columns, facts = _columns(layout.own_fields)
     whole = columns | {fact.name: fact for fact in facts.values() if fact.name not in columns}
+    # Who asks for the round wants to compare rounds; the newest alone would always show one.
     if choice.round == "newest" and facts["round"].name in names:
         choice = replace(choice, round="all")
     catalog = Catalog(

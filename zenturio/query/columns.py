@@ -100,6 +100,7 @@ def _choose_column(catalog: Catalog, name: str) -> ChosenColumn:
             hint=did_you_mean(name, [*catalog.columns, *installed]),
         )
     column: Column = plugins.load(GROUP, name)()
+    # A fact keeps its plain name here, even where a parameter took that name in tables.
     inputs = tuple(catalog.facts.get(need) or catalog.column(need) for need in column.needs)
     return ComputedColumn(name, column, inputs)
 

@@ -357,6 +357,7 @@ def _sums(data: FitPoints, terms: Sequence[Term], most: int) -> Iterator[tuple[i
     if not terms:
         return
     table = np.column_stack([term_values(term, data.columns, data.points) for term in terms])
+    # Terms differ by many powers of ten; scaled, the squares of all of them stay in range.
     table = table / np.abs(table).max(axis=0) * data.root[:, None]
     ones, y = data.root[:, None], data.y * data.root
     followed: list[tuple[int, ...]] = [()]
@@ -379,6 +380,7 @@ def _left(matrix: np.ndarray, table: np.ndarray, y: np.ndarray) -> np.ndarray:
     off = y - basis @ (basis.T @ y)
     with np.errstate(divide="ignore", invalid="ignore"):
         remainders: np.ndarray = off @ off - (off @ rest) ** 2 / size
+    # A term that the others already make adds only rounding errors.
     remainders[size <= 1e-14 * (table**2).sum(axis=0)] = np.inf
     return remainders
 

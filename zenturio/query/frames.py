@@ -323,6 +323,7 @@ def _earliest(indices: Sequence[Any]) -> Any:
 
 def _varies(reader: SnapshotReader, statement: StudySelect, column: StudyColumn) -> bool:
     """Whether some row differs from the first: the database stops at that one."""
+    # <> would be NULL beside a NULL, and a parameter that is inactive somewhere varies, too.
     differs = {"sqlite": "IS NOT", "postgresql": "IS DISTINCT FROM"}[reader.dialect]
     head = SelectItem.key(column, reader.dialect)
     values = statement.select([replace(head, name="value")])

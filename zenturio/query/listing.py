@@ -143,6 +143,7 @@ def top_value_condition(
     """
     first, last = (extreme_number(reader, which, number, source) for which in ("min", "max"))
     every = range(first, last + 1)
+    # A fixed seed: the same page is found the same way each time.
     drawn = random.Random(1).sample(every, min(SAMPLE_SIZE, len(every)))  # noqa: S311 - no secret
     marks = join_fragments(", ", (Fragment((BoundValue(sampled),)) for sampled in sorted(drawn)))
     among = sql("{} IN ({})", number, marks)
@@ -250,6 +251,7 @@ class Listing:
     def before(self, number: int | None, count: int) -> list[ExperimentRow]:
         """Those before an experiment, in the order of the space; with none the last of all."""
         condition = EMPTY_FRAGMENT if number is None else self._beyond("<", number)
+        # Read backwards along the index, then turned: the page before needs no offset.
         return self._rows(condition, [sql("{} DESC", key) for key in self._keys], count)[::-1]
 
     def rank(self, number: int) -> int:
@@ -280,6 +282,7 @@ class Listing:
             some = self._ahead(count)
             if len(some) == count:
                 return some
+        # SQLite takes twice the time and memory to sort all rows by a number.
         if count is None and self._sorts_by_number:
             return self._by_value(*self._order[0])
         # Where few rows meet a condition, to walk along the index of the order takes longer.

@@ -42,6 +42,7 @@ def collect_rows(rows: Iterable[tuple[Any, ...]], limits: QueryLimits) -> list[t
     collected: list[tuple[Any, ...]] = []
     bytes_left = limits.size
     for row in rows:
+        # Counted while reading, so that an answer that is too large never stands in memory.
         bytes_left -= sum(len(v) if isinstance(v, str | bytes) else 8 for v in row)
         if bytes_left < 0:
             raise too_large_error(limits)
@@ -140,6 +141,7 @@ class _Guard:
         connection.execute(f"PRAGMA hard_heap_limit = {HEAP_BYTES}")
         register_functions(connection)
         connection.set_progress_handler(self._look_at_clock, STEPS_BETWEEN_LOOKS)
+        # Last, so that the settings above are not refused by it.
         connection.set_authorizer(self._authorise)
 
     def _authorise(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:

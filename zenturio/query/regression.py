@@ -245,6 +245,7 @@ def _try(shape: FormulaShape, among: int, data: FitPoints) -> _Try | None:
     coefficients = shape.solve(data.columns, data.y, data.root)
     if coefficients is None:
         return None
+    # The error at a left-out point is the residual over 1 - leverage (Allen 1974, PRESS): no refit.
     basis, _ = np.linalg.qr(shape.slopes(data.columns, coefficients) * data.root[:, None])
     leverage = (basis**2).sum(axis=1)
     off = (data.y - shape.values(data.columns, coefficients)) * data.root
@@ -292,6 +293,7 @@ def _rounded(best: _Try, error: float, unit: float) -> list[str]:
 
     tries = ([f"{c:.{digits}g}" for c in coefficients] for digits in range(3, 17))
     texts = next(filter(stays, tries), [repr(float(c)) for c in coefficients])
+    # A coefficient whose absence nobody can see is left out of the formula.
     for i in range(len(texts)):
         without = [*texts[:i], "0", *texts[i + 1 :]]
         if stays(without):

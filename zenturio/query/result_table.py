@@ -305,6 +305,7 @@ def to_parquet(result: ResultTable) -> bytes:
         ) from error
     columns = zip(*result.rows, strict=True) if result.rows else ((),) * len(result.columns)
     arrays = [_array(pa, list(column)) for column in columns]
+    # Units travel in the metadata of the fields, where pandas and Arrow keep them.
     fields = [
         pa.field(name, array.type, metadata=_unit(result.units.get(name, "")))
         for name, array in zip(result.columns, arrays, strict=True)

@@ -190,6 +190,8 @@ class StudySelect:
 
     def space_order(self) -> list[tuple[SelectItem, bool]]:
         """The order of the space, in which no two experiments are equal, in any database."""
+        # Index, repeat, digest and attempt together are unique: without a total order, LIMIT would
+        # return different rows from one run of a statement to the next.
         facts = self.catalog.facts
         order = [
             (SelectItem.of(facts[fact]), False) for fact in ("index", "repeat", "digest", "attempt")
@@ -211,6 +213,7 @@ class StudySelect:
             by = head.fragment
             if self.dialect == "postgresql" and by.type == "real":
                 by = sql("nullif({}, 'NaN')", by)
+            # PostgreSQL puts NULL last and SQLite first: a key of its own makes both agree.
             yield sql("{} IS NULL", by)
             if self.dialect == "postgresql" and by.type == "str":
                 by = sql('{} COLLATE "C"', by)
@@ -226,6 +229,7 @@ class StudySelect:
         digits = verbatim(DIGITS[self.dialect].replace("{key}", _text(head.wide)))
         if self.dialect == "postgresql":
             return [(sql("{}::numeric", digits), False)]
+        # Digits of one length compare as texts do; those of negative numbers in reverse.
         length = "CASE WHEN {} < 0 THEN -length({}) ELSE length({}) END"
         above, below = (f"CASE WHEN {{}} {sign} 0 THEN {{}} END" for sign in (">=", "<"))
         by = head.fragment
@@ -329,6 +333,7 @@ def select_rows(
         selected = statement.select(columns, order=order, source=f"({source})", among=among)
         return reader.rows(with_limit(selected, limit))
 
+    # First the numbers of the rows in their order, then each chunk of columns for these.
     numbers = [row[0] for row in part([], [*order, (number, False)], limit)]
     among = EMPTY_FRAGMENT
     if limit is not None and 0 < len(numbers) <= _NAMED:

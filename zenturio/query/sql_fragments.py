@@ -145,6 +145,7 @@ def _real(number: float, dialect: Dialect) -> str:
     if text.strip("-").isalpha():
         if dialect == "postgresql":
             return f"'{text}'::double precision"
+        # SQLite has no literal for infinity, but reads 9e999 as one; NaN is NULL to it.
         return {"inf": "9e999", "-inf": "-9e999"}.get(text, "NULL")
     return f"{text}::double precision" if dialect == "postgresql" else text
 
@@ -213,6 +214,7 @@ class SqliteDialect:
     def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
         return sql(f"({{}} {operator} {{}})", a, b)
 
+    # SQLite itself compares an integer with a real exactly, whatever their size.
     def mixed(self, relation: str, names: tuple[str, str], whole_first: bool) -> str:  # noqa: ARG002
         return f"{{{names[0]}}} {relation} {{{names[1]}}}"
 
@@ -258,6 +260,7 @@ class PostgresDialect:
         return Fragment((wide.get(kind or "", text),), kind, short=True)
 
     def arithmetic(self, operator: str, a: Fragment, b: Fragment) -> Fragment:
+        # numeric has no limit: a sum of integers neither overflows nor loses digits.
         if (a.type, b.type) == ("int", "int"):
             return sql(f"({{}}::numeric {operator} {{}}::numeric)", a, b)
         return sql(f"({{}}::double precision {operator} {{}}::double precision)", a, b)
@@ -296,6 +299,8 @@ class PostgresDialect:
         real = (
             "(CASE WHEN {a} = 0 THEN (CASE WHEN {b} > 0 THEN 0 WHEN {b} = 0 THEN 1 END)"
             " WHEN {a} > 0 OR {b} = floor({b}) THEN (CASE"
+            # PostgreSQL reports an underflow of power() as an error, where the language has 0:
+            # exponents that lead there are tested before.
             " WHEN {b} * ln(abs({a}::double precision)) < -745 THEN 0"
             " WHEN {b} * ln(abs({a}::double precision)) <= 709.7827128"
             " THEN power({a}::double precision, {b}::double precision) END) END)"
@@ -321,6 +326,7 @@ class PostgresDialect:
 
     def _best(self, function: str, arguments: Sequence[Fragment], shared: Shared) -> Fragment:
         """NULL among them makes NULL, where LEAST and GREATEST leave it out."""
+        # num_nulls tests all operands at once, each computed only once (see `shared`).
         named = {f"v{i}": argument for i, argument in enumerate(arguments)}
         inner = ", ".join(
             f"{{{n}}}{self.collation if argument.type == 'str' else ''}"
@@ -396,6 +402,7 @@ _POSTGRESQL: dict[str, tuple[str, Type | None]] = {
     "sqrt": ("(CASE WHEN {x} >= 0 THEN sqrt({x}::double precision) END)", "real"),
     "log": ("(CASE WHEN {x} > 0 THEN ln({x}::double precision) END)", "real"),
     "log2": (
+        # Through text: a cast of a double precision to numeric keeps 15 of its 17 digits.
         "(CASE WHEN {x} > 0 THEN log(2::numeric, {x}::text::numeric)::double precision END)",
         "real",
     ),

@@ -74,6 +74,8 @@ def _answered(function: Callable[..., Value]) -> Callable[..., Value]:
             answer = function(*values)
         except Fault:
             return None
+        # Drivers refuse such an integer; as a real it makes the guard of the row true, and the row
+        # is then computed by zen_exact.
         if type(answer) is int and not -(2**63) <= answer < 2**63:
             return _real(answer)
         return answer
@@ -96,6 +98,7 @@ def exact_call(expression: Expression, columns: Sequence[tuple[str, Type | None]
 
 def _exact(request: str, *values: Value) -> Value:
     """What an expression is for a row, computed without SQL; NULL where it has no answer."""
+    # SQLite calls this for each row with the same text, so parsing is cached.
     expression, columns = _parsed_request(request)
     row = {
         name: _exact_input(value, kind) for (name, kind), value in zip(columns, values, strict=True)
@@ -180,6 +183,7 @@ def write_sql(
     place = expression.passage.place(0, len(expression.passage.text))
     if not writer.doubts:
         return replace(fragment, place=place)
+    # Rather than nest too deep, compute every row in the language: slower, never wrong.
     many = len(writer.doubts) > _MOST_DOUBTS
     doubt = Fragment(("1",)) if many else join_fragments(" OR ", writer.doubts)
     guarded = Guarded(fragment, doubt, _exact_fragment(expression, columns))
@@ -320,6 +324,8 @@ class _Writer:
         nodes = (node.first, *(step.operand for step in node.steps))
         operands = [self.doubted(self.write(operand)) for operand in nodes]
         signs = [_RELATIONS[step.operator] for step in node.steps]
+        # In a < b < c the middle operand stands in two comparisons: by its name it is computed
+        # once.
         names = {f"v{i}": operand for i, operand in enumerate(operands)}
         ordered = any(operand.type == "str" for operand in operands)
         collated = self.sql_dialect.collation if ordered else ""
@@ -384,6 +390,7 @@ class _Writer:
         pairs = []
         for i, written in enumerate(node.options):
             kind = "real" if _is_small(written) else options[i].type
+            # IN with a list gives all its elements one common type, reals if one is a real.
             pairs.append(self._pair("=", ("v", f"v{i}"), (item_type, kind), names))
         either = f"({' OR '.join(pairs)})"
         return self.shared(f"(NOT {either})" if node.negated else either, names, "bool")
