@@ -93,8 +93,8 @@ def making(folder: Path, count: int) -> dict[str, float]:
     parcels = [pack_experiment(each) for each in whole]
     replies = [pack_outcome(answer(each)) for each in whole]
     middle = time.perf_counter()
-    for reply in replies:
-        unpack_outcome(reply, folder)
+    for one, reply in zip(whole, replies, strict=True):
+        unpack_outcome(reply, one.digest, folder)
     both = time.perf_counter() - middle + (middle - begun) / 2
     tracemalloc.start()
     held = [(each, Future[Outcome]()) for each in islice(source, 2000)]
@@ -207,7 +207,7 @@ def filing(folder: Path, count: int) -> dict[str, float]:
     for one in some:
         session.put(one.digest, pack_experiment(one))
         session.outcome(one.digest).write_bytes(pack_outcome(answer(one)))
-        unpack_outcome(session.outcome(one.digest).read_bytes(), folder)
+        unpack_outcome(session.outcome(one.digest).read_bytes(), one.digest, folder)
         session.drop(one.digest)
     letter = (time.perf_counter() - begun) / len(some)
     session.remove()

@@ -71,9 +71,9 @@ def lines(costs: dict[str, Any], workers: int, seconds: float) -> list[Line]:
     """What each place with each database does with experiments of *seconds*."""
     make, pack_, files = costs["make"], costs["pack"], costs["files"]["letter"]
     batches = BatchSizer(None)
-    batches.took(seconds)
+    batches.observe(seconds)
     together = batches.size
-    ahead = 3 * together if batches.ahead else 2
+    ahead = 3 * together if batches.sends_ahead else 2
     found = []
     for database, whole in costs["driver"].items():
         groups = costs["database"][database]

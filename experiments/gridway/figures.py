@@ -69,7 +69,7 @@ def demands(events, name):
     runs = [
         (stay.start, stay.end)
         for stay in host_stays(events)
-        if stay.host == "pegasus" and stay.doing == "running"
+        if stay.host == "pegasus" and stay.activity == "running"
     ]
     runs.sort()
     asked = [of(events, job, "requires")[0] for job in later]

@@ -12,8 +12,10 @@ done
 # 5.3.1: as soon as the job at pegasus has done 16 iterations, somebody else begins to compute there.
 python3 overload.py pegasus 16 4 &
 overload=$!
+trap 'kill $overload' EXIT  # also where something below fails: it would never end by itself
 zen run align.py --on degradation.toml --name degradation --param "seconds = { $seconds }"
 kill $overload
+trap - EXIT
 wait $overload || true
 zen hosts --events --json > degradation.json
 rm .zenturio/places/hosts/events.jsonl

@@ -95,9 +95,9 @@ class Grid:
             return
         if self.phases and job.done == EXACT and not job.exact:
             job.exact = True
-            job.wants = job.wants.anew("REQUIRE host.memory >= 512MB")
+            job.wants = job.wants.replaced_by("REQUIRE host.memory >= 512MB")
             self.note("requires", job, "REQUIRE host.memory >= 512MB")
-            if not job.wants.met(job.machine):
+            if not job.wants.is_met_by(job.machine):
                 self.later(HEARD, job, lambda job: self.leave(job, "the program requires another"))
                 return
         machine = job.machine
@@ -113,7 +113,7 @@ class Grid:
         self.iterate(job)
 
     def hear(self, job, line):
-        job.profile.hear(line, 0)
+        job.profile.update(line, 0)
         self.note("progress", job, iteration=job.profile.iteration)
         if job.profile.broken(self.ways.get("contract", 0.0)):
             machines = self.free(without=job.machine)
