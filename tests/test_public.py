@@ -2,10 +2,14 @@
 
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
 import zenturio as zen
+from zenturio.record.open import open_repository
+from zenturio.study.last_options import recall_options
+from zenturio.study.study_request import StudyRequest
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +102,16 @@ def test_annotated_files_are_run(tmp_path):
     assert "study p" in study._repr_html_()
     chart = study.plot(x="n", y="y")
     assert "text/html" in chart._repr_mimebundle_()
+
+
+def test_what_was_run_from_python_can_be_gone_on_with_by_its_name(tmp_path):
+    (tmp_path / "p.sh").write_text('#ZEN$ PARAM n = { 1:3 }\n#ZEN$ RUN "echo {n}"\n')
+    zen.run("p.sh", jobs=1, overrides=["n={1}"], only="failed,missing")
+    with closing(open_repository()) as repository:
+        options = recall_options("p", repository.definition("p").notes)
+    request = StudyRequest.read(options)
+    assert request.paths == (str(tmp_path / "p.sh"),)
+    assert (request.jobs, request.param, request.only) == (1, ("n={1}",), "failed,missing")
 
 
 def test_a_function_without_an_argument_for_a_parameter_is_refused():

@@ -283,3 +283,31 @@ def test_an_outcome_that_is_never_given_ends_the_run(repository):
         finally:
             repository.find_outcomes = find
     assert len(place.ran) == 3
+
+
+def test_claims_that_are_refused_for_no_other_driver_end_the_run(repository):
+    """Nobody else is alive who could ever give it an outcome: waiting would have no end."""
+    repository.claim = lambda *_: {}
+    with Scrambled(good) as place, pytest.raises(RecordError, match="no other driver is alive"):
+        drive(repository, place, experiments(2))
+    assert place.ran == []
+
+
+def test_claims_that_another_driver_holds_are_waited_for(repository):
+    planned = experiments(2)
+    other = repository.acquire_lease("s", DriverProcess.current())
+    repository.claim("s", other.number, planned)
+    refused = []
+    claim = repository.claim
+
+    def counted(*arguments):
+        refused.append(arguments)
+        if len(refused) == 2 * experiment_states.REFUSALS:
+            repository.release_lease(other)
+        return claim(*arguments)
+
+    repository.claim = counted
+    lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
+    with Scrambled(good) as place:
+        driver = StudyDriver("s", lease, repository, place, PointsInOrder(iter(planned), 2))
+        assert driver.drive().ok == 2

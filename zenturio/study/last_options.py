@@ -21,7 +21,7 @@ def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
     if not options:
         raise InputError(
             f"it is not known how {study} was run",
-            hint="it was begun from Python or by an older version: run it again there",
+            hint="it is of a function in Python, or of an older version: run it again there",
         )
     return dict(options)
 

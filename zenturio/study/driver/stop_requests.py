@@ -18,16 +18,18 @@ AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C calls *stop* once, SIGTERM and SIGHUP twice.
+    """Call *stop* once at Ctrl-C, and twice at SIGTERM and SIGHUP, which kills what runs.
 
-    What is ignored stays ignored: ``nohup zen run`` outlives its terminal, and a run in the
-    background of a script its Ctrl-C. Only the main thread hears signals; elsewhere nothing
-    is changed.
+    Signals that are ignored stay ignored: ``nohup zen run`` outlives its terminal, and a run in
+    the background of a script its Ctrl-C.
     """
+    # Python delivers signals to the main thread alone; the threads of a service are stopped by it.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    # *stop* may only put a message into a queue: a handler interrupts any line of the driver, also
+    # one within a transaction.
     def gently(_number: int, _frame: object) -> None:
         stop()
 
@@ -44,36 +46,39 @@ def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, each in before.items():
-            signal.signal(number, each)
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
 UNWANTED = "unwanted"
 
 
 class CancelRequests:
-    """Experiments that are to be cancelled: empty files ``unwanted/DIGEST`` below *folder*."""
+    """Experiments that users want cancelled: empty files ``unwanted/DIGEST`` below *folder*.
+
+    Files, for whoever asks and whoever drives are different processes that may begin in any order.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / UNWANTED
 
     def ask(self, digest: str) -> None:
-        """Have the experiment cancelled by whoever runs it."""
+        """Ask the driver that runs the experiment to cancel it."""
         with disk_errors(self._folder):
             trust.begin(self._folder.parent)
             self._folder.mkdir(exist_ok=True)
             (self._folder / digest).touch()
 
     def take_back(self, digest: str) -> None:
-        """It is not to be cancelled any more, or is."""
+        """Remove a request: it was answered, or is not wanted any more."""
         (self._folder / digest).unlink(missing_ok=True)
 
     def asked(self, digest: str) -> bool:
-        """Whether nobody has done it yet."""
+        """Return whether a request is not answered yet."""
         return (self._folder / digest).exists()
 
     def unwanted(self) -> list[str]:
-        """All that are to be cancelled."""
+        """Return the digests of all requests."""
         with suppress(OSError):
             return os.listdir(self._folder)  # noqa: PTH208 - looked at often
         return []
