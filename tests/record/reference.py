@@ -27,6 +27,7 @@ from zenturio.experiment.experiment import (
     Recipe,
 )
 from zenturio.record import acceptance_rules, repository_errors, sql_names
+from zenturio.record.acceptance_rules import shared_metrics
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
@@ -47,7 +48,6 @@ from zenturio.record.entities import (
     StudyDeletion,
     StudyInfo,
 )
-from zenturio.record.metric_sharing import shared_metrics
 
 
 class ReferenceRepository(ReferenceQueue):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from zenturio.experiment.experiment import Kinds, MachineKind, Missing, Outcome
+from zenturio.experiment.experiment import Kinds, MachineKind, MetricValue, Missing, Outcome
 from zenturio.record.entities import AttemptState
 
 MOST_METRICS = 10_000
@@ -73,3 +73,27 @@ def limit_metrics(outcome: Outcome) -> Outcome:
     metrics = dict(islice(outcome.metrics.items(), MOST_METRICS - 1))
     why = f"{dropped + 1:,} metrics were not kept: {MOST_METRICS:,} of a run are, at the most"
     return replace(outcome, metrics={NOT_KEPT: Missing(why), **metrics})
+
+
+MetricSources = Mapping[str, str]
+"""The metrics of a study, and what measures each, as written."""
+
+
+def shared_metrics(
+    metrics: Mapping[str, MetricValue], source: str, theirs: MetricSources, ours: MetricSources
+) -> dict[str, MetricValue]:
+    """Return *metrics* as study *source* measured them, as far as we would have measured the same.
+
+    A metric that nobody declared (the program reported it) comes along; one that we measure in
+    a way of our own is missing, and says why.
+    """
+    shared = {
+        name: measure
+        for name, measure in metrics.items()
+        if theirs.get(name, "") == ours.get(name, "")
+    }
+    for name, way in ours.items():
+        if way and name not in shared:
+            reason = "measures it in another way" if name in metrics else "did not measure it"
+            shared[name] = Missing(f"the experiment was run by study {source!r}, which {reason}")
+    return shared

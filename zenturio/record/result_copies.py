@@ -22,9 +22,9 @@ from zenturio.record import (
     result_rows,
     studies,
 )
+from zenturio.record.acceptance_rules import shared_metrics
 from zenturio.record.database import Transaction
 from zenturio.record.entities import EquatedResult
-from zenturio.record.metric_sharing import shared_metrics
 from zenturio.record.result_rows import NewResult, StoredResult
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import StudyContext
