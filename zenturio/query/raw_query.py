@@ -13,7 +13,7 @@ from zenturio.query.raw_databases import QueryLimits
 from zenturio.query.result_table import ResultTable
 from zenturio.query.sql_fragments import quote_name as quoted
 from zenturio.record import Repository
-from zenturio.record.sql_text import with_parts
+from zenturio.record.sql_names import with_parts
 
 MOST_CHARACTERS = 1 << 19
 """Characters of rows: SQLite reads a million of a query."""

@@ -29,7 +29,7 @@ from zenturio.errors import InputError, PlaceError, RecordError, SafetyError
 from zenturio.record import stored_views
 from zenturio.record.database import Database
 from zenturio.record.postgresql import PostgreSQL
-from zenturio.record.sql_text import literal, quoted
+from zenturio.record.sql_names import literal, quoted
 
 VARIABLE = "ZENTURIO_SQL_URL"
 STATEMENT_SECONDS = 60

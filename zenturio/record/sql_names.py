@@ -1,15 +1,14 @@
-"""Names in SQL of studies, parameters and metrics.
+"""Names in SQL of studies, parameters and metrics, and the tokens of SQL texts.
 
-The same names on every database, so that a query moves with its study: at most 63 bytes (the
+Names are the same on every database, so that a query moves with its study: at most 63 bytes (the
 limit of PostgreSQL), and never two that differ only in case (which are one in SQLite) or in how
-Unicode composes their letters.
-"""
+Unicode composes their letters."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2s
 
 from zenturio.errors import Diagnostic, InputError
@@ -133,3 +132,56 @@ def _fit(name: str, limit: int, attempt: int) -> str:
         mark = "~" + blake2s(encoded, digest_size=4).hexdigest()
         name = encoded[: room - len(mark)].decode(errors="ignore") + mark
     return name + suffix
+
+
+TOKEN = re.compile(
+    r"""(?P<text>'(?:[^']|'')*')"""
+    r"""|(?P<comment>--[^\n]*|/\*.*?\*/)"""
+    r"""|(?P<dollar>\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)"""
+    r"""|(?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])"""
+    r"""|(?P<bare>[^\W\d][\w$]*)"""
+    r"""|(?P<star>\*)""",
+    re.DOTALL,
+)
+_START = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(WITH\b(?:\s+RECURSIVE\b)?)?", re.DOTALL | re.IGNORECASE
+)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def with_parts(text: str, parts: Sequence[str]) -> str:
+    """Return *text*, one query, with more common table expressions before its own."""
+    if not parts:
+        return text
+    start = _START.match(text)
+    assert start is not None, "it may be empty"
+    word, rest, listed = start[1], text[start.end() :], ", ".join(parts)
+    return f"{word} {listed}, {rest}" if word else f"WITH {listed} {rest}"
+
+
+def plain_name(token: re.Match[str]) -> str:
+    """Return the name that a token stands for."""
+    text = token[0]
+    if token["bare"]:
+        return text
+    closing = {'"': '"', "`": "`", "[": "]"}[text[0]]
+    return text[1:-1].replace(closing * 2, closing)
+
+
+def with_names(text: str, tokens: Iterable[re.Match[str]], names: Mapping[str, str]) -> str:
+    """Return *text* with other names for some of its tokens."""
+    if not names:
+        return text
+    parts, end = [], 0
+    for token in tokens:
+        if (token["quoted"] or token["bare"]) and plain_name(token) in names:
+            parts += [text[end : token.start()], quoted(names[plain_name(token)])]
+            end = token.end()
+    return "".join([*parts, text[end:]])

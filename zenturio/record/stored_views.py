@@ -15,7 +15,7 @@ from zenturio.errors import InputError, RecordError
 from zenturio.record import sql_names, studies, study_views
 from zenturio.record.database import Database, Transaction
 from zenturio.record.field_layout import FieldDeclaration, FieldLayout, StoredField
-from zenturio.record.sql_text import quoted
+from zenturio.record.sql_names import quoted
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
 

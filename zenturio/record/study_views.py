@@ -18,7 +18,7 @@ from zenturio.record.dialect import DatabaseDialect
 from zenturio.record.field_layout import CHUNK, FieldLayout, StoredField
 from zenturio.record.row_filter import RowFilter
 from zenturio.record.schema_names import DialectName
-from zenturio.record.sql_text import TOKEN, literal, plain_name, quoted, with_names, with_parts
+from zenturio.record.sql_names import TOKEN, literal, plain_name, quoted, with_names, with_parts
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
