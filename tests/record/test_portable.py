@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.record.portable_paths import to_local, to_portable
+from zenturio.record.codec import to_local, to_portable
 
 TEXT = st.text() | st.sampled_from(
     ["/p", "/p/", "/p/a/b", "/pp", "/p/../q", "zen-project:", "zen-project:=", "zen-project:./a"]

@@ -1,10 +1,9 @@
 """The codec of values: how each is stored so that it is read back exactly as it was.
 
 A value stands in a slot of its row, as a number or a text that SQL can use. What no slot holds as
-it is (integers beyond 63 bits, series, missing ones and why, NaN in SQLite, text with NUL) is
-written exactly into one JSON object for the row, its remarks; where a slot can hold something near
-it, as the real that is next to a large integer, that stands there, too.
-"""
+it is (integers beyond 63 bits, series, missing values with their reasons, NaN in SQLite, text with
+NUL) is written exactly into one JSON object for the row, its remarks; where a slot can hold an
+approximation, such as the real next to a large integer, it has that, too."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntFlag
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zenturio.errors import RecordError
@@ -21,6 +21,7 @@ from zenturio.experiment.experiment import MetricValue, Missing, Series
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
+
 
 _PARAMETER = "param:"
 """Begins the key of a parameter's remark: a metric may have its name."""
@@ -266,3 +267,39 @@ def decoding() -> Iterator[None]:
 def damage_error() -> RecordError:
     """Return the error for a stored value that no version of this program writes."""
     return RecordError("a value of the repository is damaged", hint="see what `zen db check` says")
+
+
+_MARK = "zen-project:"
+
+
+def to_portable(value: Any, folder: Path) -> Any:
+    """Return *value*, anything JSON, with each path in *folder* as seen from there."""
+
+    def convert(text: str) -> str:
+        if text == str(folder) or text.startswith(f"{folder}/"):
+            return f"{_MARK}.{text[len(str(folder)) :]}"
+        return f"{_MARK}={text}" if text.startswith(_MARK) else text
+
+    return _converted(value, convert)
+
+
+def to_local(value: Any, folder: Path) -> Any:
+    """Return what ``portable`` was given, if the project is in *folder* now."""
+
+    def convert(text: str) -> str:
+        if not text.startswith(_MARK):
+            return text
+        kind, rest = text[len(_MARK) :][:1], text[len(_MARK) + 1 :]
+        return f"{folder}{rest}" if kind == "." else rest
+
+    return _converted(value, convert)
+
+
+def _converted(value: Any, convert: Any) -> Any:
+    if isinstance(value, str):
+        return convert(value)
+    if isinstance(value, dict):
+        return {key: _converted(element, convert) for key, element in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_converted(element, convert) for element in value)
+    return value

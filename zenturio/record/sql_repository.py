@@ -30,6 +30,7 @@ from zenturio.record import (
     submission_queue,
 )
 from zenturio.record.artifact_store import ArtifactStore
+from zenturio.record.codec import to_local, to_portable
 from zenturio.record.connection_pool import Connections
 from zenturio.record.database import Database, Transaction
 from zenturio.record.driver_process import DriverProcess
@@ -53,7 +54,6 @@ from zenturio.record.entities import (
 )
 from zenturio.record.field_layout import FieldLayout
 from zenturio.record.leases import LeaseRow
-from zenturio.record.portable_paths import to_local, to_portable
 from zenturio.record.row_filter import RowFilter
 from zenturio.record.schema_names import DialectName
 from zenturio.record.stored_views import StoredView
