@@ -26,7 +26,7 @@ from zenturio.experiment.experiment import (
     Outcome,
     Recipe,
 )
-from zenturio.record import acceptance_rules, repository_errors, sql_names
+from zenturio.record import acceptance_rules, repository, sql_names
 from zenturio.record.acceptance_rules import shared_metrics
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (
@@ -104,7 +104,7 @@ class ReferenceRepository(ReferenceQueue):
             if shelf is None or shelf.created != study.created or not shelf.current:
                 return None
             for lease in self._living(shelf):
-                raise repository_errors.driver_prevents_change(lease)
+                raise repository.driver_prevents_change(lease)
             self._bury(shelf)
             shelf.current = False
             return shelf.study
@@ -129,7 +129,7 @@ class ReferenceRepository(ReferenceQueue):
     def _shelf(self, name: str) -> ReferenceStudy:
         shelf = self._find(name)
         if shelf is None:
-            raise repository_errors.no_study(name, (shelf.name for shelf in self._shelves))
+            raise repository.no_study(name, (shelf.name for shelf in self._shelves))
         return shelf
 
     def preview_deletion(self, study: str) -> StudyDeletion:
@@ -175,7 +175,7 @@ class ReferenceRepository(ReferenceQueue):
         with self._lock:
             shelf = self._shelf(study)
             for lease in self._living(shelf):
-                raise repository_errors.driver_prevents_change(lease)
+                raise repository.driver_prevents_change(lease)
             self._bury(shelf)
             removal = self.preview_deletion(study)
             for number in self._gone(shelf):
@@ -231,7 +231,7 @@ class ReferenceRepository(ReferenceQueue):
                     return self.renew_lease(replace(lease, study=study))
             for lease in self._living(shelf):
                 if not join:
-                    raise repository_errors.study_has_driver(lease)
+                    raise repository.study_has_driver(lease)
             self._bury(shelf)
             now = self._clock()
             number = next(self._lease_numbers)
@@ -270,7 +270,7 @@ class ReferenceRepository(ReferenceQueue):
             shelf = self._ended.get(number)
         if shelf is None or study not in (shelf.name, f"{shelf.base}@{shelf.number}"):
             self._shelf(study)
-            raise repository_errors.lease_superseded(study, number)
+            raise repository.lease_superseded(study, number)
         return shelf
 
     def _living(self, shelf: ReferenceStudy) -> list[Lease]:
@@ -656,7 +656,7 @@ class ReferenceRepository(ReferenceQueue):
         shelves = [shelf for shelf in self._shelves if any(shelf is study for study in studies)]
         for shelf in shelves:
             for lease in self._living(shelf):
-                raise repository_errors.driver_prevents_change(lease)
+                raise repository.driver_prevents_change(lease)
         for shelf in shelves:
             self._bury(shelf)
 
@@ -749,7 +749,7 @@ class ReferenceRepository(ReferenceQueue):
             for record in self._all(shelf):
                 if record.digest == digest:
                     return record
-        raise repository_errors.no_experiment([digest])
+        raise repository.no_experiment([digest])
 
     def find_digests(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
         with self._lock:
@@ -791,7 +791,7 @@ class ReferenceRepository(ReferenceQueue):
             number, last = self._last[digest]
             attempts.setdefault(number, (number, last, False))
         if not attempts:
-            raise repository_errors.no_experiment([digest])
+            raise repository.no_experiment([digest])
         return sorted(attempts.values(), key=lambda entry: (entry[1].number, entry[1].driver))
 
     def attempts(self, digest: str) -> tuple[AttemptRecord, ...]:

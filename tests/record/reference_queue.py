@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from zenturio.record import repository_errors
+from zenturio.record import repository
 from zenturio.record.entities import StudySubmission, SubmissionState
 from zenturio.record.submission_queue import with_state
 
@@ -49,7 +49,7 @@ class ReferenceQueue:
     ) -> StudySubmission:
         with self._lock:
             if number not in self._submitted:
-                raise repository_errors.no_submission(number)
+                raise repository.no_submission(number)
             submission = with_state(self._submitted[number], turn, cause, self._clock())
             self._submitted[number] = submission
             return submission

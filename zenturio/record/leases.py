@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from zenturio.record import codec, repository_errors, studies
+from zenturio.record import codec, repository, studies
 from zenturio.record.database import Transaction
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import Lease, StudyInfo
@@ -75,15 +75,15 @@ def lock_lease(
     )
     if not rows:
         studies.get_version(transaction, name)
-        raise repository_errors.lease_superseded(name, number)
+        raise repository.lease_superseded(name, number)
     *facts, now = rows[0]
     transaction.now = now
     row, version = LeaseRow(*facts[:10]), StudyVersion(*facts[10:])
     if name not in (version.name, f"{version.base}@{version.number}"):
         studies.get_version(transaction, name)
-        raise repository_errors.lease_superseded(name, number)
+        raise repository.lease_superseded(name, number)
     if row.ended is not None and not ended:
-        raise repository_errors.lease_superseded(name, number)
+        raise repository.lease_superseded(name, number)
     return row, version
 
 
@@ -93,7 +93,7 @@ def archive(transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
     if version is None or version.created != study.created or version.current != version.id:
         return None
     for lease in end_dead_leases(transaction, version):
-        raise repository_errors.driver_prevents_change(lease)
+        raise repository.driver_prevents_change(lease)
     return studies.archive(transaction, version).study_facts
 
 
@@ -111,7 +111,7 @@ def acquire(
             return renew(transaction, row.lease(name))
     for lease in end_dead_leases(transaction, version):
         if not join:
-            raise repository_errors.study_has_driver(lease)
+            raise repository.study_has_driver(lease)
     now = transaction.now
     facts = (version.id, driver.token, driver.host, driver.pid, driver.born, person())
     transaction.insert("leases", _COLUMNS, [(*facts, now, now + seconds, seconds)])
@@ -192,7 +192,7 @@ def refuse_drivers(transaction: Transaction, versions: Iterable[StudyVersion]) -
             lock = f"SELECT id FROM versions WHERE id = {dialect.mark}{dialect.row_lock}"
             transaction.sql(lock, (version.id,))
         for lease in end_dead_leases(transaction, version):
-            raise repository_errors.driver_prevents_change(lease)
+            raise repository.driver_prevents_change(lease)
 
 
 def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int]) -> bool:

@@ -12,7 +12,7 @@ from zenturio.record import (
     claims,
     codec,
     machines,
-    repository_errors,
+    repository,
     result_copies,
     result_rows,
     studies,
@@ -160,7 +160,7 @@ def get_record(context: StudyContext, digest: str) -> ExperimentRecord:
         )
         if points:
             return _point(context, points[0], state)  # type: ignore[arg-type] # both are states
-    raise repository_errors.no_experiment([digest])
+    raise repository.no_experiment([digest])
 
 
 def find_digests(
@@ -244,7 +244,7 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
             root = roots.get(attempt.id, attempt.id)
             attempts.setdefault(root, (attempt._replace(id=root), is_accepted))
     if not attempts:
-        raise repository_errors.no_experiment([digest])
+        raise repository.no_experiment([digest])
     return sorted(attempts.values(), key=lambda pair: (pair[0].number, pair[0].lease))
 
 

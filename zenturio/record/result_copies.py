@@ -13,15 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import Experiment, Kinds
-from zenturio.record import (
-    claims,
-    codec,
-    former_digests,
-    leases,
-    repository_errors,
-    result_rows,
-    studies,
-)
+from zenturio.record import claims, codec, former_digests, leases, repository, result_rows, studies
 from zenturio.record.acceptance_rules import shared_metrics
 from zenturio.record.database import Transaction
 from zenturio.record.entities import EquatedResult
@@ -83,7 +75,7 @@ def _copy(
     versions = studies.versions_by_id(transaction, numbers_of_versions)
     if len(versions) < len(numbers_of_versions):
         # Nobody could read these results, and no claim is granted beside them.
-        raise repository_errors.foreign_rows("it has results of versions that are not there")
+        raise repository.foreign_rows("it has results of versions that are not there")
     for version in versions.values():
         numbers = sorted(result.id for result in results if result.version == version.id)
         sources = result_rows.read_results(

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, repository_errors, sql_names
+from zenturio.record import codec, repository, sql_names
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.entities import Field, StudyDefinition, StudyInfo
@@ -117,7 +117,7 @@ def get_version(transaction: Transaction, name: str, *, locked: bool = False) ->
     """Return the same; NotFoundError with the nearest names if there is none."""
     version = find_version(transaction, name, locked=locked)
     if version is None:
-        raise repository_errors.no_study(
+        raise repository.no_study(
             name, (version_of_name.name for version_of_name in all_versions(transaction))
         )
     return version

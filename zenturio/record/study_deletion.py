@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import leases, repository_errors, studies
+from zenturio.record import leases, repository, studies
 from zenturio.record.attempt_files import artifact_of
 from zenturio.record.database import Transaction
 from zenturio.record.entities import StudyDeletion
@@ -143,7 +143,7 @@ def delete_study(transaction: Transaction, name: str, locate: Locate) -> StudyDe
     """Take the version of that name away; ConflictError while it has a driver."""
     version = studies.get_version(transaction, name, locked=True)
     for lease in leases.end_dead_leases(transaction, version):
-        raise repository_errors.driver_prevents_change(lease)
+        raise repository.driver_prevents_change(lease)
     removal = _burden(transaction, version, name, locate)
     _run(transaction, version.id, _DELETE)
     studies.forget_version(transaction, version)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from zenturio.record import codec, repository_errors
+from zenturio.record import codec, repository
 from zenturio.record.database import Transaction
 from zenturio.record.entities import FINISHED_SUBMISSION_STATES, StudySubmission, SubmissionState
 
@@ -54,7 +54,7 @@ def set_state(
     mark = transaction.dialect.mark
     rows = transaction.sql(f"{_ALL} WHERE id = {mark}", (number,))
     if not rows:
-        raise repository_errors.no_submission(number)
+        raise repository.no_submission(number)
     moved = with_state(_submission(rows[0]), turn, cause, transaction.now)
     transaction.sql(
         f"UPDATE submissions SET turn = {mark}, cause = {mark}, begun = {mark}, ended = {mark}"
