@@ -9,7 +9,7 @@ import pytest
 
 from record.old import make_old, stamp
 from zenturio.errors import RecordError
-from zenturio.record import maintenance, schema, schema_sql
+from zenturio.record import maintenance, schema
 from zenturio.record.database import Database
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.schema_names import REVISIONS, TABLES
@@ -42,8 +42,8 @@ def test_the_scripts_for_administrators_are_the_schema(name):
     """ZEN_UPDATE_GOLDENS=1 writes them anew."""
     path = SCRIPTS / f"schema-{REVISIONS[-1]}-{name}.sql"
     if os.environ.get("ZEN_UPDATE_GOLDENS"):
-        path.write_text(schema_sql.schema_script(name))
-    assert path.read_text() == schema_sql.schema_script(name)
+        path.write_text(schema.schema_script(name))
+    assert path.read_text() == schema.schema_script(name)
 
 
 def _described(url):

@@ -21,9 +21,8 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 from zenturio.record import codec, event_log, leases, result_rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.entities import REDACTION_EVENT
-from zenturio.record.schema import tables_of
+from zenturio.record.schema import dialect, tables_of
 from zenturio.record.schema_names import SLOT_NAMES
-from zenturio.record.schema_sql import dialect
 from zenturio.record.secret import Secret
 from zenturio.record.study_context import RepositoryCache, StudyContext
 

@@ -1,16 +1,16 @@
 """The tables of a repository in SQL: 26, for any number of studies.
 
-An experiment that somebody runs is a row of ``claims``, which is small; the commit that records it
-deletes that row and adds one to ``results``, which is only ever added to. The number that the claim
-drew is the attempt's: logs, artifacts and conditions hang on it and never move.
+An experiment that a driver runs is a row of ``claims``, which is small; the commit that records it
+deletes that row and adds one to ``results``, which is only ever added to. The id that the claim
+was given is the attempt's: logs, artifacts and conditions hang on it and never move.
 
 Values stand in slots, columns that all studies share; ``fields`` says which slot a parameter or a
 metric of a study has, and what is beyond the slots stands in ``chunks``. There are no foreign keys:
-they cost on every commit, and ``zen db check`` looks at all references at once.
-"""
+they cost on every commit, and ``zen db check`` looks at all references at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import (
@@ -29,6 +29,8 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from zenturio.record.schema_names import SLOT_NAMES, DialectName
@@ -468,3 +470,24 @@ def tables_of(dialect: DialectName) -> list[Table]:
         copy.tables["results"].append_column(Column(name, _SLOT_TYPES[name[0]]))
     copy.tables["results"].append_column(Column(KEY, LargeBinary))
     return list(copy.sorted_tables)
+
+
+def dialect(name: DialectName) -> Any:
+    """Return how SQLAlchemy writes for that kind of database."""
+    made: Any = sqlite.dialect if name == "sqlite" else postgresql.dialect
+    return made()
+
+
+def create_statements(name: DialectName) -> Iterator[str]:
+    """Create every table, each followed by its indexes."""
+    spoken = dialect(name)
+    for table in tables_of(name):
+        yield str(CreateTable(table).compile(dialect=spoken)).strip()
+        for index in sorted(table.indexes, key=lambda item: str(item.name)):
+            yield str(CreateIndex(index).compile(dialect=spoken)).strip()
+
+
+def schema_script(name: DialectName) -> str:
+    """Return all of it as a script, as it stands in ``db/``."""
+    lines = (line.rstrip() for text in create_statements(name) for line in f"{text};\n".split("\n"))
+    return "\n".join(lines)

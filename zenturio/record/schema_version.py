@@ -113,9 +113,9 @@ def _create(transaction: Transaction) -> None:
         transaction.sql(transaction.dialect.creation_lock)
     if _tables(transaction) - {_VERSION_TABLE}:
         return
-    from zenturio.record import schema_sql  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone
+    from zenturio.record import schema  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone
 
-    for statement in schema_sql.create_statements(transaction.dialect.name):
+    for statement in schema.create_statements(transaction.dialect.name):
         transaction.sql(statement)
     CREATED()
     transaction.sql(
