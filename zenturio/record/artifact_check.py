@@ -8,8 +8,8 @@ from functools import partial
 
 from zenturio.experiment.experiment import Artifact
 from zenturio.record.artifact_store import ArtifactStore, has_content
-from zenturio.record.attempt_files import artifact_of
 from zenturio.record.database import Database, Transaction
+from zenturio.record.result_rows import artifact_of
 
 MOST = 20
 """So many diagnostics are made one by one; further ones are counted."""

@@ -27,11 +27,10 @@ from zenturio.record import (
 )
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.codec import to_local, to_portable
-from zenturio.record.counters import FIRST_ROUND
 from zenturio.record.database import Database, Transaction
 from zenturio.record.old_revisions import OldAttempt, OldRepository, OldRow, OldStudy
 from zenturio.record.outcome_recording import UnacceptedAttempt
-from zenturio.record.result_rows import NewResult
+from zenturio.record.result_rows import FIRST_ROUND, NewResult
 from zenturio.record.studies import PROJECT
 from zenturio.record.study_context import RepositoryCache, StudyContext
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from zenturio.experiment.experiment import Experiment, Kinds, Outcome
 from zenturio.record import (
     acceptance_rules,
-    attempt_files,
     claims,
     codec,
     event_log,
@@ -26,11 +25,10 @@ from zenturio.record import (
     result_rows,
 )
 from zenturio.record.claims import ClaimRow
-from zenturio.record.counters import CounterChanges
 from zenturio.record.database import Transaction
 from zenturio.record.entities import AttemptState
 from zenturio.record.leases import LeaseRow
-from zenturio.record.result_rows import NewResult
+from zenturio.record.result_rows import CounterChanges, NewResult
 from zenturio.record.study_context import StudyContext
 
 _log = logging.getLogger(__name__)
@@ -251,7 +249,7 @@ def keep_attempts(
 
 
 def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]]) -> None:
-    attempt_files.keep(transaction, attempts)
+    result_rows.keep(transaction, attempts)
     machines.keep_conditions(transaction, ((n, outcome.conditions) for n, outcome in attempts))
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from zenturio.experiment.experiment import Artifact, HostDetails, Kinds, MetricValue, Outcome
 from zenturio.record import (
     acceptance_rules,
-    attempt_files,
     claims,
     codec,
     machines,
@@ -292,14 +291,14 @@ def _chosen(transaction: Transaction, digest: str, attempt: int | None) -> int |
 
 def logs_of(transaction: Transaction, digest: str, attempt: int | None) -> AttemptLogs:
     number = _chosen(transaction, digest, attempt)
-    return AttemptLogs() if number is None else attempt_files.logs_of(transaction, number)
+    return AttemptLogs() if number is None else result_rows.logs_of(transaction, number)
 
 
 def artifacts_of(
     transaction: Transaction, digest: str, attempt: int | None
 ) -> tuple[Artifact, ...]:
     number = _chosen(transaction, digest, attempt)
-    return () if number is None else attempt_files.artifacts_of(transaction, number)
+    return () if number is None else result_rows.artifacts_of(transaction, number)
 
 
 def merge_records(

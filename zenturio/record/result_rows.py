@@ -1,18 +1,139 @@
-"""Rows of ``results``: written with logs, artifacts and conditions, and read back."""
+"""Rows of results: written with logs, artifacts, conditions and counters, and read back."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import MachineKind, MetricValue, Outcome, ProgramIdentity
-from zenturio.record import attempt_files, codec, event_log, machines, stored_recipes
-from zenturio.record.counters import CounterChanges
+from zenturio.experiment.experiment import (
+    Artifact,
+    Log,
+    MachineKind,
+    MetricValue,
+    Outcome,
+    ProgramIdentity,
+)
+from zenturio.record import codec, event_log, machines, stored_recipes, studies
+from zenturio.record.artifact_store import in_store
 from zenturio.record.database import Transaction
-from zenturio.record.entities import ExperimentRecord, RecordKey
+from zenturio.record.entities import (
+    EXPERIMENT_STATES,
+    AttemptLogs,
+    ExperimentRecord,
+    ExperimentState,
+    RecordKey,
+    ResultCount,
+)
 from zenturio.record.field_layout import FieldLayout, SlotColumns
 from zenturio.record.study_context import StudyContext
+
+_LOG = (
+    "attempt", "stdout_head", "stdout_tail", "stdout_size", "stderr_head", "stderr_tail",
+    "stderr_size",
+)  # fmt: skip
+_ARTIFACT = ("attempt", "path", "number", "mode", "size", "content")
+
+
+def keep(transaction: Transaction, attempts: Iterable[tuple[int, Outcome]]) -> None:
+    """Insert logs and artifacts of attempts, by the attempts' ids."""
+    attempts = list(attempts)
+    logs = []
+    for number, outcome in attempts:
+        out, err = outcome.stdout, outcome.stderr
+        if out.size or err.size or out.head or err.head:
+            logs.append((number, out.head, out.tail, out.size, err.head, err.tail, err.size))
+    transaction.insert("logs", _LOG, logs)
+    keep_artifacts(transaction, ((n, o.artifacts) for n, o in attempts if o.artifacts))
+
+
+def keep_artifacts(
+    transaction: Transaction, attempts: Iterable[tuple[int, tuple[Artifact, ...]]]
+) -> None:
+    """Write down which files attempts left, and where these lie."""
+    rows, new_contents = [], []
+    contents: dict[bytes, tuple[bytes, int, str | None]] = {}
+    for number, files in attempts:
+        for place, file in enumerate(files):
+            digest = bytes.fromhex(file.sha256)
+            rows.append((number, codec.escape(file.path), place, file.mode, file.size, digest))
+            where = str(file.kept)
+            if where == in_store(file.mode):
+                new_contents.append(digest)
+                contents[digest] = (digest, file.size, None)
+            else:
+                contents.setdefault(digest, (digest, file.size, codec.escape(where)))
+    transaction.insert_new(
+        "contents", ("digest", "size", "foreign_path"), [contents[k] for k in sorted(contents)]
+    )
+    # What was known elsewhere is in the store now.
+    transaction.among_sql(
+        "UPDATE contents SET foreign_path = NULL WHERE foreign_path IS NOT NULL AND {among}",
+        "digest",
+        sorted(set(new_contents)),
+    )
+    transaction.insert("artifacts", _ARTIFACT, rows)
+
+
+def logs_of(transaction: Transaction, attempt: int) -> AttemptLogs:
+    """Return the logs of an attempt."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        f"SELECT {', '.join(_LOG[1:])} FROM logs WHERE attempt = {mark}", (attempt,)
+    )
+    for out_head, out_tail, out_size, err_head, err_tail, err_size in rows:
+        out = Log(bytes(out_head), bytes(out_tail), out_size)
+        return AttemptLogs(out, Log(bytes(err_head), bytes(err_tail), err_size))
+    return AttemptLogs()
+
+
+def artifacts_of(transaction: Transaction, attempt: int) -> tuple[Artifact, ...]:
+    """Return the files that an attempt left."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        "SELECT a.path, a.size, a.content, c.foreign_path, a.mode FROM artifacts a"
+        f" JOIN contents c ON c.digest = a.content WHERE a.attempt = {mark} ORDER BY a.number",
+        (attempt,),
+    )
+    return tuple(artifact_of(*row) for row in rows)
+
+
+def artifact_of(path: str, size: int, content: bytes, kept: str | None, mode: int) -> Artifact:
+    """Return the artifact of a row; the store knows the path of its file."""
+    where = in_store(mode) if kept is None else codec.unescape(kept)
+    return Artifact(codec.unescape(path), size, bytes(content).hex(), Path(where), mode)
+
+
+FIRST_ROUND = 1
+"""The round of all that is measured once."""
+
+
+class CounterChanges:
+    """Changes of the counters, gathered while a transaction goes on."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        self._changes: Counter[tuple[int, int, int, str]] = Counter()
+
+    def add(self, version: int, machine: int, round_: int, status: str, count: int = 1) -> None:
+        """So many more results of a version, a kind of machine, a round and a status."""
+        self._changes[version, machine, round_, status] += count
+
+    def write(self) -> None:
+        """Last in a transaction: drivers of a study wait for each other here, and only here."""
+        mark = self._transaction.dialect.mark
+        rows = [(*key, count) for key, count in sorted(self._changes.items()) if count]
+        self._transaction.sql_many(
+            "INSERT INTO counters (version, machine, round, status, count)"
+            f" VALUES ({', '.join([mark] * 5)})"
+            " ON CONFLICT (version, machine, round, status)"
+            " DO UPDATE SET count = counters.count + excluded.count",
+            rows,
+        )
+        self._changes.clear()
+
 
 _FACTS = (
     "id", "version", "digest", "position", "repeat", "round", "machine", "newest", "status",
@@ -72,7 +193,7 @@ def write_results(context: StudyContext, new: Sequence[NewResult], *, files: boo
     _warn_of_dropped_values(context, outcomes, spread)
     if files:
         machines.confirm_machines(context, (machine for machine, _ in hosts))
-        attempt_files.keep(transaction, zip(numbers, outcomes, strict=True))
+        keep(transaction, zip(numbers, outcomes, strict=True))
         conditions = ((n, o.conditions) for n, o in zip(numbers, outcomes, strict=True))
         machines.keep_conditions(transaction, conditions)
     refresh_newest(context, [outcome.digest for outcome in outcomes])
@@ -262,3 +383,65 @@ def record_edit(context: StudyContext, numbers: Sequence[int]) -> None:
         ("version", "number", "first", "last"),
         [(version, number, min(numbers), max(numbers))],
     )
+
+
+_LAST = (
+    "SELECT status, count(*) FROM results e WHERE version = {mark}{among} AND NOT EXISTS"
+    " (SELECT 1 FROM results o WHERE o.digest = e.digest AND o.version = e.version"
+    " AND o.id > e.id) GROUP BY status"
+)
+"""Experiments by the status of the result that was recorded last."""
+_CLAIMED = (
+    "FROM claims WHERE lease IN (SELECT id FROM leases WHERE version = {mark} AND ended IS NULL)"
+)
+
+
+def count_states(transaction: Transaction, name: str) -> dict[ExperimentState, int]:
+    """Return how many experiments of a study are in each state.
+
+    One that runs is counted as running, whatever results it has; of any other one the last result
+    tells.
+    """
+    version = studies.get_version(transaction, name).id
+    rows = _counters(transaction, version)
+    state_counts = Counter[ExperimentState]()
+    if len({(machine, number) for machine, number, *_ in rows}) > 1:
+        # Counters count results, and an experiment may have several of them here.
+        state_counts.update(_by_status(transaction, _LAST.replace("{among}", ""), version))
+    else:
+        state_counts.update({status: count for *_, status, count in rows})
+    query = f"SELECT 'running', count(*) {_CLAIMED}"
+    state_counts.update(_by_status(transaction, query, version))
+    if state_counts["running"]:
+        again = _LAST.replace("{among}", f" AND digest IN (SELECT digest {_CLAIMED})")
+        state_counts.subtract(_by_status(transaction, again, version))
+    return {state: state_counts[state] for state in EXPERIMENT_STATES}
+
+
+def _by_status(transaction: Transaction, query: str, version: int) -> dict[ExperimentState, int]:
+    mark = transaction.dialect.mark
+    rows = transaction.sql(query.replace("{mark}", mark), (version,) * query.count("{mark}"))
+    return {status: int(count) for status, count in rows}
+
+
+def count_results(transaction: Transaction, name: str) -> tuple[ResultCount, ...]:
+    """Return how many results a study has, by kind of machine, round and status."""
+    rows = _counters(transaction, studies.get_version(transaction, name).id)
+    kinds = machines.machines_of(transaction, {machine for machine, *_ in rows})
+    return tuple(
+        ResultCount(kinds.get(machine), number, status, count)
+        for machine, number, status, count in rows
+    )
+
+
+def _counters(
+    transaction: Transaction, version: int
+) -> list[tuple[int, int, ExperimentState, int]]:
+    """Kind of machine, round, status, and how many results."""
+    rows = transaction.sql(
+        "SELECT machine, round, status, count FROM counters"
+        f" WHERE version = {transaction.dialect.mark} AND count <> 0"
+        " ORDER BY machine, round, status",
+        (version,),
+    )
+    return [(int(machine), int(number), status, int(n)) for machine, number, status, n in rows]

@@ -20,7 +20,7 @@ from zenturio.record import (
     outcome_recording,
     record_queries,
     result_copies,
-    result_counts,
+    result_rows,
     sql_names,
     stored_recipes,
     stored_views,
@@ -283,11 +283,11 @@ class SQLRepository:
 
     @reads
     def count_states(self, transaction: Transaction, study: str) -> dict[ExperimentState, int]:
-        return result_counts.count_states(transaction, study)
+        return result_rows.count_states(transaction, study)
 
     @reads
     def count_results(self, transaction: Transaction, study: str) -> tuple[ResultCount, ...]:
-        return result_counts.count_results(transaction, study)
+        return result_rows.count_results(transaction, study)
 
     @reads
     def preview_deletion(self, transaction: Transaction, study: str) -> StudyDeletion:

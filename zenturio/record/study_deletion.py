@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from zenturio.experiment.experiment import Artifact
 from zenturio.record import leases, repository, studies
-from zenturio.record.attempt_files import artifact_of
 from zenturio.record.database import Transaction
 from zenturio.record.entities import StudyDeletion
+from zenturio.record.result_rows import artifact_of
 from zenturio.record.studies import NO_VERSION, StudyVersion
 
 # Of the version `{v}`. Logs and artifacts of a result go unless a copy elsewhere leads to them.
