@@ -7,14 +7,7 @@ import pytest
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind, Missing, Series
-from zenturio.record import (
-    DriverProcess,
-    Field,
-    StudyDefinition,
-    maintenance,
-    stored_views,
-    studies,
-)
+from zenturio.record import DriverProcess, Field, StudyDefinition, maintenance, studies, study_views
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
@@ -343,7 +336,7 @@ def test_a_reader_that_holds_a_view_stops_nobody(repository):
 
 
 def test_a_file_keeps_the_views_of_the_studies_that_were_opened_last(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_views, "KEPT", 3)
+    monkeypatch.setattr(study_views, "KEPT", 3)
     monkeypatch.setattr(studies, "OPENED_SECONDS", -1)
     repository = open_repository(tmp_path / "a.db")
     for name in ("a", "b", "c", "d", "a", "e"):
@@ -357,7 +350,7 @@ def test_a_file_keeps_the_views_of_the_studies_that_were_opened_last(tmp_path, m
 
 
 def test_a_pinned_study_keeps_its_views(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_views, "KEPT", 2)
+    monkeypatch.setattr(study_views, "KEPT", 2)
     monkeypatch.setattr(studies, "OPENED_SECONDS", -1)
     url = tmp_path / "a.db"
     repository = open_repository(url)

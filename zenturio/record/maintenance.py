@@ -35,7 +35,7 @@ from zenturio.record.salvage import Salvage, salvage_file
 from zenturio.record.schema_names import REVISIONS
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
-from zenturio.record.stored_views import StoredView
+from zenturio.record.study_views import StoredView
 from zenturio.record.upgrade import is_older, room_for, upgrade_older
 
 _BATCH = 500

@@ -26,7 +26,7 @@ from sqlalchemy.exc import ArgumentError
 
 from zenturio import trust
 from zenturio.errors import InputError, PlaceError, RecordError, SafetyError
-from zenturio.record import stored_views
+from zenturio.record import study_views
 from zenturio.record.database import Database
 from zenturio.record.postgresql import PostgreSQL
 from zenturio.record.sql_names import literal, quoted
@@ -246,7 +246,7 @@ def _login(database: Database, role: str, password: str, *, exists: bool) -> lis
 
 def _rights(database: Database, identity: _Identity, role: str) -> list[str]:
     """Return what lets *role* read the tables and the views that there are, and those to come."""
-    views = stored_views.schema_name(identity.schema)
+    views = study_views.schema_name(identity.schema)
     ((has_views, creates),) = database.read(lambda t: t.sql(_VIEWS, (views,)))
     statements = [f"CREATE SCHEMA {quoted(views)}"] if creates and not has_views else []
     schemas = [identity.schema, *([views] if creates or has_views else [])]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from zenturio.errors import ConflictError, PlaceError
 from zenturio.failpoints import Failpoint
-from zenturio.record import maintenance, stored_views, studies
+from zenturio.record import maintenance, studies, study_views
 from zenturio.record.artifact_store import ArtifactStore, object_path
 from zenturio.record.backups import backup_files
 from zenturio.record.database import Database, Transaction
@@ -190,7 +190,7 @@ def _refresh_views(database: Database, places: Places) -> None:
     if places.views:
         for version in database.read(studies.all_versions):
             if version.current == version.id:
-                stored_views.refresh_views(database, RepositoryCache(), version.name)
+                study_views.refresh_views(database, RepositoryCache(), version.name)
 
 
 def _compact(database: Database) -> None:

@@ -23,7 +23,6 @@ from zenturio.record import (
     result_rows,
     sql_names,
     stored_recipes,
-    stored_views,
     studies,
     study_deletion,
     study_views,
@@ -56,9 +55,9 @@ from zenturio.record.field_layout import FieldLayout
 from zenturio.record.leases import LeaseRow
 from zenturio.record.row_filter import RowFilter
 from zenturio.record.schema_names import DialectName
-from zenturio.record.stored_views import StoredView
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_views import StoredView
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -203,16 +202,16 @@ class SQLRepository:
         """Bring the views of *study* that the database keeps up to date; false if a reader is
         in the way.
         """
-        return stored_views.refresh_views(self._database, self._cache, study)
+        return study_views.refresh_views(self._database, self._cache, study)
 
     @reads
     def stored_views(self, transaction: Transaction) -> tuple[StoredView, ...]:
         """Return the views that the database keeps for other programs."""
-        return stored_views.stored_views(transaction)
+        return study_views.stored_views(transaction)
 
     def pin_views(self, study: str, *, is_pinned: bool) -> None:
         """Keep the views of *study* in the database, whichever studies are opened, or not."""
-        stored_views.pin_views(self._database, self._cache, study, is_pinned=is_pinned)
+        study_views.pin_views(self._database, self._cache, study, is_pinned=is_pinned)
 
     def close(self) -> None:
         self._database.close()
@@ -296,7 +295,7 @@ class SQLRepository:
     def delete(self, study: str) -> StudyDeletion:
         name = self._sql_name(study)
         deletion = self._delete(study)
-        stored_views.drop_views_of(self._database, name)
+        study_views.drop_views_of(self._database, name)
         return deletion
 
     @reads
