@@ -14,14 +14,7 @@ from record.leaving import left
 from zenturio import failpoints
 from zenturio.errors import ConflictError, InputError
 from zenturio.experiment.experiment import Log, Missing
-from zenturio.record import (
-    DriverProcess,
-    Field,
-    StudyDefinition,
-    backups,
-    maintenance,
-    row_redaction,
-)
+from zenturio.record import DriverProcess, Field, StudyDefinition, maintenance, row_redaction
 from zenturio.record.database import Database
 from zenturio.record.open import FILE, dialect_at, open_repository
 from zenturio.record.redaction import redact
@@ -174,7 +167,7 @@ def test_what_has_no_secret_stays_to_the_byte(place, home):
 def test_copies_that_may_have_it_are_named(place, home):
     leak(place, home)
     if "://" not in place:
-        backups.rotate(place, None)
+        maintenance.rotate(place, None)
         upgraded = home / f"{FILE}.0003"
         upgraded.write_bytes(b"of before")
         assert redact(place, Secret(SECRET), None).copies == (

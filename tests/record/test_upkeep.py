@@ -13,7 +13,7 @@ from record.old import make_old, stamp
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import ConflictError, InputError, NotFoundError, RecordError
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import DriverProcess, backups, maintenance, sqlite
+from zenturio.record import DriverProcess, maintenance, sqlite
 from zenturio.record.database import Database
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.testing.experiments import experiment, outcome
@@ -111,14 +111,14 @@ def test_the_newest_copies_are_kept_and_nothing_else_is_removed(tmp_path):
     url = tmp_path / "a.db"
     drive(str(url), 5, 5)
     mine = tmp_path / "backups" / "zenturio-mine.db"
-    copies = [backups.rotate(url, None).copy for _ in range(3)]
+    copies = [maintenance.rotate(url, None).copy for _ in range(3)]
     mine.touch()
-    kept = backups.rotate(url, 2)
+    kept = maintenance.rotate(url, 2)
     assert kept.removed == tuple(copies[:2])
     assert sorted(mine.parent.iterdir()) == sorted([copies[2], kept.copy, mine])
     oracle.holds(str(kept.copy), 5)
     with pytest.raises(InputError, match="cannot keep 0 copies"):
-        backups.rotate(url, 0)
+        maintenance.rotate(url, 0)
 
 
 def test_the_copy_of_an_interrupted_upgrade_does_not_stop_the_next_one(tmp_path):

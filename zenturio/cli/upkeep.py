@@ -113,7 +113,7 @@ def backup(
     """
     from zenturio.errors import InputError
     from zenturio.output_files import note_database
-    from zenturio.record import backups, maintenance
+    from zenturio.record import maintenance
 
     if target is not None and keep is not None:
         raise InputError("--keep is for the copies in .zenturio/backups", hint="leave out one")
@@ -122,7 +122,7 @@ def backup(
         path = maintenance.backup(db, target)
         note_database(path)
     else:
-        done = backups.rotate(db, keep)
+        done = maintenance.rotate(db, keep)
         path, removed = done.copy, done.removed
     if json:
         size = path.stat().st_size

@@ -23,9 +23,9 @@ from zenturio.errors import ConflictError, PlaceError
 from zenturio.failpoints import Failpoint
 from zenturio.record import maintenance, studies, study_views
 from zenturio.record.artifact_store import ArtifactStore, object_path
-from zenturio.record.backups import backup_files
 from zenturio.record.database import Database, Transaction
 from zenturio.record.filesystem import sync_files
+from zenturio.record.maintenance import backup_files
 from zenturio.record.result_rows import artifact_of
 from zenturio.record.row_redaction import NewContent, Places, redact_rows
 from zenturio.record.secret import Secret
