@@ -110,6 +110,6 @@ def _damage() -> tuple[Diagnostic, ...]:
     """What explains an unforeseen error: values of a database that no program of ours wrote."""
     if "zenturio.record.database" not in sys.modules:
         return ()
-    from zenturio.record.damage_report import damage_of_opened_files
+    from zenturio.record.consistency_check import damage_of_opened_files
 
     return damage_of_opened_files()

@@ -15,9 +15,8 @@ from pathlib import Path
 
 from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, ZenError
 from zenturio.record import reader_role, schema_version
-from zenturio.record.artifact_check import check_artifacts
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
-from zenturio.record.consistency_check import check_consistency
+from zenturio.record.consistency_check import check_artifacts, check_consistency
 from zenturio.record.database import Database
 from zenturio.record.dialect import DatabaseDialect
 from zenturio.record.entities import StudyDeletion

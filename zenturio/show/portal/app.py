@@ -22,7 +22,7 @@ from zenturio.errors import (
     SafetyError,
     ZenError,
 )
-from zenturio.record.damage_report import damage_of_opened_files
+from zenturio.record.consistency_check import damage_of_opened_files
 from zenturio.show.portal.access import SessionStore, UserDirectory
 from zenturio.show.portal.deadline import DEADLINE_SECONDS, DeadlineMiddleware
 from zenturio.show.portal.login_attempts import LoginAttempts
