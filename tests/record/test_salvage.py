@@ -11,8 +11,8 @@ from record.worker import DEFINITION
 from zenturio.experiment.experiment import Artifact, Log
 from zenturio.record import DriverProcess, maintenance, sqlite
 from zenturio.record.open import open_repository
+from zenturio.record.salvage import RecognisedTables, shapes
 from zenturio.record.sqlite_pages import SQLitePages
-from zenturio.record.table_recognition import RecognisedTables, shapes
 from zenturio.testing.experiments import experiment, outcome
 
 TABLES = shapes()

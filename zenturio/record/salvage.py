@@ -1,29 +1,370 @@
-"""Saves what can be read of a damaged SQLite file.
+"""Saving what can be read of a damaged SQLite file.
 
-The file is read page by page, and the tables are known by their rows, so no page that is destroyed
-takes another one's rows along, the schema's own pages included. Then the laws are restored: an
-experiment whose row or outcome is lost waits again, so a run of the study completes it. Names that
-are lost are taken from what repeats them.
-"""
+The file is read page by page, and the tables are recognised by their rows, so no page that is
+destroyed takes another one's rows along, the schema's own pages included. The schema in the file is
+not believed; it is asked only where the rows of a tree would fit several tables. Then the
+invariants are restored: an experiment whose row or outcome is lost waits again, so a run of the
+study completes it. Names that are lost are taken from their copies in other rows."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
+from sqlalchemy import Column, Numeric, Table
+from sqlalchemy.dialects import sqlite
+
 from zenturio.errors import RecordError
-from zenturio.record import former_digests, name_recovery, schema_version
+from zenturio.record import former_digests, schema_version, sql_names, studies
+from zenturio.record.codec import SLOTTED, Form, unescape
 from zenturio.record.database import Transaction
-from zenturio.record.entities import OUTCOME_STATES
+from zenturio.record.entities import OUTCOME_STATES, Field
+from zenturio.record.field_layout import (
+    FieldDeclaration,
+    FieldLayout,
+    FieldLocation,
+    Role,
+    StoredField,
+)
+from zenturio.record.schema import tables_of
+from zenturio.record.schema_names import SLOT_NAMES
 from zenturio.record.sqlite import SQLite
-from zenturio.record.sqlite_pages import SQLitePages
-from zenturio.record.table_recognition import RecognisedTables, shapes
+from zenturio.record.sqlite_pages import PageRow, SQLitePages
+from zenturio.record.studies import PROJECT
+
+_ROLES: tuple[tuple[Role, str], ...] = (("parameter", "parameters"), ("metric", "metrics"))
+_OWNED = ("results", "attempts", "definitions")
+"""Tables from which a version is known to have been there."""
+
+
+def restore_names(transaction: Transaction) -> None:
+    """Every version that something is left of has a study, which has a name and all its fields."""
+    _restore_versions(transaction)
+    for (number,) in transaction.sql("SELECT id FROM studies ORDER BY id"):
+        _restore_fields(transaction, number)
+    for version, study in transaction.sql("SELECT id, study FROM versions ORDER BY id"):
+        _restore_members(transaction, version, study)
+        _restore_definition(transaction, version)
+
+
+def _restore_versions(transaction: Transaction) -> None:
+    parts = " UNION ".join(
+        f"SELECT version FROM {table} WHERE version <> {studies.NO_VERSION}" for table in _OWNED
+    )
+    present = {number for (number,) in transaction.sql("SELECT id FROM versions")}
+    for (number,) in transaction.sql(f"{parts} ORDER BY 1"):
+        if number not in present:
+            study = _study_of(transaction, number)
+            transaction.sql(
+                "INSERT INTO versions (id, study, number, created, edits, members) SELECT ?, ?,"
+                " 1 + max(coalesce(max(number), 0), coalesce(-(SELECT current FROM studies"
+                " WHERE id = ?), 0)), ?, 0, '{}' FROM versions WHERE study = ?",
+                (number, study, study, transaction.now, study),
+            )
+    for (number,) in transaction.sql(
+        "SELECT DISTINCT study FROM versions WHERE study NOT IN (SELECT id FROM studies)"
+        " UNION SELECT study FROM fields WHERE study NOT IN (SELECT id FROM studies)"
+    ):
+        _add_study(transaction, number)
+    transaction.sql(
+        "UPDATE studies SET current = (SELECT max(id) FROM versions WHERE study = studies.id)"
+        " WHERE current > 0"
+        " AND current NOT IN (SELECT id FROM versions WHERE study = studies.id)"
+    )
+
+
+def _study_of(transaction: Transaction, version: int) -> int:
+    """Return the study that has the fields which the version's definitions name; else a new one."""
+    names = {(role, field.name) for role, field in _declared_fields(transaction, [version])}
+    fields: dict[int, set[tuple[str, str]]] = {}
+    for study, role, name in transaction.sql("SELECT study, role, name FROM fields"):
+        fields.setdefault(study, set()).add((role, unescape(name)))
+    fitting = [study for study, field_names in fields.items() if names and names <= field_names]
+    if fitting:
+        return min(fitting, key=lambda study: len(fields[study]))
+    ((last,),) = transaction.sql(
+        "SELECT max(coalesce((SELECT max(id) FROM studies), 0),"
+        " coalesce((SELECT max(study) FROM fields), 0),"
+        " coalesce((SELECT max(study) FROM versions), 0))"
+    )
+    return int(last) + 1
+
+
+def _add_study(transaction: Transaction, number: int) -> None:
+    name = f"salvaged-{number}"
+    taken = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
+    transaction.sql(
+        "INSERT INTO studies (id, project, name, sql_name, current, revision, opened, pinned)"
+        " VALUES (?, ?, ?, ?, (SELECT max(id) FROM versions WHERE study = ?), 1, ?, 0)",
+        (number, PROJECT, name, sql_names.study_view(name, taken), number, transaction.now),
+    )
+
+
+def _declared_fields(
+    transaction: Transaction, versions: Iterable[int]
+) -> Iterator[tuple[Role, Field]]:
+    """Yield the fields that the definitions of *versions* name, in their order."""
+    for version in versions:
+        for (document,) in transaction.sql(
+            "SELECT document FROM definitions WHERE version = ? ORDER BY id", (version,)
+        ):
+            with suppress(ValueError, KeyError, TypeError):  # what is not ours tells nothing
+                read = json.loads(document)
+                fields = [(role, Field(**entry)) for role, part in _ROLES for entry in read[part]]
+                yield from fields
+
+
+def _restore_fields(transaction: Transaction, study: int) -> None:
+    """Fields that are missing: places are given in the order of their declaration.
+
+    What stands in a slot that no declared field has is a metric without a name.
+    """
+    rows = transaction.sql("SELECT id FROM versions WHERE study = ? ORDER BY id", (study,))
+    versions = [version for (version,) in rows]
+    before = _read_fields(transaction, study)
+    layout = FieldLayout("sqlite", study, 0, 0, before)
+    if not before:
+        for role, field in _declared_fields(transaction, versions):
+            layout = layout.declared(role, [field])
+    taken = {slot for stored in layout.fields for slot in stored.place.slots}
+    fields = list(layout.fields)
+    for slot in _filled(transaction, versions):
+        if slot not in taken:
+            number = 1 + max((stored.number for stored in fields), default=-1)
+            name = f"field_{slot}"
+            fields.append(
+                StoredField(number, "metric", Field(name), name, FieldLocation((slot,)), Form(0))
+            )
+    # Of a field that was lost nobody knows which forms its values have.
+    new = [replace(stored, forms=SLOTTED | Form.SERIES) for stored in fields[len(before) :]]
+    transaction.insert(
+        "fields",
+        studies.FIELD_COLUMNS,
+        [studies.field_row(study, stored) for stored in new],
+    )
+
+
+def _read_fields(transaction: Transaction, study: int) -> tuple[StoredField, ...]:
+    rows = transaction.sql(
+        f"SELECT {', '.join(studies.FIELD_COLUMNS[1:])} FROM fields WHERE study = ?"
+        " ORDER BY number",
+        (study,),
+    )
+    return tuple(studies.field_of(row) for row in rows)
+
+
+def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
+    """Return the slots that any result of *versions* has a value in."""
+    slots = SLOT_NAMES["sqlite"]
+    counts = [0] * len(slots)
+    for version in versions:
+        ((*flags,),) = transaction.sql(
+            f"SELECT {', '.join(f'count({slot})' for slot in slots)} FROM results"
+            " WHERE version = ?",
+            (version,),
+        )
+        counts = [one + other for one, other in zip(counts, flags, strict=True)]
+    return [slot for slot, count in zip(slots, counts, strict=True) if count]
+
+
+def _restore_members(transaction: Transaction, version: int, study: int) -> None:
+    """A version without fields has all of its study, measured as its definitions say."""
+    ((text,),) = transaction.sql("SELECT members FROM versions WHERE id = ?", (version,))
+    with suppress(ValueError):
+        if isinstance(stored := json.loads(text), dict) and stored:
+            return
+    declared: Mapping[Any, Field] = {
+        (role, field.name): field for role, field in _declared_fields(transaction, [version])
+    }
+    members = {
+        # Which forms its values have is not known: any that the study's have.
+        f.number: FieldDeclaration.of(declared.get((f.role, f.field.name), f.field), f.forms)
+        for f in _read_fields(transaction, study)
+    }
+    transaction.sql(
+        "UPDATE versions SET members = ? WHERE id = ?", (studies.members_text(members), version)
+    )
+
+
+def _restore_definition(transaction: Transaction, version: int) -> None:
+    """A version whose definitions are all lost has at least its fields."""
+    if transaction.sql("SELECT 1 FROM definitions WHERE version = ? LIMIT 1", (version,)):
+        return
+    restored = studies.versions_by_id(transaction, [version])[version]
+    document: dict[str, Any] = {"goals": [], "provenance": {}, "notes": {}, "sources": {}}
+    layout = studies.read_layout(transaction, restored)
+    for role, part in _ROLES:
+        document[part] = [
+            {"name": f.field.name, "type": f.field.type, "unit": f.field.unit,
+             "kind": f.field.kind, "how": f.field.how}
+            for f in layout.own_fields if f.role == role
+        ]  # fmt: skip
+    transaction.insert(
+        "definitions",
+        ("version", "at", "document"),
+        [(version, transaction.now, json.dumps(document))],
+    )
+
+
+_DIALECT = sqlite.dialect()
+SAMPLE = 200
+"""So many rows of a tree are looked at to tell whose they are."""
+SCHEMA = "sqlite_master"
+_Kinds = frozenset[type]
+_KINDS: Mapping[str, _Kinds] = {
+    "INTEGER": frozenset([int]),
+    "TEXT": frozenset([str]),
+    "BLOB": frozenset([bytes]),
+    # A real without a fraction is stored as an integer.
+    "DOUBLE": frozenset([int, float]),
+    "REAL": frozenset([int, float]),
+    "": frozenset([int, float, str, bytes, NoneType]),
+}
+_INDEX: _Kinds = frozenset([int, str])
+"""A point's index of any size."""
+_EMPTY: _Kinds = frozenset([NoneType])
+_NO: _Kinds = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """What rows of a table look like."""
+
+    table: str
+    columns: tuple[str, ...]
+    kinds: tuple[frozenset[type], ...]
+    key: str | None = None
+    """The column that is the row's number, and is empty in the row itself."""
+
+    def fits(self, row: PageRow) -> bool:
+        values = row.values
+        return len(values) == len(self.kinds) and all(
+            type(value) in kinds for value, kinds in zip(values, self.kinds, strict=True)
+        )
+
+    def read(self, row: PageRow) -> list[Any]:
+        """Return the values of *row* in the order of the columns."""
+        values = list(row.values)
+        if self.key is not None:
+            values[self.columns.index(self.key)] = row.number
+        return values
+
+
+def shape_of(table: Table) -> TableShape:
+    """Return what the rows of one of our tables look like."""
+    keys = list(table.primary_key.columns)
+    key = keys[0].name if len(keys) == 1 and _declared(keys[0]) == "INTEGER" else None
+    kinds = [
+        _EMPTY if column.name == key else _kinds(column) | (_EMPTY if column.nullable else _NO)
+        for column in table.columns
+    ]
+    return TableShape(table.name, tuple(column.name for column in table.columns), tuple(kinds), key)
+
+
+def _declared(column: Column[Any]) -> str:
+    declared = str(column.type.compile(dialect=_DIALECT))
+    return "INTEGER" if declared in {"BIGINT", "SMALLINT"} else declared
+
+
+def _kinds(column: Column[Any]) -> _Kinds:
+    return _INDEX if isinstance(column.type, Numeric) else _KINDS[_declared(column)]
+
+
+def shapes() -> list[TableShape]:
+    """Return those of all tables that a repository has."""
+    return [shape_of(table) for table in tables_of("sqlite")]
+
+
+_TEXT, _NUMBER = frozenset([str]), frozenset([int])
+_SCHEMA = TableShape(
+    SCHEMA,
+    ("type", "name", "tbl_name", "rootpage", "sql"),
+    (_TEXT, _TEXT, _TEXT, _NUMBER, frozenset([str, NoneType])),
+)
+_TYPES = frozenset(("table", "index", "view", "trigger"))
+
+
+class RecognisedTables:
+    """The trees of a file by the tables that they are parts of."""
+
+    def __init__(self, pages: SQLitePages, shapes: Sequence[TableShape]) -> None:
+        self.pages = pages
+        self._known = [*shapes, _SCHEMA]
+        self.unreadable = 0
+        """How many rows could not be read so far."""
+
+    @cached_property
+    def trees(self) -> dict[str, list[int]]:
+        """The topmost pages of what is left of each table; whole trees stand first."""
+        tops_by_table: dict[str, list[int]] = {}
+        for top in self.pages.tops:
+            shape = self._recognise(top)
+            if shape is not None:
+                tops_by_table.setdefault(shape.table, []).append(top)
+        return {
+            name: sorted(tops, key=self.pages.is_broken) for name, tops in tops_by_table.items()
+        }
+
+    @cached_property
+    def destroyed(self) -> int:
+        """How many pages are named by others and are no pages any more."""
+        below = {child for children in self.pages.children.values() for child in children}
+        roots = {row[3] for row in self.schema if row[0] == "table"}
+        pages = self.pages.leaves | self.pages.children.keys()
+        return len((below | roots | {1}) - pages - self._of_indexes)
+
+    @cached_property
+    def _of_indexes(self) -> set[int]:
+        numbers = range(1, self.pages.count + 1)
+        kinds = ((number, self.pages.pointers(number)) for number in numbers)
+        return {number for number, header in kinds if header and header[0] in {2, 10}}
+
+    @cached_property
+    def schema(self) -> list[tuple[Any, ...]]:
+        """What is left of the schema's rows; nothing in them is to be believed."""
+        tops = [top for top in self.pages.tops if self._fitting(top) == [_SCHEMA]]
+        rows = (row for top in tops for row in self._rows(top))
+        return [row.values for row in rows if _SCHEMA.fits(row) and row.values[0] in _TYPES]
+
+    def rows(self, table: str) -> Iterator[PageRow]:
+        """Yield the rows that are left of *table*; what does not look like one is left out."""
+        shape = next(candidate for candidate in self._known if candidate.table == table)
+        for top in self.trees.get(table, ()):
+            yield from (row for row in self._rows(top, counting=True) if shape.fits(row))
+
+    def _recognise(self, top: int) -> TableShape | None:
+        fitting = self._fitting(top)
+        if len(fitting) < 2:
+            return fitting[0] if fitting else None
+        roots = {row[1] for row in self.schema if row[0] == "table" and row[3] == top}
+        named = [shape for shape in fitting if shape.table in roots]
+        if len(named) == 1:
+            return named[0]
+        # What fits a narrower shape fits wider ones, too.
+        return min(fitting, key=lambda shape: sum(map(len, shape.kinds)))
+
+    def _fitting(self, top: int) -> list[TableShape]:
+        """Return the shapes that all rows of a tree have, as far as they are looked at."""
+        sample = list(islice(self._rows(top), SAMPLE))
+        return [s for s in self._known if sample and all(map(s.fits, sample))]
+
+    def _rows(self, top: int, *, counting: bool = False) -> Iterator[PageRow]:
+        for number in self.pages.tree(top):
+            for row in self.pages.rows(number):
+                if row is not None:
+                    yield row
+                elif counting:
+                    self.unreadable += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +513,7 @@ def _mend(transaction: Transaction) -> int:
     """Make the laws hold again; return how many experiments were begun and have no result."""
     for statement in _IMPOSSIBLE:
         transaction.sql(statement)
-    name_recovery.restore_names(transaction)
+    restore_names(transaction)
     for statement in _MENDED:
         transaction.sql(statement)
     ((waiting,),) = transaction.sql(
