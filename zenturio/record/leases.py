@@ -17,8 +17,7 @@ from zenturio.record import codec, repository, studies
 from zenturio.record.database import Transaction
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import Lease, StudyInfo
-from zenturio.record.event_log import add_event
-from zenturio.record.studies import StudyVersion
+from zenturio.record.studies import StudyVersion, add_event
 
 _log = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from zenturio.record import (
     acceptance_rules,
     claims,
     codec,
-    event_log,
     leases,
     machines,
     result_copies,
     result_rows,
+    studies,
 )
 from zenturio.record.claims import ClaimRow
 from zenturio.record.database import Transaction
@@ -289,7 +289,7 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
     for attempt in kept:
         text = f"attempt {attempt.outcome.attempt} came late"
         key = codec.digest_key(attempt.outcome.digest)
-        event_log.add_event(transaction, context.version.id, "superseded", text, key)
+        studies.add_event(transaction, context.version.id, "superseded", text, key)
         transaction.log(
             _log, "attempt %d of %s is superseded: it came after lease %d had lost its claim",
             attempt.outcome.attempt, attempt.outcome.digest, lease, level=logging.INFO,
@@ -450,5 +450,5 @@ def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -
     for row in failed:
         text = f"attempt {row.outcome.attempt} set aside"
         key = codec.digest_key(row.record.digest)
-        event_log.add_event(transaction, context.version.id, "reopened", text, key)
+        studies.add_event(transaction, context.version.id, "reopened", text, key)
     return len(failed)

@@ -16,7 +16,7 @@ from zenturio.experiment.experiment import (
     Outcome,
     ProgramIdentity,
 )
-from zenturio.record import codec, event_log, machines, stored_recipes, studies
+from zenturio.record import codec, machines, stored_recipes, studies
 from zenturio.record.artifact_store import in_store
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
@@ -245,7 +245,7 @@ def _warn_of_dropped_values(
     for row, count in spread.dropped.items():
         text = f"{count:,} metrics or parameters were not kept: the study has too many names"
         key = codec.digest_key(outcomes[row].digest)
-        event_log.add_event(context.transaction, context.version.id, "warning", text, key)
+        studies.add_event(context.transaction, context.version.id, "warning", text, key)
 
 
 def rewrite_results(

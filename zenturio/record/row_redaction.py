@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import JSON, LargeBinary, String, Table
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from zenturio.record import codec, event_log, leases, result_rows, studies
+from zenturio.record import codec, leases, result_rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.entities import REDACTION_EVENT
 from zenturio.record.schema import dialect, tables_of
@@ -346,7 +346,7 @@ class _Search:
         now = transaction.now
         transaction.insert(
             "events",
-            event_log.COLUMNS,
+            studies.COLUMNS,
             [
                 (v, key, now, REDACTION_EVENT, codec.escape(_words(n, person)))
                 for v, key, n in events

@@ -13,10 +13,8 @@ from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
 from zenturio.record import (
     claims,
     codec,
-    event_log,
     former_digests,
     leases,
-    measurement_rounds,
     outcome_recording,
     record_queries,
     result_copies,
@@ -388,16 +386,16 @@ class SQLRepository:
     @writes
     def begin_round(self, transaction: Transaction, study: str, reason: str = "") -> int:
         version = studies.get_version(transaction, study, locked=True)
-        return measurement_rounds.begin_round(transaction, version, leases.person(), reason)
+        return studies.begin_round(transaction, version, leases.person(), reason)
 
     @writes
     def end_round(self, transaction: Transaction, study: str, number: int) -> None:
         version = studies.get_version(transaction, study)
-        measurement_rounds.end_round(transaction, version, number)
+        studies.end_round(transaction, version, number)
 
     @reads
     def rounds(self, transaction: Transaction, study: str) -> tuple[MeasurementRound, ...]:
-        return measurement_rounds.rounds_of(transaction, studies.get_version(transaction, study))
+        return studies.rounds_of(transaction, studies.get_version(transaction, study))
 
     def cached(
         self,
@@ -630,19 +628,19 @@ class SQLRepository:
     ) -> None:
         key = None if digest is None else codec.digest_key(digest)
         version = studies.get_version(transaction, study)
-        event_log.add_event(transaction, version.id, kind, text, key)
+        studies.add_event(transaction, version.id, kind, text, key)
 
     @reads
     def events(
         self, transaction: Transaction, study: str, digest: str | None = None
     ) -> tuple[RepositoryEvent, ...]:
-        return event_log.study_events(transaction, study, digest)
+        return studies.study_events(transaction, study, digest)
 
     @reads
     def redactions(
         self, transaction: Transaction, study: str, digest: str
     ) -> tuple[RepositoryEvent, ...]:
-        return event_log.redactions(transaction, study, digest)
+        return studies.redactions(transaction, study, digest)
 
     @reads
     def logs(

@@ -1,4 +1,8 @@
-"""Rows of studies: their names, versions, definitions and fields."""
+"""Rows of studies: names, versions, definitions and fields, rounds and events.
+
+A version has one round until another is begun; only then it has rows in ``rounds``, the first round
+included. What is measured belongs to the newest round. A round stays open until a run that measures
+it has come to its end, which its driver notes as an event."""
 
 from __future__ import annotations
 
@@ -13,7 +17,14 @@ from zenturio.failpoints import Failpoint
 from zenturio.record import codec, repository, sql_names
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
-from zenturio.record.entities import Field, StudyDefinition, StudyInfo
+from zenturio.record.entities import (
+    REDACTION_EVENT,
+    Field,
+    MeasurementRound,
+    RepositoryEvent,
+    StudyDefinition,
+    StudyInfo,
+)
 from zenturio.record.field_layout import FieldDeclaration, FieldLayout, FieldLocation, StoredField
 
 WIDENED = Failpoint("record.widened")
@@ -464,3 +475,118 @@ def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError("an object stands here")
     return value
+
+
+COLUMNS = ("version", "digest", "at", "kind", "text")
+
+
+def add_event(
+    transaction: Transaction, version: int, kind: str, text: str, digest: bytes | None = None
+) -> None:
+    """Add an event."""
+    facts = (version, digest, transaction.now, codec.escape(kind), codec.escape(text))
+    transaction.insert("events", COLUMNS, [facts])
+
+
+def study_events(
+    transaction: Transaction, name: str, digest: str | None
+) -> tuple[RepositoryEvent, ...]:
+    """Return the events of a study, or those of one experiment in it."""
+    version, mark = get_version(transaction, name).id, transaction.dialect.mark
+    query = f"SELECT at, kind, text, digest FROM events WHERE version = {mark}"
+    if digest is None:
+        rows = transaction.sql(f"{query} ORDER BY id", (version,))
+    else:
+        condition = f"AND digest = {mark} ORDER BY id"
+        rows = transaction.sql(f"{query} {condition}", (version, codec.digest_key(digest)))
+    return tuple(
+        RepositoryEvent(at, codec.unescape(kind), codec.unescape(text), of and bytes(of).hex())
+        for at, kind, text, of in rows
+    )
+
+
+def redactions(transaction: Transaction, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
+    """Return when the record of an experiment was redacted, or that of its study."""
+    version, mark = get_version(transaction, study).id, transaction.dialect.mark
+    rows = transaction.sql(
+        f"SELECT at, kind, text, digest FROM events WHERE version = {mark} AND kind = {mark}"
+        f" AND (digest = {mark} OR digest IS NULL) ORDER BY id",
+        (version, REDACTION_EVENT, codec.digest_key(digest)),
+    )
+    return tuple(
+        RepositoryEvent(at, kind, codec.unescape(text), of and bytes(of).hex())
+        for at, kind, text, of in rows
+    )
+
+
+KIND = "round"
+"""Of the events that rounds leave."""
+_COLUMNS = ("version", "number", "began", "person", "reason", "seed")
+
+
+def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[MeasurementRound, ...]:
+    """Return the rounds of *version*, the first one first."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        f"SELECT number, began, person, reason FROM rounds WHERE version = {mark} ORDER BY number",
+        (version.id,),
+    )
+    if not rows:
+        return (_first(transaction, version),)
+    newest = int(rows[-1][0])
+    is_open = newest > 1 and not _has_ended(transaction, version, newest)
+    return tuple(
+        MeasurementRound(
+            int(number), began, codec.unescape(person), codec.unescape(reason),
+            int(number) == newest and is_open,
+        )
+        for number, began, person, reason in rows
+    )  # fmt: skip
+
+
+def begin_round(transaction: Transaction, version: StudyVersion, person: str, reason: str) -> int:
+    """Return the number of the open round of *version*; of a new one, if none is open."""
+    earlier = rounds_of(transaction, version)
+    if earlier[-1].is_open:
+        return earlier[-1].number
+    number = earlier[-1].number + 1
+    begun = MeasurementRound(number, transaction.now, person, reason)
+    transaction.insert_new(
+        "rounds",
+        _COLUMNS,
+        [
+            (version.id, r.number, r.began, codec.escape(r.person), codec.escape(r.reason), None)
+            for r in (*earlier, begun)
+        ],
+    )  # fmt: skip
+    add_event(transaction, version.id, KIND, f"round {number} begun")
+    return number
+
+
+def end_round(transaction: Transaction, version: StudyVersion, number: int) -> None:
+    """Note that all of a round has been measured; nothing is noted of one that is not open."""
+    newest = rounds_of(transaction, version)[-1]
+    if newest.number == number and newest.is_open:
+        add_event(transaction, version.id, KIND, _ended(number))
+
+
+def _ended(number: int) -> str:
+    return f"round {number} ended"
+
+
+def _has_ended(transaction: Transaction, version: StudyVersion, number: int) -> bool:
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        f"SELECT 1 FROM events WHERE version = {mark} AND kind = {mark} AND text = {mark} LIMIT 1",
+        (version.id, KIND, codec.escape(_ended(number))),
+    )
+    return bool(rows)
+
+
+def _first(transaction: Transaction, version: StudyVersion) -> MeasurementRound:
+    """Return the first round of a version, which has no row before a second one begins."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        f"SELECT person FROM leases WHERE version = {mark} ORDER BY id LIMIT 1", (version.id,)
+    )
+    return MeasurementRound(1, version.created, codec.unescape(rows[0][0]) if rows else "")
