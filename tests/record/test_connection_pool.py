@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from zenturio.record.connection_pool import MOST_IDLE, ConnectionPool
+from zenturio.record.database import MOST_IDLE, ConnectionPool
 
 
 @pytest.fixture

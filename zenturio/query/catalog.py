@@ -38,7 +38,7 @@ from zenturio.record.row_filter import NEWEST, RowChoice, RowFilter, machine_nam
 from zenturio.record.sql_names import with_parts
 
 if TYPE_CHECKING:
-    from zenturio.record.connection_pool import Connections
+    from zenturio.record.database import Connections
     from zenturio.record.field_layout import StoredField
 
 

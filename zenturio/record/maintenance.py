@@ -17,8 +17,7 @@ from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, Zen
 from zenturio.record import reader_role, schema_version
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
-from zenturio.record.database import Database
-from zenturio.record.dialect import DatabaseDialect
+from zenturio.record.database import Database, DatabaseDialect
 from zenturio.record.entities import StudyDeletion
 from zenturio.record.old_revisions import original
 from zenturio.record.open import (

@@ -15,7 +15,7 @@ from zenturio.record.repository import Repository
 
 if TYPE_CHECKING:
     from zenturio.record.artifact_store import ArtifactStore
-    from zenturio.record.dialect import DatabaseDialect
+    from zenturio.record.database import DatabaseDialect
     from zenturio.record.sql_repository import SQLRepository
 
 FOLDER = ".zenturio"

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from zenturio.errors import Diagnostic, PlaceError, RecordError, ZenError
 from zenturio.record.codec import Form
-from zenturio.record.dialect import Cursor
+from zenturio.record.database import Cursor
 from zenturio.record.schema import metadata
 
 _FEW = 20

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from zenturio.errors import RecordError, ZenError
 from zenturio.failpoints import Failpoint
 from zenturio.record import old_revisions
-from zenturio.record.database import Database, Transaction
-from zenturio.record.dialect import DatabaseDialect
+from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.schema_names import REVISIONS, TABLES
 
 _PARTS = (

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from zenturio.errors import Diagnostic, RecordError, ZenError
 from zenturio.record.codec import Form
-from zenturio.record.connection_pool import ConnectionPool
-from zenturio.record.dialect import Cursor
+from zenturio.record.database import ConnectionPool, Cursor
 from zenturio.record.filesystem import lock_holders, network_file_system
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from zenturio.errors import InputError, RecordError
 from zenturio.record import codec, sql_names, studies
 from zenturio.record.codec import Form
-from zenturio.record.database import Database, Transaction
-from zenturio.record.dialect import DatabaseDialect
+from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.field_layout import CHUNK, FieldDeclaration, FieldLayout, StoredField
 from zenturio.record.row_filter import RowFilter
 from zenturio.record.schema_names import DialectName

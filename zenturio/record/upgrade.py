@@ -21,8 +21,7 @@ from zenturio.errors import ConflictError, PlaceError, RecordError
 from zenturio.failpoints import Failpoint
 from zenturio.record import former_digests, schema, schema_version
 from zenturio.record.artifact_store import ArtifactStore
-from zenturio.record.database import Database, Transaction
-from zenturio.record.dialect import DatabaseDialect
+from zenturio.record.database import Database, DatabaseDialect, Transaction
 from zenturio.record.driver_process import DriverProcess
 from zenturio.record.migration import Migration
 from zenturio.record.old_revisions import MIGRATING, RECORDED, TABLES, OldRepository, original
