@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cli.conftest import zen
-from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.testing.executor import until
 

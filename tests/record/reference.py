@@ -28,7 +28,6 @@ from zenturio.experiment.experiment import (
 )
 from zenturio.record import acceptance_rules, repository, sql_names
 from zenturio.record.acceptance_rules import shared_metrics
-from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
     OUTCOME_STATES,
@@ -36,6 +35,7 @@ from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
     AttemptState,
+    DriverProcess,
     EquatedResult,
     ExperimentRecord,
     ExperimentState,

@@ -9,7 +9,7 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY
 from zenturio.record import DriverProcess
-from zenturio.record.driver_process import process_birth
+from zenturio.record.entities import process_birth
 from zenturio.record.open import open_repository
 
 

@@ -8,7 +8,7 @@ import pytest
 from zenturio.errors import ConflictError
 from zenturio.record import maintenance
 from zenturio.record.database import Database
-from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import DriverProcess
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.testing.experiments import DEFINITION, experiment, outcome
 

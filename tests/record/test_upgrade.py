@@ -16,7 +16,7 @@ from zenturio import failpoints
 from zenturio.errors import ConflictError, RecordError
 from zenturio.record import maintenance, migration
 from zenturio.record.database import Database
-from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import DriverProcess
 from zenturio.record.open import dialect_at, open_repository
 
 EXPECTED = fixture()["expected"]

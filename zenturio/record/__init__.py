@@ -1,6 +1,5 @@
 """The repository: studies, experiments, attempts and their outcomes in a database."""
 
-from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
     FINISHED_SUBMISSION_STATES,
@@ -9,6 +8,7 @@ from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
     AttemptState,
+    DriverProcess,
     EquatedResult,
     ExperimentRecord,
     ExperimentState,

@@ -15,8 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from zenturio.record import codec, repository, studies
 from zenturio.record.database import Transaction
-from zenturio.record.driver_process import DriverProcess
-from zenturio.record.entities import Lease, StudyInfo
+from zenturio.record.entities import DriverProcess, Lease, StudyInfo
 from zenturio.record.studies import StudyVersion, add_event
 
 _log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from zenturio.errors import ConflictError, Diagnostic, NotFoundError, RecordError, unknown_name
 from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
-from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
+    DriverProcess,
     EquatedResult,
     ExperimentRecord,
     ExperimentState,

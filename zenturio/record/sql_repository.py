@@ -29,11 +29,11 @@ from zenturio.record import (
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.codec import to_local, to_portable
 from zenturio.record.database import Connections, Database, Transaction
-from zenturio.record.driver_process import DriverProcess
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
     AttemptLogs,
     AttemptRecord,
+    DriverProcess,
     EquatedResult,
     ExperimentRecord,
     ExperimentState,

@@ -22,7 +22,7 @@ from zenturio.failpoints import Failpoint
 from zenturio.record import former_digests, schema, schema_version
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, DatabaseDialect, Transaction
-from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import DriverProcess
 from zenturio.record.migration import Migration
 from zenturio.record.old_revisions import MIGRATING, RECORDED, TABLES, OldRepository, original
 from zenturio.record.old_revisions import REVISIONS as FILLED_ANEW

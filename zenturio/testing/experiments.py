@@ -17,8 +17,7 @@ from zenturio.experiment.experiment import (
     Status,
 )
 from zenturio.expression import Value
-from zenturio.record.driver_process import DriverProcess, process_birth
-from zenturio.record.entities import Field, StudyDefinition
+from zenturio.record.entities import DriverProcess, Field, StudyDefinition, process_birth
 from zenturio.record.repository import Repository
 
 ODD_MEASURES: dict[str, MetricValue] = {

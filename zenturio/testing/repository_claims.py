@@ -9,8 +9,7 @@ import pytest
 
 from zenturio.errors import ConflictError, NotFoundError
 from zenturio.experiment.experiment import Artifact, Log, Missing
-from zenturio.record.driver_process import DriverProcess
-from zenturio.record.entities import AttemptLogs, Field, StudyDefinition
+from zenturio.record.entities import AttemptLogs, DriverProcess, Field, StudyDefinition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,

@@ -9,7 +9,7 @@ import pytest
 
 from zenturio.errors import ConflictError, NotFoundError
 from zenturio.experiment.experiment import Experiment, Log
-from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import DriverProcess
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, experiment, outcome
 

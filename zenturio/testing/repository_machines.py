@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zenturio.experiment.experiment import Experiment, MachineKind, Outcome
-from zenturio.record.driver_process import DriverProcess
-from zenturio.record.entities import ResultCount
+from zenturio.record.entities import DriverProcess, ResultCount
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, driven, outcome, run
 

@@ -11,8 +11,7 @@ import pytest
 from zenturio.errors import NotFoundError
 from zenturio.experiment.experiment import Log, MetricValue, Outcome
 from zenturio.expression import Value
-from zenturio.record.driver_process import DriverProcess
-from zenturio.record.entities import Field, StudyDefinition
+from zenturio.record.entities import DriverProcess, Field, StudyDefinition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     ALL,

@@ -9,8 +9,7 @@ import pytest
 
 from zenturio.errors import NotFoundError
 from zenturio.experiment.experiment import Artifact, Log
-from zenturio.record.driver_process import DriverProcess
-from zenturio.record.entities import AttemptLogs
+from zenturio.record.entities import AttemptLogs, DriverProcess
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import DEFINITION, A, B, outcome
 from zenturio.testing.repository_machines import RISCV, ZEN5, measured, run_on

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from zenturio.errors import ConflictError, InputError, NotFoundError
-from zenturio.record.driver_process import DriverProcess
-from zenturio.record.entities import Field, StudyDefinition
+from zenturio.record.entities import DriverProcess, Field, StudyDefinition
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import (
     DEFINITION,

@@ -25,7 +25,7 @@ from typing import Any
 from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
 from zenturio.files import open_regular, read_regular
-from zenturio.record.driver_process import process_birth
+from zenturio.record.entities import process_birth
 from zenturio.record.open import FOLDER
 
 MOST_FINISHED = 20

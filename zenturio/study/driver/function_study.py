@@ -19,7 +19,7 @@ from zenturio.experiment import Experiment, ExperimentFunction, Outcome
 from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.provenance import provenance
 from zenturio.record import Repository, StudyDefinition
-from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import DriverProcess
 from zenturio.study.driver.cached_results import (
     machines_with_results,
     other_machine_notes,

@@ -18,7 +18,7 @@ from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.used_inputs import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import SPACES, Lease, Repository, StudyDefinition
-from zenturio.record.driver_process import DriverProcess
+from zenturio.record.entities import DriverProcess
 from zenturio.study.driver.cached_results import (
     is_exact,
     machines_with_results,
