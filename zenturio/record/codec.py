@@ -3,7 +3,8 @@
 A value stands in a slot of its row, as a number or a text that SQL can use. What no slot holds as
 it is (integers beyond 63 bits, series, missing values with their reasons, NaN in SQLite, text with
 NUL) is written exactly into one JSON object for the row, its remarks; where a slot can hold an
-approximation, such as the real next to a large integer, it has that, too."""
+approximation, such as the real next to a large integer, it has that, too.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 SQLite keeps any value in any column, so the rows of a file that others made are not what its
 tables say. Reading checks nothing (it would cost more than the reading itself); ``zen db check``
-looks for such values, and so does an error that only they explain."""
+looks for such values, and so does an error that only they explain.
+"""
 
 from __future__ import annotations
 

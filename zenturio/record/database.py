@@ -1,7 +1,8 @@
 """Transactions: begun, committed, repeated where a connection broke; connections and dialects.
 
 Connections to SQLite come from a pool of our own: SQLAlchemy has one, but takes a tenth of a second
-to load, as long as everything else that ``zen status`` does."""
+to load, as long as everything else that ``zen status`` does.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The protocol of repositories, and the errors that they raise.
 
 Everything is done in batches, and every call may be repeated: adding, claiming or recording the
-same thing again changes nothing. So a caller that did not get the answer just calls again."""
+same thing again changes nothing. So a caller that did not get the answer just calls again.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ The file is read page by page, and the tables are recognised by their rows, so n
 destroyed takes another one's rows along, the schema's own pages included. The schema in the file is
 not believed; it is asked only where the rows of a tree would fit several tables. Then the
 invariants are restored: an experiment whose row or outcome is lost waits again, so a run of the
-study completes it. Names that are lost are taken from their copies in other rows."""
+study completes it. Names that are lost are taken from their copies in other rows.
+"""
 
 from __future__ import annotations
 

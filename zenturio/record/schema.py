@@ -6,7 +6,8 @@ was given is the attempt's: logs, artifacts and conditions hang on it and never 
 
 Values stand in slots, columns that all studies share; ``fields`` says which slot a parameter or a
 metric of a study has, and what is beyond the slots stands in ``chunks``. There are no foreign keys:
-they cost on every commit, and ``zen db check`` looks at all references at once."""
+they cost on every commit, and ``zen db check`` looks at all references at once.
+"""
 
 from __future__ import annotations
 

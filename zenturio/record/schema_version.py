@@ -3,7 +3,8 @@
 A file that others made must not run code when it is used. A trigger is executed by our own writes,
 a generated column or a CHECK by reads and writes of its table, an index of an expression by writes.
 Our tables have none of these, so a file whose tables do was not made by zenturio. Views are left
-alone: nothing of ours reads one."""
+alone: nothing of ours reads one.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Names are the same on every database, so that a query moves with its study: at most 63 bytes (the
 limit of PostgreSQL), and never two that differ only in case (which are one in SQLite) or in how
-Unicode composes their letters."""
+Unicode composes their letters.
+"""
 
 from __future__ import annotations
 

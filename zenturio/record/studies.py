@@ -2,7 +2,8 @@
 
 A version has one round until another is begun; only then it has rows in ``rounds``, the first round
 included. What is measured belongs to the newest round. A round stays open until a run that measures
-it has come to its end, which its driver notes as an event."""
+it has come to its end, which its driver notes as an event.
+"""
 
 from __future__ import annotations
 

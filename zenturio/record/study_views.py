@@ -7,7 +7,8 @@ users, before which it stands as WITH; and the views that a database stores for 
 Stored views are made outside of runs, in a transaction of their own that waits for no reader: a
 view that is being read is left as it is until the next time. SQLite keeps those of the studies that
 were opened last, for each new connection reads all views; PostgreSQL keeps all, in a schema of
-their own, and only ever adds columns to one, so that views and grants upon it stay."""
+their own, and only ever adds columns to one, so that views and grants upon it stay.
+"""
 
 from __future__ import annotations
 
