@@ -177,7 +177,8 @@ def test_every_float_is_exact(number):
 
 @given(st.lists(st.integers(), min_size=1))
 def test_sums_of_integers_are_exact(numbers):
-    assert take_value(numbers, "sum") == sum(numbers)
+    found = take_value(numbers, "sum")
+    assert (found, type(found)) == (sum(numbers), int)
 
 
 @given(st.lists(st.integers() | st.floats(allow_nan=False, allow_infinity=False), min_size=1))
@@ -259,6 +260,15 @@ def test_numbers_of_json_are_exact_and_not_invented():
     assert found(Metric("x", "stdout", json="$.big"), text) == 123456789012345678901234567890
     assert found(Metric("x", "stdout", json="$.huge"), text) == "1e999"
     assert math.isnan(found(Metric("x", "stdout", json="$.nan"), text))
+
+
+@pytest.mark.parametrize("metric", [
+    Metric("x", "stdout", json="$.t", take="sum"), Metric("x", "stdout", column="t", take="sum"),
+])  # fmt: skip
+def test_a_document_whose_middle_was_not_kept_is_missing(metric):
+    said = Evidence(Log(b'{"t": 1}\n', b'{"t": 2}\n', 100))
+    why = measure(Recipe((metric,)), {}, said)["x"].why
+    assert "the middle of stdout" in why
 
 
 # CSV
