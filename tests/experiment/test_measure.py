@@ -307,6 +307,13 @@ def test_a_row_that_is_a_cell_short_has_no_value_in_the_last_column():
     assert found(Metric("x", "stdout", column="t", take="last"), "n,t\n1,2\n3\n") == 2
 
 
+def test_a_row_that_is_a_cell_short_has_no_value_there():
+    for text, value in (("n,time\n1,0.5\n2\n", 0.5), ("n,time\n1\n2,0.7\n", 0.7)):
+        assert found(Metric("x", "stdout", column="time"), text) == value
+    count = Metric("x", "stdout", column="time", take="count")
+    assert found(count, "n,time\n1,0.5\n2\n3,0.7\n") == 2
+
+
 def test_empty_cells_are_no_values():
     assert found(Metric("x", "stdout", column="t", take="count"), "t,u\n1,2\n,3\n4,5\n") == 2
 

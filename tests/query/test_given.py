@@ -63,6 +63,13 @@ def test_without_files_a_query_is_as_it_was():
     assert with_csv_tables("SELECT 1", {}) == "SELECT 1"
 
 
+def test_a_row_that_is_a_cell_short_has_null_there(tmp_path):
+    path = tmp_path / "file.csv"
+    path.write_text("a,b\n1,2\n3\n")
+    query = with_csv_tables("SELECT 1", {"t": path})
+    assert query.startswith('WITH t ("a", "b") AS (VALUES (1, 2), (3, NULL))')
+
+
 @pytest.mark.parametrize(
     ("content", "diagnostic"),
     [

@@ -39,6 +39,8 @@ echo "square $((n * n))"
 EXTRA = ("x1", "x2", "x3")
 """Studies of one program: they share its results, and all but the last are pruned."""
 ZEN = "from zenturio.cli import main; main()"
+GLANCE = 0.1
+"""Seconds between two looks for somebody to kill."""
 ENDS = {0, 3, 4, 130, -9}
 """Done, failed, its workers were killed too often, cancelled, killed: how a driver may end."""
 
@@ -101,7 +103,7 @@ class Abused:
         """Kill a driver, a launcher or an experiment; whether there was one."""
         victims = list(processes_of(self.folder))
         # Drivers that load yet are spared mostly: there would be nothing but drivers that load.
-        if self.chance.random() < (0.3 if victims or len(self.seen) == self.count else 0.05):
+        if self.chance.random() < (0.3 if victims or len(self.seen) == self.count else 0.01):
             victims = [driver.pid for driver in self.drivers if driver.poll() is None]
         if not victims:
             return False
@@ -160,8 +162,12 @@ class Abused:
                 self.drive()
                 time.sleep(self.chance.uniform(0, pause))
                 self.look()
-                if getattr(self, actions[-1])():
-                    self.done[actions.pop()] += 1
+                while not getattr(self, actions[-1])():  # nobody is there yet who could be killed
+                    time.sleep(GLANCE)
+                    self.drive()
+                    if not self.seen:
+                        self.look()
+                self.done[actions.pop()] += 1
         finally:
             self.end()
 

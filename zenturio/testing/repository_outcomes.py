@@ -78,6 +78,24 @@ class Outcomes:
         with pytest.raises(NotFoundError):
             repository.experiment_record("s", C.digest)
 
+    def test_a_late_result_that_is_told_twice_in_one_call_costs_no_other_one(
+        self, repository: Repository
+    ) -> None:
+        repository.open("s", DEFINITION)
+        dead = repository.acquire_lease("s", dead_driver()).number
+        repository.claim("s", dead, [A])
+        one = repository.acquire_lease("s", DriverProcess.current()).number
+        repository.claim("s", one, [A])
+        repository.record("s", one, [outcome(A, attempt=2)])
+        late = outcome(A, "failed")
+        assert repository.record("s", dead, [late, late]) == frozenset()
+        repository.claim("s", one, [B])
+        again = replace(outcome(A, "failed", attempt=7), cause="never claimed")
+        assert repository.record("s", one, [again, outcome(B), again]) == {B.digest}
+        assert [a.state for a in repository.attempts(B.digest)] == ["ok"]
+        states = [(a.number, a.state) for a in repository.attempts(A.digest)]
+        assert states == [(1, "superseded"), (2, "ok"), (7, "superseded")]
+
     def test_a_late_result_is_kept_as_superseded(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         dead = repository.acquire_lease("s", dead_driver()).number
