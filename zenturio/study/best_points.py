@@ -167,7 +167,7 @@ def _ranked(scored: Sequence[ScoredPoint], goals: Directions) -> list[ScoredPoin
 
 
 def _front(ranked: Sequence[ScoredPoint], goals: Directions) -> list[ScoredPoint]:
-    """Those that no other is at least as good as in every respect."""
+    """Return those that no other is at least as good as in every respect."""
     front: list[ScoredPoint] = []
     losses = [goals.losses(tuple(point.scores.values())) for point in ranked]
     for at, point in enumerate(ranked):

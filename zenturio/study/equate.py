@@ -116,7 +116,7 @@ def undo_equate(repository: Repository, version: str) -> int:
 
 
 def _study_of(repository: Repository, version: str) -> str:
-    """The study of which *version* is one that is there."""
+    """Return the study of which *version* is one that is there."""
     base = base_of(version)
     if base is None:
         names = [pinned_name(repository, s.name) for s in repository.studies()]
@@ -132,7 +132,7 @@ def _study_of(repository: Repository, version: str) -> str:
 def _application(
     repository: Repository, study: str, before: StudyDefinition, paths: Sequence[str]
 ) -> Application:
-    """The present program, with what its version commands printed last."""
+    """Return *application* with what its version commands printed last."""
     try:
         newest = repository.definition(study)
     except NotFoundError:  # every version of it is archived
@@ -162,7 +162,7 @@ def _application(
 def _definition(
     repository: Repository, study: str, application: Application, generator: ExperimentGenerator
 ) -> StudyDefinition:
-    """The definition that a run of *application* would give the study."""
+    """Return the definition that a run of *application* would give the study."""
     try:
         notes = repository.definition(study).notes
     except NotFoundError:
@@ -211,7 +211,7 @@ class _Names:
         """How many results had values that make none."""
 
     def pairs(self, records: Iterator[ExperimentRecord]) -> Iterator[tuple[str, Experiment]]:
-        """The digest of each result, and its experiment."""
+        """Yield the digest of each result, and its experiment."""
         for record in records:
             experiment = self._experiment(record)
             if experiment is None:

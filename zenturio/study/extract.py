@@ -128,7 +128,7 @@ class MeasuredOutcomes(Iterable[Outcome]):
             self._file.write(json.dumps(row) + "\n")
 
     def __iter__(self) -> Iterator[Outcome]:
-        """Every outcome; from the first one on again, each time."""
+        """Yield every outcome; from the first one on again, each time."""
         self._file.seek(0)
         for line in self._file:
             digest, status, cause, noted, attempt = cast("list[Any]", json.loads(line))
@@ -149,7 +149,7 @@ class _Again:
         self._judge = MetricReader(Recipe(metrics))
 
     def outcomes(self, repository: Repository, record: ExperimentRecord) -> Iterator[Outcome]:
-        """The record's outcome with its new metrics."""
+        """Yield the record's outcome with its new metrics."""
         outcome = record.outcome
         if outcome is None:
             return
@@ -171,7 +171,7 @@ class _Again:
                 yield outcome.status
 
     def _judged(self, outcome: Outcome, metrics: dict[str, MetricValue]) -> Outcome:
-        """A program that ended well fails only for what it did not say."""
+        """Return *outcome* with *metrics*; failed if the program ended well and lacks one."""
         if outcome.exit != 0 or outcome.status not in {"ok", "failed"}:
             return replace(outcome, metrics=metrics)
         cause = self._judge.lacking(metrics)

@@ -107,7 +107,7 @@ def _experiment_of(
 
 
 def recorded_generator(application: Application, recipe: Mapping[str, Any]) -> ExperimentGenerator:
-    """A generator of *application*, whose other files are known by a recipe alone."""
+    """Return a generator of *application*, whose other files are known by a recipe alone."""
     modes = {path: _mode(kind) for path, (kind, *_) in recipe["filled"].items()}
     files = tuple(_with_modes(application, modes))
     annotated = replace(application, files=files, links=(), folders=(), uses=())

@@ -16,7 +16,7 @@ RUN = "run"
 
 
 def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with which *study* was run; InputError where nobody kept them."""
+    """Return the options with which *study* was run; InputError where nobody kept them."""
     options = notes.get(RUN)
     if not options:
         raise InputError(
@@ -27,12 +27,12 @@ def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def place_of(notes: Mapping[str, Any]) -> str:
-    """Where a study was run last; empty where nobody kept it."""
+    """Return where a study was run last; empty where nobody kept it."""
     return str(notes.get(RUN, {}).get("on", ""))
 
 
 def orphans_at(notes: Mapping[str, Any], folder: Path) -> Outstanding | None:
-    """What drivers have at the place where the study was run last, if that outlives them.
+    """Return what drivers have at the place where the study was run last, if that outlives them.
 
     *folder* is the project's ``.zenturio``.
     """

@@ -142,7 +142,7 @@ def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Rep
 
 
 def job_script(application: Application, points: PointSelection, place: PlaceOptions) -> str:
-    """The script of the first of *points*; empty where the place starts no jobs."""
+    """Return the script of the first of *points*; empty where the place starts no jobs."""
     folder = project_folder() / FOLDER
     named = find_place(place.place, folder.absolute().parent)
     kind, options = named.load(), named.options(place.settings)

@@ -41,7 +41,7 @@ class FileTail:
         return new
 
     def rest(self) -> bytes:
-        """What came before the file was taken away."""
+        """Return what came before the file was taken away."""
         new = self._file.read() if self._file else b""
         self.seen += len(new)
         return new

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened_repository(db: str | None) -> Iterator[Repository]:
-    """The repository at *db*, else the project's; closed behind. Nothing is created."""
+    """Yield the repository at *db*, else the project's; closed behind. Nothing is created."""
     repository = open_repository(db, create=False)
     try:
         yield repository
@@ -119,7 +119,7 @@ def by_round(counts: Iterable[ResultCount]) -> dict[int, int]:
 
 
 def study_status(db: str | None, name: str) -> StudyStatus:
-    """Where the study *name* stands."""
+    """Return where the study *name* stands."""
     with opened_repository(db) as repository:
         return _standing(repository, repository.study(name))
 
@@ -161,7 +161,7 @@ def _drained(orphans: Outstanding | None) -> Mapping[str, str]:
 
 
 def _stages(repository: Repository, study: str, orphans: Outstanding | None) -> dict[Progress, int]:
-    """How far the experiments of *study* are that its place still has."""
+    """Return how far the experiments of *study* are that its place still has."""
     stages = orphans.stages() if orphans is not None else {}
     counts: Counter[Progress] = Counter()
     if stages:
@@ -243,7 +243,7 @@ def find_experiment(
 
 
 def _origin(repository: Repository, equality: EquatedResult) -> str:
-    """The version that ran what somebody accepted as equal."""
+    """Return the version that ran what somebody accepted as equal."""
     matches = repository.find_digests(equality.digest, 1) if equality.digest else ()
     return matches[0][1][0] if matches else ""
 
@@ -251,7 +251,7 @@ def _origin(repository: Repository, equality: EquatedResult) -> str:
 def _definition_that_ran(
     repository: Repository, study: str, newest: StudyDefinition, started: float | None
 ) -> StudyDefinition:
-    """What *study* was at that time; nothing is known where it was removed."""
+    """Return what *study* was at that time; nothing is known where it was removed."""
     if not study:
         return StudyDefinition()
     return newest if started is None else repository.definition(study, started)
@@ -270,7 +270,7 @@ class ExperimentDifference:
 
 
 def compare_experiments(one: ExperimentDetails, other: ExperimentDetails) -> ExperimentDifference:
-    """Where *one* and *other* differ: parameters, metrics, filled files."""
+    """Return where *one* and *other* differ: parameters, metrics, filled files."""
     from zenturio.study.restore import UnfilledError, files_of  # noqa: PLC0415 - it loads NumPy
 
     note, files = "", {}
@@ -315,14 +315,14 @@ def _file_differences(before: Mapping[str, str], after: Mapping[str, str]) -> di
 
 
 def measure_json(measure: MetricValue | None) -> object:
-    """A metric as JSON holds it: what is missing says why."""
+    """Return a metric as JSON holds it: what is missing says why."""
     if isinstance(measure, Missing):
         return {"missing": measure.why}
     return list(measure.values) if isinstance(measure, Series) else measure
 
 
 def measure_text(measure: MetricValue | None) -> str:
-    """A metric as a person reads it."""
+    """Return a metric as a person reads it."""
     if isinstance(measure, Missing):
         return f"missing: {measure.why}"
     if isinstance(measure, Series):

@@ -29,7 +29,7 @@ def resolve_name(repository: Repository, name: str) -> str:
 
 
 def is_version(name: str, study: str) -> bool:
-    """Whether *name* is *study*, or what it was before its program was edited."""
+    """Return whether *name* is *study*, or what it was before its program was edited."""
     return name == study or base_of(name) == study
 
 

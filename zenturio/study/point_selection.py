@@ -31,7 +31,7 @@ class PointSelection:
         return cls(space, 0, picked=())
 
     def numbered(self) -> Iterator[tuple[int, Point]]:
-        """Each point with its number in the space; -1 where the space is not counted."""
+        """Yield each point with its number in the space; -1 where the space is not counted."""
         if self.picked is None:
             return enumerate(self)
         return ((self.space.number(point), point) for point in self.picked)
@@ -50,7 +50,7 @@ def select_points(
     seed: int = 0,
     index: int | None = None,
 ) -> PointSelection:
-    """The points that the options name; an error where the whole would never end."""
+    """Return the points that the options name; an error where the whole would never end."""
     if sum(option is not None for option in (limit, sample, index)) > 1:
         raise InputError(
             "--limit, --sample and --index exclude each other", hint="give only one of them"

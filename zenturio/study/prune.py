@@ -28,7 +28,7 @@ class PruneResult:
     garbage: maintenance.Garbage
 
     def lines(self) -> list[str]:
-        """Each in a line for a person."""
+        """Return a line for a person on each study and on what else is removed."""
         lines = [
             f"study {deletion.study}: {deletion.experiments:,} experiments,"
             f" {deletion.attempts:,} attempts, "
@@ -50,7 +50,7 @@ class PruneResult:
         return lines
 
     def facts(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Return the same as JSON."""
         return {
             "studies": [asdict(deletion) for deletion in self.studies],
             "folders": [{"path": str(p), "files": n, "bytes": b} for p, n, b in self.folders],

@@ -53,7 +53,7 @@ class RedactResult:
         return rows + len(self.repository.artifacts) + len(self.files)
 
     def facts(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """Return the same as JSON."""
         counts = self.repository
         return {
             "rows": dict(counts.tables),
@@ -107,7 +107,7 @@ def redact(
 
 
 def _files(home: Path) -> Iterator[Path]:
-    """All files of the project, without artifacts, and without copies of the database."""
+    """Yield all files of the project, without artifacts, and without copies of the database."""
     for folder, names, files in os.walk(home):
         directory = Path(folder)
         below = directory.relative_to(home)
@@ -127,7 +127,7 @@ def _names(home: Path, secret: Secret) -> Iterator[Path]:
 
 
 def _is_database(path: Path) -> bool:
-    """Whether nobody but SQLite may write to *path*."""
+    """Return whether nobody but SQLite may write to *path*."""
     for ending in ("", *_ALONGSIDE):
         with suppress(OSError), path.with_name(path.name.removesuffix(ending)).open("rb") as file:
             if path.name.endswith(ending) and file.read(len(_DATABASE)) == _DATABASE:
@@ -136,7 +136,7 @@ def _is_database(path: Path) -> bool:
 
 
 def _clean(home: Path, path: Path, secret: Secret) -> bool:
-    """Takes the secret out of a file of the project; false where that cannot be written."""
+    """Take the secret out of a file of the project; false where that cannot be written."""
     below = path.relative_to(home)
     try:
         if below.parts[0] in _CACHES:

@@ -14,7 +14,7 @@ class UnfilledError(Exception):
 
 
 def files_of(definition: StudyDefinition, record: ExperimentRecord) -> dict[str, str]:
-    """The annotated files by path, filled as *definition* fills them."""
+    """Return the annotated files by path, filled as *definition* fills them."""
     application = kept_application(definition)
     seed = application.repeat.seed  # a value of the row, but no dimension of the space
     values = {name: value for name, value in record.values.items() if name != seed}
@@ -30,7 +30,7 @@ def files_of(definition: StudyDefinition, record: ExperimentRecord) -> dict[str,
 
 
 def kept_application(definition: StudyDefinition) -> Application:
-    """The application as the repository kept it: its annotated files, and its overrides."""
+    """Return the application as the repository kept it: its annotated files, and its overrides."""
     try:
         return scan_kept(definition.sources, definition.notes.get("overrides", ()))
     except InputError as error:

@@ -119,7 +119,7 @@ def ranged(names: list[str]) -> str:
 
 
 def _follows(one: str, other: str) -> bool:
-    """Whether *other* is the name with the next number, in as many digits."""
+    """Return whether *other* is the name with the next number, in as many digits."""
     a, b = _NUMBERED.fullmatch(one), _NUMBERED.fullmatch(other)
     if not (a and b) or a[1] != b[1]:
         return False

@@ -54,7 +54,7 @@ def open_version(
 def foresee_version(
     repository: Repository, study: str, notes: Mapping[str, Any]
 ) -> ArchivedStudy | None:
-    """What ``open_version`` would archive; nothing is changed."""
+    """Return what ``open_version`` would archive; nothing is changed."""
     other = _other_version(repository, study, notes)
     return other and replace(other[1], name=f"{study}@{other[0].version}")
 
@@ -97,7 +97,7 @@ def with_recorded_versions(
 def spaces_of(
     repository: Repository, study: str, notes: Mapping[str, Any], space: Space
 ) -> list[str]:
-    """The fingerprints of all spaces that *study* was run with, *space* included.
+    """Return the fingerprints of all spaces that *study* was run with, *space* included.
 
     A study of another program, which is archived, does not count.
     """
@@ -119,7 +119,7 @@ def is_same_program(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 
 def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """What is new, gone or changed in *after*, by the digests of a program's parts."""
+    """Return what is new, gone or changed in *after*, by the digests of a program's parts."""
     words = [f"{part} is new" for part in after if part not in before]
     words += [f"{part} is gone" for part in before if part not in after]
     words += [f"{part} changed" for part in after if before.get(part, after[part]) != after[part]]
@@ -132,7 +132,7 @@ def define_study(
     program: Mapping[str, str],
     former_program: Mapping[str, str] | None = None,
 ) -> StudyDefinition:
-    """The definition of the study of *application*: so many *experiments* of one program."""
+    """Return the definition of the study of *application*: so many *experiments* of one program."""
     notes = {**_notes(application), "experiments": experiments, PROGRAM: dict(program)}
     if former_program not in (None, program):
         notes[FORMER_PROGRAM] = dict(former_program or {})
@@ -150,7 +150,7 @@ def define_study(
 
 
 def _sources(application: Application) -> dict[str, bytes]:
-    """The files that hold directives, or that they fill."""
+    """Return the files that hold directives, or that they fill."""
     filled = {
         file.path: file.source.content for file in application.files if file.lines or file.holes
     }
@@ -158,7 +158,7 @@ def _sources(application: Application) -> dict[str, bytes]:
 
 
 def fields_of(space: Space, repeat: Repeat) -> tuple[Field, ...]:
-    """The parameters of *space* as columns; behind them the seed, which is no dimension."""
+    """Return the parameters of *space* as columns; behind them the seed, which is no dimension."""
     types: dict[str, Type | None] = {p.name: p.domain.type for p in space.dimensions if p.domain}
     fields = []
     for parameter in space.parameters:
@@ -173,7 +173,7 @@ def fields_of(space: Space, repeat: Repeat) -> tuple[Field, ...]:
 
 
 def measured_fields() -> tuple[Field, ...]:
-    """The metrics that every experiment has."""
+    """Return the metrics that every experiment has."""
     return tuple(Field(name, None, unit, how="always") for name, unit in MEASURED.items())
 
 
@@ -182,7 +182,7 @@ def _parameter(parameter: Parameter, kind: Type | None) -> Field:
 
 
 def metric_fields(metrics: Sequence[Metric]) -> Iterator[Field]:
-    """The declared metrics as columns."""
+    """Yield the declared metrics as columns."""
     exact = exact_metrics(metrics)
     for metric in metrics:
         yield Field(
@@ -206,7 +206,7 @@ def exact_metrics(metrics: Iterable[Metric]) -> frozenset[str]:
 
 
 def extraction_of(metric: Metric) -> str:
-    """What measures *metric*, in words that are the same for the same way."""
+    """Return what measures *metric*, in words that are the same for the same way."""
     if metric.formula is not None:
         return f":= {metric.formula.text}"
     kinds = {"REGEX": metric.regex, "JSON": metric.json, "CSV COLUMN": metric.column}

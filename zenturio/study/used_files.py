@@ -62,7 +62,7 @@ class Trace:
     """Whether there were processes that were not understood."""
 
     def directives(self, folder: Path) -> list[str]:
-        """The bodies that declare what was used, in a file of *folder*."""
+        """Return the bodies that declare what was used, in a file of *folder*."""
         bodies = [f'USE PROGRAM "{_escaped(program)}"' for program in self.programs]
         return bodies + [f'USE FILE "{_escaped(_shortest(path, folder))}"' for path in self.files]
 
@@ -174,7 +174,7 @@ def _is_device(path: str) -> bool:
 
 
 def _named(path: str) -> str:
-    """The name by which the PATH knows a program, or its path."""
+    """Return the name by which the PATH knows a program, or its path."""
     name = Path(path).name
     return name if shutil.which(name) == path else path
 
@@ -184,7 +184,7 @@ def _path(program: str) -> str:
 
 
 def _prefixes(executed: Iterable[str], application: Application) -> Iterator[str]:
-    """The installations of programs: the folders around their ``bin``."""
+    """Yield the installations of programs: the folders around their ``bin``."""
     root, home = os.path.realpath(application.root), str(Path.home())
     for path in executed:
         for program in {path, os.path.realpath(path)}:
@@ -214,7 +214,7 @@ def _escaped(text: str) -> str:
 
 
 def declaring_folder(application: Application) -> Path:
-    """The folder of the file that has the first RUN: paths that it declares begin there."""
+    """Return the folder of the file that has the first RUN: paths that it declares begin there."""
     return Path(application.runs[0].text.place(0).file).absolute().parent
 
 

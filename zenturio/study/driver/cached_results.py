@@ -14,7 +14,7 @@ _VARYING = MEASURED.keys() - {"exit"}
 
 
 def is_exact(application: Application, goals: tuple[Goal, ...]) -> bool:
-    """Whether all that a study measures has the same value on every machine.
+    """Return whether all that a study measures has the same value on every machine.
 
     Each METRIC is declared EXACT or computed from such ones, and neither a formula nor one of
     *goals* asks for times or memory. A study without a METRIC is one of times.

@@ -30,7 +30,7 @@ class ExperimentSource(Protocol):
     """Hands out experiments, and hears what became of them."""
 
     def __iter__(self) -> Iterator[Experiment]:
-        """Those that can be had now; asked again, those that came since."""
+        """Yield those that can be had now; asked again, those that came since."""
         ...
 
     @property
@@ -102,14 +102,14 @@ class PointsInOrder:
 
     @staticmethod
     def of(points: Iterable[Point], make: MakeExperiments, total: int) -> PointsInOrder:
-        """The experiments of *points*, one after the other."""
+        """Return the experiments of *points*, one after the other."""
         return PointsInOrder((experiment for point in points for experiment in make(point)), total)
 
     def __iter__(self) -> Iterator[Experiment]:
         return self._experiments
 
     def look_ahead(self) -> tuple[Experiment, ...]:
-        """The first ones, made now; they come in their turn all the same."""
+        """Return the first ones, made now; they come in their turn all the same."""
         first = tuple(islice(self._experiments, self.ahead))
         self._experiments = chain(first, self._experiments)
         return first
@@ -129,7 +129,7 @@ class SearchSpec:
     seed: int = 0
 
     def loop(self, space: Space, goals: Sequence[Goal]) -> SearchLoop:
-        """The search on its way; InputError if it is not one for this engine or space."""
+        """Return the search on its way; InputError if it is not one for this engine or space."""
         if not goals:
             raise InputError(
                 "a search needs an objective",
@@ -142,7 +142,7 @@ class SearchSpec:
         )
 
     def planned(self, space: Space) -> int:
-        """How many points it may come to; 0 where nobody knows."""
+        """Return how many points it may come to; 0 where nobody knows."""
         size = space.size if space.finite else None
         limits = [count for count in (self.budget.trials, size) if count is not None]
         return min(limits, default=0)
@@ -218,7 +218,7 @@ class SearchSource:
                 self.loop.tell(number, scores)
 
     def _ask(self) -> bool:
-        """Whether the search had something new."""
+        """Return whether the search had something new."""
         for number, point in self.loop.ask(1):
             if point in self._away:
                 self._away[point].numbers.append(number)

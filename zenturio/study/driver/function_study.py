@@ -114,7 +114,7 @@ class FunctionDriver:
                 self._repository.release_lease(self._lease)
 
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
-        """Those of *batch* that have no outcome yet; the others become rows of the study."""
+        """Return those of *batch* that have no outcome yet; the others become rows of the study."""
         study = None if self._round is None else self._study
         scope = study, self._kinds, self._round
         digests = [digest for each in batch for digest in each.digests]
@@ -168,7 +168,7 @@ class FunctionDriver:
             self.flush()
 
     def summary(self) -> RunSummary:
-        """How it ended."""
+        """Return how it ended."""
         unfinished = self._total - self._known - self._ok - self._failed
         return RunSummary(
             self._study,
@@ -278,7 +278,7 @@ def _called(
 def _completed(
     in_flight: dict[Future[Outcome], Experiment],
 ) -> Iterator[tuple[Experiment, Outcome]]:
-    """Waits for one of them to end, and takes all that have."""
+    """Wait for one of them to end, and take all that have."""
     ended, _ = wait(in_flight, return_when=FIRST_COMPLETED)
     for future in ended:
         experiment = in_flight.pop(future)

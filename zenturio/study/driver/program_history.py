@@ -43,7 +43,7 @@ class ProgramHistory:
         return ProgramHistory(paths, changes)
 
     def notes(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """Return the same as JSON has it."""
         return {
             word: {"path": path, "changes": self._changes[word]}
             for word, path in self._paths.items()

@@ -170,7 +170,7 @@ class BestScore:
 
 
 def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome) -> float | None:
-    """The value of an objective, or none where it has none that can be compared."""
+    """Return the value of an objective, or none where it has none that can be compared."""
     try:
         value = expression.value({**values, **scalars(outcome.metrics)})
     except ExpressionError:
@@ -241,7 +241,7 @@ class RunCounts:
         self._learn(experiment, outcome)
 
     def progress(self, total: int, running: int, skipped: int) -> RunProgress:
-        """Where the run of *total* stands, with so many *running* and *skipped*."""
+        """Return where the run of *total* stands, with so many *running* and *skipped*."""
         unfinished = total - self.known - self.ok - self.failed - skipped
         rate = self._meter.rate
         return RunProgress(
@@ -258,7 +258,7 @@ class RunCounts:
         )
 
     def summary(self, total: int, seconds: float, *, interrupted: bool) -> RunSummary:
-        """How the run ended."""
+        """Return how the run ended."""
         return RunSummary(
             self._study,
             total,
@@ -280,7 +280,7 @@ class RunCounts:
             self._remark(remark)
 
     def news(self) -> tuple[str, ...]:
-        """The remarks of outcomes that nobody was told yet."""
+        """Return the remarks of outcomes that nobody was told yet."""
         news, self._news = self._news, []
         return tuple(news)
 

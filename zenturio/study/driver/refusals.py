@@ -35,7 +35,7 @@ _SHOWN = 20
 
 
 def refusals(application: Application) -> tuple[Diagnostic, ...]:
-    """What would stop a run of *application* at points of its space, each fault once."""
+    """Return what would stop a run of *application* at points of its space, each fault once."""
     diagnostics: dict[object, Diagnostic] = {}
     for error in islice(_errors(application), _SHOWN):
         for diagnostic in error.diagnostics:

@@ -119,11 +119,11 @@ class Allotment:
         self._pool.learn(outcome)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Takes an experiment; it starts when there is a slot for it and it is its turn."""
+        """Take an experiment; it starts when there is a slot for it and it is its turn."""
         return self._pool.submit(self, experiment)
 
     def close(self) -> None:
-        """Kills what runs, and cancels what waits; the place itself stays open."""
+        """Kill what runs, and cancel what waits; the place itself stays open."""
         self._pool.leave(self)
 
 
@@ -172,7 +172,7 @@ class SlotPool:
             self._place.learn(outcome)
 
     def allot(self, owner: Hashable, urgency: Urgency | None = None) -> Allotment:
-        """An executor for a study of *owner*."""
+        """Return an executor for a study of *owner*."""
         kind = SelectingAllotment if isinstance(self._place, SelectsMachine) else Allotment
         allotment = kind(owner, self.slots, self, urgency)
         with self._lock:
@@ -180,19 +180,19 @@ class SlotPool:
         return allotment
 
     def slots_in_use(self, owner: Hashable) -> int:
-        """How many slots *owner* has now."""
+        """Return how many slots *owner* has now."""
         with self._lock:
             return sum(
                 request.cpus for s in self._allotments if s.owner == owner for request in s.running
             )
 
     def close(self) -> None:
-        """Lends nothing any more; what has a slot keeps it until its study is stopped."""
+        """Lend nothing any more; what has a slot keeps it until its study is stopped."""
         with self._lock:
             self._closed = True
 
     def open(self) -> None:
-        """Lends again."""
+        """Lend again."""
         with self._lock:
             self._closed = False
         self._serve()
@@ -228,7 +228,7 @@ class SlotPool:
         self._serve()
 
     def _serve(self) -> None:
-        """Lends what is free; one thread at a time, which does it again for those that came."""
+        """Lend what is free; one thread at a time, which does it again for those that came."""
         with self._lock:
             self._again = True
             if self._serving:
@@ -250,7 +250,7 @@ class SlotPool:
         return self._place.submit_to(request.machine, request.experiment)
 
     def _next(self) -> SlotRequest | None:
-        """The next that is lent a slot; none when nobody waits, or it does not fit yet.
+        """Return the next that is lent a slot; none when nobody waits, or it does not fit yet.
 
         What does not fit keeps its turn: else one that needs many slots would wait for ever.
         """
@@ -272,7 +272,7 @@ class SlotPool:
             return None
 
     def _first(self) -> SlotRequest | None:
-        """The most urgent one of whose turn it is."""
+        """Return the most urgent one of whose turn it is."""
         now, running = monotonic(), dict[Hashable, tuple[float, ...]]()
         for allotment in self._allotments:
             passed = tuple(now - request.began for request in allotment.running)

@@ -162,7 +162,7 @@ class StudySession:
         return replace(self.plan(looked_at, cached_count, 0, archived), remarks=remarks)
 
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
-        """What is cached of a batch; nothing of a round that has not begun."""
+        """Return what is cached of a batch; nothing of a round that has not begun."""
         if round_ is None:
             return self.repository.find_outcomes(digests, kinds=kinds)
         try:
@@ -185,7 +185,7 @@ class StudySession:
         return newest.number + 1, (round_begins(newest.number + 1),)
 
     def _begin_round(self) -> tuple[int | None, tuple[str, ...]]:
-        """The round in which all is measured again, if it is, and what is said of it."""
+        """Return the round in which all is measured again, if it is, and what is said of it."""
         expected, notes = self._next_round()
         if expected is None or self.same:  # who goes on where somebody left off begins nothing
             return expected, notes
@@ -284,7 +284,7 @@ class StudySession:
         return define_study(self.application, self.experiments, *programs)
 
     def _programs(self) -> ProgramHistory:
-        """What is known of the executables that nobody declared, from the runs before."""
+        """Return what is known of the executables that nobody declared, from the runs before."""
         try:
             notes = self.repository.definition(self.study).notes
         except NotFoundError:
@@ -330,7 +330,7 @@ class StudySession:
         return PointsInOrder.of(self.points, generator.experiments, self.experiments)
 
     def _source(self, generator: ExperimentGenerator) -> ExperimentSource:
-        """The points in their order, or those that a search asks for."""
+        """Return the points in their order, or those that a search asks for."""
         if self.source is not None:
             return self.source(generator)
         walk = self._walk(generator)
@@ -343,7 +343,7 @@ class StudySession:
 
     @contextmanager
     def _lease(self) -> Iterator[Lease]:
-        """The right to drive the study, given back in the end."""
+        """Yield the right to drive the study, given back in the end."""
         repository, study, seconds = self.repository, self.study, self.settings.lease
         lease = repository.acquire_lease(
             study, DriverProcess.current(), join=self.join, seconds=seconds

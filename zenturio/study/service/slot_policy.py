@@ -54,7 +54,7 @@ def next_owner(
     loads: Mapping[Hashable, StudyLoad],
     among: Sequence[Hashable] | None = None,
 ) -> Hashable:
-    """Who of *among*, or of all, is next; of equals, who arrived first."""
+    """Return who of *among*, or of all, is next; of equals, who arrived first."""
     owners = list(loads if among is None else among)
     if policy != "fcfs":
         unknown = (o for o in owners if loads[o].mean is None and not loads[o].running)
@@ -75,7 +75,7 @@ def next_owner(
 def queue_facts(
     load: StudyLoad, mean: float, now: float, slots: int, ahead: float = 0.0
 ) -> WaitingWorkflow:
-    """What a policy sees of a study."""
+    """Return what a policy sees of a study."""
     alone = seconds_alone(load.total, mean, slots)
     return WaitingWorkflow(
         mean, load.arrival, max(0.0, now - load.arrival), alone, load.left * mean, ahead
@@ -93,12 +93,12 @@ def mean_seconds(loads: Mapping[Hashable, StudyLoad]) -> dict[Hashable, float]:
 
 
 def seconds_alone(total: int, mean: float, slots: int) -> float:
-    """How long a study takes if all slots are its own."""
+    """Return how long a study takes if all slots are its own."""
     return max(1, ceil(total / slots)) * mean
 
 
 def slowdown(load: StudyLoad, mean: float, slots: int, now: float) -> float:
-    """How many times as long a study has taken, and still takes at best, as it would alone.
+    """Return how many times as long a study has taken, and still takes at best, as it would alone.
 
     Below 1 where experiments were known already, or took less long than others.
     """
@@ -107,12 +107,12 @@ def slowdown(load: StudyLoad, mean: float, slots: int, now: float) -> float:
 
 
 def _running(load: StudyLoad, mean: float) -> list[float]:
-    """The seconds that experiments which run are still to take."""
+    """Return the seconds that experiments which run are still to take."""
     return [max(0.0, mean - passed) for passed in load.running]
 
 
 def _ahead(load: StudyLoad, mean: float, free: Sequence[float]) -> float:
-    """How long a study would still take if every slot were its own as soon as it is free."""
+    """Return how long a study would still take if every slot were its own as soon as it is free."""
     longest = max(_running(load, mean), default=0.0)
     waiting = load.left - len(load.running)
     if waiting <= 0:

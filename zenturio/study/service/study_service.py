@@ -102,7 +102,7 @@ class SubmissionWorker:
         self._thread.join(seconds)
 
     def load(self, running: tuple[float, ...] = ()) -> StudyLoad:
-        """What its turn depends on."""
+        """Return what its turn depends on."""
         spent, ended = self._spent()
         mean = spent / ended if ended else None
         # What had a slot has ended, though it is not recorded yet.
@@ -111,7 +111,7 @@ class SubmissionWorker:
         return StudyLoad(self.submission.submitted, max(self._total, 1), unfinished, running, mean)
 
     def facts(self, mean: float) -> dict[str, Any]:
-        """Where it stands, as the queue tells it; an experiment takes *mean* seconds."""
+        """Return where it stands, as the queue tells it; an experiment takes *mean* seconds."""
         load, slots = self.load(), self._pool.slots
         spent, ended = self._spent()
         return {
@@ -326,7 +326,7 @@ class StudyService:
             self._notify(f"{name} begins on {place}")
 
     def _roomiest(self) -> str:
-        """The place with the most slots for each study that it has."""
+        """Return the place with the most slots for each study that it has."""
 
         def room(name: str) -> float:
             studies = sum(order.place == name for order in self._orders.values())

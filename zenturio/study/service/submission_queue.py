@@ -23,7 +23,7 @@ LOOK = 0.1
 
 
 def current_user() -> str:
-    """Who runs this process, as the system names them."""
+    """Return who runs this process, as the system names them."""
     try:
         return getuser()
     except (KeyError, OSError):  # nobody gave them a name
@@ -33,7 +33,7 @@ def current_user() -> str:
 def submit_study(
     repository: Repository, request: StudyRequest, user: str, token: str = ""
 ) -> StudySubmission:
-    """Puts a study into the queue, once its files have been read and understood.
+    """Put a study into the queue, once its files have been read and understood.
 
     What waits or runs already is not asked for twice; another one of that name is a ConflictError.
     """
@@ -54,7 +54,7 @@ def submit_study(
 
 
 def cancel_submission(repository: Repository, number: int, user: str) -> StudySubmission:
-    """Takes a study off the queue, and waits until nothing of it runs; what is recorded stays."""
+    """Take a study off the queue, and waits until nothing of it runs; what is recorded stays."""
     submission = repository.update_submission(number, "cancelled", f"by {user}")
     service = submission.progress.get("host"), submission.progress.get("pid")
     end = monotonic() + PATIENCE
@@ -70,7 +70,7 @@ def cancel_submission(repository: Repository, number: int, user: str) -> StudySu
 
 
 def submissions_of(repository: Repository, study: str) -> tuple[StudySubmission, ...]:
-    """What waits or runs and is *study*, or has it as a stage."""
+    """Return what waits or runs and is *study*, or has it as a stage."""
     return tuple(
         submission
         for submission in repository.submissions(("waiting", "running"))
@@ -87,7 +87,7 @@ def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
 
 @contextmanager
 def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
-    """The only service of the project whose ``.zenturio`` is *folder*; else a ConflictError.
+    """Yield the only service of the project whose ``.zenturio`` is *folder*; else a ConflictError.
 
     With another *name*, the only one of what is called so.
     """
@@ -120,7 +120,7 @@ def locked_repository(repository: Repository) -> Iterator[None]:
 
 
 def is_served(folder: Path) -> bool:
-    """Whether a service looks at the queue of that project, on this machine."""
+    """Return whether a service looks at the queue of that project, on this machine."""
     with suppress(OSError):
         lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -87,7 +87,7 @@ class StageSource:
         self.graph.complete(self.stage, experiment, outcome)
 
     def _next(self) -> bool:
-        """Makes the experiments of the most urgent point, if there is one."""
+        """Make the experiments of the most urgent point, if there is one."""
         for node, points in self.graph.fresh(self.stage):
             self._points[node] = points[::-1]
             self._push(node)
@@ -120,12 +120,12 @@ class StageSource:
         heappush(self._ready, (*self._place(node), self._pushed, node))
 
     def _place(self, node: StageNode) -> tuple[int, int]:
-        """Where the next point of a node stands in the order: its rank, and its number."""
+        """Return where the next point of a node stands in the order: its rank, and its number."""
         number, _ = self._points[node][-1]
         return self.graph.rank(node), number
 
     def _with_inputs(self, experiment: Experiment, node: StageNode) -> Experiment:
-        """An experiment is another one if what it gets comes from another one."""
+        """Return *experiment* with its inputs, which are part of its identity."""
         if node not in self._inputs:
             self._inputs[node] = self._gathered(node)
         inputs = self._inputs[node]
@@ -161,12 +161,12 @@ class StageSource:
 
 
 def _after(digest: str, inputs: str) -> str:
-    """The digest of an experiment that gets the files of others."""
+    """Return the digest of an experiment that gets the files of others."""
     return framed_digest(text.encode() for text in ("after", digest, inputs))
 
 
 def _filed(artifact: Artifact, folder: str) -> ExperimentFile:
-    """A file that an earlier experiment left, as one of a later experiment's own."""
+    """Return a file that an earlier experiment left, as one of a later experiment's own."""
     path = f"{folder}/{artifact.path}"
     try:
         content = artifact.kept.read_bytes()
@@ -188,7 +188,7 @@ def _gone(path: Path, why: str) -> PlaceError:
 
 
 def _table(name: str, finished: Sequence[FinishedExperiment], *, single: bool) -> ExperimentFile:
-    """Which folder holds what of which experiment: a file NAME.csv."""
+    """Return which folder holds what of which experiment: a file NAME.csv."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = list(finished[0].values) if finished else []
@@ -298,7 +298,7 @@ class Pipeline:
             run.stop()
 
     def _concluded(self) -> RunSummary:
-        """How the last stage ended, with how those before it did."""
+        """Return how the last stage ended, with how those before it did."""
         summaries = []
         for stage in self.stages:
             blocked = self._graph.blocked(stage.number) * stage.application.repeat.count
@@ -307,7 +307,7 @@ class Pipeline:
         return replace(summaries[-1], before=tuple(summaries[:-1]), interrupted=stopped)
 
     def _session(self, stage: Stage, programs: Mapping[str, str]) -> StudySession:
-        """The session of a stage; of earlier ones others may run a part."""
+        """Return the session of a stage; of earlier ones others may run a part."""
         source = partial(self._source, stage)
         if stage is self.stages[-1]:
             points = self._graph.points(stage.number)
@@ -372,7 +372,7 @@ class Pipeline:
             self.listener(self._together(progress))
 
     def _together(self, newest: RunProgress) -> RunProgress:
-        """All stages as one; what is best is the last one's."""
+        """Return all stages as one; what is best is the last one's."""
         reports = list(self._said.values())
         last = self._said.get(len(self.stages) - 1)
         total = RunProgress(

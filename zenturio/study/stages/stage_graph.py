@@ -90,13 +90,13 @@ def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
 
 
 def _is_single(link: StageLink, earlier: Application) -> bool:
-    """Whether no more than one experiment agrees in the parameters of *link*."""
+    """Return whether no more than one experiment agrees in the parameters of *link*."""
     names = {parameter.name for parameter in earlier.space.dimensions}
     return earlier.repeat.count == 1 and names <= set(link.on)
 
 
 def _extent(application: Application) -> list[str]:
-    """Which points there are, as far as that is told in short."""
+    """Return which points there are, as far as that is told in short."""
     space, texts = application.space, [str(application.repeat.count)]
     for parameter in space.dimensions:
         domain = parameter.domain
@@ -110,7 +110,7 @@ def _extent(application: Application) -> list[str]:
 
 
 def _home(application: Application) -> Path:
-    """What stands for an application: its file, or its folder."""
+    """Return what stands for an application: its file, or its folder."""
     return application.paths[0] if len(application.paths) == 1 else application.root.absolute()
 
 
@@ -151,7 +151,7 @@ class _StageFinder:
 
 
 def _beside(after: After, home: Path) -> Path:
-    """The file or folder that *after* names, beside *home*."""
+    """Return the file or folder that *after* names, beside *home*."""
     exact = home.parent / after.stage
     if exact.exists():
         return exact
@@ -271,40 +271,40 @@ class StageGraph:
         self._join()
 
     def points(self, stage: int) -> PointSelection:
-        """Those of a stage that are to be run."""
+        """Return those of a stage that are to be run."""
         mine = (s.points for node, s in self._states.items() if node.stage == stage)
         picked = tuple(point for points in mine for _, point in points)
         return PointSelection(self.stages[stage].application.space, len(picked), picked=picked)
 
     def fresh(self, stage: int) -> list[tuple[StageNode, list[NumberedPoint]]]:
-        """What became ready since this was asked last; none waits for anything any more."""
+        """Return what became ready since this was asked last; none waits for anything any more."""
         with self._lock:
             nodes, self._fresh[stage] = self._fresh[stage], []
             return [(node, self._states[node].points) for node in nodes]
 
     def raised(self, stage: int) -> set[StageNode]:
-        """What became more urgent since this was asked last."""
+        """Return what became more urgent since this was asked last."""
         with self._lock:
             nodes, self._raised[stage] = self._raised[stage], set()
             return nodes
 
     def pending(self, stage: int) -> bool:
-        """Whether more may become ready."""
+        """Return whether more may become ready."""
         with self._lock:
             return bool(self._fresh[stage]) or self._coming[stage] > 0
 
     def blocked(self, stage: int) -> int:
-        """How many points of a stage never get their inputs."""
+        """Return how many points of a stage never get their inputs."""
         with self._lock:
             mine = (state for node, state in self._states.items() if node.stage == stage)
             return sum(len(state.points) for state in mine if state.lost and state.waits)
 
     def rank(self, node: StageNode) -> int:
-        """The lower, the more urgent."""
+        """Return the lower, the more urgent."""
         return self._states[node].rank
 
     def urgency(self, stage: int) -> Callable[[Experiment], tuple[int, ...]]:
-        """The order of pM-S: by layer, then by rank, then by number."""
+        """Return the order of pM-S: by layer, then by rank, then by number."""
         level = self.stages[stage].level
 
         def of(experiment: Experiment) -> tuple[int, ...]:
@@ -377,7 +377,7 @@ class StageGraph:
         return StageNode(stage, tuple(values[name] for name in self._names[stage]))
 
     def _meeting(self, stage: Stage) -> tuple[str, ...]:
-        """The parameters by which a stage meets others, before it or behind it."""
+        """Return the parameters by which a stage meets others, before it or behind it."""
         later = (link for other in self.stages for link in other.links)
         names = [n for link in later if link.stage == stage.number for n in link.on]
         return tuple(dict.fromkeys([*names, *(n for link in stage.links for n in link.on)]))

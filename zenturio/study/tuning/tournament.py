@@ -67,7 +67,7 @@ class TuningTask:
     budget: Budget
 
     def search(self, settings: Mapping[str, Any], seed: int) -> tuple[Search, int]:
-        """An engine at its start, and how many trials its first generation has."""
+        """Return an engine at its start, and how many trials its first generation has."""
         task = SearchProblem(self.space, self.goals, seed, self.budget.trials)
         engine = make(self.engine, task, settings)
         opening = getattr(engine, "population", None) or getattr(engine, "round", None)
@@ -105,7 +105,7 @@ class TuningTrial:
     opening: int
 
     def facts(self) -> TrialFacts:
-        """What it came to, when it is over."""
+        """Return what it came to, when it is over."""
         trials = self.loop.trials
         scores = [trial.scores for trial in trials]
         return self.tuning_task.facts(scores, range(1, len(trials) + 1), len(trials), self.opening)
@@ -125,7 +125,7 @@ class LocalTrials:
         return is_kernel(self.target.function)
 
     def facts(self, settings: Mapping[str, Any], seed: int) -> TrialFacts:
-        """What one search comes to."""
+        """Return what one search comes to."""
         tuning_task = self.tuning_task
         search, opening = tuning_task.search(settings, seed)
         if self.compiled:
@@ -156,7 +156,7 @@ class TrialOutcomes:
         self._machine_parts = own_machine_parts()
 
     def outcome(self, experiment: Experiment, search: Callable[[], TrialFacts]) -> Outcome:
-        """What comes of *search*; what it raises is an outcome as well."""
+        """Return what comes of *search*; what it raises is an outcome as well."""
         started, clock, cpu = time(), perf_counter(), thread_time()
         try:
             facts = search()
@@ -172,7 +172,7 @@ class TrialOutcomes:
         usage: Mapping[str, MetricValue] | None = None,
         started: float | None = None,
     ) -> Outcome:
-        """The outcome of a search that raised *error*, or could not begin for it."""
+        """Return the outcome of a search that raised *error*, or could not begin for it."""
         text = "".join(traceback.format_exception(error)).encode("utf-8", "backslashreplace")
         now = time()
         return Outcome(
@@ -191,7 +191,7 @@ class TrialOutcomes:
     def told(
         self, experiment: Experiment, facts: TrialFacts, wall: float, cpu: float, started: float
     ) -> Outcome:
-        """The outcome of a search that came to *facts*."""
+        """Return the outcome of a search that came to *facts*."""
         usage = _usage(wall, cpu, 0)
         evidence = Evidence(reported=json.dumps(facts).encode(), usage=usage)
         metrics = self._meter.measure(experiment.values, evidence)
@@ -240,7 +240,7 @@ class Tournament:
         self._generator = ExperimentGenerator(application)
 
     def trial(self, tuning_task: TuningTask, settings: dict[str, object], seed: int) -> TuningTrial:
-        """A search whose points are known, or come to be known here."""
+        """Return a search whose points are known, or come to be known here."""
         search, opening = tuning_task.search(settings, seed)
         loop = SearchLoop(search, tuning_task.goals, tuning_task.budget, cached=self._recall)
         return TuningTrial(tuning_task, loop, opening)
@@ -248,7 +248,7 @@ class Tournament:
     def outcomes(
         self, experiments: Iterable[Experiment], start: Start, outcome_writer: TrialOutcomes
     ) -> Iterator[tuple[Experiment, Outcome]]:
-        """The searches that *experiments* are, each as soon as it is over."""
+        """Yield the searches that *experiments* are, each as soon as it is over."""
         waiting = iter(experiments)
         active: dict[str, tuple[Experiment, _Active]] = {}
         while True:
@@ -267,7 +267,7 @@ class Tournament:
                     yield experiment, search.outcome(experiment, outcome_writer)
 
     def facts(self, trial: TuningTrial) -> TrialFacts:
-        """What *trial* comes to, alone."""
+        """Return what *trial* comes to, alone."""
         while not trial.loop.is_over:
             self._advance([_Active(trial)])
         return trial.facts()
@@ -342,6 +342,6 @@ class _Active:
             self.trial.loop.tell(number, scores[point])
 
     def outcome(self, experiment: Experiment, outcome_writer: TrialOutcomes) -> Outcome:
-        """What it came to."""
+        """Return what it came to."""
         wall = perf_counter() - self._clock
         return outcome_writer.told(experiment, self.trial.facts(), wall, self._cpu, self._started)

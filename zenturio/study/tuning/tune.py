@@ -88,11 +88,11 @@ class Tuning:
         return self.target.direction
 
     def setting(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-        """The settings of the engine among the *values* of an experiment, and the seed."""
+        """Return the settings of the engine among the *values* of an experiment, and the seed."""
         return {name: values[name] for name in self.ranges.sets}, int(values[SEED])
 
     def with_optimum(self, optimum: float) -> Tuning:
-        """The same, when the best is known."""
+        """Return the same, when the best is known."""
         return replace(self, optimum=optimum)
 
     def text(self) -> str:
@@ -112,7 +112,7 @@ class Tuning:
         return "\n".join([*lines, _METRICS.format(improvement=change) + self._aim(), ""])
 
     def application(self, folder: Path) -> Application:
-        """Writes the file into *folder*, unless it stands there, and reads it."""
+        """Write the file into *folder*, unless it stands there, and reads it."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / (re.sub(r"[^\w.-]", "-", self.study) + ENDING)
         text = self.text()
@@ -121,7 +121,7 @@ class Tuning:
         return scan(path)
 
     def _command(self) -> str:
-        """The command that makes one of the searches."""
+        """Return the command that makes one of the searches."""
         words = ["zen", "tune", self.target.words, "--engine", self.engine, "--once"]
         if self.budget:
             words += ["--budget", self.budget]
@@ -152,7 +152,7 @@ class Tuning:
 
 
 def _relative(one: str, other: str) -> str:
-    """How far two numbers are apart, as a share of the greater one."""
+    """Return how far two numbers are apart, as a share of the greater one."""
     return f"abs({one} - {other}) / max(abs({one}), abs({other}))"
 
 
@@ -265,7 +265,7 @@ def run_trial(
 
 
 def _chosen(tuning: Tuning, application: Application, sample: int | None) -> PointSelection:
-    """All combinations of the settings, or some of them by chance."""
+    """Return all combinations of the settings, or some of them by chance."""
     space = application.space
     if sample is None and not tuning.ranges.given and space.size > FIRST_LOOK:
         sample = FIRST_LOOK
@@ -320,7 +320,7 @@ def _outcomes(
     *,
     any_machine: bool,
 ) -> Iterator[tuple[Experiment, Outcome]]:
-    """What comes of each search: in this process, or where a program runs."""
+    """Yield what comes of each search: in this process, or where a program runs."""
     target = tuning.target
     if isinstance(target, TunedFunction):
         local_trials = LocalTrials(tuning_task, target)
@@ -362,7 +362,7 @@ def _check(tuning_task: TuningTask, tuning: Tuning, points: PointSelection) -> N
 def _unknown(
     points: PointSelection, generator: ExperimentGenerator, entry: FunctionDriver
 ) -> Iterator[Experiment]:
-    """The searches that were not made yet, looked up many at a time."""
+    """Yield the searches that were not made yet, looked up many at a time."""
     experiments = (
         experiment
         for index, point in points.numbered()
@@ -389,13 +389,13 @@ def _held(
 
 
 def _is_exact(tuning: Tuning) -> bool:
-    """Whether a search finds the same on every kind of machine."""
+    """Return whether a search finds the same on every kind of machine."""
     target = tuning.target
     return isinstance(target, TunedProgram) and is_exact(target.application, (target.goal,))
 
 
 def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float | None:
-    """The best value of the objective that is known: of the searches, and of the program.
+    """Return the best value of the objective that is known: of the searches, and of the program.
 
     As *kinds* measured it, if they are named.
     """
@@ -426,7 +426,7 @@ def _best_known(tuning: Tuning, repository: Repository, kinds: Kinds) -> float |
 
 
 def _settled(tuning: Tuning, repository: Repository, folder: Path, kinds: Kinds) -> Tuning:
-    """Tells all precisions by one optimum; the searches need not be made again for that."""
+    """Tell all precisions by one optimum; the searches need not be made again for that."""
     best_value = (
         _best_known(tuning, repository, kinds) if tuning.optimum is None else tuning.optimum
     )
@@ -444,7 +444,7 @@ def _settled(tuning: Tuning, repository: Repository, folder: Path, kinds: Kinds)
 
 
 def _is_stale(record: ExperimentRecord, meter: MetricReader) -> bool:
-    """Whether a search's precision is not the one that *meter* tells."""
+    """Return whether a search's precision is not the one that *meter* tells."""
     if record.outcome is None:
         return False
     metrics = record.outcome.metrics

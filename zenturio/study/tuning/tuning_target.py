@@ -58,7 +58,7 @@ class TunedProgram:
         return self.goal.direction
 
     def identity(self) -> str:
-        """What a search of it depends on, in few digits."""
+        """Return what a search of it depends on, in few digits."""
         program = ExperimentGenerator(self.application).program
         repeats = self.application.repeat.count
         return _short(program, repeats, self.goal.expression.text, *_space(self.space))
@@ -83,7 +83,7 @@ Target = TunedProgram | TunedFunction
 
 
 def read_target(text: str, objective: str, repository: Repository) -> Target:
-    """What ``PATH``, ``STUDY``, ``file.py:function`` or ``module:function`` names.
+    """Return what ``PATH``, ``STUDY``, ``file.py:function`` or ``module:function`` names.
 
     *objective* is the goal where the files have none: ``MINIMIZE expr``, or for a function
     ``MAXIMIZE``. The *repository* is asked for studies, and only if nothing else has the name.
@@ -137,7 +137,7 @@ def _called(home: str, name: str, objective: str) -> TunedFunction:
 
 
 def _declared(module: ModuleType, home: str) -> Space:
-    """The space that stands beside a function: as ``space``, or in the file's directives."""
+    """Return the space that stands beside a function: as ``space``, or in the file's directives."""
     space = getattr(module, "space", None)
     if isinstance(space, Space):
         return space
@@ -188,7 +188,7 @@ def _texts(domain: Any) -> object:
 
 
 def _source(function: Any) -> str:
-    """The whole file of a function, or what there is of it."""
+    """Return the whole file of a function, or what there is of it."""
     plain = inspect.unwrap(getattr(function, "py_func", function))
     name = getattr(plain, "__qualname__", type(plain).__qualname__)
     try:
@@ -218,7 +218,7 @@ class Ranges:
 
 
 def read_ranges(engine: EngineDescription, written: Iterable[str] | Mapping[str, Any]) -> Ranges:
-    """The sets that ``population=50:200:50,selection={rank,roulette}`` writes.
+    """Return the sets that ``population=50:200:50,selection={rank,roulette}`` writes.
 
     A name alone stands for a few values of it, and nothing for a few values of every setting.
     InputError with all that is wrong: names, sets, and values that the setting cannot have.
@@ -279,7 +279,7 @@ def _cut(text: str) -> list[str]:
 
 
 def _setting_texts(values_by_name: Mapping[str, Any]) -> dict[str, str]:
-    """Sets as Python has them: a text, a number, or several of them."""
+    """Set as Python has them: a text, a number, or several of them."""
     texts = {}
     for name, values in values_by_name.items():
         is_sequence = isinstance(values, Sequence | range) and not isinstance(values, str)
