@@ -66,6 +66,7 @@ class InFlight:
         """Submit an experiment; its completion is put into the inbox."""
         future = self._executor.submit(tracked.experiment)
         self._futures[tracked.experiment.digest] = future
+        # The callback runs in a thread of the executor, or here if the future is completed already.
         inbox = self._inbox
         future.add_done_callback(lambda done: inbox.put(Completed(tracked, done)))
         SUBMITTED()
@@ -83,6 +84,7 @@ class InFlight:
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             raise PlaceError(f"experiment {digest[:12]}: {reason}") from error
         ENDED()
+        # Where jobs outlive drivers it may have run for an earlier claim; it counts for this one.
         if outcome.attempt != tracked.attempt:
             outcome = replace(outcome, attempt=tracked.attempt)
         return Finished(tracked, outcome)

@@ -198,6 +198,7 @@ class SlotPool:
         self._serve()
 
     def slots_of(self, machine: MachineKind) -> int:
+        """Return how many slots of the place are on that kind of machine."""
         assert isinstance(self._place, SelectsMachine), "others have no such share"
         return self._place.slots_of(machine)
 
@@ -222,6 +223,7 @@ class SlotPool:
             running = list(allotment.running)
             requests = [*allotment.waiting, *running]
             allotment.waiting.clear()
+        # Without the lock: a cancelled future calls `_ended`, which takes it.
         for request in requests:
             request.cancel()
         wait(running, KILLING)
@@ -229,6 +231,8 @@ class SlotPool:
 
     def _serve(self) -> None:
         """Lend what is free; one thread at a time, which does it again for those that came."""
+        # A place may complete a future within `submit`: whoever comes in by that finds `_serving`
+        # set, leaves the note `_again`, and returns; so the stack does not grow with the queue.
         with self._lock:
             self._again = True
             if self._serving:
@@ -261,6 +265,7 @@ class SlotPool:
                 if request is None or request.cpus > free:
                     self._again = False
                 elif request.set_running_or_notify_cancel():
+                    # Running from here on: a cancellation now kills it at its place.
                     request.allotment.waiting.remove(request)
                     request.allotment.running.add(request)
                     request.began = monotonic()

@@ -206,6 +206,7 @@ class StudyDriver:
         # While the place idles, the next experiment may depend on outcomes that wait.
         if self._pace.is_due or len(self._in_flight) < self._in_flight.slots:
             self._handle(states.CommitDue())
+            # Not reached where the repository failed: the commit is due again at once.
             self._pace.reset()
         if self._stops:
             self._in_flight.cancel_queued()
@@ -272,6 +273,8 @@ class StudyDriver:
     def _abandon(self, error: BaseException) -> None:
         """Kill what runs; keep what has finished all the same."""
         self._states.handle(StopRequested())
+        # Killed before the claims are given back with the lease: else another driver would run the
+        # same experiments beside these.
         self._in_flight.cancel_all()
         end = monotonic() + KILLING
         while self._in_flight and monotonic() < end:
@@ -301,6 +304,8 @@ class StudyDriver:
         return states.ClaimAnswered(command.batch, attempts)
 
     def _submit(self, command: states.Submit) -> None:
+        # The states say submitted already. If the place fails in the middle, the run ends, and the
+        # claims of the rest are given back with the lease.
         for tracked in command.batch:
             self._in_flight.submit(tracked)
 

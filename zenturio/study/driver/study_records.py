@@ -102,6 +102,7 @@ class StudyRecords:
         experiments = [tracked.experiment for tracked in batch]
         digests = [experiment.digest for experiment in experiments]
         scope = self.kinds(), self.round
+        # The same call copies results that other studies have into this one.
         cached = self.repository.cached(self.study, experiments, *scope)
         ADDED()
         outcomes = (
@@ -113,6 +114,8 @@ class StudyRecords:
 
     def claim(self, batch: Batch) -> dict[str, int]:
         """Claim *batch*; return the attempt numbers of those that this driver may run."""
+        # Killed behind this call, the driver leaves claims that end with its lease; the next driver
+        # counts them as stale attempts and runs the experiments itself.
         CLAIMING()
         round_ = self.round or self._reopened
         experiments = [tracked.experiment for tracked in batch]
@@ -122,6 +125,8 @@ class StudyRecords:
 
     def record(self, outcomes: Sequence[Pair]) -> Collection[str]:
         """Record *outcomes*; return the digests of those that were accepted."""
+        # An outcome is accepted once, under a living lease: after a commit whose answer was lost,
+        # the same call changes nothing.
         COMMITTING()
         accepted = self.repository.record(self.study, self.driver, [o for _, o in outcomes])
         COMMITTED()

@@ -63,7 +63,10 @@ LEFT = Failpoint("study.left")
 
 @dataclass(frozen=True)
 class StudySession:
-    """What is to be run, where, and where it is remembered."""
+    """A study that is to be run: its points, its repository, and how.
+
+    `run` opens it, takes its lease, drives it, and gives the lease back, whatever happens.
+    """
 
     application: Application
     points: PointSelection
@@ -226,6 +229,8 @@ class StudySession:
         definition = self._definition(generator, programs)
         archived = open_version(self.repository, self.study, definition)
         OPENED()
+        # The study is opened before its lease is taken: a driver that is killed in between leaves
+        # a study without results, which the next one opens again.
         with self._lease() as lease:
             round_, round_notes = self._begin_round()
             source = walk or self._source(generator)
@@ -261,6 +266,7 @@ class StudySession:
             if not self.settings.each_machine:
                 notes += other_machine_notes(runs[0].other_machines())
             planned(replace(plan, remarks=notes))
+            # One after the other: they claim the same experiments, under the same lease.
             for run in runs:
                 ended.append(run.drive())
                 if not run.has_completed:
@@ -270,6 +276,7 @@ class StudySession:
                 is_stopped = any(run.is_stopped for run in runs)
                 whole = replace(combined_summary(ended, total), interrupted=is_stopped)
             summary = replace(whole, notes=notes, round=round_)
+            # A round that was interrupted stays open: the next run goes on with it.
             if round_ is not None and run.has_completed:
                 self.repository.end_round(self.study, round_)
             DRIVEN()

@@ -235,13 +235,13 @@ class StudyService:
         self._repository = repository
         self._notify = notify
         self._cancel_requests = cancel_requests
-        self._orders: dict[int, SubmissionWorker] = {}
-        self._later: dict[int, float] = {}
-        self._lenders = {
+        self._workers: dict[int, SubmissionWorker] = {}
+        self._retry_at: dict[int, float] = {}
+        self._pools = {
             name: SlotPool(place, partial(self._choose, name)) for name, place in places.items()
         }
-        self._away = False
-        self._said: dict[int, object] = {}
+        self._is_unreachable = False
+        self._reported: dict[int, object] = {}
 
     def run(self, over: Event) -> None:
         """Serve until *over*; what runs then is stopped, and waits for the next service."""
@@ -255,14 +255,14 @@ class StudyService:
 
     def _begin_in_turn(self, over: Event) -> None:
         """Lend slots when all that waits has asked for them: else who asks first has them."""
-        for pool in self._lenders.values():
+        for pool in self._pools.values():
             pool.close()
         self._look_patiently()
         end = monotonic() + BEGINNING
-        while not all(order.waits for order in self._orders.values()) and monotonic() < end:
+        while not all(worker.waits for worker in self._workers.values()) and monotonic() < end:
             if over.wait(GLANCE):
                 return
-        for pool in self._lenders.values():
+        for pool in self._pools.values():
             pool.open()
 
     def look(self) -> None:
@@ -270,44 +270,45 @@ class StudyService:
         self._settle()
         standing = self._repository.submissions(STANDING)
         numbers = {submission.number for submission in standing}
-        for number, order in self._orders.items():
-            if number not in numbers and order.end is None:
-                order.stop()
+        for number, worker in self._workers.items():
+            if number not in numbers and worker.end is None:
+                worker.stop()
         now = monotonic()
         for submission in standing:
-            if len(self._orders) >= ACTIVE:
+            if len(self._workers) >= ACTIVE:
                 break
             if (
-                submission.number not in self._orders
-                and self._later.get(submission.number, 0.0) <= now
+                submission.number not in self._workers
+                and self._retry_at.get(submission.number, 0.0) <= now
             ):
                 self._begin(submission)
         self._report()
 
     def close(self) -> None:
         """Stop all studies, which wait for the next service."""
-        for pool in self._lenders.values():
+        for pool in self._pools.values():
             pool.close()
-        for order in self._orders.values():
-            order.stop()
+        for worker in self._workers.values():
+            worker.stop()
+        # All are stopped before the first is waited for: they end side by side.
         end = monotonic() + PATIENCE
-        for order in self._orders.values():
-            order.join(max(0.0, end - monotonic()))
+        for worker in self._workers.values():
+            worker.join(max(0.0, end - monotonic()))
 
     def _look_patiently(self) -> None:
-        """A repository that is away may come back; meanwhile what runs goes on."""
+        """Look at the queue; a repository that is away may come back, and what runs goes on."""
         try:
             self.look()
-            self._away = False
+            self._is_unreachable = False
         except RecordError as error:
-            if not self._away:
+            if not self._is_unreachable:
                 self._notify(f"the queue cannot be read now: {error}")
-            self._away = True
+            self._is_unreachable = True
 
     def _begin(self, submission: StudySubmission) -> None:
         place = str(submission.request.get("on", "")) or self._roomiest()
         name = f"{submission.number}: {submission.study} of {submission.user}"
-        if place not in self._lenders:
+        if place not in self._pools:
             self._repository.update_submission(
                 submission.number, "failed", f"the service has no place {place!r} (any more)"
             )
@@ -316,71 +317,74 @@ class StudyService:
         if begun.turn != "running":
             return  # it was cancelled in this very moment
         TAKEN()
-        pool = self._lenders[place]
-        order = SubmissionWorker(
+        pool = self._pools[place]
+        worker = SubmissionWorker(
             begun, self._repository, place, pool, self._cancel_requests, self._notify
         )
-        self._orders[submission.number] = order
-        order.start()
-        if submission.number not in self._later:
+        self._workers[submission.number] = worker
+        worker.start()
+        if submission.number not in self._retry_at:
             self._notify(f"{name} begins on {place}")
 
     def _roomiest(self) -> str:
         """Return the place with the most slots for each study that it has."""
 
         def room(name: str) -> float:
-            studies = sum(order.place == name for order in self._orders.values())
-            return self._lenders[name].slots / (studies + 1)
+            studies = sum(worker.place == name for worker in self._workers.values())
+            return self._pools[name].slots / (studies + 1)
 
-        return max(self._lenders, key=room)
+        return max(self._pools, key=room)
 
     def _settle(self) -> None:
         """Write down how those ended that have."""
         means = self._means()
-        for number, order in list(self._orders.items()):
-            if not order.over:
+        for number, worker in list(self._workers.items()):
+            if not worker.over:
                 continue
-            name = f"{number}: {order.submission.study} of {order.submission.user}"
-            if order.end in ("done", "failed"):
+            name = f"{number}: {worker.submission.study} of {worker.submission.user}"
+            if worker.end in ("done", "failed"):
+                # Killed between the two writes, the next service finds the submission running,
+                # drives it again, and finds all of it cached.
                 SETTLING()
-                self._repository.report_progress(number, order.facts(means[number]))
-                turned = self._repository.update_submission(number, order.end, order.cause)
+                self._repository.report_progress(number, worker.facts(means[number]))
+                turned = self._repository.update_submission(number, worker.end, worker.cause)
                 SETTLED()
                 self._notify(
                     f"{name} is {turned.turn}" + (f": {turned.cause}" * bool(turned.cause))
                 )
-            elif order.end == "later":
-                if number not in self._later:
-                    self._notify(f"{name} waits: {order.cause}")
-                self._later[number] = monotonic() + LATER
+            elif worker.end == "later":
+                if number not in self._retry_at:
+                    self._notify(f"{name} waits: {worker.cause}")
+                self._retry_at[number] = monotonic() + LATER
             else:
                 self._notify(f"{name} was stopped")
-            del self._orders[number]
-            self._said.pop(number, None)
+            del self._workers[number]
+            self._reported.pop(number, None)
 
     def _report(self) -> None:
         """Tell where studies stand, if that changed."""
         means = self._means()
-        for number, order in self._orders.items():
-            if not order.begun:
+        for number, worker in self._workers.items():
+            if not worker.begun:
                 continue
-            facts = order.facts(means[number])
+            facts = worker.facts(means[number])
             essence = {n: v for n, v in facts.items() if n != "slowdown"}
-            if self._said.get(number) != essence:
+            # The slowdown changes with each look: alone it is no reason to write.
+            if self._reported.get(number) != essence:
                 self._repository.report_progress(number, facts)
-                self._said[number] = essence
+                self._reported[number] = essence
 
     def _means(self) -> dict[Hashable, float]:
-        return mean_seconds({number: order.load() for number, order in self._orders.items()})
+        return mean_seconds({number: worker.load() for number, worker in self._workers.items()})
 
     def _choose(self, place: str, owners: Sequence[Hashable], running: RunningSeconds) -> Hashable:
         """Whose turn it is at a place; called by who lends its slots."""
         loads: dict[Hashable, StudyLoad] = {
-            number: order.load(running.get(number, ()))
-            for number, order in list(self._orders.items())
-            if order.place == place
+            number: worker.load(running.get(number, ()))
+            for number, worker in list(self._workers.items())
+            if worker.place == place
         }
         loaded = [owner for owner in owners if owner in loads]
         if not loaded:
             return owners[0]
-        return next_owner(self.policy, time(), self._lenders[place].slots, loads, loaded)
+        return next_owner(self.policy, time(), self._pools[place].slots, loads, loaded)
