@@ -30,6 +30,7 @@ SMALLEST = {
     "slurm": "--runs 4 --rounds 1",
     "space": "--only dedispersion",
     "ssh": "--commands 4 --rounds 1",
+    "start": "--rounds 1",
     "sweep": "--runs 4 --rounds 1 --peers xargs",
     "workflows": "--tasks 1000 --rounds 1",
 }
