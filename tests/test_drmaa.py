@@ -259,5 +259,5 @@ def test_output_that_cannot_be_put_anywhere_does_not_cost_the_job(on_hosts, tmp_
 def test_what_no_host_can_run_is_denied(on_hosts):
     native = "--require 'host.memory >= 1000TB'"
     name = on_hosts.runJob(job(on_hosts, "true", nativeSpecification=native))
-    with pytest.raises(drmaa.DeniedByDrmException, match="no host is as REQUIRE wants it"):
+    with pytest.raises(drmaa.DeniedByDrmException, match="no host meets REQUIRE"):
         on_hosts.wait(name)

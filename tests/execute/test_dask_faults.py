@@ -101,7 +101,7 @@ def test_a_cluster_without_workers_is_an_error_of_the_place(cluster, tmp_path):
         future = place.submit(experiment(f"sleep {long('95.5')}"))
         until(lambda: running(long("95.5")))
         worker.kill()
-        with pytest.raises(PlaceError, match="has no worker any more"):
+        with pytest.raises(PlaceError, match="has no worker left"):
             future.result()
     assert not list((tmp_path / "zen" / "places").iterdir())
 

@@ -189,7 +189,7 @@ def test_nothing_that_a_hostile_worker_sends_is_executed(tmp_path):
     assert done.returncode == 0, done
     raised, result, large, answer, pid = done.stdout.splitlines()
     assert "cannot run experiments: exec(" in raised
-    assert "reports what nobody gave it" in result
+    assert "reported experiments that it was not given" in result
     assert result == large
     assert answer == "None"
     assert not Path(f"{evil}{pid}").exists()

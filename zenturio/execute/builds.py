@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,8 @@ from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, Log, Status, Step
 from zenturio.experiment.identity import checked_digest
+
+_log = logging.getLogger(__name__)
 
 _PAUSE = 0.02
 _MAGIC = b"zen-failure 1\n"
@@ -75,7 +78,7 @@ class BuildResult:
         return frozenset([f[0] for f in self.files] + [link[0] for link in self.links])
 
     def put(self, folder: StagedFolder) -> None:
-        """Gives an experiment's folder all that the build left."""
+        """Give an experiment's folder all that the build left."""
         for name, mode, mtime, shared in self.files:
             if shared is None:
                 folder.copy(self.folder / name, name, mode, mtime)
@@ -103,12 +106,13 @@ class BuildCache:
         self._results: dict[str, BuildResult | BuildFailure] = {}
 
     def get(self, build: Build, run: RunSteps) -> BuildResult | BuildFailure:
-        """The build: known, found on disk, waited for, or made now by *run*."""
+        """Return the build: known, found on disk, waited for, or made now by *run*."""
         cached = self._results.get(build.digest)
         if cached is not None:
             return cached
         with disk_errors(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
+            # Another process may have built it while this one waited: looked for under the lock.
             with self._lock_held(build.digest) as held:
                 if not held:
                     return BuildFailure("cancelled", "cancelled", None, Log(), Log())
@@ -119,11 +123,11 @@ class BuildCache:
         return result
 
     def is_known(self, digest: str) -> bool:
-        """Whether ``get`` answers at once."""
+        """Return whether ``get`` answers at once."""
         return digest in self._results
 
     def is_idle(self, digest: str) -> bool:
-        """Whether the commands of this build left every file as it was."""
+        """Return whether the commands of this build left every file as it was."""
         result = self._results.get(digest)
         return isinstance(result, BuildResult) and result.idle
 
@@ -139,6 +143,7 @@ class BuildCache:
         StagedFolder(str(path)).put(build.files, self._inputs)
         before = _file_stamps(path)
         failure = run(build.steps, str(path))
+        _log.debug("build %.12s: %s", build.digest, failure.cause if failure else "made")
         if failure is not None:
             remove_tree(str(path))
             self._share_failure(build.digest, failure)
@@ -152,6 +157,7 @@ class BuildCache:
         text = json.dumps({"files": files, "links": result.links, "idle": result.idle})
         draft = self._list_path(build.digest).with_suffix(f".{os.getpid()}")
         draft.write_text(f"{self._mac(build.digest, text)}\n{text}", encoding="utf-8")
+        # The rename makes the build valid: a builder that is killed before leaves none.
         draft.replace(self._list_path(build.digest))
         return result
 
@@ -185,7 +191,7 @@ class BuildCache:
         return self._folder / f"{checked_digest(digest)}.json"
 
     def _share_failure(self, digest: str, failure: BuildFailure) -> None:
-        """Tells the other workers of this session, who wait for the lock."""
+        """Tell the other workers of this session, who wait for the lock."""
         if not self._session or failure.status == "cancelled":
             return
         out, err = failure.stdout, failure.stderr
@@ -199,7 +205,7 @@ class BuildCache:
         self._failure_path(digest).write_bytes(content)
 
     def _failure_of_session(self, digest: str) -> BuildFailure | None:
-        """How another worker of this session failed with it."""
+        """Return how another worker of this session failed with it."""
         if not self._session:
             return None
         try:
@@ -220,7 +226,7 @@ class BuildCache:
 
     @contextmanager
     def _lock_held(self, digest: str) -> Iterator[bool]:
-        """Holds the lock on *digest*; false if this place is closed before it is free."""
+        """Hold the lock on *digest*; false if this place is closed before it is free."""
         lock = os.open(
             self._folder / f"{checked_digest(digest)}.lock",
             os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
@@ -240,7 +246,10 @@ class BuildCache:
 
 
 def _scan_build(digest: str, path: Path) -> BuildResult:
-    """What stands in a folder behind a build; large files are made read-only, to be shared."""
+    """Return what stands in a folder behind a build.
+
+    Large files are made read-only, to be shared.
+    """
     files: list[tuple[str, int, int, SharedFile | None]] = []
     links: list[tuple[str, str]] = []
     for folder, names, others in os.walk(path):
@@ -255,7 +264,7 @@ def _scan_build(digest: str, path: Path) -> BuildResult:
 
 
 def _file_stamps(path: Path) -> dict[str, tuple[int, int, int]]:
-    """What tells that a file was made or written to, for all files below *path*."""
+    """Return what tells that a file was made or written to, for all files below *path*."""
     stamps = {}
     for folder, _, names in os.walk(path):
         for name in names:
@@ -269,5 +278,6 @@ def _file_entry(path: Path) -> tuple[int, int, SharedFile | None]:
     mode = status.st_mode & 0o777
     if status.st_size <= COPY_LIMIT_BYTES:
         return mode, status.st_mtime_ns, None
+    # Shared by links where the file system cannot clone: nothing may write to it.
     path.chmod(mode & 0o555)
     return mode, status.st_mtime_ns, SharedFile.of(path)

@@ -27,7 +27,7 @@ ARGUMENTS = ".zen-arguments.json"
 
 @cache
 def _prepare() -> None:
-    """Finds what is installed, and what PYTHONPATH names: launchers start without."""
+    """Find what is installed, and what PYTHONPATH names: launchers start without."""
     if sys.flags.no_site:
         import site  # noqa: PLC0415
 
@@ -37,7 +37,7 @@ def _prepare() -> None:
 
 @cache
 def load(root: str, target: str) -> Callable[..., Any]:
-    """The function: of a module that is found from the folder *root*, or of a file."""
+    """Return the function: of a module that is found from the folder *root*, or of a file."""
     _prepare()
     home, _, name = target.rpartition(":")
     if root not in sys.path:
@@ -53,13 +53,14 @@ def _import_file(path: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # Registered before it runs: dataclasses and pickles look their module up by name.
     sys.modules[Path(path).stem] = module
     spec.loader.exec_module(module)
     return module
 
 
 def preload(root: str, target: str) -> None:
-    """Imports what a fork will need; what is wrong with it, the fork says."""
+    """Import what a fork will need; what is wrong with it, the fork says."""
     with suppress(BaseException):  # whatever a module does when it is imported
         load(root, target)
         importlib.import_module("zenturio.execute.function_metrics")
@@ -67,7 +68,7 @@ def preload(root: str, target: str) -> None:
 
 
 def call_function(root: str, target: str) -> int:
-    """Calls the function in the current folder, and reports what it answers; the exit status."""
+    """Call the function in the current folder, and report what it answers; the exit status."""
     from zenturio.execute.function_metrics import metrics_of  # noqa: PLC0415 - a launcher that is not asked has none
     from zenturio.execute.value_json import value_from_json, values_to_json  # noqa: PLC0415
 
@@ -91,7 +92,7 @@ def call_function(root: str, target: str) -> int:
 
 
 def read_metrics(lines: bytes) -> Mapping[str, Any]:
-    """The metrics that a call reported."""
+    """Return the metrics that a call reported."""
     from zenturio.execute.value_json import value_from_json  # noqa: PLC0415
 
     metrics: dict[str, Any] = {}
@@ -103,7 +104,7 @@ def read_metrics(lines: bytes) -> Mapping[str, Any]:
 
 
 def exception_name(stderr: bytes) -> str:
-    """The type of the exception that a traceback ends with."""
+    """Return the type of the exception that a traceback ends with."""
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line[:1].strip()]
     name = lines[-1].partition(":")[0] if lines else ""
     return name.rpartition(".")[2] if name.replace(".", "").isidentifier() else ""

@@ -27,7 +27,8 @@ class CancellableFuture(Future[Outcome]):
         super().set_result(outcome)
 
     def cancel(self) -> bool:
-        """Takes it off, or kills it; false where it is over already."""
+        """Take it off, or kill it; false where it is over already."""
+        # It waits: the executor will see that and drop it. Running ones are asked to end below.
         if super().cancel():
             return True
         if self.done():
@@ -37,5 +38,5 @@ class CancellableFuture(Future[Outcome]):
         return True
 
     def stop(self) -> None:
-        """Ends what runs for it now, if anything does."""
+        """End what runs for it now, if anything does."""
         raise NotImplementedError

@@ -13,7 +13,7 @@ _CHUNK = 1 << 16
 
 
 def live_log_paths(folder: str) -> tuple[str, str]:
-    """Where stdout and stderr of what runs in *folder* can be followed."""
+    """Return where stdout and stderr of what runs in *folder* can be followed."""
     return f"{folder}.stdout", f"{folder}.stderr"
 
 
@@ -37,7 +37,7 @@ class CapturedStream:
         return self._read
 
     def drain(self) -> bool:
-        """Reads what is there; false at the end. Only to be called where there is something."""
+        """Read what is there; false at the end. Only to be called where there is something."""
         chunk = os.read(self._read, _CHUNK)
         if chunk:
             self._keep(chunk)
@@ -80,7 +80,7 @@ class CapturedStream:
                 self._tail_size -= len(self._tail.popleft())
 
     def rest(self) -> None:
-        """Reads what is still in the pipe, without waiting for more."""
+        """Read what is still in the pipe, without waiting for more."""
         poll = select.poll()
         poll.register(self._read, select.POLLIN)
         while any(event & select.POLLIN for _, event in poll.poll(0)):

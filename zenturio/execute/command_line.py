@@ -20,7 +20,10 @@ _QUOTED = re.compile(
 
 
 def plain_words(command: str) -> list[str] | None:
-    """The words of *command*; nothing where it holds syntax or a built-in of the shell."""
+    """Return the words of *command*.
+
+    Nothing where it holds syntax or a built-in of the shell.
+    """
     if _UNQUOTED.fullmatch(command):
         parts = command.split()
     elif _QUOTED.fullmatch(command):

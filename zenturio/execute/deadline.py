@@ -24,5 +24,6 @@ def call_with_timeout(seconds: float, function: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
             result.set_exception(error)
 
+    # A daemon thread cannot be stopped, but does not keep the process alive either.
     Thread(target=run, name="zenturio-within", daemon=True).start()
     return result.result(seconds)

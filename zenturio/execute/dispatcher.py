@@ -7,6 +7,7 @@ outputs to keep) gets a thread of its own for its time.
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 from collections import deque
@@ -19,6 +20,8 @@ from zenturio.execute.local_runner import LocalRunner
 from zenturio.execute.local_task import LocalTask, ResourcePool
 from zenturio.execute.watchdog import Watchdog
 from zenturio.experiment import Outcome
+
+_log = logging.getLogger(__name__)
 
 
 class Dispatcher:
@@ -54,7 +57,7 @@ class Dispatcher:
         self.wake()
 
     def wake(self) -> None:
-        """Makes the thread look at what has changed."""
+        """Make the thread look at what has changed."""
         if self._asleep:
             self._asleep = False
             os.write(self._wake_writer, b".")
@@ -76,6 +79,7 @@ class Dispatcher:
                     task.set_exception(error)
             raise
         finally:
+            # Whatever happened, launchers end: they would outlive this thread.
             for slot in (*self._idle, *self._running.values()):
                 slot.close()
             self._watchdog.close()
@@ -98,7 +102,7 @@ class Dispatcher:
             self._release(task, slot)
 
     def _cancel(self) -> None:
-        """Takes off what waits, and kills what runs."""
+        """Take off what waits, and kill what runs."""
         self._collect()
         while self._waiting:
             task = self._waiting.popleft()
@@ -110,7 +114,7 @@ class Dispatcher:
                 task.cancel()
 
     def _start(self) -> None:
-        """Starts the first of those that wait, as long as there is room for it."""
+        """Start the first of those that wait, as long as there is room for it."""
         while self._waiting and self._room.fits(self._waiting[0]):
             task = self._waiting.popleft()
             if not task.running() and not task.set_running_or_notify_cancel():
@@ -123,6 +127,7 @@ class Dispatcher:
             )  # the one that was busy last
             self._room.take(task)
             self._running[task] = slot
+            _log.debug("%.12s starts, %d run", task.experiment.digest, len(self._running))
             if self._cpus:
                 self._cpus_of[task] = self._cpus.take(task.cpus)
             if task.prepared is not None or self._runner.is_light(task.experiment):
@@ -147,11 +152,14 @@ class Dispatcher:
             self._poll.register(slot, select.POLLIN)
 
     def _pinned(self, task: LocalTask) -> list[int] | None:
-        """The CPUs that *task* is bound to; all of them where too few were left for it alone."""
+        """Return the CPUs that *task* is bound to.
+
+        All of them where too few were left for it alone.
+        """
         return (self._cpus_of.get(task) or self._cpus.every) if self._cpus else None
 
     def _prepare(self) -> None:
-        """Fills the folders of the next few, while all slots are busy."""
+        """Fill the folders of the next few, while all slots are busy."""
         for i in range(min(self._prefetch, len(self._waiting))):
             task = self._waiting[i]
             if task.prepared is None and self._runner.is_light(task.experiment):
@@ -161,8 +169,10 @@ class Dispatcher:
                 return
 
     def _wait_for_events(self) -> None:
-        """Waits until something ends or comes."""
+        """Wait until something ends or comes."""
+        # Set before the queues are looked at: whoever adds a task from now on writes to the pipe.
         self._asleep = True
+        # None waits for ever; 0 only collects what is ready, for there is other work to do.
         over = self._closed.is_set() and not self._running
         ended: list[tuple[LocalTask, LauncherProcess]] = []
         for descriptor, _ in self._poll.poll(
@@ -184,6 +194,7 @@ class Dispatcher:
             prepared = task.prepared
             assert prepared is not None
             self._release(task, slot)
+            # A free launcher costs throughput: the next task starts before this outcome is made.
             self._start()  # first of all: the launcher is not to wait for what follows
             task.set_result(self._runner.finish(task, prepared, reply))
         except LauncherLostError:
@@ -193,6 +204,7 @@ class Dispatcher:
 
     def _restart(self, task: LocalTask) -> None:
         """After the loss of its launcher."""
+        _log.info("%.12s lost its launcher", task.experiment.digest)
         outcome = self._runner.lost(task)
         if outcome is not None:
             self._finish_with(task, outcome)
@@ -214,6 +226,7 @@ class Dispatcher:
     def _release(self, task: LocalTask, slot: LauncherProcess) -> None:
         """What *task* took is free again."""
         del self._running[task]
+        _log.debug("%.12s left its slot, %d run", task.experiment.digest, len(self._running))
         self._room.give_back(task)
         self._idle.append(slot)
         if self._cpus:

@@ -27,7 +27,7 @@ class Executor(Protocol):
     def submit(self, experiment: Experiment) -> Future[Outcome]: ...
 
     def close(self) -> None:
-        """Kills what runs, cancels what waits, and leaves no process and no file behind."""
+        """Kill what runs, cancel what waits, and leave no process and no file behind."""
         ...
 
 
@@ -83,7 +83,7 @@ class ScreensExperiments(Executor, Protocol):
     """A place that knows beforehand what it can never run."""
 
     def refusal(self, experiment: Experiment) -> ZenError | None:
-        """Why it cannot run *experiment*; none where it can."""
+        """Return why it cannot run *experiment*; none where it can."""
         ...
 
 
@@ -108,9 +108,9 @@ class Outstanding(Protocol):
     """
 
     def stages(self) -> Mapping[str, Progress]:
-        """How far each experiment is there, by digest."""
+        """Return how far each experiment is there, by digest."""
         ...
 
     def cancel(self, digests: Collection[str]) -> int:
-        """Ends those of *digests* whose drivers are dead; how many there were."""
+        """End those of *digests* whose drivers are dead; how many there were."""
         ...

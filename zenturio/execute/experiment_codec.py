@@ -68,7 +68,7 @@ def pack_experiment(experiment: Experiment, *, shared: bool = False) -> bytes:
 
 
 def unpack_experiment(parcel: bytes) -> Experiment:
-    """The experiment that was packed."""
+    """Return the experiment that was packed."""
     experiments = unpack_experiments(parcel)
     if len(experiments) != 1:
         raise PlaceError(f"a parcel holds {len(experiments)} experiments, not one")
@@ -84,12 +84,12 @@ def pack_experiments(experiments: Iterable[Experiment], *, shared: bool = False)
 
 
 def unpack_experiments(parcel: bytes) -> list[Experiment]:
-    """The experiments that were packed together, in their order."""
+    """Return the experiments that were packed together, in their order."""
     manifest, blobs = unframe_message(_MAGIC, parcel, _check_manifest)
     try:
         return _experiments_from_json(manifest, blobs)
     except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise PlaceError(f"a parcel is not as it was sent: {error!r}") from error
+        raise PlaceError(f"a packed experiment was damaged on its way: {error!r}") from error
 
 
 def _experiments_from_json(manifest: dict[str, Any], blobs: list[bytes]) -> list[Experiment]:
@@ -179,6 +179,7 @@ class _Writer:
         ]
 
     def _blob(self, content: bytes) -> int:
+        # Each content once, however many experiments share it: most files of a study are the same.
         at = self._blobs.setdefault(content, len(self._blobs))
         if at == len(self.blobs):
             self.blobs.append(content)

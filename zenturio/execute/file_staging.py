@@ -64,7 +64,7 @@ def write_new(path: str, content: bytes, mode: int, mtime: int | None = None) ->
 
 
 def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
-    """Writes into a file that is there, which costs much less; false where that is not safe.
+    """Write into a file that is there, which costs much less; false where that is not safe.
 
     It must be a plain file of ours that has no other name.
     """
@@ -101,7 +101,7 @@ def checked_path(path: str) -> str:
 
 
 def checked_link(filed: ExperimentFile) -> str:
-    """Where a link leads, if that is inside the folder that it is for."""
+    """Return where a link leads, if that is inside the folder that it is for."""
     text = os.fsdecode(filed.content or b"")
     depth = checked_path(filed.path).count("/")
     for part in text.split("/"):
@@ -127,7 +127,7 @@ class SharedFile:
         return self.stamp[2]
 
     def changed(self) -> bool:
-        """Whether somebody wrote to it, or took it away."""
+        """Return whether somebody wrote to it, or took it away."""
         try:
             return _stamp(self.path) != self.stamp
         except OSError:
@@ -164,7 +164,7 @@ class InputCache:
         self._turn = Lock()
 
     def shared(self, filed: ExperimentFile) -> SharedFile:
-        """The copy of the file's original, made where there is none."""
+        """Return the copy of the file's original, made where there is none."""
         assert filed.original is not None, "who has the content needs no copy"
         name = checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else "")
         time = filed.mtime if filed.mtime is not None and filed.mtime < time_ns() else None
@@ -181,7 +181,7 @@ class InputCache:
             return copy
 
     def forget(self, shared: SharedFile) -> None:
-        """Takes away a copy that was changed; the next experiment makes it again."""
+        """Take away a copy that was changed; the next experiment makes it again."""
         with self._turn:
             shared.path.unlink(missing_ok=True)
             self._copies = {k: copy for k, copy in self._copies.items() if copy != shared}
@@ -190,7 +190,7 @@ class InputCache:
         content = original.read_bytes()
         if filed.digest and content_digest(content).hex() != filed.digest:
             raise PlaceError(
-                f"{original} is not what it was when the study began",
+                f"{original} has changed since the study began",
                 hint="run the study again: it is another experiment now",
             )
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -212,8 +212,9 @@ def _has_content(path: Path, digest: str) -> bool:
 
 
 def _keep_first(draft: str, path: Path) -> None:
-    """Lets *draft* be *path*, unless another process had one there first: that may be in use."""
+    """Let *draft* be *path*, unless another process had one there first: that may be in use."""
     try:
+        # Concurrent drivers copy the same input: the first copy wins, for others may link to it.
         os.link(draft, path)  # a rename would replace what is there
     except FileExistsError:
         pass
@@ -235,7 +236,7 @@ class StagedFolder:
         self._folders: set[str] = set()
 
     def put(self, files: Sequence[ExperimentFile], inputs: InputCache) -> None:
-        """Writes *files*, or copies, clones or links their originals; makes links and folders."""
+        """Write *files*, or copy, clones or links their originals; makes links and folders."""
         now = time_ns()
         for filed in files:
             if filed.kind == "folder":
@@ -253,6 +254,7 @@ class StagedFolder:
                 shutil.copy(filed.original, self._target(name))
             elif filed.original is not None:
                 self.share(inputs.shared(filed), name, filed.mode)
+        # A link in the application could lead a later file out of the folder.
         for filed in links:  # last, so that nothing is written through one
             self.link(checked_link(filed), filed.path)
 
@@ -274,7 +276,7 @@ class StagedFolder:
         Path(self._target(name)).symlink_to(text)
 
     def finish(self) -> None:
-        """Takes away what is left of the one before."""
+        """Take away what is left of the one before."""
         for name in self._reusable:
             os.unlink(f"{self.path}/{name}")  # noqa: PTH108
 
@@ -286,7 +288,7 @@ class StagedFolder:
             write_new(self._target(name), content, mode, mtime)
 
     def _target(self, name: str) -> str:
-        """Where *name* goes, which is free; the folders above it are there."""
+        """Return where *name* goes, which is free; the folders above it are there."""
         target = f"{self.path}/{name}"
         if name in self._reusable:
             os.unlink(target)  # noqa: PTH108
@@ -315,7 +317,7 @@ def _clone(source: Path, target: str, mode: int) -> bool:
 
 
 def empty_folder(folder: str, written: set[str]) -> set[str] | None:
-    """Takes away all but the plain files named in *written*; tells which of them there are.
+    """Take away all but the plain files named in *written*; tells which of them there are.
 
     None, and the folder is gone too, where it cannot be made as good as new.
     """
@@ -336,7 +338,7 @@ def empty_folder(folder: str, written: set[str]) -> set[str] | None:
 
 
 def remove_tree(folder: str) -> None:
-    """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
+    """Take a folder away with all that is in it, whatever its mode; links are not followed."""
     for path, folders, _ in os.walk(folder, followlinks=False):
         for name in folders:
             with suppress(OSError):

@@ -10,7 +10,7 @@ from zenturio.experiment import MetricValue, Missing, Series
 
 
 def metrics_of(answer: Any) -> dict[str, MetricValue]:
-    """The metrics in an answer that is not a plain dict."""
+    """Return the metrics in an answer that is not a plain dict."""
     if isinstance(answer, Mapping):
         return {str(name): measure_of(value) for name, value in answer.items()}
     return {"value": measure_of(answer)}

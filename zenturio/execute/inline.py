@@ -46,7 +46,7 @@ class Inline:
         self._machine_parts = own_machine_parts()
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Runs it at once, in the calling thread."""
+        """Run it at once, in the calling thread."""
         future: Future[Outcome] = Future()
         future.set_running_or_notify_cancel()
         future.set_result(self.call(experiment))
@@ -56,8 +56,9 @@ class Inline:
         """Nothing runs and nothing is held: there is nothing to release."""
 
     def call(self, experiment: Experiment) -> Outcome:
-        """Runs it without a future: the cheapest way for very many."""
+        """Run it without a future: the cheapest way for very many."""
         values = self._arguments(experiment.values)
+        # Wall time from a monotonic clock, the start from the calendar: the latter may be set back.
         started, clock, cpu = time(), perf_counter(), thread_time()
         try:
             answer = self._function.function(**values)
@@ -95,7 +96,10 @@ class Inline:
         )
 
     def _arguments(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The values that the function takes; a parameter it does not know is none of its."""
+        """Return the values that the function takes.
+
+        A parameter it does not know is none of its.
+        """
         names = self._function.arguments
         if self._function.takes_all or values.keys() <= names:
             return values

@@ -26,7 +26,7 @@ def setup_lines(setup: str, failing: str = ":") -> str:
 
 
 def log_end(path: Path, most: int = 2000) -> str:
-    """The last bytes of a log, which may be of any size; nothing where there is none."""
+    """Return the last bytes of a log, which may be of any size; nothing where there is none."""
     with suppress(OSError), path.open("rb") as log:
         log.seek(max(log.seek(0, os.SEEK_END) - most, 0))
         return log.read(most).decode("utf-8", "replace").strip()

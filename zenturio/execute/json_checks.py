@@ -37,18 +37,20 @@ class MalformedError(ValueError):
 
 def read_json(data: bytes, elements: int = ELEMENTS) -> Any:
     """The value of a JSON text of no more than *elements* values, nested no deeper than DEPTH."""
+    # Counted before parsing: "[[],[],..." of a megabyte takes a hundred megabytes as objects.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > elements:
         raise MalformedError(f"a message has more than {elements} values")
     if data.count(b"[") + data.count(b"{") > DEPTH:
         _check_depth(data)
     try:
+        # int() of a long text takes time that grows with the square of its digits.
         if _LONG.search(data):  # in a text, perhaps
             return json.loads(data, parse_int=_whole_number)
         return json.loads(data)
     except MalformedError:
         raise
     except (ValueError, RecursionError) as error:
-        raise MalformedError(f"a message is no JSON: {error}") from None
+        raise MalformedError(f"a message is not JSON: {error}") from None
 
 
 def _check_depth(data: bytes) -> None:
@@ -67,12 +69,12 @@ def _whole_number(digits: str) -> int:
 
 
 def is_digest(value: object) -> bool:
-    """Whether *value* is written as digests of experiments are."""
+    """Return whether *value* is written as digests of experiments are."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def is_token(value: object) -> bool:
-    """Whether *value* is written as the names of attempts are: a digest and a suffix."""
+    """Return whether *value* is written as the names of attempts are: a digest and a suffix."""
     return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
 
 
@@ -200,7 +202,7 @@ def nullable(inner: Check) -> Check:
 
 
 def first_of(*checks: Check) -> Check:
-    """What any of *checks* takes."""
+    """Return what any of *checks* takes."""
 
     def check(value: Any, where: str) -> None:
         for inner in checks:
@@ -244,7 +246,7 @@ def tuple_of(*checks: Check) -> Check:
 
 
 def object_of(key: Check, inner: Check, most: int = ELEMENTS) -> Check:
-    """An object with any names that *key* takes."""
+    """Return an object with any names that *key* takes."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict) or len(value) > most:
@@ -260,7 +262,7 @@ def object_of(key: Check, inner: Check, most: int = ELEMENTS) -> Check:
 
 
 def record(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) -> Check:
-    """An object with all *required* names, perhaps *optional* ones, and no others."""
+    """Return an object with all *required* names, perhaps *optional* ones, and no others."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -278,7 +280,7 @@ def record(required: Mapping[str, Check], optional: Mapping[str, Check] = {}) ->
     def check_others(value: Any, where: str) -> None:
         for name in value.keys() - required.keys():
             if name not in optional:
-                raise MalformedError(f"{where} has {short_repr(name)}, which nobody asked for")
+                raise MalformedError(f"{where} has {short_repr(name)}, which is not expected")
             try:
                 optional[name](value[name], "")
             except MalformedError as error:

@@ -47,6 +47,7 @@ class Launcher:
         for end in (self.wake, self.far):
             os.set_blocking(end, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
+        # poll() does not return for a signal with a Python handler; the byte in this pipe wakes it.
         signal.set_wakeup_fd(self.far, warn_on_full_buffer=False)
         self.poll = select.poll()
         self.poll.register(requests, select.POLLIN)
@@ -62,7 +63,7 @@ class Launcher:
         self._peak = 0
 
     def peak(self) -> int:
-        """The launcher's own largest size; looked up now and then, for it hardly changes."""
+        """Return the launcher's own largest size; looked up now and then, for it hardly changes."""
         if self._runs % 256 == 0:
             self._peak = process_tree.own_peak_bytes()
         self._runs += 1
@@ -99,7 +100,7 @@ class LauncherRun:
         """Why the run is to be ended: timeout, cancelled, memory, processes; or unstartable."""
 
     def execute(self) -> tuple[dict[str, Any], list[bytes]]:
-        """The reply: how it ended, what it used; and head and tail of both streams."""
+        """Return the reply: how it ended, what it used; and head and tail of both streams."""
         request = self._request
         streams = [CapturedStream(request["head"], request["tail"]) for _ in range(2)]
         busy = process_tree.load_average()
@@ -126,7 +127,7 @@ class LauncherRun:
         }, blobs
 
     def _steps(self, streams: list[CapturedStream]) -> tuple[int, float, str]:
-        """Runs the commands; the last one's number, the wall time of all, and what went wrong."""
+        """Run the commands; the last one's number, the wall time of all, and what went wrong."""
         number, wall = 0, 0.0
         request = self._request
         without = {os.fsencode(name) for name in request.get("without", ())}
@@ -185,7 +186,7 @@ class LauncherRun:
                 self._pump(min(end, look) - now)
 
     def _watch(self, memory: int | None) -> None:
-        """Stops a run that holds too much memory, or too many processes."""
+        """Stop a run that holds too much memory, or too many processes."""
         members = process_tree.descendants(os.getpid())
         if len(members) > self._request["processes"]:
             self._stop = "processes"
@@ -193,7 +194,7 @@ class LauncherRun:
             self._stop = "memory"
 
     def _pump(self, seconds: float) -> None:
-        """Waits for something to happen, and sees to it."""
+        """Wait for something to happen, and see to it."""
         for descriptor, _ in self._poll.poll(max(seconds, 0.0) * 1000):
             stream = self._streams.get(descriptor)
             if stream is not None:
@@ -216,10 +217,11 @@ class LauncherRun:
             self._stop = self._stop or "cancelled"
 
     def _reap(self) -> bool:
-        """Takes in children that ended, the adopted too; false when there is none left.
+        """Take in children that ended, the adopted too; false when there is none left.
 
         No more than some at a time: a fork bomb has always another one.
         """
+        # The SIGCHLD of several children may be one: all that ended are taken in.
         for _ in range(_REAPED_AT_ONCE):
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -237,11 +239,14 @@ class LauncherRun:
         return True
 
     def _members(self) -> list[int]:
-        """Every process of this run; where the system tells no children, the command itself."""
+        """Return every process of this run.
+
+        Where the system tells no children, the command itself.
+        """
         return process_tree.descendants(os.getpid()) or ([] if self._over else [self._leader])
 
     def _end(self, grace: float) -> None:
-        """Ends whatever the run left: asks, and kills after *grace* seconds."""
+        """End whatever the run left: asks, and kill after *grace* seconds."""
         if not self._reap():
             return
         end = time.monotonic() + grace
@@ -253,6 +258,7 @@ class LauncherRun:
             )  # one that is stopped hears nothing else
         while self._reap() and time.monotonic() < end and not self._launcher.driver_gone:
             self._pump(min(end - time.monotonic(), _WATCH_SECONDS))
+        # Killed again and again: a fork may have escaped between the look and the signal.
         end = time.monotonic() + _UNKILLABLE_SECONDS
         pause = 0.001
         while self._reap() and time.monotonic() < end:
@@ -271,13 +277,13 @@ class LauncherRun:
 
 
 def _pin(cpus: list[int] | None) -> None:
-    """Binds this process, and with it what it starts, to *cpus*."""
+    """Bind this process, and with it what it starts, to *cpus*."""
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)
 
 
 def main() -> None:
-    """Serves the driver at the other end of standard input and output."""
+    """Serve the driver at the other end of standard input and output."""
     import resource  # noqa: PLC0415 - not on every platform that imports this module
 
     process_tree.adopt_orphans()

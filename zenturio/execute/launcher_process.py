@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.watchdog import Watchdog
 from zenturio.execute.workspace import environment_mark
 from zenturio.experiment import Log
+
+_log = logging.getLogger(__name__)
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _MAIN = (
@@ -61,12 +64,12 @@ class LauncherProcess:
         self._request: Mapping[str, Any] = {}
 
     def run(self, task: LocalTask, request: dict[str, Any]) -> LauncherReply:
-        """Runs *request* of *task*, and waits for its end."""
+        """Run *request* of *task*, and waits for its end."""
         self.send(task, request)
         return self.receive()
 
     def send(self, task: LocalTask, request: dict[str, Any]) -> None:
-        """Begins *request* of *task*; LostError from here on means that nothing of it is alive."""
+        """Begin *request* of *task*; LostError from here on means that nothing of it is alive."""
         process = self._process or self._start()
         assert process.stdin is not None
         self._mark = environment_mark(request["folder"] + "/")
@@ -76,6 +79,7 @@ class LauncherProcess:
                 self._runs += 1
                 request["run"] = self._runs
                 self._task = task
+                # Set before the request is sent: the watchdog may look at any moment.
                 self._deadline = _reply_deadline(request)
                 wire.send(process.stdin.fileno(), request)
         except BrokenPipeError:
@@ -85,8 +89,10 @@ class LauncherProcess:
             self.cancel()
 
     def receive(self) -> LauncherReply:
-        """What came out of what was sent."""
+        """Return what came out of what was sent."""
         try:
+            # The experiment shares the pipe by inheritance and may write to it: bytes that are no
+            # reply are taken as the loss of the launcher, never as an outcome.
             return _receive_reply(self.fileno(), self._request)
         except (EOFError, MalformedError):  # what is no reply was written by the experiment
             raise self._lost() from None
@@ -97,26 +103,28 @@ class LauncherProcess:
             self._task = None
 
     def fileno(self) -> int:
-        """Where the reply can be read; the launcher is started if there is none."""
+        """Return where the reply can be read; the launcher is started if there is none."""
         process = self._process or self._start()
         assert process.stdout is not None
         return process.stdout.fileno()
 
     def _lost(self) -> LauncherLostError:
         self.close()
+        _log.info("a launcher was lost in the middle of a run")
         process_tree.kill_marked(self._mark)
         return LauncherLostError()
 
     def cancel(self) -> None:
-        """Ends what runs now, if anything does."""
+        """End what runs now, if anything does."""
         with self._writing, suppress(OSError):
             if self._task and self._process and self._process.stdin:
+                # A launcher that was stopped does not hear the request; then the watchdog ends it.
                 soon = monotonic() + self._request["grace"] + _SLACK_SECONDS
                 self._deadline = min(self._deadline, soon)
                 wire.send(self._process.stdin.fileno(), {"cancel": self._runs})
 
     def check(self) -> None:
-        """Kills a launcher that does not go on; who waits for its reply hears that it is lost."""
+        """Kill a launcher that does not go on; who waits for its reply hears that it is lost."""
         process = self._process
         if process is not None and (
             self._stop_detector.is_stuck(process.pid) or monotonic() > self._deadline
@@ -124,8 +132,9 @@ class LauncherProcess:
             process.kill()
 
     def close(self) -> None:
-        """Ends the launcher, and so everything that it started."""
+        """End the launcher, and so everything that it started."""
         process, self._process = self._process, None
+        _log.debug("launcher %s ends", process.pid if process else "(none)")
         self._watchdog.leave(self)
         if process is None:
             return
@@ -141,6 +150,7 @@ class LauncherProcess:
 
     def _start(self) -> subprocess.Popen[bytes]:
         """A launcher in a session of its own: what the terminal sends does not reach it."""
+        # Isolated and without site: nothing of the user is imported, and it starts in 10 ms.
         command = [sys.executable, "-I", "-S", "-c", _MAIN, _ROOT]
         try:
             self._process = subprocess.Popen(
@@ -156,6 +166,7 @@ class LauncherProcess:
                 hint="end other programs, or allow more processes and open files (ulimit -a)",
             ) from error
         self._watchdog.watch(self)
+        _log.debug("launcher %d started", self._process.pid)
         return self._process
 
 
@@ -168,7 +179,10 @@ def _reply_deadline(request: Mapping[str, Any]) -> float:
 
 
 def _receive_reply(descriptor: int, request: Mapping[str, Any]) -> LauncherReply:
-    """The reply to *request*; EOFError where none will come, MalformedError where it is none."""
+    """Return the reply to *request*.
+
+    EOFError where none will come, MalformedError where it is none.
+    """
     facts = wire.receive(descriptor)
     if facts is None:
         raise EOFError
@@ -179,11 +193,13 @@ def _receive_reply(descriptor: int, request: Mapping[str, Any]) -> LauncherReply
     out_head, out_tail, err_head, err_tail = blobs
     out_size, err_size = facts["sizes"]
     return LauncherReply(
-        facts, _log(out_head, out_tail, out_size), _log(err_head, err_tail, err_size)
+        facts,
+        _joined_log(out_head, out_tail, out_size),
+        _joined_log(err_head, err_tail, err_size),
     )
 
 
-def _log(head: bytes, tail: bytes, size: int) -> Log:
+def _joined_log(head: bytes, tail: bytes, size: int) -> Log:
     if tail and len(head) + len(tail) == size:
         return Log(head + tail, b"", size)
     return Log(head, tail, size)

@@ -59,7 +59,7 @@ class Local(ClosesOnExit):
             )
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Takes an experiment; it starts when there is room for it."""
+        """Take an experiment; it starts when there is room for it."""
         task = LocalTask(experiment, self.slots)
         refusal = self.refusal(experiment)
         if refusal is not None:
@@ -73,7 +73,7 @@ class Local(ClosesOnExit):
         return task
 
     def close(self) -> None:
-        """Kills what runs, cancels what waits, and ends the launchers."""
+        """Kill what runs, cancel what waits, and ends the launchers."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -82,7 +82,7 @@ class Local(ClosesOnExit):
         self._runner.close()
 
     def refusal(self, experiment: Experiment) -> ZenError | None:
-        """Why this machine cannot run *experiment*."""
+        """Return why this machine cannot run *experiment*."""
         if experiment.memory > self._memory:
             return PlaceError(
                 f"an experiment needs {experiment.memory} B of memory; this machine has "

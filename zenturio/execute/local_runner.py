@@ -94,7 +94,7 @@ class LocalRunner:
         self._meters = MetricReaders()
 
     def is_light(self, experiment: Experiment) -> bool:
-        """Whether preparing and finishing take no time worth a thread."""
+        """Return whether preparing and finishing take no time worth a thread."""
         build, recipe = experiment.build, experiment.recipe
         return (
             not recipe.outputs
@@ -104,7 +104,7 @@ class LocalRunner:
         )
 
     def run(self, task: LocalTask, slot: LauncherProcess, cpus: list[int] | None) -> Outcome:
-        """The outcome of *task*, run in *slot* while the caller waits."""
+        """Return the outcome of *task*, run in *slot* while the caller waits."""
         while True:
             try:
                 prepared = self.prepare(task, slot, cpus)
@@ -136,19 +136,20 @@ class LocalRunner:
         )
 
     def drop(self, task: LocalTask, *, keep: bool = False) -> None:
-        """Clears away the folder of *task*, if it has one."""
+        """Clear away the folder of *task*, if it has one."""
+        # Taken out first: a second call finds nothing to clear.
         prepared, task.prepared = task.prepared, None
         if prepared is not None:
             self._workspace.drop(prepared.folder, keep=keep)
 
     def close(self) -> None:
-        """Takes the folders away."""
+        """Take the folders away."""
         self._workspace.close()
 
     def prepare(
         self, task: LocalTask, slot: LauncherProcess | None = None, cpus: list[int] | None = None
     ) -> PreparedRun | Outcome:
-        """Fills a folder for *task*; what must be built is built in *slot*, and may fail."""
+        """Fill a folder for *task*; what must be built is built in *slot*, and may fail."""
         experiment, began = task.experiment, time()
         built = self._built(task, slot, cpus) if experiment.build else None
         if isinstance(built, BuildFailure):
@@ -167,7 +168,7 @@ class LocalRunner:
         return prepared
 
     def finish(self, task: LocalTask, prepared: PreparedRun, reply: LauncherReply) -> Outcome:
-        """Measures, keeps what is to be kept, and clears the rest away."""
+        """Measure, keep what is to be kept, and clear the rest away."""
         keep = False
         try:
             outcome = self._outcome(task.experiment, prepared.folder, reply)
@@ -195,7 +196,7 @@ class LocalRunner:
         steps: Sequence[Step],
         environment: Mapping[str, str],
     ) -> dict[str, Any]:
-        """What a launcher is told: to run *steps* in the folder *path*."""
+        """Return what a launcher is told: to run *steps* in the folder *path*."""
         return {
             "folder": path,
             "steps": [step_request(step) for step in steps],
@@ -255,6 +256,7 @@ class LocalRunner:
         self, experiment: Experiment, folder: StagedFolder, reply: LauncherReply
     ) -> Outcome:
         facts = reply.facts
+        # The minimum reacts at once to short runs; the average forgets one that was long.
         self._wall = min(facts["wtime"], self._wall * 0.75 + facts["wtime"] * 0.25)
         status, cause = _judge_reply(reply, experiment.steps)
         meter = self._meters.of(experiment.recipe)
@@ -303,7 +305,7 @@ class LocalRunner:
         return output_artifacts.collect_outputs(path, patterns, self._incoming, digest, move=move)
 
     def _find_spoilt(self, experiment: Experiment, folder: StagedFolder) -> str:
-        """What this run wrote to that others share, which is then made anew."""
+        """Return what this run wrote to that others share, which is then made anew."""
         for shared in folder.shared:
             if shared.changed():
                 self._inputs.forget(shared)
@@ -314,7 +316,7 @@ class LocalRunner:
 
 
 def _measures_own_size(recipe: Recipe) -> bool:
-    """Whether the program itself looks at its size, in a region with MAXRSS."""
+    """Return whether the program itself looks at its size, in a region with MAXRSS."""
     return any(not metric.source and metric.name.endswith("_maxrss") for metric in recipe.metrics)
 
 
@@ -331,7 +333,7 @@ def _judge_reply(reply: LauncherReply, steps: Sequence[Step]) -> tuple[Status, s
 
 
 def _read_report(path: str) -> bytes:
-    """What the program appended to ``$ZEN_METRICS``; mostly there is nothing."""
+    """Return what the program appended to ``$ZEN_METRICS``; mostly there is nothing."""
     try:
         os.lstat(f"{path}/{REPORT}")
         return read_inside(Path(path), REPORT)

@@ -42,7 +42,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """The processor's model, as its maker names it."""
+    """Return the processor's model, as its maker names it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.startswith(("model name", "Model")):
@@ -53,7 +53,10 @@ def cpu_model() -> str:
 
 
 def physical_cores(folder: Path = _CPUS) -> int:
-    """The cores of the machine, hardware threads of one core counted once; 0 if nobody knows."""
+    """Return the cores of the machine, hardware threads of one core counted once.
+
+    0 if nobody knows.
+    """
     threads = set()
     for name in ("core_cpus_list", "thread_siblings_list"):
         for path in folder.glob(f"cpu[0-9]*/topology/{name}"):

@@ -56,24 +56,24 @@ def machine_parts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def own_machine_parts() -> dict[str, Any]:
-    """The same of the machine that this is."""
+    """Return the same of the machine that this is."""
     return machine_parts(machine_facts())
 
 
 def own_machine() -> MachineKind:
-    """The kind of machine that this is."""
+    """Return the kind of machine that this is."""
     machine: MachineKind = own_machine_parts()["machine"]
     return machine
 
 
 def run_conditions(run: Mapping[str, Any]) -> HostConditions:
-    """What varied, as the launcher of a run saw it."""
+    """Return what varied, as the launcher of a run saw it."""
     before, after = run["load"]
     return HostConditions(load_start=before, load_end=after)
 
 
 def machine_parts_to_json(outcome: Outcome) -> dict[str, Any]:
-    """The same fields as JSON has them."""
+    """Return the same fields as JSON has them."""
     parts = (outcome.machine, outcome.host_details, outcome.conditions)
     return {
         name: None if part is None else asdict(part)

@@ -24,14 +24,18 @@ def frame_message(magic: bytes, manifest: Mapping[str, Any], blobs: Sequence[byt
 
 
 def unframe_message(magic: bytes, data: bytes, check: Check) -> tuple[dict[str, Any], list[bytes]]:
-    """What was sealed; PlaceError where it is not that, or not all of it, or fails *check*."""
+    """Return what was sealed.
+
+    PlaceError where it is not that, or not all of it, or fails *check*.
+    """
     head = len(magic) + _LENGTH.size
     if not data.startswith(magic) or len(data) < head:
         kind = magic.decode().split()[0]
         raise PlaceError(
-            f"this is no {kind} of this version of zenturio: {bytes(data[:16])!r}",
+            f"this is not a {kind} of this version of zenturio: {bytes(data[:16])!r}",
             hint="install the same version of zenturio on both machines",
         )
+    # Magic, 4 bytes of length (big-endian), JSON, blobs: the JSON says how long each blob is.
     (length,) = _LENGTH.unpack_from(data, len(magic))
     try:
         manifest = read_json(data[head : head + length], _ELEMENTS)
@@ -40,11 +44,11 @@ def unframe_message(magic: bytes, data: bytes, check: Check) -> tuple[dict[str, 
         assert sizes is not None
         check(manifest, "the manifest")
     except MalformedError as error:
-        raise PlaceError(f"what came is not as it was sent: {error}") from error
+        raise PlaceError(f"the message was damaged on its way: {error}") from error
     at, blobs = head + length, []
     for size in sizes:
         blobs.append(data[at : at + size])
         at += size
     if at != len(data):
-        raise PlaceError(f"what came is not whole: {len(data)} bytes instead of {at}")
+        raise PlaceError(f"the message is incomplete: {len(data)} bytes instead of {at}")
     return manifest, blobs

@@ -90,7 +90,7 @@ def pack_failure(error: ZenError) -> bytes:
 
 
 def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
-    """The outcome of the experiment *digest*; its artifacts are below *incoming*.
+    """Return the outcome of the experiment *digest*; its artifacts are below *incoming*.
 
     Those that came with it are written there. PlaceError where it is the outcome of another
     experiment, or none at all; raises what the place could not do.
@@ -110,6 +110,7 @@ def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
     incoming = incoming.absolute()
     if len(blobs) > 4:
         artifacts = _store_artifacts(artifacts, blobs[4:], incoming, digest)
+    # Only paths travelled: a worker must not make any file of this disk an artifact.
     elif not all(belongs_to_attempt(a.kept, a.path, incoming, digest) for a in artifacts):
         raise PlaceError(f"an outcome names artifacts that are not in {incoming}")
     heads = ((blobs[0], blobs[1]), (blobs[2], blobs[3]))
@@ -141,7 +142,7 @@ def _check_manifest(manifest: Any, where: str) -> None:
 def _store_artifacts(
     artifacts: tuple[Artifact, ...], blobs: list[bytes], incoming: Path, digest: str
 ) -> tuple[Artifact, ...]:
-    """Writes what came into a folder of its own."""
+    """Write what came into a folder of its own."""
     with disk_errors(incoming):
         folder = attempt_folder(incoming, digest)
         return tuple(
@@ -151,7 +152,7 @@ def _store_artifacts(
 
 def _store_artifact(artifact: Artifact, content: bytes, folder: Path) -> Artifact:
     if sha256(content).hexdigest() != artifact.sha256:
-        raise PlaceError(f"{artifact.path} came back with other bytes than it had")
+        raise PlaceError(f"{artifact.path} changed on its way back")
     kept = folder / checked_path(artifact.path)
     kept.parent.mkdir(parents=True, exist_ok=True)
     write_new(str(kept), content, 0o444)
@@ -159,6 +160,7 @@ def _store_artifact(artifact: Artifact, content: bytes, folder: Path) -> Artifac
 
 
 def _failure_from_json(manifest: dict[str, Any]) -> ZenError:
+    # Looked up by name among our errors alone: nothing of the message is executed.
     kind = getattr(errors, manifest["failure"], PlaceError)
     is_known = isinstance(kind, type) and issubclass(kind, ZenError)
     diagnostics = tuple(

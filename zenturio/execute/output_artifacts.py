@@ -38,7 +38,7 @@ def attempt_folder(incoming: Path, digest: str) -> Path:
 
 
 def belongs_to_attempt(kept: Path, path: str, incoming: Path, digest: str) -> bool:
-    """Whether *kept* is the file *path* of an attempt at the experiment *digest*."""
+    """Return whether *kept* is the file *path* of an attempt at the experiment *digest*."""
     with suppress(ValueError):
         folder, *rest = kept.relative_to(incoming).parts
         named = _NAME.fullmatch(folder) and folder.startswith(checked_digest(digest))
@@ -49,7 +49,7 @@ def belongs_to_attempt(kept: Path, path: str, incoming: Path, digest: str) -> bo
 def collect_outputs(
     folder: str, patterns: Iterable[str], incoming: Path, digest: str, *, move: bool
 ) -> tuple[Artifact, ...]:
-    """Sets the files that match apart, moved or copied."""
+    """Set the files that match apart, moved or copied."""
     paths = matching_files(folder, patterns)
     artifacts = []
     with disk_errors(incoming):
@@ -69,7 +69,7 @@ def collect_outputs(
 
 
 def artifact_of(path: str, kept: Path) -> Artifact:
-    """The file *kept*, which nobody writes to from now on."""
+    """Return the file *kept*, which nobody writes to from now on."""
     stat = kept.stat(follow_symlinks=False)
     kept.chmod(stat.st_mode & 0o444 | 0o400)
     with kept.open("rb") as file:
@@ -78,7 +78,7 @@ def artifact_of(path: str, kept: Path) -> Artifact:
 
 
 def remove_stale(incoming: Path, seconds: float = STALE_SECONDS) -> None:
-    """Removes what was set apart so long ago that no outcome will name it."""
+    """Remove what was set apart so long ago that no outcome will name it."""
     oldest = time.time() - seconds
     if incoming.is_symlink() or incoming.parent.is_symlink():
         return  # what is there is not ours

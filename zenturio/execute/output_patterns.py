@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 
 def matching_files(folder: str, patterns: Iterable[str]) -> list[str]:
-    """The plain files in *folder* that match one of *patterns*, relative and sorted."""
+    """Return the plain files in *folder* that match one of *patterns*, relative and sorted."""
     paths: set[str] = set()
     for pattern in patterns:
         parts = [part for part in pattern.split("/") if part not in ("", ".")]
@@ -26,7 +26,10 @@ FOLDER_FAULTS = (
 
 
 def folder_fault(folder: str) -> str:
-    """What an experiment did to its own *folder* that hides what it left there; mostly nothing."""
+    """Return what an experiment did to its own *folder* that hides what it left there.
+
+    Mostly nothing.
+    """
     try:
         mode = os.lstat(folder).st_mode
     except OSError:
@@ -55,6 +58,7 @@ def _matches(folder: str, below: str, parts: list[str]) -> Iterator[str]:
     except OSError:
         return  # it may not be read: nothing to keep
     for entry in entries:
+        # Links are never followed: they could lead out of the folder, or in circles.
         if entry.is_dir(follow_symlinks=False):
             inside = f"{below}{entry.name}/"
             if first == "**":

@@ -71,11 +71,11 @@ class NamedPlace:
         return entry.value
 
     def load(self) -> Any:
-        """The plug-in's class."""
+        """Return the plug-in's class."""
         return plugins.load("places", self.kind)
 
     def settings(self) -> tuple[Setting, ...]:
-        """What can be set."""
+        """Return what can be set."""
         return described(getattr(self.load(), "Options", NoSettings))
 
     def texts(self) -> dict[str, str]:
@@ -88,7 +88,10 @@ class NamedPlace:
         }
 
     def options(self, overrides: Mapping[str, str] = {}) -> Any:
-        """The settings of the file, then those that are *overrides*; none if the place has none."""
+        """Return the settings of the file, then those that are *overrides*.
+
+        None if the place has none.
+        """
         entries = {n: e for n, e in self.table.entries.items() if n not in _COMMON_SETTINGS}
         kind = getattr(self.load(), "Options", None)
         options = settings_of(
@@ -110,7 +113,7 @@ def read_places(path: Path) -> dict[str, Table]:
 
 
 def configured_places(project: Path) -> dict[str, NamedPlace]:
-    """The places that the project's zenturio.toml tells of, by name."""
+    """Return the places that the project's zenturio.toml tells of, by name."""
     kinds = [name for name in plugins.names("places") if name != INLINE]
     places = {}
     for name, table in read_places(project / FILE).items():
@@ -141,7 +144,7 @@ def known_places(project: Path) -> dict[str, NamedPlace]:
 
 
 def find_place(text: str, project: Path) -> NamedPlace:
-    """What *text* names in the *project*: see above."""
+    """Return what *text* names in the *project*: see above."""
     if text.endswith(".toml"):
         return NamedPlace(text, "hosts", Table({"file": Entry(text)}))
     scheme, sign, rest = text.partition("://")
@@ -190,7 +193,7 @@ def open_named(
     pin: bool = False,
     overrides: Mapping[str, str] = {},
 ) -> ClosableExecutor:
-    """The place, opened."""
+    """Return the place, opened."""
     options = named.options(overrides)
     if named.kind != "hosts":  # its texts stand in a file of its own, which it asks about itself
         trust.require(folder, named.texts())

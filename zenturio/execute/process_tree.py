@@ -25,7 +25,10 @@ def adopt_orphans() -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """All descendants of *pid*, parents before their children; those that end meanwhile too."""
+    """Return all descendants of *pid*, parents before their children.
+
+    Those that end meanwhile too.
+    """
     pids: list[int] = []
     waiting = [pid]
     while waiting:
@@ -36,7 +39,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """The children of *pid*."""
+    """Return the children of *pid*."""
     pids: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - called often: no Path
@@ -46,14 +49,17 @@ def children(pid: int) -> list[int]:
 
 
 def start_ticks(pid: int) -> int:
-    """When *pid* was started, in ticks of the system's clock; 0 where it is not there."""
+    """Return when *pid* was started, in ticks of the system's clock.
+
+    0 where it is not there.
+    """
     with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
         return int(file.read().rpartition(b")")[2].split()[19])
     return 0
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether *pid* was stopped, by SIGSTOP or from a terminal."""
+    """Return whether *pid* was stopped, by SIGSTOP or from a terminal."""
     with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
         return file.read().rpartition(b")")[2].split()[0] == b"T"
     return False
@@ -68,7 +74,7 @@ class StopDetector:
         self._since = 0.0
 
     def is_stuck(self, pid: int) -> bool:
-        """Whether *pid* has been stopped in every look for longer than the patience."""
+        """Return whether *pid* has been stopped in every look for longer than the patience."""
         now = time.monotonic()
         if not is_stopped(pid):
             self._since = 0.0
@@ -114,20 +120,21 @@ def marked_processes(mark: bytes) -> Iterator[int]:
 
 
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
-    """Sends the signal to those of *pids* that are still there."""
+    """Send the signal to those of *pids* that are still there."""
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def kill_trees(roots: Callable[[], Iterable[int]], group: int = 0) -> None:
-    """Kills all *roots* and what is below them; those of the process *group* in one stroke.
+    """Kill all *roots* and what is below them; those of the process *group* in one stroke.
 
     Each process is stopped before its children are looked up, so that nothing forks away
     while others are killed.
     """
     stopped: set[int] = set()
     while new := [pid for pid in roots() if pid not in stopped]:
+        # The group first: it takes a whole shell pipeline in one call, before any of it can fork.
         if any(_group_of(pid) == group for pid in new):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
@@ -146,13 +153,14 @@ def _group_of(pid: int) -> int:
 
 
 def kill_marked(mark: bytes, patience: float = 5.0) -> None:
-    """Kills every process that carries *mark*, and waits until none is there."""
+    """Kill every process that carries *mark*, and waits until none is there."""
     end = time.monotonic() + patience
     own_pid = os.getpid()
 
     def members() -> list[int]:
         return [pid for pid in marked_processes(mark) if pid != own_pid]
 
+    # A process may fork between the scan of /proc and its signal: until none carries the mark.
     while members() and time.monotonic() < end:
         kill_trees(members)
         time.sleep(0.002)

@@ -18,7 +18,7 @@ _FIELDS = tuple(item.name for item in fields(Metric) if item.name not in ("formu
 
 
 def place_to_json(place: Place | None) -> list[Any] | None:
-    """Where something stands."""
+    """Return where something stands."""
     if place is None:
         return None
     return [place.file, place.line, place.column, place.text, place.width]
@@ -35,6 +35,7 @@ _last_recipe: tuple[Recipe | None, tuple[str, frozenset[str]]] = (None, ("", fro
 def recipe_text(recipe: Recipe) -> tuple[str, frozenset[str]]:
     """A recipe as a text, and the parameters whose positions it asks for."""
     global _last_recipe  # noqa: PLW0603 - one step for any number of threads
+    # One tuple, read and replaced at once: two threads never see half of it.
     last, text = _last_recipe
     if last is not recipe:
         text = _recipe_to_json(recipe)
@@ -65,7 +66,10 @@ def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
 
 @lru_cache(maxsize=64)
 def read_recipe(text: str) -> Recipe:
-    """The recipe; the same object for the same text, so that what is made of it is made once."""
+    """Return the recipe.
+
+    The same object for the same text, so that what is made of it is made once.
+    """
     manifest = json.loads(text)
     metrics = [
         Metric(**plain, formula=_expression_from_json(formula), place=place_from_json(place))
@@ -82,7 +86,7 @@ def read_recipe(text: str) -> Recipe:
 
 
 def _expression_to_json(expression: Expression | None) -> dict[str, Any] | None:
-    """What an expression says, and where it stands if it stands there as it is."""
+    """Return what an expression says, and where it stands if it stands there as it is."""
     if expression is None:
         return None
     passage = expression.passage

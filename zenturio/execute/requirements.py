@@ -16,7 +16,7 @@ def check_requirements(experiment: Experiment) -> None:
 
 
 def unmet_requirement(experiment: Experiment) -> ZenError | None:
-    """Why this machine is not what *experiment* wants; none where it is."""
+    """Return why this machine is not what *experiment* wants; none where it is."""
     try:
         for expression in experiment.recipe.requires:
             if not holds(value_at(expression, experiment.values, host=host_values())):

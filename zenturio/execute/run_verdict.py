@@ -35,7 +35,7 @@ def judge_run(facts: dict[str, Any], step: Step, *, shell: bool, stderr: Log) ->
 
 
 def judge_exit(status: int, *, shell: bool) -> tuple[Status, str]:
-    """What an exit status says: 0, a positive code, or a signal as a negative number."""
+    """Return what an exit status says: 0, a positive code, or a signal as a negative number."""
     if status == 0:
         return "ok", ""
     if status < 0:
@@ -45,13 +45,16 @@ def judge_exit(status: int, *, shell: bool) -> tuple[Status, str]:
     return "failed", f"exit {status}"
 
 
-def usage_metrics(facts: Mapping[str, Any], keeper: str) -> dict[str, MetricValue]:
-    """The metrics that every run has; *keeper* started it, and hides the size of smaller ones."""
+def usage_metrics(facts: Mapping[str, Any], supervisor: str) -> dict[str, MetricValue]:
+    """Return the metrics that every run has.
+
+    *supervisor* started it, and hides the size of smaller ones.
+    """
     unstarted = facts["stop"] == "unstartable"
     return {
         "wtime": facts["wtime"],
         "ctime": facts["ctime"],
-        "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(keeper, facts["hidden"])),
+        "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(supervisor, facts["hidden"])),
         "exit": Missing("the command could not be started") if unstarted else facts["status"],
     }
 

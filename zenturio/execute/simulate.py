@@ -77,7 +77,7 @@ class Simulate(ClosesOnExit):
         self._closed = False
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Plays it: at once, or when a slot is free."""
+        """Play it: at once, or when a slot is free."""
         if self._pool is not None and not self._closed:
             return self._pool.submit(self._play, experiment)
         future: Future[Outcome] = Future()
@@ -89,7 +89,7 @@ class Simulate(ClosesOnExit):
         return future
 
     def close(self) -> None:
-        """Takes nothing more, and leaves nothing behind."""
+        """Take nothing more, and leave nothing behind."""
         self._closed = True
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
@@ -152,7 +152,7 @@ class _SimulationSlot:
         )
 
     def _simulated(self, experiment: Experiment) -> tuple[bytes, bytes, int]:
-        """What the command would say with ``--json``, the metrics, and its exit code."""
+        """Return what the command would say with ``--json``, the metrics, and its exit code."""
         verb, *words = _command_words(experiment)
         folder = self._scratch.holding(experiment.files)
         carry_out = self._played if verb == "simulate" else self._planned
@@ -187,7 +187,7 @@ class _SimulationSlot:
 
 
 def _command_words(experiment: Experiment) -> list[str]:
-    """What stands behind ``zen`` in the only command there is."""
+    """Return what stands behind ``zen`` in the only command there is."""
     steps = [*(experiment.build.steps if experiment.build else ()), *experiment.steps]
     try:
         words = shlex.split(steps[0].command) if len(steps) == 1 else []
@@ -210,7 +210,10 @@ class _ScratchFolder:
         self._held: dict[str, ExperimentFile] = {}
 
     def holding(self, files: tuple[ExperimentFile, ...]) -> Path:
-        """The folder, with *files* and no others; those it has already are not written again."""
+        """Return the folder, with *files* and no others.
+
+        Those it has already are not written again.
+        """
         by_path = {file.path: file for file in files}
         if self._folder is None or not self._held.keys() <= by_path.keys():
             self.close()

@@ -133,7 +133,7 @@ class SlurmCommands:
         self._user = str(os.getuid())
 
     def submit(self, script: Path) -> str:
-        """The number of the job array that *script* describes.
+        """Return the number of the job array that *script* describes.
 
         PlaceError where Slurm will never take it, FullError and TooLongError where it would take
         less, and UnansweredError where it may have taken it.
@@ -141,6 +141,7 @@ class SlurmCommands:
         output = self._output_of("sbatch", "--parsable", str(script), refusal=_submission_error)
         parts = output.split()
         if not parts:
+            # sbatch may have submitted it: the queue is asked for the name of the array.
             raise UnansweredError("sbatch: it told no number")
         return parts[-1].partition(";")[0]
 
@@ -156,7 +157,7 @@ class SlurmCommands:
         return tasks
 
     def jobs(self, name: str) -> dict[str, SlurmJob]:
-        """The jobs of that *name* that are no arrays, by their numbers."""
+        """Return the jobs of that *name* that are no arrays, by their numbers."""
         return {job.array: job for _, _, job in self._list_jobs([name])}
 
     def _list_jobs(self, names: list[str]) -> Iterator[tuple[str, str, SlurmJob]]:
@@ -190,7 +191,7 @@ class SlurmCommands:
         return [(a, s) for a, _, s in (line.strip().partition("|") for line in output.splitlines())]
 
     def cancel(self, jobs: Iterable[str], *, pending: bool = False) -> None:
-        """Ends *jobs* (``12_3``); those that have ended already are no error.
+        """End *jobs* (``12_3``); those that have ended already are no error.
 
         With *pending* only what has not begun.
         """
@@ -201,7 +202,7 @@ class SlurmCommands:
                 self._output_of("scancel", "--quiet", *only, *some, refusal=_submission_error)
 
     def step_back(self, jobs: Iterable[str]) -> None:
-        """Lets other jobs of this user go before what has not begun of *jobs*, if that can be."""
+        """Let other jobs of this user go before what has not begun of *jobs*, if that can be."""
         job_list = ",".join(jobs)
         if job_list:
             with suppress(PlaceError, UnansweredError):
@@ -210,7 +211,7 @@ class SlurmCommands:
     def _output_of(
         self, *command: str, refusal: Callable[[str], Exception] = UnansweredError
     ) -> str:
-        """What *command* printed; where it fails, what *refusal* makes of what it says."""
+        """Return what *command* printed; where it fails, what *refusal* makes of what it says."""
         try:
             done = subprocess.run(
                 command,
@@ -238,16 +239,17 @@ class SlurmCommands:
 
 
 def _split_columns(line: str) -> list[str]:
-    """The columns of a line of squeue."""
+    """Return the columns of a line of squeue."""
     cells, at = [], 0
     for width in _COLUMNS.values():
         cells.append(line[at : at + width].strip())
+        # Columns have fixed widths: a reason may contain any separator.
         at += width
     return cells
 
 
 def _seconds(text: str) -> float | None:
-    """The duration that is written as 1-02:03:04, or nothing."""
+    """Return the duration that is written as 1-02:03:04, or nothing."""
     parts = _DURATION.fullmatch(text)
     if parts is None:
         return None
@@ -256,7 +258,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _submission_error(words: str) -> Exception:
-    """What it means that a job was not taken."""
+    """Return what it means that a job was not taken."""
     if _TOO_LONG in words:
         return ArrayTooLongError(words)
     if _LIMIT_REACHED.search(words):
@@ -268,6 +270,7 @@ def _submission_error(words: str) -> Exception:
 
 def _clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what an enclosing job says of itself, which would be taken for options."""
+    # Within a job, sbatch takes SLURM_* and SBATCH_* of that job for options of the new one.
     kept = {
         name: value
         for name, value in environment.items()

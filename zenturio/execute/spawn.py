@@ -100,8 +100,9 @@ class Spawner:
         gc.enable()
 
     def _exactly(self, setsid: str, words: list[str]) -> int:
-        """Starts *words* as a child of setsid, which ends at once and leaves it to us."""
+        """Start *words* as a child of setsid, which ends at once and leave it to us."""
         own_pid = os.getpid()
+        # setsid forks and ends: its child becomes ours, for this process is a subreaper.
         before = set(process_tree.children(own_pid))
         parent = self._spawn(setsid, [setsid, "-f", "--", *words])
         _, status = os.waitpid(parent, 0)
@@ -134,7 +135,7 @@ class Spawner:
         raise AssertionError("the last round returns or raises")
 
     def _which(self, name: str) -> str | None:
-        """The program that *name* stands for in the experiment's environment and folder."""
+        """Return the program that *name* stands for in the experiment's environment and folder."""
         if "/" in name:
             return name
         search = os.fsdecode(self._environment.get(b"PATH", os.defpath.encode()))

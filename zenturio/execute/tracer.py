@@ -70,7 +70,10 @@ _libc.ptrace.restype = ctypes.c_long
 def _ptrace(
     request: int, pid: int, address: int = 0, data: int | ctypes.Array[ctypes.c_char] = 0
 ) -> int:
-    """What the kernel answers; ProcessLookupError where the process was killed meanwhile."""
+    """Return what the kernel answers.
+
+    ProcessLookupError where the process was killed meanwhile.
+    """
     value = ctypes.addressof(data) if isinstance(data, ctypes.Array) else data
     answer = int(_libc.ptrace(request, pid, address, value))
     if answer < 0:
@@ -97,7 +100,7 @@ class Tracer:
         """Whether a process of another architecture ran, whose calls were not understood."""
 
     def run(self, command: str) -> int:
-        """The exit status of *command*; whatever it leaves running is killed."""
+        """Return the exit status of *command*; whatever it leaves running is killed."""
         root = os.fork()
         if root == 0:
             self._begin(command)
@@ -223,7 +226,7 @@ class Tracer:
             self.uses[how][path] = None
 
     def _path(self, pid: int, arguments: list[int], folder: int | None, name: int) -> str:
-        """The path that a call names; empty where it cannot be read."""
+        """Return the path that a call names; empty where it cannot be read."""
         text = os.fsdecode(self._text(pid, arguments[name]))
         base = f"/proc/{pid}/cwd"
         if folder is not None:

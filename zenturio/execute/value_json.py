@@ -23,6 +23,7 @@ _EXACT_LIMIT = 2**63
 def value_to_json(value: Any) -> Any:
     """A value or a measure as JSON has it."""
     kind = type(value)
+    # json reads long integers slowly, and limits their digits; hexadecimal has neither problem.
     if kind is int and not -_EXACT_LIMIT < value < _EXACT_LIMIT:
         return {"int": hex(value)}
     if kind is Missing:
@@ -64,12 +65,12 @@ def check_measure(value: Any, where: str) -> None:
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """All of them by name."""
+    """Return all of them by name."""
     return {name: value_to_json(value) for name, value in values.items()}
 
 
 def value_from_json(value: Any) -> Any:
-    """What was noted."""
+    """Return what was noted."""
     if type(value) is not dict:
         return value
     ((kind, what),) = value.items()

@@ -42,7 +42,7 @@ class Watchdog:
             self._watched.discard(watched)
 
     def close(self) -> None:
-        """Ends the thread."""
+        """End the thread."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
@@ -50,6 +50,7 @@ class Watchdog:
     def _drive(self) -> None:
         while not self._closed.wait(LOOK_SECONDS):
             with self._turn:
+                # Outside of the lock: a check may end a launcher, which leaves the watchdog.
                 watched = list(self._watched)
             for launcher in watched:
                 launcher.check()

@@ -21,20 +21,24 @@ _MOST_BLOBS = 2**17
 
 
 def send(descriptor: int, message: dict[str, Any], *blobs: bytes) -> None:
-    """Writes *message* and the *blobs*, whose lengths the message tells."""
+    """Write *message* and the *blobs*, whose lengths the message tells."""
     data = memoryview(encode_message(message, *blobs))
     while data:
         data = data[os.write(descriptor, data) :]
 
 
 def encode_message(message: dict[str, Any], *blobs: bytes) -> bytes:
-    """The bytes in which *message* and the *blobs* travel."""
+    """Return the bytes in which *message* and the *blobs* travel."""
     text = json.dumps(message).encode()
     return b"".join((_LENGTH.pack(len(text)), text, *blobs))
 
 
 def receive(descriptor: int, most: int = LARGEST_MESSAGE_BYTES) -> dict[str, Any] | None:
-    """The next message; nothing where the other side has gone. MalformedError if it is none."""
+    """Return the next message; nothing where the other side has gone.
+
+    MalformedError if it is none.
+    """
+    # 4 bytes of length (big-endian), JSON; its "lengths" announce the blobs behind it.
     head = read_exactly(descriptor, _LENGTH.size)
     if head is None:
         return None
@@ -46,7 +50,7 @@ def receive(descriptor: int, most: int = LARGEST_MESSAGE_BYTES) -> dict[str, Any
         return None
     message = read_json(text)
     if not isinstance(message, dict):
-        raise MalformedError("a message is no object")
+        raise MalformedError("a message is not an object")
     return message
 
 
@@ -58,7 +62,10 @@ def receive_blobs(
     least_count: int = 0,
     most_count: int = _MOST_BLOBS,
 ) -> list[bytes] | None:
-    """The bytes behind *message*, at most *most* in each piece; nothing where the side has gone."""
+    """Return the bytes behind *message*, at most *most* in each piece.
+
+    Nothing where the side has gone.
+    """
     lengths = message.get("lengths", [])
     list_of(integer(0, most), most_count, least_count)(lengths, "lengths")
     blobs = []
@@ -75,6 +82,7 @@ def read_exactly(descriptor: int, size: int) -> bytes | None:
     data = os.read(descriptor, min(size, _PIECE)) if size else b""
     if len(data) == size:
         return data
+    # Grown as bytes arrive, not by the announced size: a peer could announce more than there is.
     parts = [data]
     missing = size - len(data)
     while missing and parts[-1]:

@@ -75,7 +75,7 @@ def _run_packed(
     begins: Callable[[], None] = lambda: None,
     settle: float = 0.0,
 ) -> tuple[bytes, bool]:
-    """The packed outcome, and whether a signal from outside may have brought it about.
+    """Return the packed outcome, and whether a signal from outside may have brought it about.
 
     *begins* is called when the experiment is about to begin; a signal counts that comes up to
     *settle* seconds after its end.
@@ -94,7 +94,7 @@ def _run_packed(
 
 
 def is_from_signal(outcome: Outcome) -> bool:
-    """Whether it depends on why the job ended what *outcome* means.
+    """Return whether it depends on why the job ended what *outcome* means.
 
     Batch systems end a job by the signals by which a program may end itself.
     """
@@ -139,12 +139,13 @@ def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
     parent = os.getppid()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    # It died before prctl: no signal will come.
     if os.getppid() != parent:  # it ended meanwhile
         os.kill(os.getpid(), number)
 
 
 def main(words: list[str] | None = None) -> int:
-    """Runs a parcel as the command line says; 0 where an outcome is written."""
+    """Run a parcel as the command line says; 0 where an outcome is written."""
     parser = argparse.ArgumentParser(
         prog="python -m zenturio.execute.worker", description="Run one packed experiment."
     )
@@ -158,6 +159,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--stay", action="store_true", help="go on when the parent process ends")
     arguments = parser.parse_args(words)
     sys.set_int_max_str_digits(0)  # metrics have as many digits as they have
+    # A batch system may start a finished job again: the first outcome counts.
     if arguments.outcome.exists():
         return 0
     if not arguments.stay:
@@ -180,7 +182,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file that nobody sees in part, and that is on the disk when it is seen."""
+    """Write a file that nobody sees in part, and that is on the disk when it is seen."""
     _write_draft(path, content).replace(path)
 
 
@@ -188,6 +190,7 @@ def write_once(path: Path, content: bytes) -> None:
     """The same, but a file that is there stays as it is: whoever was first has settled it."""
     draft = _write_draft(path, content)
     try:
+        # A link fails where the name exists, which a rename would replace: write once, atomically.
         path.hardlink_to(draft)
     except FileExistsError:
         pass
@@ -201,6 +204,7 @@ def _write_draft(path: Path, content: bytes) -> Path:
     with draft.open("wb") as file:
         file.write(content)
         file.flush()
+        # The name must not appear before the bytes after a crash of the file server.
         os.fsync(file.fileno())
     return draft
 

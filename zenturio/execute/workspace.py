@@ -9,6 +9,7 @@ dead one left, folders and processes, is taken away by the next. A folder that i
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import secrets
 from contextlib import suppress
@@ -20,6 +21,8 @@ from zenturio.execute import process_tree
 from zenturio.execute.file_staging import StagedFolder, disk_errors, empty_folder, remove_tree
 from zenturio.experiment import METRICS
 from zenturio.experiment.identity import checked_digest
+
+_log = logging.getLogger(__name__)
 
 Keep = Literal["always", "failed", "never"]
 
@@ -49,6 +52,7 @@ class Workspace:
         path = f"{self._path}/{checked_digest(digest)}"
         with self._turn:
             if path in self._used:  # the same experiment runs twice at a time
+                # Both need a folder of their own: one clears its own when it ends.
                 path = f"{path}-{secrets.token_hex(4)}"
             self._used.add(path)
             spare = path if path in self._spare else next(iter(self._spare), None)
@@ -60,7 +64,7 @@ class Workspace:
         return StagedFolder(path, reusable)
 
     def drop(self, folder: StagedFolder, *, keep: bool) -> None:
-        """Takes a folder away, or puts it where kept ones are found."""
+        """Take a folder away, or put it where kept ones are found."""
         path = folder.path
         if keep:
             self._put(path)
@@ -77,7 +81,7 @@ class Workspace:
             os.rename(path, kept)  # noqa: PTH104
 
     def close(self) -> None:
-        """Takes the session away."""
+        """Take the session away."""
         remove_tree(self._path)
         os.close(self._lock)
 
@@ -94,7 +98,7 @@ class Workspace:
             os.close(lock)
 
     def _sweep(self) -> None:
-        """Takes away the sessions whose drivers are dead, and what runs on in them."""
+        """Take away the sessions whose drivers are dead, and what runs on in them."""
         for session in self._work.glob(f"{_SESSION}*"):
             try:
                 lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
@@ -103,6 +107,7 @@ class Workspace:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 process_tree.kill_marked(environment_mark(f"{session}/"))
+                _log.info("cleared %s, which a dead driver left", session.name)
                 remove_tree(str(session))
             except BlockingIOError:
                 continue  # its driver lives
@@ -111,13 +116,13 @@ class Workspace:
 
 
 def running_folder(folder: Path, digest: str) -> Path | None:
-    """The folder below *folder* in which the experiment runs at this moment."""
+    """Return the folder below *folder* in which the experiment runs at this moment."""
     matches = (folder / "work").glob(f"{_SESSION}*/{checked_digest(digest)}")
     return next(matches, None)
 
 
 def live_driver_pids(folder: Path) -> list[int]:
-    """The processes of the drivers that hold a session below *folder*."""
+    """Return the processes of the drivers that hold a session below *folder*."""
     pids = []
     for session in sorted((folder / "work").glob(f"{_SESSION}*")):
         with suppress(OSError):

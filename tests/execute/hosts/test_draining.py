@@ -47,7 +47,7 @@ FAULTS = {
     "tool-in-a-script": "echo 'p.sh: line 3: gfortran: command not found' >&2; exit 127",
     "disk": 'echo "OSError: [Errno 28] No space left on device" >&2; exit 1',
     "quota": "echo 'cp: writing x: Disk quota exceeded' >&2; exit 1",
-    "keeper": "kill -9 $PPID; sleep 60",
+    "supervisor": "kill -9 $PPID; sleep 60",
 }
 
 
@@ -132,7 +132,7 @@ def test_where_every_host_is_drained_the_study_ends_with_the_reasons(place, tmp_
     with pytest.raises(PlaceError, match="Not a directory"):
         outcome(there, experiment("true"))
     until(lambda: all(host.drained for host in there.hosts))
-    with pytest.raises(PlaceError, match="no host is left that can be used") as caught:
+    with pytest.raises(PlaceError, match="no usable host is left") as caught:
         outcome(there, experiment("true"))
     assert "bad: drained, " in str(caught.value)
     assert "good: drained, " in str(caught.value)

@@ -95,7 +95,7 @@ def test_what_was_given_up_is_ended_when_its_host_is_back_and_never_accepted(
     what = experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep {long('88.1')} || sleep 1")
     future = place.submit(what)
     until(lambda: begun(tmp_path))
-    testbed["one"].kill()  # its keepers live, behind a network that is cut
+    testbed["one"].kill()  # its supervisors live, behind a network that is cut
     until(lambda: begun(tmp_path) == 2)
     until(lambda: len(running(long("88.1"))) == 2)
     testbed["one"].start()
@@ -125,8 +125,10 @@ def test_an_experiment_whose_keeper_is_killed_begins_again(hosts, testbed, tmp_p
         )
     )
     until(lambda: running(long("88.2")))
-    keeper = next(pid for pid in testbed["one"].keepers() if _leads(pid, running(long("88.2"))[0]))
-    os.kill(keeper, signal.SIGKILL)
+    supervisor = next(
+        pid for pid in testbed["one"].keepers() if _leads(pid, running(long("88.2"))[0])
+    )
+    os.kill(supervisor, signal.SIGKILL)
     assert future.result().status == "ok"
     assert not running(long("88.2"))
     assert begun(tmp_path) == 2
@@ -141,7 +143,10 @@ def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tm
             if any(_leads(pid, each) for each in running(long("88.3"))):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
-    assert (future.result().status, future.result().cause) == ("failed", "its keeper died 5 times")
+    assert (future.result().status, future.result().cause) == (
+        "failed",
+        "its supervisor died 5 times",
+    )
     assert not running(long("88.3"))
 
 

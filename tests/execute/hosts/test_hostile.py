@@ -71,7 +71,7 @@ def test_what_a_host_says_that_lies_is_not_believed_and_the_study_goes_on_elsewh
 
 def test_where_every_host_lies_the_study_ends_with_the_reason(place):
     there = place("list", honest=False)
-    with pytest.raises(PlaceError, match="liar: not trusted any more: a message is no object"):
+    with pytest.raises(PlaceError, match="liar: not trusted any more: a message is not an object"):
         outcome(there, left())
     with pytest.raises(PlaceError, match="no host is left"):
         outcome(there, left())

@@ -158,7 +158,7 @@ def test_a_program_that_requires_what_no_host_has_fails_and_does_not_wait(hosts,
     (tmp_path / "need.2").write_text("REQUIRE host.memory >= 1TB\n")
     found = outcome(place, loop(50, one=0.05, two=0.05))
     assert found.status == "failed"
-    assert found.cause == "no host is as the program requires: host.memory >= 1TB"
+    assert found.cause == "no host meets what the program requires: host.memory >= 1TB"
 
 
 def test_copies_of_restart_files_survive_the_host(hosts, testbed, loop):
@@ -206,7 +206,7 @@ def test_what_no_host_will_ever_have_is_refused_at_once(hosts):
     recipe = Recipe(requires=(parse("host.memory >= 4GB"),))
     with pytest.raises(PlaceError) as caught:
         outcome(place, experiment("true", recipe=recipe))
-    assert "no host is as REQUIRE wants it" in str(caught.value)
+    assert "no host meets REQUIRE" in str(caught.value)
     assert "one: host.memory = 1000000000\n" in str(caught.value)
     with pytest.raises(PlaceError, match="no host has more than 2000000000 B"):
         outcome(place, experiment(Step("true", memory=3 * 10**9)))
@@ -245,7 +245,7 @@ def test_it_is_told_once_that_all_wait_for_what_no_host_is_now(hosts, tmp_path):
     (tmp_path / "facts").write_text('{"load": 0.5}')
     assert future.result().status == "ok"
     assert list(place.remarks) == [
-        "nothing runs, 1 waiting: no host is as required now\none: host.load = 7.5"
+        "nothing runs, 1 waiting: no host meets their requirements now\none: host.load = 7.5"
     ]
 
 

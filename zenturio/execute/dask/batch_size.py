@@ -45,5 +45,5 @@ class BatchSizer:
             self._seconds = average * 0.9 + seconds * 0.1
 
     def next_size(self, waiting: int, places: int) -> int:
-        """How many of those *waiting* go now, where there is room for so many tasks."""
+        """Return how many of those *waiting* go now, where there is room for so many tasks."""
         return min(self.size, ceil(waiting / max(places, 1)))

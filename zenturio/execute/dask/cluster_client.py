@@ -89,18 +89,24 @@ class DaskCluster:
         return self._renewal.fault if self._renewal is not None else None
 
     def begin(self, is_busy: Callable[[], bool]) -> None:
-        """Sees to it that there are workers while *is_busy* says that there is work."""
+        """See to it that there are workers while *is_busy* says that there is work."""
         if self._renewal is not None:
             self._renewal.begin(is_busy)
 
     def ending(self, worker: str, address: str, since: float) -> LossReason:
-        """Why the *worker* of that name was lost; it was *since* then by the monotonic clock."""
+        """Return why the *worker* of that name was lost.
+
+        It was *since* then by the monotonic clock.
+        """
         if self._renewal is None:
             return "died"
         return self._renewal.ending(worker, address, since)
 
     def threads(self) -> dict[str, int]:
-        """How many experiments each worker takes, by its address; OSError where nobody answers."""
+        """Return how many experiments each worker takes, by its address.
+
+        OSError where nobody answers.
+        """
         cores_of = self.client.scheduler.ncores
         self.answers = False
         threads = dict(self.client.sync(cores_of, workers=None, callback_timeout=_ANSWER_SECONDS))
@@ -108,7 +114,7 @@ class DaskCluster:
         return threads
 
     def machines(self) -> frozenset[MachineKind]:
-        """The kinds of machine of the workers that are there; a new one is asked once.
+        """Return the kinds of machine of the workers that are there; a new one is asked once.
 
         None at all where workers come when a batch system lets them: others may come later.
         """
@@ -140,7 +146,7 @@ class DaskCluster:
         return kinds
 
     def look(self) -> bool:
-        """Counts who is there now; whether there is somebody to run something, or will be."""
+        """Count who is there now; whether there is somebody to run something, or will be."""
         if self.queued:
             return True
         with suppress(OSError):
@@ -172,7 +178,7 @@ class DaskCluster:
         )
 
     def stop(self, session: str, numbers: tuple[int, ...]) -> None:
-        """Tells every worker to kill these."""
+        """Tell every worker to kill these."""
         from zenturio.execute.dask import worker_plugin  # noqa: PLC0415
 
         with suppress(OSError):  # it is said again
@@ -181,7 +187,7 @@ class DaskCluster:
             )
 
     def leave(self, session: str) -> None:
-        """Tells every worker that this driver goes, and waits until it has cleared up."""
+        """Tell every worker that this driver goes, and waits until it has cleared up."""
         from zenturio.execute.dask import worker_plugin  # noqa: PLC0415
 
         if self.is_connected:
@@ -192,7 +198,7 @@ class DaskCluster:
                 call_with_timeout(_ANSWER_SECONDS, leave)
 
     def eligible(self, cpus: int) -> tuple[str, ...]:
-        """The workers that may be given something of so many CPUs; none if it may be any."""
+        """Return the workers that may be given something of so many CPUs; none if it may be any."""
         retiring = self._renewal.retiring if self._renewal is not None else frozenset()
         if cpus == 1 and not retiring:
             return ()
@@ -203,7 +209,7 @@ class DaskCluster:
         return () if len(stays) == len(threads) else tuple(stays)
 
     def close(self) -> None:
-        """Leaves the scheduler; workers of our own end."""
+        """Leave the scheduler; workers of our own end."""
         with suppress(Exception):  # what is lost need not be closed
             call_with_timeout(_ANSWER_SECONDS, partial(self.client.close, timeout=5))
         if self._loop is not None:
@@ -215,7 +221,7 @@ class DaskCluster:
 
 
 def connect(options: DaskOptions, session: Path, jobs: int | None) -> DaskCluster:
-    """The cluster that *options* describe, for the driver of a folder *session*.
+    """Return the cluster that *options* describe, for the driver of a folder *session*.
 
     PlaceError where there is none.
     """
@@ -299,13 +305,13 @@ def _connect_client(
             target.close()
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise PlaceError(
-            f"no scheduler of Dask answers at {where}: {reason}",
+            f"no Dask scheduler answers at {where}: {reason}",
             hint="start one (dask scheduler), or see whether name, port and tls are right",
         ) from error
 
 
 def _wait_for_workers(cluster: DaskCluster, options: DaskOptions, address: SchedulerAddress) -> int:
-    """How many experiments the workers take, as soon as there is one."""
+    """Return how many experiments the workers take, as soon as there is one."""
     end = monotonic() + options.patience
     while not (threads := cluster.threads()):
         if monotonic() > end:
@@ -325,7 +331,7 @@ def _require_dask() -> Iterator[None]:
         import distributed  # noqa: F401, PLC0415
     except ImportError as error:
         raise PluginError(
-            f"the place dask needs what is not installed: {error.name}",
+            f"the place dask needs a package that is not installed: {error.name}",
             hint="pip install 'zenturio[dask]'",
         ) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)

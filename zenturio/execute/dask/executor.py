@@ -1,7 +1,7 @@
 """
 A cluster of Dask as a place: a local one, one at an address, or one in jobs of a batch system.
 
-What the machine of a worker does is in station, what travels between in traffic.
+What the machine of a worker does is in runtime, what travels between in traffic.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Dask(ClosesOnExit):
         return False
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Takes an experiment; it starts when a worker has room for it."""
+        """Take an experiment; it starts when a worker has room for it."""
         ticket = DaskTicket(experiment, self.slots, self._traffic.stop)
         ticket.setup = self._prologue
         if self._closed:
@@ -111,7 +111,7 @@ class Dask(ClosesOnExit):
         return ticket
 
     def close(self) -> None:
-        """Kills what runs, cancels what waits, and leaves the cluster, or ends its own."""
+        """Kill what runs, cancel what waits, and leave the cluster, or ends its own."""
         with self._lock:
             if self._closed:
                 return
@@ -124,7 +124,7 @@ class Dask(ClosesOnExit):
 
     @staticmethod
     def script(folder: Path, options: DaskOptions) -> str:
-        """What a job of workers would be."""
+        """Return what a job of workers would be."""
         from zenturio.execute.dask.worker_jobs import worker_script  # noqa: PLC0415 - loads Dask
 
         return worker_script(options, folder)

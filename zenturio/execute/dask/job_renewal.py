@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
@@ -11,6 +12,8 @@ from typing import Any, Literal
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.job_setup import SETUP_FAILED, log_end
 from zenturio.execute.slurm_commands import SlurmCommands, SlurmJob, UnansweredError
+
+_log = logging.getLogger(__name__)
 
 POLL_SECONDS = 5.0
 """Seconds between two looks at the queue."""
@@ -89,7 +92,7 @@ class JobRenewal:
             self._thread.join(_CLOSING_SECONDS)
 
     def ending(self, worker: str, address: str, since: float) -> LossReason:
-        """Why the *worker* of that name was lost, at *since* by the monotonic clock."""
+        """Return why the *worker* of that name was lost, at *since* by the monotonic clock."""
         if self._queue is None:
             return "died"
         if self._last_poll <= since:
@@ -163,6 +166,7 @@ class JobRenewal:
         if (ended or missing > 0) and self.fault is None:
             wait = max(self._patience, 1.0)
             changes = (set(ended), set(absent), max(missing, 0))
+            _log.debug("%d jobs of workers ended, %d missing", len(ended), missing)
             self._workers.sync(self._replace, *changes, callback_timeout=wait)
 
     def _absentees(self, absent: set[str]) -> list[str]:
@@ -172,7 +176,7 @@ class JobRenewal:
         return [name for name, since in self._absent_since.items() if now - since > ABSENT_SECONDS]
 
     def _poll(self) -> dict[str, SlurmJob]:
-        """The jobs by their numbers, as the queue shows them."""
+        """Return the jobs by their numbers, as the queue shows them."""
         if self._queue is not None:
             looked = monotonic()
             self._jobs_by_id = self._queue.jobs(self._name)
@@ -180,19 +184,22 @@ class JobRenewal:
         return self._jobs_by_id
 
     def _connected_names(self) -> dict[str, str]:
-        """The names of the workers that are there, by their addresses."""
+        """Return the names of the workers that are there, by their addresses."""
         workers = dict(self._workers.scheduler_info.get("workers", {}))
         return {address: str(worker["name"]) for address, worker in workers.items()}
 
     def _has_ended(self, number: str | None, shown: dict[str, SlurmJob]) -> bool:
-        """Whether the job of that number is no more; one without a number begins just now."""
+        """Return whether the job of that number is no more.
+
+        One without a number begins just now.
+        """
         if self._queue is None or number is None:
             return False
         return number not in shown or shown[number].ended
 
     @staticmethod
     def _retires(job: SlurmJob | None) -> bool:
-        """Whether it is time for its successor."""
+        """Return whether it is time for its successor."""
         if job is None or job.seconds_left is None or job.seconds is None:
             return False
         return job.begun and job.seconds_left <= min(
@@ -208,6 +215,7 @@ class JobRenewal:
         if name in self._arrived:
             return
         self._fruitless += 1
+        _log.info("%s, before a worker came", self._reason)
         if SETUP_FAILED in log and not (job is not None and job.taken):
             hint = "see setup, or prologue, in [places.NAME] of zenturio.toml"
             self.fault = PlaceError(f"the setup of the workers failed: {log}", hint=hint)
@@ -245,7 +253,7 @@ class JobRenewal:
 
 
 def forget_unsubmitted(cluster: Any) -> None:
-    """Takes those off *cluster* that the batch system has refused."""
+    """Take those off *cluster* that the batch system has refused."""
     for name, job in list(cluster.workers.items()):
         if job.status.name == "created":  # else the cluster could not be closed
             job.status = type(job.status).failed

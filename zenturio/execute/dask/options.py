@@ -21,7 +21,7 @@ class DaskOptions:
     batch: str = setting(AUTO, "short experiments that travel together: a number, or auto")
     grace: float = setting(2.0, "seconds from asking what is cancelled to end to killing it", low=0)
     patience: float = setting(60.0, "seconds to wait for a scheduler, and for workers", low=1)
-    ca: str = setting("", "tls: the file with the certificate of who signs")
+    ca: str = setting("", "tls: the file with the CA certificate")
     cert: str = setting("", "tls: the file with our certificate")
     key: str = setting("", "tls: the file with our key")
     insecure: bool = setting(False, "allow an address beyond this machine without tls")

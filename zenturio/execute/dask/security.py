@@ -44,26 +44,26 @@ class SchedulerAddress:
 
 
 def read_address(options: DaskOptions) -> SchedulerAddress:
-    """The scheduler's address; SafetyError where others could listen to what is said."""
+    """Return the scheduler's address; SafetyError where others could listen to what is said."""
     text = options.address
     scheme, sign, rest = text.partition("://")
     if not sign:
         scheme, rest = "dask", text
     host, colon, port = rest.rpartition(":")
     if scheme not in ("dask", "tcp", "tls") or not colon or not port.isdecimal() or not host:
-        raise InputError(f"{text!r} is no address of a scheduler", hint=_ADDRESS_HINT)
+        raise InputError(f"{text!r} is not the address of a scheduler", hint=_ADDRESS_HINT)
     address = SchedulerAddress(host.strip("[]"), int(port), scheme == "tls")
     if not (address.tls or address.is_here or options.insecure):
         raise SafetyError(
-            f"{text}: what goes there could be read, and replaced, by anybody on the way",
+            f"{text}: the traffic could be read and changed by anybody on its way",
             hint=f"start the scheduler with TLS, and write tls://{rest}; in a network where"
-            "\nnobody else is: insecure = true in [places.NAME] of zenturio.toml",
+            "\nall are trusted: insecure = true in [places.NAME] of zenturio.toml",
         )
     return address
 
 
 def tls_of(address: SchedulerAddress, options: DaskOptions) -> Any:
-    """The certificates, from the options or from Dask's own configuration."""
+    """Return the certificates, from the options or from Dask's own configuration."""
     if not address.tls:
         return None
     files = {"tls_ca_file": options.ca, "tls_client_cert": options.cert}
@@ -87,12 +87,12 @@ def tls_of(address: SchedulerAddress, options: DaskOptions) -> Any:
 def _check_certificates(ca: str, cert: str, key: str | None) -> None:
     """PlaceError, which names the file, where one does not hold what it is for."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    what = f"{ca} holds no certificate of who signs (ca)"
+    what = f"{ca} holds no CA certificate (ca)"
     try:
         if Path(ca).is_file():  # else it is the certificate itself
             context.load_verify_locations(ca)
         if Path(cert).is_file():
-            what = f"{cert} and {key or cert} are no certificate and its key (cert, key)"
+            what = f"{cert} and {key or cert} are not a certificate and its key (cert, key)"
             context.load_cert_chain(cert, key or None)
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or error.strerror or str(error)

@@ -43,13 +43,13 @@ class DaskSession:
         return lock.exists()
 
     def close(self) -> None:
-        """Takes it away."""
+        """Take it away."""
         remove_tree(str(self.folder))
         os.close(self._lock)
 
 
 def session_path(folder: Path, name: str) -> Path:
-    """The folder of the session *name* below the project's."""
+    """Return the folder of the session *name* below the project's."""
     return folder / "places" / f"{_PREFIX}{name}"
 
 
@@ -59,6 +59,7 @@ def remove_dead_sessions(folder: Path) -> None:
         with suppress(OSError):  # it lives, or it begins, or it ends
             lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:
+                # Fails while its driver lives; the kernel releases it however that ends.
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _cancel_jobs(session)
                 remove_tree(str(session))

@@ -8,6 +8,7 @@ has ended with it; it is sent again if the scheduler comes back.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -26,6 +27,8 @@ from zenturio.execute.dask.ticket_queue import TicketQueue
 from zenturio.execute.dask.worker_losses import WorkerLoss, judge_loss, loss_of
 from zenturio.execute.dask.worker_runtime import SessionSettings, read_report
 from zenturio.execute.experiment_codec import pack_experiments, unpack_outcome
+
+_log = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 1.0
 """Seconds between two looks at whether the scheduler is there."""
@@ -102,7 +105,7 @@ class TaskTracker:
             ticket.finish_cancelled()
 
     def close(self) -> None:
-        """Takes off what waits, has all else killed, and waits until it is back."""
+        """Take off what waits, has all else killed, and waits until it is back."""
         with self._turn:
             self._end = monotonic() + _CLOSING_SECONDS
             waiting = [*self._queue.drain(), *self._lost_tickets()]
@@ -125,7 +128,7 @@ class TaskTracker:
         return [ticket for loss in self._losses for ticket in loss.tickets]
 
     def _take_all(self) -> list[DaskTicket]:
-        """All that were here, sent or not."""
+        """Return all that were here, sent or not."""
         sent = [ticket for batch, _ in self._in_flight.values() for ticket in batch.tickets]
         tickets = [*sent, *self._queue.drain(), *self._lost_tickets()]
         self._in_flight.clear()
@@ -156,7 +159,7 @@ class TaskTracker:
             self._fail(PlaceError(f"{self._cluster.where}: {error}"))
 
     def _step(self) -> bool:
-        """Waits for something to do, and does it; false when all is over."""
+        """Wait for something to do, and do it; false when all is over."""
         with self._turn:
             self._turn.wait_for(
                 self._has_work, _REPEAT_STOP_SECONDS if self._stopping else _CHECK_SECONDS
@@ -205,6 +208,7 @@ class TaskTracker:
         numbers, self._stop_orders = self._stop_orders, []
         self._stopping.update(numbers)
         if monotonic() - self._last_stop_sent > _REPEAT_STOP_SECONDS:
+            # An order may overtake its experiment on the way to a worker: it is repeated.
             numbers = list(self._stopping)
         if numbers:
             self._last_stop_sent = monotonic()
@@ -234,7 +238,9 @@ class TaskTracker:
             return
         with self._turn:
             self._in_flight[key] = (sent, future)
+            _log.debug("sent task %s with %d experiments", key, len(tickets))
             self._stop_orders += [ticket.number for ticket in tickets if ticket.cancel_requested]
+        # Registered outside of the lock: Dask may call it at once, in this thread.
         future.add_done_callback(lambda done: self._on_task_done(key, done))
 
     def _on_task_done(self, key: str, future: Any) -> None:
@@ -269,7 +275,7 @@ class TaskTracker:
         by_number = {ticket.number: ticket for ticket in batch.tickets}
         report = read_report(value, by_number)
         if report is None:
-            reason = f"a worker of {self._cluster.where} reports what nobody gave it"
+            reason = f"a worker of {self._cluster.where} reported experiments that it was not given"
             self._give_up(batch, PlaceError(reason, hint=_NOT_OURS))
             return
         if report.missing_files:
@@ -321,7 +327,7 @@ class TaskTracker:
         self._resolve_losses()
 
     def _resolve_losses(self) -> None:
-        """Begins again what has lost its worker, as soon as it is known why."""
+        """Begin again what has lost its worker, as soon as it is known why."""
         with self._turn:
             losses, self._losses = self._losses, []
         for loss in losses:
@@ -346,7 +352,7 @@ class TaskTracker:
             ticket.fail(error)
 
     def _check_scheduler(self, connected: bool) -> None:
-        """Gives up when the scheduler, or every worker, has been away for too long."""
+        """Give up when the scheduler, or every worker, has been away for too long."""
         self._last_check = monotonic()
         self._resolve_losses()
         if connected:
@@ -356,17 +362,17 @@ class TaskTracker:
         elif connected and (self._cluster.look() or self._is_idle):
             self._last_seen = monotonic()
         elif monotonic() - self._last_seen > self._patience or self._cluster.is_gone:
-            lost = "has no worker any more" if self._cluster.answers else "does not answer"
+            lost = "has no worker left" if self._cluster.answers else "does not answer"
             lost = lost if connected else "is lost"
             self._fail(
                 PlaceError(
                     f"the scheduler of {self._cluster.where} {lost}",
-                    hint="when it is back, the same command goes on",
+                    hint="run the same command again when it is back",
                 )
             )
 
     def _recall_unrunnable(self) -> None:
-        """Takes back what only workers may run that are gone: Dask would wait for them for ever."""
+        """Take back what only workers may run that are gone: Dask would wait for them for ever."""
         with suppress(OSError):
             workers = self._cluster.threads()
             present = workers.keys()
@@ -388,6 +394,7 @@ class TaskTracker:
 
     def _fail(self, fault: PlaceError) -> None:
         with self._turn:
+            _log.warning("the cluster is given up: %s", fault)
             self._fault = fault
             unfinished = self._take_all()
         for ticket in unfinished:

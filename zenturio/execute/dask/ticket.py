@@ -34,15 +34,15 @@ class DaskTicket(CancellableFuture):
         self._stop(self)
 
     def fits_with(self, other: DaskTicket) -> bool:
-        """Whether both may be in one task."""
+        """Return whether both may be in one task."""
         return self.cpus == other.cpus and not self.is_suspect and not other.is_suspect
 
     def try_start(self) -> bool:
-        """Whether it is to be sent, for the first time or again: nobody took it off."""
+        """Return whether it is to be sent, for the first time or again: nobody took it off."""
         return self.running() or (not self.done() and self.set_running_or_notify_cancel())
 
     def finish(self, outcome: Outcome) -> None:
-        """Sets the outcome, once."""
+        """Set the outcome, once."""
         if not self.done():
             self.set_result(outcome)
 

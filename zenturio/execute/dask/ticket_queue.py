@@ -51,7 +51,7 @@ class TicketQueue:
         return False
 
     def drain(self) -> list[DaskTicket]:
-        """All that wait, taken off."""
+        """Return all that wait, taken off."""
         ready = [ticket for batch in self._ready for ticket in batch.tickets]
         waiting = [*ready, *self._waiting, *self._suspects]
         for queue in (self._ready, self._waiting, self._suspects):
@@ -72,7 +72,7 @@ class TicketQueue:
         return taken == 0 or taken + first.cpus <= slots * (2 if self._batches.sends_ahead else 1)
 
     def next(self, sent: Collection[TaskBatch], slots: int) -> TaskBatch | None:
-        """What goes now, taken off."""
+        """Return what goes now, taken off."""
         if not self.fits(sent, slots):
             return None
         if self._ready:
@@ -87,7 +87,7 @@ class TicketQueue:
         return TaskBatch(tickets)
 
     def lingers(self, sent: int, slots: int) -> bool:
-        """Whether more are worth waiting for a moment: all are busy, and few are here."""
+        """Return whether more are worth waiting for a moment: all are busy, and few are here."""
         few = 0 < len(self._waiting) < self._batches.size
         return few and not self._ready and sent >= slots
 

@@ -20,7 +20,7 @@ class WorkerFiles:
         self._folder = folder
 
     def stored(self, experiment: Experiment) -> Experiment:
-        """The same, with large files that came with it taken from here from now on."""
+        """Return the same, with large files that came with it taken from here from now on."""
         files = tuple(self._stored(filed) for filed in experiment.files)
         build = experiment.build
         if build is not None:

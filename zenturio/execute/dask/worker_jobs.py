@@ -39,7 +39,7 @@ _ROLES = ("client", "scheduler", "worker")
 
 
 def worker_script(options: DaskOptions, folder: Path) -> str:
-    """The script of a job, as it would be submitted; nothing is started."""
+    """Return the script of a job, as it would be submitted; nothing is started."""
     if options.cluster is None:
         raise InputError(
             "this place starts no jobs", hint='cluster = "slurm", or another one, in [places.NAME]'
@@ -78,7 +78,7 @@ class WorkerJobs:
         )
 
     def close(self) -> None:
-        """Ends the jobs; what they wrote stays where none of them came, to tell why."""
+        """End the jobs; what they wrote stays where none of them came, to tell why."""
         self.renewal.close()
         came = bool(self.workers.scheduler_info.get("workers"))
         with suppress(Exception):  # whatever the library raises: the jobs end by themselves too
@@ -142,7 +142,7 @@ def _start_cluster(options: DaskOptions, folder: Path, security: Any, name: str)
 
 
 async def _submit_jobs(workers: Any, jobs: int) -> None:
-    """Returns when the jobs are in the queue; raises what the batch system says to them."""
+    """Return when the jobs are in the queue; raises what the batch system says to them."""
     workers.scale(jobs=jobs)
     try:
         await workers
@@ -191,7 +191,7 @@ def _cluster_class(options: DaskOptions) -> Any:
             jobqueue = import_module("dask_jobqueue")
     except ImportError as error:
         raise PluginError(
-            f"jobs of {options.cluster} need what is not installed: {error.name}",
+            f"jobs of {options.cluster} need a package that is not installed: {error.name}",
             hint="pip install 'zenturio[dask]'",
         ) from error
     return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
@@ -213,7 +213,7 @@ def _signal_handlers_kept() -> Iterator[None]:
 
 
 def _cluster_settings(options: DaskOptions, folder: Path, name: str) -> dict[str, Any]:
-    """What the library is told, as this batch system has it."""
+    """Return what the library is told, as this batch system has it."""
     kind = options.cluster or "slurm"
     lines, home = _lines(options.lines), str(_log_folder(folder))
     if kind == "slurm":  # for which the library would not quote where they write
@@ -249,7 +249,7 @@ def _cluster_settings(options: DaskOptions, folder: Path, name: str) -> dict[str
 
 
 def _prologue(options: DaskOptions) -> list[str]:
-    """The commands before a worker starts, which end its job where one of them fails."""
+    """Return the commands before a worker starts, which end its job where one of them fails."""
     if options.cluster == "htcondor":  # which makes one line of them
         return _lines(options.prologue)
     lines = setup_lines(options.prologue).splitlines()

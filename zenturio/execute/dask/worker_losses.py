@@ -43,12 +43,13 @@ def loss_of(error: Exception, tickets: Sequence[DaskTicket]) -> WorkerLoss:
 
 
 def judge_loss(loss: WorkerLoss, ending: LossReason) -> list[DaskTicket]:
-    """Those that are to be begun again; the others are settled.
+    """Return those that are to be begun again; the others are settled.
 
     Only where a worker died by itself one of its experiments may be the cause. That is found out by
     keeping suspects apart: no worker has two of them. So what is beside the cause when it strikes
     is suspected once, and never beside it again.
     """
+    # Nobody knows which of them killed the worker: each is tried again with no other suspect.
     if ending in ("died", "over") and len(loss.tickets) > 1:
         for ticket in loss.tickets:
             ticket.is_suspect = ending == "died" or ticket.is_suspect

@@ -1,7 +1,7 @@
 """
-The stations of a worker of Dask, and the tasks that come to them.
+The runtimes of a worker of Dask, and the tasks that come to them.
 
-Dask cannot stop a task that runs. A station can, and does: when Dask gives the task up (it was
+Dask cannot stop a task that runs. A runtime can, and does: when Dask gives the task up (it was
 cancelled, its client is gone, the scheduler is lost), when its driver asks, when the worker closes.
 When the worker dies its launchers find their pipes closed, and kill what they started.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,13 +36,15 @@ from zenturio.execute.experiment_codec import pack_failure
 from zenturio.execute.machine_facts import machine_facts
 from zenturio.experiment.provenance import tool_version
 
+_log = logging.getLogger(__name__)
+
 IDLE_SECONDS = 3.0
-"""Seconds after which a station that nobody uses is closed: its driver may be gone."""
+"""Seconds after which a runtime that nobody uses is closed: its driver may be gone."""
 _SWEEP_SECONDS = 1.0
 
 
 class RuntimePlugin(WorkerPlugin):
-    """All stations of a worker, one for each driver."""
+    """All runtimes of a worker, one for each driver."""
 
     name = "zenturio"
 
@@ -78,12 +81,13 @@ class RuntimePlugin(WorkerPlugin):
     def at(
         self, session: SessionSettings, key: str, tickets: tuple[int, ...]
     ) -> Iterator[WorkerRuntime]:
-        """The driver's station, for the time of a task."""
+        """The driver's runtime, for the time of a task."""
         with self._lock:
             runtime = self._runtimes.get(session)
             if runtime is None:
                 runtime = WorkerRuntime(session, self._scratch, self._slots, self._memory)
                 self._runtimes[session] = runtime
+                _log.debug("session %s begins", session.name)
             runtime.active_tasks += 1
             self._tasks[key] = (runtime, tickets)
         try:
@@ -128,8 +132,9 @@ _plugin_lock = Lock()
 
 
 def _this_plugin() -> RuntimePlugin:
-    """The stations of the worker that this task runs in; the first task makes them."""
+    """Return the runtimes of the worker that this task runs in; the first task makes them."""
     worker = get_worker()
+    # Tasks of one worker start in several threads: one of them registers the plugin.
     with _plugin_lock:
         if RuntimePlugin.name not in worker.plugins:
             sync(worker.loop, worker.plugin_add, RuntimePlugin(), RuntimePlugin.name)
@@ -139,7 +144,7 @@ def _this_plugin() -> RuntimePlugin:
 def run_batch(
     batch: bytes, tickets: tuple[int, ...], session: SessionSettings, key: str
 ) -> PlainReport:
-    """The task of Dask: runs what is packed."""
+    """Return the task of Dask: runs what is packed."""
     plugin = _this_plugin()
     try:
         with plugin.at(session, key, tickets) as runtime:
@@ -149,7 +154,7 @@ def run_batch(
 
 
 def follow_batch(tickets: tuple[int, ...], session: SessionSettings, key: str) -> PlainReport:
-    """The task of Dask that waits for what another one left running."""
+    """Return the task of Dask that waits for what another one left running."""
     with _this_plugin().at(session, key, tickets) as runtime:
         return runtime.follow(tickets).plain()
 

@@ -1,7 +1,7 @@
 """
 What runs experiments within a worker of Dask: the machinery of this machine, kept between tasks.
 
-A station is one driver's in one worker process. On the driver's own machine it works in the
+A runtime is one driver's in one worker process. On the driver's own machine it works in the
 project's folder; elsewhere in a scratch folder of the worker, and files travel.
 """
 
@@ -36,7 +36,7 @@ NANNY_VARIABLES = (
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What a driver tells the stations that work for it."""
+    """What a driver tells the runtimes that work for it."""
 
     name: str
     """Names the driver's session: a word that no other driver has."""
@@ -135,7 +135,7 @@ class WorkerRuntime:
         self.last_used = monotonic()
 
     def run(self, batch: bytes, tickets: tuple[int, ...]) -> TaskReport:
-        """Runs what is packed; reports when it is over, or when it takes too long together."""
+        """Run what is packed; reports when it is over, or when it takes too long together."""
         experiments = [self._files.stored(experiment) for experiment in unpack_experiments(batch)]
         missing = frozenset(
             name for experiment in experiments for name in self._files.missing_files(experiment)
@@ -145,6 +145,7 @@ class WorkerRuntime:
         pairs = zip(tickets, experiments, strict=True)
         futures = {ticket: self._begin(ticket, experiment) for ticket, experiment in pairs}
         wait(futures.values(), self._hand_back_seconds if len(futures) > 1 else None)
+        # Never hand back everything: a task that only returns its experiments makes no progress.
         wait(futures.values(), return_when=FIRST_COMPLETED)
         returned = [
             t for t, future in futures.items() if Future.cancel(future)
@@ -153,7 +154,7 @@ class WorkerRuntime:
         return self._report(futures.keys() - running, running, frozenset(returned))
 
     def follow(self, tickets: tuple[int, ...]) -> TaskReport:
-        """Waits for what an earlier task left running; what is not known here goes back."""
+        """Wait for what an earlier task left running; what is not known here goes back."""
         with self._lock:
             futures = {t: self._futures[t][1] for t in tickets if t in self._futures}
         wait(futures.values())
@@ -161,16 +162,17 @@ class WorkerRuntime:
         return TaskReport(report.done, tuple(t for t in tickets if t not in futures))
 
     def stop(self, tickets: Iterable[int]) -> None:
-        """Kills those that run, and those that come later."""
+        """Kill those that run, and those that come later."""
         tickets = list(tickets)
         with self._lock:
+            # Kept although unknown here: the order may arrive before the experiment does.
             self._stopped.update(tickets)
             futures = [self._futures[t][1] for t in tickets if t in self._futures]
         for future in futures:
             future.cancel()
 
     def close(self) -> None:
-        """Kills all that runs, and leaves nothing behind but what was to be kept."""
+        """Kill all that runs, and leave nothing behind but what was to be kept."""
         with self._lock:
             futures = [future for _, future in self._futures.values()]
         for future in futures:
@@ -191,7 +193,7 @@ class WorkerRuntime:
     def _report(
         self, over: Iterable[int], running: Iterable[int], returned: frozenset[int]
     ) -> TaskReport:
-        """Tells of those that are over; the station has nothing to do with them any more."""
+        """Tell of those that are over; the runtime has nothing to do with them any more."""
         done, handed_back = {}, []
         for ticket in over:
             with self._lock:

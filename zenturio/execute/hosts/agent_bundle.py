@@ -103,7 +103,7 @@ AGENT_WANTED = b"zenturio wants its agent\n"
 
 @cache
 def packed_agent() -> bytes:
-    """The file: the same bytes from the same sources."""
+    """Return the file: the same bytes from the same sources."""
     room = files("zenturio")
     stream = io.BytesIO()
     packages = sorted(
@@ -112,6 +112,7 @@ def packed_agent() -> bytes:
     with zipfile.ZipFile(stream, "w") as archive:
 
         def put(name: str, content: bytes | str) -> None:
+            # A fixed date: the digest depends on the sources alone.
             entry = zipfile.ZipInfo(name, _FIXED_DATE)
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
 
@@ -124,7 +125,7 @@ def packed_agent() -> bytes:
 
 
 def boot_command(python: str, folder: str, owner: str) -> str:
-    """The command, in sh's words, that makes a host ask for the file or greet."""
+    """Return the command, in sh's words, that makes a host ask for the file or greet."""
     content = packed_agent()
     digest = blake2b(content, digest_size=16).hexdigest()
     words = [python, "-I", "-c", _BOOT, digest, str(len(content)), folder, owner]

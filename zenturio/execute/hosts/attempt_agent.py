@@ -7,6 +7,7 @@ the program (how far it is, what it needs) and to the user, and moves the job wh
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -32,10 +33,12 @@ from zenturio.execute.hosts.stage_context import StageContext
 from zenturio.execute.hosts.stages import FinishedAttempt
 from zenturio.experiment import Outcome
 
+_log = logging.getLogger(__name__)
+
 _ENDING_SECONDS = 30.0
 """Seconds that a job may take to end when it is told to."""
 _MOST_SUPERVISOR_LOSSES = 5
-"""How often an experiment is begun whose keeper dies each time."""
+"""How often an experiment is begun whose supervisor dies each time."""
 _PROGRESS_FRACTION = 0.01
 """The part of a job's age after which its progress is recorded again."""
 
@@ -98,6 +101,7 @@ class AttemptAgent:
                 self._services.cancel_waiting_job(job)
             return
         self._services.broker.cancel_move(job)
+        _log.debug("%.12s ends at %s", job.digest, self._host.name)
         self._services.broker.assign()  # before anybody is told: the host is not to wait for that
         if outcome is not None:
             self._remote.note("ended" if outcome.status == "ok" else "failed", outcome.cause)
@@ -107,7 +111,7 @@ class AttemptAgent:
             job.set_exception(fault)
 
     def _begin(self) -> tuple[HostAttempt, bool]:
-        """The attempt that counts at this host, or a new one."""
+        """Return the attempt that counts at this host, or a new one."""
         journal, job = self._services.journal, self._job
         job.host = self._host.name
         job.kill = job.stop
@@ -171,7 +175,7 @@ class AttemptAgent:
         return outcome
 
     def _look_for_fault(self, context: StageContext, finished: FinishedAttempt) -> None:
-        """Sends the job elsewhere where the host may be why it failed."""
+        """Send the job elsewhere where the host may be why it failed."""
         facts, steps = finished.facts, self._job.experiment.steps
         if facts["stop"] == "cancelled" or self._job.cancel_requested:
             return
@@ -191,7 +195,7 @@ class AttemptAgent:
         return isinstance(disk, int) and disk < LEAST_DISK
 
     def _adopt(self, context: StageContext) -> bool:
-        """Goes on with what an earlier driver began; false where it was not started yet."""
+        """Go on with what an earlier driver began; false where it was not started yet."""
         if not self._host.up:
             state = self._remote.reattach(context)
         else:
@@ -237,18 +241,19 @@ class AttemptAgent:
                 copied = time.monotonic()
 
     def _lost(self) -> None:
-        """Its keeper was killed; nothing of it is alive any more."""
+        """Its supervisor was killed; nothing of it is alive any more."""
         self._job.losses += 1
         if self._job.losses >= _MOST_SUPERVISOR_LOSSES and not self._job.cancel_requested:
-            raise SupervisorLostError(f"its keeper died {_MOST_SUPERVISOR_LOSSES} times")
-        self._remote.suspect("the keeper of an experiment died")
-        raise MoveToOtherHostError("its keeper died")
+            raise SupervisorLostError(f"its supervisor died {_MOST_SUPERVISOR_LOSSES} times")
+        self._remote.suspect("the supervisor of an experiment died")
+        raise MoveToOtherHostError("its supervisor died")
 
     def _cancel(self, context: StageContext) -> None:
-        """Tells it to end; that it has is heard as of any other."""
+        """Tell it to end; that it has is heard as of any other."""
         try:
             context.ask("cancel")
         except (DroppedError, RefusedError):
+            # The journal abandons the attempt: its host kills it at the next connection.
             raise JobCancelledError from None  # its host ends it when it is back
 
     def _progress(self, context: StageContext, event: dict[str, Any]) -> None:
@@ -287,11 +292,11 @@ class AttemptAgent:
             return
         if broker.refusal(job) is not None:
             required = " and ".join(expression.text for expression in requirements.requires)
-            raise RequirementUnmetError(f"no host is as the program requires: {required}")
+            raise RequirementUnmetError(f"no host meets what the program requires: {required}")
         self._move(context, "the program requires another host")
 
     def _move(self, context: StageContext, why: str) -> None:
-        """Ends the job here, takes its restart files along, and sends it elsewhere."""
+        """End the job here, take its restart files along, and send it elsewhere."""
         job = self._job
         job.left_at = time.monotonic()
         self._remote.note("moving", why)

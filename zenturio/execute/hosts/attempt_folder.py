@@ -23,7 +23,7 @@ def prepare_folder(
     *,
     builds: bool = False,
 ) -> None:
-    """Fills the attempt's folder with *files*, those of a build, and those to go on from.
+    """Fill the attempt's folder with *files*, those of a build, and those to go on from.
 
     *builds*: what runs there makes a build.
     """
@@ -55,7 +55,7 @@ def prepare_folder(
 
 
 def suits_host(path: str, context: StageContext) -> bool:
-    """Whether a file is for this host: of the variants of a file, only its own."""
+    """Return whether a file is for this host: of the variants of a file, only its own."""
     facts = context.host.values()
     for variant in context.options.variants:
         if fnmatchcase(path, host_pattern(variant)):

@@ -79,13 +79,14 @@ class AttemptJournal:
         return self.folder / checked_digest(digest)
 
     def attempt(self, digest: str) -> HostAttempt | None:
-        """The attempt that counts, if one was begun."""
+        """Return the attempt that counts, if one was begun."""
         try:
             facts = read_json((self.entry(digest) / "attempt.json").read_bytes())
             _check_attempt(facts, "attempt.json")
         except (OSError, MalformedError):
             return None
         attempt = HostAttempt(**facts)
+        # A copied or renamed folder must not lend its attempt to another experiment.
         return attempt if attempt.token.partition("-")[0] == digest else None
 
     def begin(self, digest: str, host: str) -> HostAttempt:
@@ -94,19 +95,19 @@ class AttemptJournal:
         return self._named(digest, HostAttempt(token, host, time.time()))
 
     def take_over(self, digest: str, attempt: HostAttempt) -> HostAttempt:
-        """The attempt of another driver, which is ours from now on."""
+        """Return the attempt of another driver, which is ours from now on."""
         return self._named(digest, attempt)
 
     def is_driven(self, attempt: HostAttempt) -> bool:
-        """Whether the driver of *attempt* lives."""
+        """Return whether the driver of *attempt* lives."""
         return self._driver.is_held(attempt.driver)
 
     def digests(self) -> list[str]:
-        """All experiments of which something is known here."""
+        """Return all experiments of which something is known here."""
         return [path.name for path in self.folder.iterdir() if is_digest(path.name)]
 
     def has_ended(self, digest: str) -> bool:
-        """Whether an outcome is here that is not recorded."""
+        """Return whether an outcome is here that is not recorded."""
         return (self.entry(digest) / "outcome").exists()
 
     def keep_drained(self, hosts: Mapping[str, str]) -> None:
@@ -117,7 +118,7 @@ class AttemptJournal:
             _write_atomic(folder / self._driver.name, json.dumps(dict(hosts)).encode())
 
     def drained(self) -> dict[str, str]:
-        """The hosts that get nothing new from some driver that lives, and why."""
+        """Return the hosts that get nothing new from some driver that lives, and why."""
         reasons: dict[str, str] = {}
         for path in sorted(self.folder.glob("drained/[!.]*")):
             with suppress(OSError, MalformedError):
@@ -145,18 +146,18 @@ class AttemptJournal:
         (self.entry(digest) / "attempt.json").unlink(missing_ok=True)
 
     def restart(self, digest: str) -> Path:
-        """The folder for files with which a job goes on elsewhere."""
+        """Return the folder for files with which a job goes on elsewhere."""
         return self.entry(digest) / "restart"
 
     def deliver(self, outcome: Outcome) -> None:
-        """Keeps *outcome* until it is forgotten."""
+        """Keep *outcome* until it is forgotten."""
         with disk_errors(self.folder):
             self.entry(outcome.digest).mkdir(exist_ok=True)
             content = pack_outcome(outcome, shared=True)
             _write_atomic(self.entry(outcome.digest) / "outcome", content)
 
     def outcome(self, digest: str) -> Outcome | None:
-        """What came out and was not forgotten; all of it must still be there."""
+        """Return what came out and was not forgotten; all of it must still be there."""
         with suppress(OSError, ValueError, PlaceError):
             data = (self.entry(digest) / "outcome").read_bytes()
             outcome = unpack_outcome(data, digest, self._incoming)
@@ -165,11 +166,11 @@ class AttemptJournal:
         return None
 
     def forget(self, digest: str) -> None:
-        """Takes the entry of an experiment away."""
+        """Take the entry of an experiment away."""
         remove_tree(str(self.entry(digest)))
 
     def counts(self, token: str) -> bool:
-        """Whether the attempt *token* is still wanted by any driver of this project."""
+        """Return whether the attempt *token* is still wanted by any driver of this project."""
         if not is_token(token):
             return False
         if NameLock(self.folder / "builds", token, hold=False).is_held(token):
@@ -183,7 +184,9 @@ class AttemptJournal:
         """The only one in the project that has *name*; ConflictError where somebody else has it."""
         folder = self.folder / "alone"
         if NameLock(folder, name, hold=False).is_held(name):
-            raise ConflictError("that runs in this project already", hint="wait until it has ended")
+            raise ConflictError(
+                "this workflow runs in this project already", hint="wait until it has ended"
+            )
         held = NameLock(folder, name)
         try:
             yield
@@ -204,4 +207,5 @@ def _write_atomic(path: Path, content: bytes) -> None:
     """A file that nobody sees in part."""
     draft = path.with_name(f".{path.name}")
     draft.write_bytes(content)
+    # Readers see the former file or the whole new one, never a part.
     draft.replace(path)

@@ -61,11 +61,11 @@ class Broker:
         self._hosts[host.name] = host
 
     def refusal(self, job: HostJob) -> PlaceError | ExpressionError | None:
-        """Why no host will ever do for *job*; none as long as one may."""
+        """Return why no host will ever do for *job*; none as long as one may."""
         hosts = [host for host in self.hosts if not host.leaving and not host.distrusted]
         if self.hosts and all(host.drained for host in hosts):
             why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
-            return PlaceError("no host is left that can be used", hint=why)
+            return PlaceError("no usable host is left", hint=why)
         if not all(host.slots for host in hosts):
             return None  # one that nobody has seen yet may do
         memory = max((h.facts.get("memory") or float("inf") for h in hosts), default=0.0)
@@ -84,7 +84,7 @@ class Broker:
             if required_names & _CHANGING_FACTS or required_names - set(self._names()):
                 return self._unknown(job)
             return PlaceError(
-                "no host is as REQUIRE wants it",
+                "no host meets REQUIRE",
                 hint=explain_mismatch(job.requirements, facts, self._names()),
             )
         except ExpressionError as error:
@@ -105,7 +105,7 @@ class Broker:
         self._start(job, host)
 
     def stuck(self) -> str:
-        """Why nothing runs although jobs wait, in words; nothing where that is not so."""
+        """Return why nothing runs although jobs wait, in words; nothing where that is not so."""
         with self._turn:
             if self._running or not self._waiting or self._closed:
                 return ""
@@ -115,7 +115,8 @@ class Broker:
                     job.requirements, {h.name: h.values() for h in up}, self._names()
                 )
                 count = len(self._waiting)
-                return f"nothing runs, {count:,} waiting: no host is as required now\n{why}".strip()
+                reason = "no host meets their requirements now"
+                return f"nothing runs, {count:,} waiting: {reason}\n{why}".strip()
             return ""
 
     def detach(self, job: HostJob) -> None:
@@ -138,7 +139,7 @@ class Broker:
         self._improve()
 
     def assign(self) -> None:
-        """Gives out all that can be given."""
+        """Give out all that can be given."""
         started, refused = [], []
         with self._turn:
             for job in list(self._waiting):
@@ -157,13 +158,14 @@ class Broker:
                     self._waiting.remove(job)
                     self._take(job, host)
                     started.append((job, host))
+        # Outside of the lock: an agent may finish at once, and call back.
         for job, host in started:
             self._start(job, host)
         for job, fault in refused:
             job.set_exception(fault)
 
     def reject_impossible(self) -> None:
-        """Ends the waiting of those for which no host will ever do."""
+        """End the waiting of those for which no host will ever do."""
         refused = []
         with self._turn:
             for job in list(self._waiting):
@@ -176,18 +178,18 @@ class Broker:
                 job.set_exception(fault)
 
     def find_better(self, job: HostJob, host: RemoteHost) -> RemoteHost | None:
-        """Where *job*, which breaks its contract, is better off now."""
+        """Return where *job*, which breaks its contract, is better off now."""
         with self._turn:
             host_found = self._best(job, without=host)
             return host_found if host_found and self._gains(job, host_found, gain=0.0) else None
 
     def has_alternative(self, job: HostJob, host: RemoteHost) -> bool:
-        """Whether any other host would do, room or not."""
+        """Return whether any other host would do, room or not."""
         with self._turn:
             return self._best(job, without=host, room=False) is not None
 
     def is_suitable(self, requirements: JobRequirements, host: RemoteHost) -> bool:
-        """Whether *host* is as it is wanted; ExpressionError where that makes no sense."""
+        """Return whether *host* is as it is wanted; ExpressionError where that makes no sense."""
         return best_host(requirements, [host.values()], self._names()) is not None
 
     def observe_move(self, seconds: float) -> None:
@@ -195,13 +197,13 @@ class Broker:
         self._move = seconds if self._move is None else 0.5 * (self._move + seconds)
 
     def close(self) -> tuple[list[HostJob], list[HostJob]]:
-        """Gives out nothing more; who waits in vain, and who runs."""
+        """Give out nothing more; who waits in vain, and who runs."""
         with self._turn:
             self._closed = True
             return list(self._waiting), list(self._running)
 
     def remove(self, job: HostJob) -> bool:
-        """Takes *job* off, if it waits."""
+        """Take *job* off, if it waits."""
         with self._turn:
             if job not in self._waiting:
                 return False
@@ -216,7 +218,10 @@ class Broker:
     def _best(
         self, job: HostJob, *, without: RemoteHost | None = None, room: bool = True
     ) -> RemoteHost | None:
-        """The best host for *job*; none where its selector fails: it is heard when it assigns."""
+        """Return the best host for *job*.
+
+        None where its selector fails: it is heard when it assigns.
+        """
         try:
             return self._chosen(job, without=without, room=room)
         except PluginError:
@@ -263,7 +268,7 @@ class Broker:
         )
 
     def _improve(self) -> None:
-        """Tells jobs that run of better hosts, one for each that has room."""
+        """Tell jobs that run of better hosts, one for each that has room."""
         if not self._options.gain:
             return
         with self._turn:
@@ -272,6 +277,7 @@ class Broker:
                     continue
                 target = self._best(job, without=host)
                 if target is not None and self._gains(job, target, self._options.gain):
+                    # Room is reserved while it moves: a waiting job would take it in the meantime.
                     self._promised[job] = target
                     target.take(job.cpus, job.memory)
                     job.notify("better", {"host": target.name})
@@ -280,7 +286,7 @@ class Broker:
         return {*KNOWN_FACTS, *(name for host in self._hosts.values() for name in host.facts)}
 
     def _unknown(self, job: HostJob) -> ExpressionError | None:
-        """The error of a requirement that asks for what no host knows."""
+        """Return the error of a requirement that asks for what no host knows."""
         for expression in job.requirements.requires:
             if expression.host_names - self._names():
                 try:

@@ -7,6 +7,7 @@ keys are checked, nothing is asked for, nothing is forwarded, and a peer that is
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
@@ -26,6 +27,8 @@ from zenturio.execute import wire
 from zenturio.execute.hosts.agent_bundle import AGENT_WANTED, boot_command, packed_agent
 from zenturio.execute.hosts.answer_checks import ANSWER_CHECKS, check_answer, check_event
 from zenturio.execute.json_checks import MalformedError, integer
+
+_log = logging.getLogger(__name__)
 
 GREETING = b"zenturio agent\n"
 ANSWER_SECONDS = 60.0
@@ -100,7 +103,7 @@ class _Request:
 def ssh_command(
     address: str, *, port: int | None, user: str, options: Sequence[str], patience: float
 ) -> list[str]:
-    """The words before the command that a host is to run."""
+    """Return the words before the command that a host is to run."""
     alive = max(int(patience / 3), 1)
     settings = [*_SSH_OPTIONS, f"ConnectTimeout={max(int(patience), 1)}"]
     settings += [f"ServerAliveInterval={alive}", "ServerAliveCountMax=3"]
@@ -156,6 +159,7 @@ class Connection:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        # A host that does not read must not block the driver for ever: see _write.
         os.set_blocking(self._to, False)
         self._stderr_thread = Thread(target=self._read_stderr, daemon=True)
         self._stderr_thread.start()
@@ -165,11 +169,12 @@ class Connection:
             self._end()
             self._process.stdout.close()
             raise
+        _log.debug("connected through %s", words[0])
         self._thread = Thread(target=self._listen, name="zenturio-host", daemon=True)
         self._thread.start()
 
     def ask(self, do: str, *blobs: bytes, seconds: float = ANSWER_SECONDS, **what: Any) -> Answer:
-        """The host's answer: a message, and bytes with it."""
+        """Return the host's answer: a message, and bytes with it."""
         number = next(self._numbers)
         question = self._pending[number] = _Request(do, Future())
         try:
@@ -181,6 +186,7 @@ class Connection:
             answer, parts = question.future.result(seconds)
         except Late:
             question.abandoned = True
+            # An answer that comes later must not be taken for that of the next question.
             self._kill()  # it hangs: who listens will see the end
             raise DroppedError from None
         except OSError:
@@ -196,12 +202,13 @@ class Connection:
         return self._open
 
     def refuse(self, violation: str) -> None:
-        """Ends it, for the host said what no host may say."""
+        """End it, for the host said what no host may say."""
         self.violation = self.violation or violation
+        _log.warning("connection refused for good: %s", violation)
         self._kill()
 
     def close(self) -> None:
-        """Lets go; what runs there runs on."""
+        """Let go; what runs there runs on."""
         self._on_dropped = lambda _connection: None
         self._end()
         self._thread.join()
@@ -220,7 +227,7 @@ class Connection:
                 shipped = True
 
     def _line(self, end: float) -> bytes:
-        """What is said next, up to a line's end; PlaceError where nothing more will be."""
+        """Return what is said next, up to a line's end; PlaceError where nothing more will be."""
         line = b""
         while not line.endswith(b"\n"):
             self._noise += 1
@@ -259,7 +266,7 @@ class Connection:
                 remaining = remaining[os.write(self._to, remaining[:65536]) :]
 
     def _failure(self, line: bytes, *, late: bool) -> PlaceError:
-        """What ssh, or the login, said last."""
+        """Return what ssh, or the login, said last."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self._stderr_thread.join(1.0)
@@ -273,7 +280,7 @@ class Connection:
         return PlaceError(why, hint=next(hints, ""))
 
     def _read_stderr(self) -> None:
-        """Keeps the beginning of what ssh says, and reads the rest, however much it is."""
+        """Keep the beginning of what ssh says, and read the rest, however much it is."""
         stream = self._process.stderr
         assert stream is not None
         with suppress(OSError, ValueError), stream:
@@ -295,7 +302,7 @@ class Connection:
         self._on_dropped(self)
 
     def _accept(self, message: dict[str, Any]) -> bool:
-        """An answer, or an event; false where the connection ended in the middle of it."""
+        """Return an answer, or an event; false where the connection ended in the middle of it."""
         if "id" not in message:
             check_event(message)
             self._on_event(message)
@@ -304,7 +311,7 @@ class Connection:
         integer()(number, "id")
         question = self._pending.pop(number, None)
         if question is None:
-            raise MalformedError("an answer came to what nobody has asked")
+            raise MalformedError("an answer came to a question that was not asked")
         if question.abandoned:
             return False
         try:
@@ -321,7 +328,7 @@ class Connection:
         return True
 
     def _parts(self, do: str, message: dict[str, Any]) -> list[bytes] | None:
-        """What follows an answer: as many pieces as belong to it, none with an error."""
+        """Return what follows an answer: as many pieces as belong to it, none with an error."""
         expected = ANSWER_CHECKS[do]
         count = 0 if "error" in message else expected.pieces
         return wire.receive_blobs(
@@ -335,9 +342,11 @@ class Connection:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _end(self) -> None:
-        """Ends the client; whoever waits hears that the connection is gone."""
+        """End the client; whoever waits hears that the connection is gone."""
         self._open = False
+        _log.debug("connection closed")
         process = self._process
+        # A writer may be stuck in the pipe with this lock: the kill frees it.
         if self.violation or not self._writing.acquire(timeout=_CLOSING_SECONDS):
             self._kill()  # who writes to it hears that at once
             self._writing.acquire()

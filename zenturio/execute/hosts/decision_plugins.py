@@ -27,7 +27,7 @@ class Selector(Protocol):
     def __call__(
         self, requirements: JobRequirements, hosts: Sequence[HostFacts], names: Collection[str]
     ) -> int | None:
-        """Which of *hosts*, those that have room; none: the job waits, or stays.
+        """Return which of *hosts*, those that have room; none: the job waits, or stays.
 
         *names* are all facts that any host has.
         """
@@ -38,7 +38,7 @@ class Evaluator(Protocol):
     """Looks at a job whenever it tells how far it is."""
 
     def __call__(self, profile: ProgressProfile, options: HostsOptions) -> str:
-        """Why it is too slow where it is; nothing, if it is not."""
+        """Return why it is too slow where it is; nothing, if it is not."""
         ...
 
 
@@ -61,7 +61,10 @@ class Slowdown:
 
 
 def load_plugin(name: str) -> Any:
-    """What *name* stands for, made: an entry point, or ``FILE.py:CLASS``; PluginError else."""
+    """Return what *name* stands for, made: an entry point, or ``FILE.py:CLASS``.
+
+    PluginError else.
+    """
     path, colon, inside = name.rpartition(":")
     if not colon:
         return plugins.load("stages", name)()
@@ -84,7 +87,10 @@ def _import_file(path: str) -> ModuleType:
 
 
 def load_selector(name: str) -> Selector:
-    """The selector *name*; what it raises, or chooses and is not there, is told as its fault."""
+    """Return the selector *name*.
+
+    What it raises, or chooses and is not there, is told as its fault.
+    """
     select = _guard(name, load_plugin(name))
 
     def chosen(
@@ -99,7 +105,7 @@ def load_selector(name: str) -> Selector:
 
 
 def load_evaluator(name: str) -> Evaluator:
-    """The evaluator *name*; what it raises is told as its fault."""
+    """Return the evaluator *name*; what it raises is told as its fault."""
     return _guard(name, load_plugin(name))
 
 

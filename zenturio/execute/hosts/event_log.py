@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections import deque
@@ -23,6 +24,8 @@ from zenturio.execute.json_checks import (
     text,
 )
 from zenturio.files import read_regular
+
+_log = logging.getLogger(__name__)
 
 FILE = "events.jsonl"
 OLD = "events.old.jsonl"
@@ -79,8 +82,9 @@ class EventLog:
         why: str = "",
         iteration: int | None = None,
     ) -> None:
-        """Records it; a disk that is full is no reason to stop."""
+        """Record it; a disk that is full is no reason to stop."""
         event = HostEvent(time.time(), kind, digest, host, why, iteration)
+        _log.debug("%s %.12s at %s: %s", kind, digest or "-", host or "-", why or "-")
         fields = {n: v for n, v in _event_fields(event).items() if v not in ("", None)}
         with self._turn:
             self.seen.append(event)

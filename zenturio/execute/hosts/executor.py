@@ -119,7 +119,7 @@ class Hosts(ClosesOnExit):
         return self._broker.hosts
 
     def host(self, name: str) -> RemoteHost | None:
-        """The host of that name, if there is one."""
+        """Return the host of that name, if there is one."""
         return self._broker.host(name)
 
     @property
@@ -132,7 +132,7 @@ class Hosts(ClosesOnExit):
         return min(sum(host.slots for host in self.hosts if host.kind == machine), self.slots)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
-        """Takes an experiment; one that an earlier driver began goes on, or has ended already."""
+        """Take an experiment; one that an earlier driver began goes on, or has ended already."""
         return self._submit(experiment)
 
     def submit_to(self, machine: MachineKind, experiment: Experiment) -> Future[Outcome]:
@@ -154,7 +154,7 @@ class Hosts(ClosesOnExit):
         return job
 
     def alone(self, name: str) -> AbstractContextManager[None]:
-        """The only one in the project that has *name*; ConflictError else."""
+        """Return the only one in the project that has *name*; ConflictError else."""
         return self._journal.alone(name)
 
     def forget(self, digest: str) -> None:
@@ -163,7 +163,7 @@ class Hosts(ClosesOnExit):
         self._journal.forget(digest)
 
     def close(self) -> None:
-        """Kills what runs, cancels what waits, and lets go of the hosts.
+        """Kill what runs, cancel what waits, and let go of the hosts.
 
         Outcomes stay until they are forgotten: the next driver finds them.
         """
@@ -188,7 +188,7 @@ class Hosts(ClosesOnExit):
 
     @staticmethod
     def left(folder: Path, options: HostsSettings) -> HostsOutstanding:
-        """What drivers have at the hosts of a file."""
+        """Return what drivers have at the hosts of a file."""
         return HostsOutstanding(folder, _hosts_file(folder, options))
 
     def check(self) -> Iterable[str]:
@@ -198,7 +198,7 @@ class Hosts(ClosesOnExit):
                 yield f"{host.name}: {host.why}"
 
     def suspend(self, digest: str, *, resume: bool = False) -> bool:
-        """Stops the processes of a running experiment, or lets them go on; whether it runs."""
+        """Stop the processes of a running experiment, or let them go on; whether it runs."""
         attempt = self._journal.attempt(digest)
         host = self._broker.host(attempt.host) if attempt else None
         if attempt is None or host is None:
@@ -228,7 +228,7 @@ class Hosts(ClosesOnExit):
             )  # fmt: skip
 
     def _slots(self, jobs: int | None) -> int:
-        """How many at once; PlaceError where no host can be reached."""
+        """Return how many at once; PlaceError where no host can be reached."""
         end = monotonic() + 3 * self.options.connect
         for host in self.hosts:
             host.first.wait(max(end - monotonic(), 0.0))
@@ -239,7 +239,7 @@ class Hosts(ClosesOnExit):
         return max(min(slots, jobs or slots), 1)
 
     def _adopt(self, job: HostJob) -> bool:
-        """Whether an earlier driver has begun it: then it goes on from there."""
+        """Return whether an earlier driver has begun it: then it goes on from there."""
         if job.digest in self._delivered:  # by this one, which wants another attempt
             self.forget(job.digest)
         job.add_done_callback(lambda _done: self._delivered.add(job.digest))
@@ -306,13 +306,13 @@ class Hosts(ClosesOnExit):
 
 
 def _hosts_file(folder: Path, options: HostsSettings) -> Path:
-    """The file of hosts: from where one stands, or else from the project's folder."""
+    """Return the file of hosts: from where one stands, or else from the project's folder."""
     path = Path(options.file)
     return path if path.exists() else folder.absolute().parent / path
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What was known of hosts when a driver was there before."""
+    """Return what was known of hosts when a driver was there before."""
     try:
         facts = read_json(read_regular(folder / "facts.json", _LARGEST_FACTS))
     except (OSError, MalformedError):

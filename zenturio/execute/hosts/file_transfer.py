@@ -31,7 +31,7 @@ CheckCancelled = Callable[[], None]
 def stage_file(
     host: RemoteHost, filed: ExperimentFile, content: bytes | None, stopped: CheckCancelled
 ) -> str:
-    """The name under which a shared file is at the host; brought there if it is not."""
+    """Return the name under which a shared file is at the host; brought there if it is not."""
     digest = filed.digest if content is None else content_digest(content).hex()
     name = digest + ("x" if filed.mode & 0o111 else "")
     make_once(host, name, lambda: _send_file(host, name, filed, content), stopped)
@@ -39,13 +39,14 @@ def stage_file(
 
 
 def make_once(host: RemoteHost, name: str, make: Callable[[], T], stopped: CheckCancelled) -> T:
-    """What *make* makes at the host, once for all; who comes later waits for it.
+    """Return what *make* makes at the host, once for all; who comes later waits for it.
 
     Where it could not be made the next one tries again.
     """
     while True:
         with host.turn:
             pending = host.making.get(name)
+            # Whoever registers the future first makes it; all others wait for that one.
             future: Future[T] = pending or Future()
             host.making[name] = future
         if pending is None:
@@ -78,7 +79,7 @@ def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: byte
         content = filed.original.read_bytes()
         if content_digest(content).hex() != filed.digest:
             raise PlaceError(
-                f"{filed.original} is not what it was when the study began",
+                f"{filed.original} has changed since the study began",
                 hint="run the study again: it is another experiment now",
             )
     for offset in range(0, max(len(content), 1), PIECE_BYTES):
@@ -90,7 +91,10 @@ def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: byte
 
 
 def fetch_file(context: StageContext, path: str, size: int = _MOST_IN_MEMORY) -> bytes:
-    """The bytes of a file of the attempt; none where it is not there, or no plain file."""
+    """Return the bytes of a file of the attempt.
+
+    None where it is not there, or no plain file.
+    """
     parts = []
     offset = 0
     with suppress(RefusedError):
@@ -104,7 +108,7 @@ def fetch_file(context: StageContext, path: str, size: int = _MOST_IN_MEMORY) ->
 
 
 def fetch_files(context: StageContext, patterns: Iterable[str], target: Path) -> list[str]:
-    """Brings the files that match *patterns* to below *target*; their paths."""
+    """Bring the files that match *patterns* to below *target*; their paths."""
     pattern_list = list(patterns)
     if not pattern_list:
         return []
@@ -116,13 +120,14 @@ def fetch_files(context: StageContext, patterns: Iterable[str], target: Path) ->
         place = target / path
         place.parent.mkdir(parents=True, exist_ok=True)
         _receive_file(context, path, size, draft)
+        # No setuid and no group or world write bits from a foreign machine.
         draft.chmod(mode & 0o755 | 0o600)  # what others could write to is not believed for long
         os.replace(draft, place)  # noqa: PTH105
     return [path for path, _, _ in files]
 
 
 def _check_files(files: Sequence[tuple[str, int, int]], context: StageContext) -> None:
-    """Refuses files of which one stands in another's place, or that are too large together."""
+    """Refuse files of which one stands in another's place, or that are too large together."""
     paths = {path for path, _, _ in files}
     folders = {str(above) for path in paths for above in PurePosixPath(path).parents}
     if len(paths) < len(files) or paths & folders:
@@ -153,7 +158,7 @@ def _read_piece(context: StageContext, path: str, offset: int, length: int) -> b
 
 
 def fetch_restart_files(context: StageContext) -> None:
-    """Brings the restart files here, all of them or none: those of before stay then."""
+    """Bring the restart files here, all of them or none: those of before stay then."""
     if not context.options.restart:
         return
     draft = context.restart.with_name("restart.draft")

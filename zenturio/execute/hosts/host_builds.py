@@ -38,7 +38,7 @@ class HostBuildError(Exception):
 
 
 def ensure_built(context: StageContext) -> str | None:
-    """The digest of the experiment's build, which is at the host when this returns."""
+    """Return the digest of the experiment's build, which is at the host when this returns."""
     build = context.experiment.build
     if build is None:
         return None

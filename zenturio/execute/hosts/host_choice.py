@@ -26,7 +26,10 @@ class JobRequirements:
     def of(
         experiment: Experiment, require: Expression | None = None, rank: Expression | None = None
     ) -> JobRequirements:
-        """Those of its directives; *require* of every job, *rank* of those that have none."""
+        """Return those of its directives.
+
+        *require* of every job, *rank* of those that have none.
+        """
         recipe = experiment.recipe
         additional = (require,) if require is not None else ()
         return JobRequirements(
@@ -48,13 +51,16 @@ class JobRequirements:
         return replace(self, requires=tuple(requires), rank=rank)
 
     def is_met_by(self, facts: HostFacts, names: Iterable[str] = ()) -> bool:
-        """Whether a host is as it is required; names that only others have are NULL there."""
+        """Return whether a host is as it is required.
+
+        Names that only others have are NULL there.
+        """
         return all(
             self._holds(expression, _with_nulls(facts, names)) for expression in self.requires
         )
 
     def score(self, facts: HostFacts, names: Iterable[str] = ()) -> float:
-        """The host's rank: the speed, where nobody says what is better."""
+        """Return the host's rank: the speed, where nobody says what is better."""
         if self.rank is None:
             rank = facts.get("speed")
         else:
@@ -144,7 +150,7 @@ def worth_moving(
 def explain_mismatch(
     requirements: JobRequirements, hosts: Mapping[str, HostFacts], names: Iterable[str]
 ) -> str:
-    """Why no host is as required, in words: what each lacks."""
+    """Return why no host is as required, in words: what each lacks."""
     all_names = list(names)
     lines = []
     for name, facts in hosts.items():

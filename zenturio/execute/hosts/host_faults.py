@@ -37,12 +37,16 @@ class ProbedHost(Protocol):
 
 
 def fault_sign(stop: str, exit_status: int, why: str, stderr: Log) -> str:
-    """Why a failure may be the host's, in words; nothing where it is the program's own."""
+    """Return why a failure may be the host's, in words.
+
+    Nothing where it is the program's own.
+    """
     if stop == "unstartable":
         return f"a command cannot be started: {why}"
     if stop or not exit_status:
         return ""
     output = stderr.head + stderr.tail
+    # The command may be missing everywhere: a suspicion, which another host confirms or not.
     if exit_status in _NOT_FOUND_CODES:
         return f"a command is not there: {_last_line(output) or f'exit {exit_status}'}"
     for text in _DISK_FULL:
@@ -57,7 +61,7 @@ def _last_line(output: bytes) -> str:
 
 
 def needed_program(step: Step) -> str:
-    """The command that a step needs from its host; nothing where it brings it along."""
+    """Return the command that a step needs from its host; nothing where it brings it along."""
     first = (plain_words(step.command) or [""])[0]
     return "" if "/" in first else first
 

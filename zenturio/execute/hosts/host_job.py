@@ -69,11 +69,11 @@ class HostJob(LocalTask):
         return self.experiment.digest
 
     def stop(self) -> None:
-        """Tells whoever sees to it that it is to end."""
+        """Tell whoever sees to it that it is to end."""
         self._events.put(("cancel", {}))
 
     def cancel_waiting(self) -> bool:
-        """Cancels it if it was never begun."""
+        """Cancel it if it was never begun."""
         if self.running() or self.done():
             return self.done()
         self.cancel()
@@ -90,7 +90,7 @@ class HostJob(LocalTask):
         self._events.put((kind, event))
 
     def next_event(self, seconds: float) -> tuple[str, dict[str, Any]]:
-        """What happened next, within so many *seconds*; an empty text, if nothing did."""
+        """Return what happened next, within so many *seconds*; an empty text, if nothing did."""
         try:
             kind, event = self._events.get(timeout=seconds)
         except Empty:

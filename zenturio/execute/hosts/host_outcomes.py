@@ -34,7 +34,7 @@ class OutcomeBuilder:
         self._meters = MetricReaders()
 
     def outcome(self, experiment: Experiment, host: str, finished: FinishedAttempt) -> Outcome:
-        """What happened, as the host tells it."""
+        """Return what happened, as the host tells it."""
         facts, steps = finished.facts, experiment.steps
         step = steps[facts["step"]] if steps else Step("")
         shell = plain_words(step.command) is None
@@ -45,7 +45,7 @@ class OutcomeBuilder:
             finished.stderr,
             finished.folder,
             finished.reported,
-            usage_metrics(facts, "keeper"),
+            usage_metrics(facts, "supervisor"),
         )
         metrics = meter.measure(experiment.values, evidence)
         if status == "ok":

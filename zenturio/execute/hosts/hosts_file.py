@@ -66,7 +66,7 @@ class HostsFile:
         return texts
 
     def discovered(self) -> tuple[HostMachine, ...]:
-        """The machines of the file, and those that its command names now."""
+        """Return the machines of the file, and those that its command names now."""
         if not self.options.discover:
             return self.machines
         names = {machine.name for machine in self.machines}
@@ -75,7 +75,7 @@ class HostsFile:
 
 
 def read_hosts_file(path: Path) -> HostsFile:
-    """The file at *path*, or InputError with the place of what is wrong."""
+    """Return the file at *path*, or InputError with the place of what is wrong."""
     trust.check_owner(path, "file of hosts")
     document = FormatDocument.from_toml(path, read_text(path))
     value = document.value
@@ -126,7 +126,7 @@ def _read_machine(
 def _read_facts(
     document: FormatDocument, value: dict[str, Any], key_path: KeyPath
 ) -> dict[str, Value]:
-    """What is declared of a machine, and what is added to it in a table of its own."""
+    """Return what is declared of a machine, and what is added to it in a table of its own."""
     facts: dict[str, Value] = {}
     if "cores" in value:
         facts["cores"] = document.whole(value["cores"], (*key_path, "cores"), 1, _MOST_SLOTS)
@@ -141,13 +141,13 @@ def _read_facts(
     more = value.get("facts", {})
     if not isinstance(more, dict):
         document.wrong(
-            (*key_path, "facts"), "facts is no table", 'facts = { gpus = 2, site = "UCM" }'
+            (*key_path, "facts"), "facts is not a table", 'facts = { gpus = 2, site = "UCM" }'
         )
     for name, fact in more.items():
         if not isinstance(fact, bool | int | float | str):
-            document.wrong((*key_path, "facts", name), f"{name} is no number and no text")
+            document.wrong((*key_path, "facts", name), f"{name} is neither a number nor a text")
         if name in KNOWN_FACTS:
-            document.wrong((*key_path, "facts", name), f"{name} is known of every host already")
+            document.wrong((*key_path, "facts", name), f"{name} is a built-in fact of every host")
         facts[name] = fact
     return facts
 
@@ -165,7 +165,7 @@ def _read_texts(document: FormatDocument, value: Any, key_path: KeyPath) -> tupl
 
 
 def _read_options(document: FormatDocument, value: Any) -> HostsOptions:
-    """The table ``[options]``: fields of Ways, each of its type."""
+    """Return the table ``[options]``: fields of Ways, each of its type."""
     hints = get_type_hints(HostsOptions)
     document.keys(value, tuple(field.name for field in fields(HostsOptions)), ("options",))
     return HostsOptions(
@@ -195,14 +195,14 @@ def _read_option(document: FormatDocument, name: str, annotation: Any, value: An
 
 
 def _value_position(document: FormatDocument, text: str, key_path: KeyPath) -> Place:
-    """Where *text* begins, behind its key."""
+    """Return where *text* begins, behind its key."""
     key, _ = document.span(key_path)
     at = document.text.find(text, key)
     return place_at(document.file, document.text, key if at < 0 else at)
 
 
 def _read_module(document: FormatDocument, text: str, key_path: KeyPath) -> str:
-    """The name of an entry point as it is; a file stands beside the file of hosts."""
+    """Return the name of an entry point as it is; a file stands beside the file of hosts."""
     path, colon, name = text.rpartition(":")
     if not colon:
         return text

@@ -43,7 +43,7 @@ class HostMachine:
     facts: Mapping[str, Value] = field(default_factory=dict)
 
     def words(self, patience: float) -> list[str]:
-        """What comes before a command that is to run there."""
+        """Return what comes before a command that is to run there."""
         if self.via == "sh":
             return ["/bin/sh", "-c"]
         return ssh_command(

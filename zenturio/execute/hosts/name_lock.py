@@ -26,7 +26,7 @@ class NameLock:
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def is_held(self, name: str) -> bool:
-        """Whether somebody holds *name*; what a process left that died is taken away."""
+        """Return whether somebody holds *name*; what a process left that died is taken away."""
         if name == self.name and self._lock >= 0:
             return True
         path = self._folder / name

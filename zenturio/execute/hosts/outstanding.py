@@ -25,7 +25,7 @@ class HostsOutstanding:
         self._file = file
 
     def stages(self) -> Mapping[str, Progress]:
-        """How far each experiment is there, by digest."""
+        """Return how far each experiment is there, by digest."""
         journal = AttemptJournal(self._folder)
         try:
             return {digest: _progress_of(journal, digest) for digest in journal.digests()}
@@ -33,7 +33,7 @@ class HostsOutstanding:
             journal.close()
 
     def drained(self) -> Mapping[str, str]:
-        """The hosts that get nothing new, and why."""
+        """Return the hosts that get nothing new, and why."""
         journal = AttemptJournal(self._folder)
         try:
             return journal.drained()
@@ -41,7 +41,7 @@ class HostsOutstanding:
             journal.close()
 
     def cancel(self, digests: Collection[str]) -> int:
-        """Ends those of *digests* whose drivers are dead; how many there were.
+        """End those of *digests* whose drivers are dead; how many there were.
 
         At a host that cannot be reached they end when a driver reaches it.
         """

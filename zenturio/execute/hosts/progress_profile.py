@@ -75,7 +75,7 @@ class ProgressProfile:
         return None if self.of is None else max(self.of - self.iteration, 0)
 
     def broken(self, contract: float) -> bool:
-        """Whether the last iterations took longer by more than that part than is usual."""
+        """Return whether the last iterations took longer by more than that part than is usual."""
         usual, now = self.usual, self.now
         return (
             bool(contract)

@@ -52,7 +52,7 @@ class JobCancelledError(Exception):
 
 
 class SupervisorLostError(Exception):
-    """Its keeper dies each time: it cannot be run."""
+    """Its supervisor dies each time: it cannot be run."""
 
 
 class RequirementUnmetError(Exception):
@@ -75,7 +75,7 @@ class RemoteAttempt:
     def stage(
         self, context: StageContext, name: str, call: Callable[[], T], *, ending: bool = False
     ) -> T:
-        """What *call* answers, tried again as often as is allowed.
+        """Return what *call* answers, tried again as often as is allowed.
 
         What is *ending* is not stopped: it is cancelled already.
         """
@@ -139,7 +139,7 @@ class RemoteAttempt:
                 other.charge(self.job.digest, why, needed)
 
     def _leave(self, why: str) -> NoReturn:
-        """Gives up the host; PlaceError where no other one would do."""
+        """Give up the host; PlaceError where no other one would do."""
         if not self.services.broker.has_alternative(self.job, self.host):
             raise PlaceError(f"{self.host.name}: {why}", hint="no other host will do")
         self.forget_staged()
@@ -159,7 +159,7 @@ class RemoteAttempt:
                     del self.host.making[name]
 
     def reattach(self, context: StageContext) -> str:
-        """Waits for the host; how the job stands there when it is back.
+        """Wait for the host; how the job stands there when it is back.
 
         Only where another host would do is this one given up, and never taken back.
         """
@@ -176,6 +176,7 @@ class RemoteAttempt:
                 if state:
                     self.note("attached", state)
                     return str(state)
+            # Without an alternative the host is waited for without limit: its job may still run.
             if time.monotonic() > end and self.services.broker.has_alternative(self.job, self.host):
                 self.forget_staged()
                 raise MoveToOtherHostError("the host is gone")
@@ -187,7 +188,7 @@ class RemoteAttempt:
             return ""
 
     def rewatch(self, context: StageContext, state: str) -> None:
-        """Listens to a job that runs on; what became of others will be heard at once."""
+        """Listen to a job that runs on; what became of others will be heard at once."""
         if state == "unknown":
             raise MoveToOtherHostError("the host has forgotten it")
         if state == "prepared":

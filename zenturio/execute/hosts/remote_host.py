@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -20,6 +21,8 @@ from zenturio.execute.json_checks import MalformedError, is_token
 from zenturio.execute.machine_json import machine_parts
 from zenturio.experiment.experiment import MachineKind
 from zenturio.expression import Value
+
+_log = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 """Seconds between two attempts to connect: doubled up to the most."""
@@ -99,7 +102,7 @@ class RemoteHost:
         return self.slots - self.cpus
 
     def values(self) -> dict[str, Value]:
-        """What expressions may ask of it."""
+        """Return what expressions may ask of it."""
         identity: dict[str, Value] = {
             "name": self.name,
             "address": self.machine.address,
@@ -110,7 +113,7 @@ class RemoteHost:
         return {**defaults, **fact_values(self.facts), **identity}
 
     def fits(self, cpus: int, memory: int) -> bool:
-        """Whether there is room now."""
+        """Return whether there is room now."""
         limit = self.facts.get("memory")
         enough = limit is None or memory + self.memory <= limit
         return self.is_usable and not self.leaving and cpus <= self.free and enough
@@ -125,14 +128,14 @@ class RemoteHost:
         self.memory += memory
 
     def ask(self, do: str, *blobs: bytes, **what: Any) -> Answer:
-        """The host's answer; DroppedError while there is no connection."""
+        """Return the host's answer; DroppedError while there is no connection."""
         connection = self._connection
         if connection is None:
             raise DroppedError
         return connection.ask(do, *blobs, **what)
 
     def distrust(self, violation: str) -> None:
-        """Drains it for good: it said what no host may say."""
+        """Drain it for good: it said what no host may say."""
         self.distrusted = True
         self.drained = f"not trusted any more: {violation}"
         self.why = self.drained
@@ -149,6 +152,7 @@ class RemoteHost:
             if self.drained or not most or len(self._faults) < most:
                 return
             self.drained = f"drained, it could not run {most} experiments in a row: {why}"
+            _log.info("%s is drained: %s", self.name, why)
             self.why = self.drained
             self._probe_at = time.monotonic() + self._ways.status
             self._wake.notify()
@@ -166,21 +170,21 @@ class RemoteHost:
         self._listeners.pop(token, None)
 
     def discard(self, token: str) -> None:
-        """Ends the job *token* and takes it away, as soon as that can be done."""
+        """End the job *token* and take it away, as soon as that can be done."""
         self.silence(token)
         with self._wake:
             self._leftovers.add(token)
             self._wake.notify()
 
     def tidy(self, seconds: float) -> None:
-        """Waits until everything that was discarded is gone, if the host is there."""
+        """Wait until everything that was discarded is gone, if the host is there."""
         end = time.monotonic() + seconds
         with self._wake:
             while self._leftovers and self.up and time.monotonic() < end:
                 self._wake.wait(_TIDY_SECONDS)
 
     def close(self) -> None:
-        """Lets go."""
+        """Let go."""
         with self._wake:
             self._closed = True
             self._wake.notify_all()
@@ -258,6 +262,7 @@ class RemoteHost:
         for token, listener in list(self._listeners.items()):
             listener("back", {"state": jobs.get(token, "unknown")})
         with self._wake:
+            # Attempts of dead drivers end here, the first time that their host is reached again.
             for token in filter(is_token, jobs):  # of others are no jobs of ours
                 if token not in self._listeners and not self._counts(token):
                     self._leftovers.add(token)
@@ -328,6 +333,7 @@ class RemoteHost:
         self._connection = None
         self.up = False
         self.why = "the connection was lost"
+        _log.info("%s: the connection was lost", self.name)
         if connection.violation:
             self.distrust(connection.violation)
         for listener in list(self._listeners.values()):

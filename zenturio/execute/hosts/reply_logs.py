@@ -11,7 +11,7 @@ KEPT_BYTES = 2**16
 
 
 def reply_logs(sizes: Sequence[int], blobs: Sequence[bytes]) -> tuple[Log, Log]:
-    """Both streams, from the sizes and the four parts of a reply."""
+    """Return both streams, from the sizes and the four parts of a reply."""
     out_head, out_tail, err_head, err_tail = blobs
     return _joined_log(out_head, out_tail, sizes[0]), _joined_log(err_head, err_tail, sizes[1])
 

@@ -41,11 +41,11 @@ class StageContext:
     """Raises what is to end a stage that waits."""
 
     def ask(self, do: str, *blobs: bytes, **what: Any) -> Answer:
-        """Asks the host about this attempt."""
+        """Ask the host about this attempt."""
         return self.host.ask(do, *blobs, token=self.token, **what)
 
     def request(self, steps: tuple[Step, ...], environment: Mapping[str, str]) -> dict[str, Any]:
-        """What a keeper is told: to run *steps*."""
+        """Return what a supervisor is told: to run *steps*."""
         facts = self.host.values()
         return {
             "steps": [host_step_request(step, facts) for step in steps],
@@ -86,6 +86,6 @@ def host_pattern(text: str) -> str:
 
 
 def _host_variables(facts: Mapping[str, Value]) -> dict[str, str]:
-    """What commands may want to know of the host, in their environment."""
+    """Return what commands may want to know of the host, in their environment."""
     names = ("name", "arch", "cores", "memory", "speed")
     return {f"ZEN_HOST_{n.upper()}": text_of(facts[n]) for n in names if facts.get(n) is not None}

@@ -83,7 +83,7 @@ class Stages:
 
     @staticmethod
     def of(options: HostsOptions) -> Stages:
-        """Those that *options* name."""
+        """Return those that *options* name."""
         return Stages(
             load_plugin(options.prolog),
             load_plugin(options.wrapper),

@@ -39,14 +39,14 @@ MakeExperiment = Callable[[int, str], Experiment]
 
 
 def platform_of(place: Hosts) -> Platform:
-    """The hosts that are up, as machines."""
+    """Return the hosts that are up, as machines."""
     machines = [
         PlatformMachine(host.name, float(speed), host.slots)
         for host in place.hosts
         if host.up and isinstance(speed := host.facts.get("speed"), int | float) and speed > 0
     ]
     if not machines:
-        raise PlaceError("no host is up whose speed is known")
+        raise PlaceError("no connected host has a known speed")
     return Platform("hosts", tuple(machines))
 
 
@@ -73,7 +73,7 @@ class WorkflowHosts(MachineState):
         """Since when a machine has been gone."""
 
     def moments(self) -> Iterator[list[TraceEvent]]:
-        """Waits for things to happen, and tells them, until all is done or nothing is left."""
+        """Wait for things to happen, and tell them, until all is done or nothing is left."""
         self._tell("began")
         while True:
             self.now = monotonic() - self._begun
@@ -90,7 +90,7 @@ class WorkflowHosts(MachineState):
             self._wait()
 
     def close(self) -> None:
-        """Ends what runs."""
+        """End what runs."""
         for future in self._jobs.values():
             future.cancel()
 
@@ -162,7 +162,10 @@ class WorkflowHosts(MachineState):
             self._changes(machine, 0.0)
 
     def _seen(self, machine: int) -> float:
-        """The share of its speed that the tasks of a machine tell of; what it was, if none does."""
+        """Return the share of its speed that the tasks of a machine tell of.
+
+        What it was, if none does.
+        """
         shares = [self.share[machine]] if self.share[machine] else [1.0]
         for processor in self._costs.processors[machine]:
             run, profile = self.running[processor], self._profile(processor)
@@ -214,6 +217,6 @@ class WorkflowHosts(MachineState):
 
 
 def _last_lines(log: Log) -> str:
-    """The last lines of what a task said."""
+    """Return the last lines of what a task said."""
     text = (log.head + log.tail).decode("utf-8", "replace")
     return "\n".join(text.splitlines()[-_SHOWN_LINES:])

@@ -51,7 +51,7 @@ class TaskTemplate:
 def run_workflow(
     flow: Workflow, template: TaskTemplate, place: Hosts, algorithm: str = "hybrid"
 ) -> ExecutionTrace:
-    """What happened when *flow* was run at *place*, planned by *algorithm*."""
+    """Return what happened when *flow* was run at *place*, planned by *algorithm*."""
     name = content_digest("\0".join([flow.name, template.command, *flow.names]).encode())
     with place.alone(name.hex()):
         return _run_workflow(flow, template, place, algorithm)
@@ -157,7 +157,7 @@ class _ConvergenceTest:
         self._most = most
 
     def more(self, loop: int, iteration: int, total: int) -> bool:  # noqa: ARG002
-        """Whether nobody has said that it converged."""
+        """Return whether nobody has said that it converged."""
         metrics = [self._live.outcomes[task].metrics for task in self._ends[loop]]
         if any(values.get(CONVERGED) for values in metrics):
             return False
@@ -171,7 +171,7 @@ class _ConvergenceTest:
 
 
 def _task_files(paths: Sequence[Path]) -> tuple[ExperimentFile, ...]:
-    """What each task gets, by the names of the files, which have to differ."""
+    """Return what each task gets, by the names of the files, which have to differ."""
     paths_by_name: dict[str, Path] = {}
     for path in paths:
         other = paths_by_name.setdefault(path.name, path)

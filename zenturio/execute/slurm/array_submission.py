@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections import Counter
 from time import monotonic
@@ -19,6 +20,8 @@ from zenturio.execute.slurm_commands import (
     UnansweredError,
 )
 from zenturio.failpoints import Failpoint
+
+_log = logging.getLogger(__name__)
 
 SUBMITTING = Failpoint("slurm.submitting")
 SUBMITTED = Failpoint("slurm.submitted")
@@ -73,9 +76,14 @@ class ArraySubmission:
         try:
             text = array_script(name, len(tickets), tickets[0].demand, self._options, self._paths)
             path = self._session.write(name, text, [ticket.digest for ticket in tickets])
+            # The list of digests is on the disk before sbatch is called: after kill -9 the next
+            # driver finds the array by its name, whether sbatch got through or not.
             SUBMITTING()
             self._jobs[name] = {self._queue.submit(path)}
             SUBMITTED()
+            _log.debug(
+                "submitted %s: %d experiments, job %s", name, len(tickets), *self._jobs[name]
+            )
             self._longest = min(max(self._longest, 2 * len(tickets)), self._longest_allowed)
         except ArrayTooLongError as error:
             if len(tickets) == 1:
@@ -88,6 +96,7 @@ class ArraySubmission:
             raise
         except UnansweredError:
             self._unconfirmed[name] = monotonic()
+            _log.info("submission of %s was not answered", name)
             raise
         except PlaceError as error:
             self._fail(tickets, error)
@@ -104,7 +113,10 @@ class ArraySubmission:
         self._desk.enter([ticket])
 
     def cancel_targets(self, tickets: list[SlurmTicket]) -> list[str]:
-        """What scancel is to be told for *tickets*; an array that ends as a whole in one word."""
+        """Return what scancel is to be told for *tickets*.
+
+        An array that ends as a whole in one word.
+        """
         ending = Counter(ticket.task[0] for ticket in tickets if ticket.task)
         queued = Counter(ticket.task[0] for ticket in self._desk.queued() if ticket.task)
         whole = {name for name, count in ending.items() if count == queued[name]}
@@ -117,11 +129,11 @@ class ArraySubmission:
         return list(targets)
 
     def arrays(self, name: str) -> list[str]:
-        """The job arrays of that name, as far as they are known."""
+        """Return the job arrays of that name, as far as they are known."""
         return sorted(self._jobs.get(name, ()))
 
     def jobs(self, ticket: SlurmTicket) -> list[str]:
-        """What scancel is to be told for *ticket*; nothing as long as that is not known."""
+        """Return what scancel is to be told for *ticket*; nothing as long as that is not known."""
         assert ticket.task is not None
         name, number = ticket.task
         return [f"{job}_{number}" for job in self.arrays(name)]
@@ -132,7 +144,7 @@ class ArraySubmission:
         self._unconfirmed.pop(name, None)
 
     def is_known(self, name: str) -> bool:
-        """Whether there certainly was a job of that name."""
+        """Return whether there certainly was a job of that name."""
         return name in self._jobs
 
     def resolve(self) -> None:
@@ -148,6 +160,7 @@ class ArraySubmission:
             if not tickets:
                 continue
             session = tickets[0].session
+            # Never submit twice: first make sure that no task of the silent submission can begin.
             if session.give_up(name):
                 self.resubmit(tickets)
             else:
@@ -155,6 +168,7 @@ class ArraySubmission:
 
     def resubmit(self, tickets: list[SlurmTicket]) -> None:
         """Their jobs will not run them: others are submitted for them."""
+        _log.info("%d experiments are submitted again", len(tickets))
         self._desk.put_back(tickets)
         for ticket in tickets:
             ticket.restart()

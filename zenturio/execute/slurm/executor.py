@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
@@ -33,6 +34,8 @@ from zenturio.experiment import INCOMING, Experiment, Outcome
 if TYPE_CHECKING:
     from zenturio.execute.dask.executor import Dask
     from zenturio.execute.dask.options import DaskOptions
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_JOBS = 500
 """How many experiments are in the queue at once, if nobody says."""
@@ -71,6 +74,7 @@ class Slurm(ClosesOnExit):
         self._options = options
         self._folder = _place_folder(folder, options)
         SlurmSession.sweep(self._folder)
+        # Pilots of dead drivers would wait in the queue and start for nobody.
         remove_dead_sessions(folder.absolute())
         self._session = SlurmSession.begin(self._folder)
         self._sessions = [self._session]
@@ -102,7 +106,7 @@ class Slurm(ClosesOnExit):
         self._shared = paths.shared
 
     def submit(self, experiment: Experiment) -> SlurmTicket:
-        """Takes an experiment, or finds its job, or what that left."""
+        """Take an experiment, or find its job, or what that left."""
         with self._lock:
             if self._closed:
                 ticket = self._ticket(experiment, self._session)
@@ -127,11 +131,12 @@ class Slurm(ClosesOnExit):
         self._desk.forget(digest)
 
     def close(self) -> None:
-        """Cancels all that is in the queue, and waits for its end."""
+        """Cancel all that is in the queue, and waits for its end."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
+        # Pilots first: what they hand back must not be submitted to a queue that is being emptied.
         self._pilots.close()
         self._clerk.close(CLOSING_SECONDS)
         self._reader.close()
@@ -146,19 +151,19 @@ class Slurm(ClosesOnExit):
 
     @staticmethod
     def left(folder: Path, options: choice.SlurmOptions) -> SlurmOutstanding:
-        """What drivers have there."""
+        """Return what drivers have there."""
         return SlurmOutstanding(_place_folder(folder, options), options, folder)
 
     @staticmethod
     def script(folder: Path, options: choice.SlurmOptions) -> str:
-        """What a job would be."""
+        """Return what a job would be."""
         return _preview_script(JobDemand(), 1, folder, options)
 
     @staticmethod
     def preview(
         experiment: Experiment, count: int, folder: Path, options: choice.SlurmOptions
     ) -> str:
-        """The script with which *count* experiments like this one would be submitted."""
+        """Return the script with which *count* experiments like this one would be submitted."""
         text = _preview_script(JobDemand.of(experiment), count, folder, options)
         if options.pilots != "always":
             return text
@@ -200,7 +205,7 @@ class Slurm(ClosesOnExit):
         self._clerk.fetch()
 
     def _adopt(self, experiment: Experiment) -> SlurmTicket | None:
-        """What a driver that died had of it."""
+        """Return what a driver that died had of it."""
         session = self._holding(experiment.digest)
         if session is None:
             return None
@@ -215,7 +220,7 @@ class Slurm(ClosesOnExit):
         return ticket
 
     def _holding(self, digest: str) -> SlurmSession | None:
-        """The session of a dead driver that has the experiment; it is ours from now on."""
+        """Return the session of a dead driver that has the experiment; it is ours from now on."""
         for session in self._sessions[1:]:
             if session.holds(digest):
                 return session
@@ -223,11 +228,12 @@ class Slurm(ClosesOnExit):
         for session in SlurmSession.all(self._folder):
             if session.path not in paths and session.holds(digest) and session.take():
                 self._sessions.append(session)
+                _log.info("took over %s of a dead driver", session.path.name)
                 return session
         return None
 
     def _stored_outcome(self, ticket: SlurmTicket) -> SlurmTicket | None:
-        """An outcome whose job is known no more; none where there is no good one."""
+        """Return an outcome whose job is known no more; none where there is no good one."""
         session, digest = ticket.session, ticket.digest
         outcome = self._reader.outcome(session, digest)
         if outcome is None or is_from_signal(outcome):
@@ -264,7 +270,7 @@ def _open_pilots(folder: Path, keep: Keep, options: choice.SlurmOptions) -> Dask
 
 
 def _pilot_options(options: choice.SlurmOptions) -> DaskOptions:
-    """What is said of jobs, for those of workers."""
+    """Return what is said of jobs, for those of workers."""
     from zenturio.execute.dask.options import DaskOptions  # noqa: PLC0415 - as above
 
     if options.folder:

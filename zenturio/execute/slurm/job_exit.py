@@ -54,12 +54,12 @@ def loss_blame(job: SlurmJob | None, *, begun: bool) -> LossBlame:
 
 
 def worker_died_outcome(digest: str, job: SlurmJob | None, times: int) -> Outcome:
-    """The outcome of an experiment whose worker died each time that it began."""
+    """Return the outcome of an experiment whose worker died each time that it began."""
     return _outcome_with(digest, job, None, "failed", f"its worker died {times} times")
 
 
 def loss_message(job: SlurmJob | None) -> str:
-    """Why there is no outcome, in words."""
+    """Return why there is no outcome, in words."""
     if job is None:
         return "its Slurm job vanished"
     where = f" on {job.node}" if job.node else ""

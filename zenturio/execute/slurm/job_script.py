@@ -33,7 +33,7 @@ class JobDemand:
 
     @staticmethod
     def of(experiment: Experiment) -> JobDemand:
-        """What *experiment* needs, its build included, for it may have to be made."""
+        """Return what *experiment* needs, its build included, for it may have to be made."""
         build = experiment.build.steps if experiment.build else ()
         steps = (*build, *experiment.steps)
         return JobDemand(experiment.cpus, experiment.memory or None, _total_timeout(steps))
@@ -64,7 +64,7 @@ class JobPaths:
 def array_script(
     name: str, count: int, demand: JobDemand, options: SlurmOptions, paths: JobPaths
 ) -> str:
-    """What sbatch is given for the array *name* of *count* experiments.
+    """Return what sbatch is given for the array *name* of *count* experiments.
 
     The first task that starts says for which job the array's name stands. So of two jobs that
     were submitted under one name, only one does anything; and none, once the driver said that
@@ -74,7 +74,9 @@ def array_script(
     head = "\n".join(
         f"#SBATCH {option}" for option in _sbatch_options(name, count, demand, options, paths)
     )
+    # The link X.job decides, once and atomically, which job may run the array X.
     session = shlex.quote(str(paths.session))
+    # Relative paths from here on; 78 is EX_CONFIG of sysexits.h: the node does not see the disk.
     enter = f"cd {session} || exit 78"
     setup = setup_lines(options.setup, f'touch {session}/"$zen_start.setup"')
     return f"""\
@@ -118,7 +120,7 @@ def _sbatch_options(
 
 
 def extra_options(options: SlurmOptions) -> list[str]:
-    """The options of sbatch that are configured as they are, one after the other."""
+    """Return the options of sbatch that are configured as they are, one after the other."""
     return [line.removeprefix("#SBATCH").strip() for line in _lines(options.extra)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from zenturio.execute.slurm.session_folder import SlurmSession
 from zenturio.execute.slurm.ticket_table import TicketTable
 from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Outcome
+
+_log = logging.getLogger(__name__)
 
 CLOSING_SECONDS = 10.0
 """Seconds that closing waits for a disk that does not answer."""
@@ -51,19 +54,22 @@ class OutcomeReader:
             self.read()
 
     def read(self) -> None:
-        """Settles what has an outcome."""
+        """Settle what has an outcome."""
         for session in list(self._sessions):
             for digest in session.ended():
                 self._take(session, digest)
 
     def outcome(self, session: SlurmSession, digest: str) -> Outcome | None:
-        """What can be read of that experiment; raises what its worker could not do."""
+        """Return what can be read of that experiment; raises what its worker could not do."""
         with suppress(OSError):  # a shared disk may show it a moment later
             return self.unpacked(session.content(session.outcome(digest)), digest)
         return None
 
     def unpacked(self, data: bytes, digest: str) -> Outcome:
-        """What a worker wrote of that experiment; PlaceError where that is no outcome of it."""
+        """Return what a worker wrote of that experiment.
+
+        PlaceError where that is no outcome of it.
+        """
         return unpack_outcome(data, digest, self._incoming)
 
     def _take(self, session: SlurmSession, digest: str) -> None:
@@ -74,6 +80,7 @@ class OutcomeReader:
             outcome = self.outcome(session, digest)
         except PlaceError as error:  # another job may be luckier
             ticket.fault = error
+            _log.info("outcome of %.12s cannot be used: %s", digest, error)
             session.outcome(digest).unlink(missing_ok=True)
             return
         except ZenError as error:
@@ -84,8 +91,10 @@ class OutcomeReader:
             return
         if ticket.cancel_requested:
             outcome = cancelled_outcome(digest, outcome)
+        # A job that is cancelled or preempted gets SIGTERM: that says nothing of the experiment.
         elif is_from_signal(outcome):  # of a job that an earlier version submitted
             session.outcome(digest).unlink(missing_ok=True)
             return
+        _log.debug("outcome of %.12s read: %s", digest, outcome.status)
         self._heard(outcome)
         self._desk.settle(ticket, outcome)

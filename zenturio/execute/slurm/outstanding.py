@@ -26,7 +26,7 @@ class SlurmOutstanding:
         self._project = project
 
     def stages(self) -> dict[str, Progress]:
-        """How far each experiment is that is not recorded, by digest."""
+        """Return how far each experiment is that is not recorded, by digest."""
         progress: dict[str, Progress] = {}
         names = {name for session in self._sessions for name, _ in session.batches()}
         jobs_of = {}
@@ -46,7 +46,7 @@ class SlurmOutstanding:
         return progress
 
     def cancel(self, digests: Collection[str]) -> int:
-        """Ends the jobs of those that dead drivers have there; how many had one.
+        """End the jobs of those that dead drivers have there; how many had one.
 
         What has ended already waits for who goes on. PlaceError where Slurm does not answer.
         """
@@ -56,6 +56,7 @@ class SlurmOutstanding:
         requested, count = set(digests), 0
         for session in self._sessions:
             held = requested & set(session.digests()) - set(session.ended())
+            # The lock tells a dead driver from a living one, whose experiments are not touched.
             if not held or not session.take():
                 continue
             try:

@@ -8,6 +8,7 @@ gets a job of its own. Nothing of theirs outlives the driver: what they had is r
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,6 +27,8 @@ from zenturio.expression import parse
 
 if TYPE_CHECKING:
     from zenturio.execute.dask.executor import Dask
+
+_log = logging.getLogger(__name__)
 
 SHORT_SECONDS = 5.0
 """Seconds below which an experiment is not worth a job of its own."""
@@ -84,7 +87,7 @@ class Pilots:
         return place.wants if place is not None and self._wanted else 0
 
     def takes(self, ticket: SlurmTicket) -> bool:
-        """Whether *ticket* is for them now."""
+        """Return whether *ticket* is for them now."""
         demand, options = ticket.demand, self._options
         fits = (
             demand.cpus <= options.pilot_cores
@@ -141,11 +144,12 @@ class Pilots:
             self._in_flight += 1
         inner = place.submit(ticket.experiment)
         ticket.delegate(inner)
+        # What pilots lose comes back as cancelled: it then gets a job of its own.
         inner.add_done_callback(lambda done: self._on_done(ticket, done))
         return True
 
     def close(self) -> None:
-        """Ends them, with all that they run."""
+        """End them, with all that they run."""
         with self._lock:
             self._closed.set()
             thread, place = self._thread, self._place
@@ -155,7 +159,7 @@ class Pilots:
             place.close()
 
     def _loop(self) -> None:
-        """Begins them, waits for the first, and ends them when they have nothing to do."""
+        """Begin them, waits for the first, and ends them when they have nothing to do."""
         try:
             place = self._make()
         except ZenError as error:
@@ -181,7 +185,7 @@ class Pilots:
             self._recent = 0
 
     def _should_end(self) -> bool:
-        """Whether they are to end; then nothing is handed to them any more."""
+        """Return whether they are to end; then nothing is handed to them any more."""
         with self._lock:
             idle = not self._in_flight and monotonic() - self._last_used > IDLE_SECONDS
             if idle or self._faults >= MOST_FAULTS:
@@ -189,6 +193,7 @@ class Pilots:
             return self._place is None
 
     def _give_up(self, why: str) -> None:
+        _log.info("pilots are given up: %s", why)
         self._is_decided, self._wanted = True, False
         self._remark(f"workers that stay are given up, and job arrays go on: {why}")
 
@@ -230,7 +235,7 @@ class Pilots:
 
 
 def _why_no_pilots(options: SlurmOptions) -> str:
-    """Why there are to be no pilots, in words; nothing if there may be."""
+    """Return why there are to be no pilots, in words; nothing if there may be."""
     if options.pilots == "never":
         return 'pilots = "never"'
     if options.pilots == "auto" and options.folder:
@@ -243,7 +248,7 @@ def _why_no_pilots(options: SlurmOptions) -> str:
 
 
 def _read_bytes(text: str) -> float:
-    """What *text* says, as far as it can be read: Dask reads it itself."""
+    """Return what *text* says, as far as it can be read: Dask reads it itself."""
     try:
         return float(parse(text).value({}) or 0)
     except (ZenError, TypeError, ValueError):

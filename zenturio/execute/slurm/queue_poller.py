@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
 from time import monotonic
@@ -27,6 +28,8 @@ from zenturio.execute.slurm_commands import (
     UnansweredError,
 )
 from zenturio.experiment import Outcome
+
+_log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.05
 """Seconds that what comes waits for more, to be one job array with it."""
@@ -115,10 +118,12 @@ class QueuePoller:
                     self._step()
                 except UnansweredError as error:
                     self._silent_until = monotonic() + RETRY_SECONDS
-                    self._remark(f"Slurm does not answer, and is asked again: {error}")
+                    self._remark(f"Slurm does not answer; it is asked again: {error}")
                 except QueueFullError as error:
                     self._next_array = monotonic() + FULL_PAUSE_SECONDS
-                    self._remark(f"Slurm takes no more jobs for now, and is asked again: {error}")
+                    self._remark(
+                        f"Slurm takes no more jobs for now; submitting again later: {error}"
+                    )
                 except PlaceError as error:
                     self._fail(error)
         except BaseException as error:  # whoever waits is not to wait for ever
@@ -183,6 +188,7 @@ class QueuePoller:
                     submitted.append(ticket)
         if submitted:
             self._queue.cancel(self._submission.cancel_targets(submitted))
+            _log.debug("cancelled %d experiments in the queue", len(submitted))
             for ticket in submitted:
                 ticket.cancel_sent = True
             self.poll_soon()
@@ -223,11 +229,14 @@ class QueuePoller:
         began = monotonic()
         jobs_of = self._queue.look({t.task[0] for t in tickets if t.task})
         took = monotonic() - began
+        _log.debug("squeue took %.2f s: %d tasks", took, len(jobs_of))
+        # A controller under load answers slowly: the slower it is, the less it is asked.
         self._next_poll = monotonic() + max(self._options.poll, POLL_SHARE * took)
         for (name, _), jobs in jobs_of.items():
             for job in jobs:
                 self._submission.record_job(name, job.array)
         self._submission.resolve()
+        # After a failed launch Slurm holds a task for an administrator: it would wait for ever.
         dead = [
             f"{job.array}_{number}"
             for (_, number), jobs in jobs_of.items()
@@ -264,16 +273,18 @@ class QueuePoller:
         ticket.began = ticket.began or job.begun
         ticket.recalled = ticket.recalled and not job.begun
         if job.stuck:
-            message = "Slurm lets jobs wait that may never run"
-            self._remark(f"{message}: {job.reason} (squeue tells more of job {job.array})")
+            message = "Slurm holds jobs that may never run"
+            self._remark(f"{message}: {job.reason} (see squeue for job {job.array})")
 
     def _on_ended(self, ticket: SlurmTicket, job: SlurmJob | None) -> None:
+        _log.debug("job of %.12s ended as %s", ticket.digest, job.state if job else "vanished")
         assert ticket.task is not None
         session, task = ticket.session, ticket.task
         if ticket.recalled and not ticket.cancel_requested and not session.has_begun(task):
             if self._desk.withdraw(ticket):
                 self._hand_over(ticket)
             return
+        # Each start of a requeued task has files of its own: those of former starts do not count.
         start = job.restarts if job is not None else session.last_start(task)
         start_content, stored = None, None
         try:
@@ -288,9 +299,10 @@ class QueuePoller:
             self._settle(ticket, job, stored, begun=start_content is not None)
 
     def _is_overdue(self, ticket: SlurmTicket) -> bool:
-        """Whether nothing will be seen any more of what the job of *ticket* left."""
+        """Return whether nothing will be seen any more of what the job of *ticket* left."""
         if ticket.gone is None:
             ticket.gone = monotonic()
+        # File servers show a new file late on other machines: the outcome has this long to appear.
         seconds = monotonic() - ticket.gone - self._options.grace
         if ticket.session.outcome(ticket.digest).exists():  # it is just being read
             return seconds >= UNREADABLE_SECONDS
@@ -318,7 +330,7 @@ class QueuePoller:
             self._submission.resubmit([ticket])
 
     def _place_error(self, ticket: SlurmTicket, job: SlurmJob | None) -> PlaceError | None:
-        """Why no other job will run *ticket* either, if that is so."""
+        """Return why no other job will run *ticket* either, if that is so."""
         assert ticket.task is not None
         session, task = ticket.session, ticket.task
         message = str(ticket.fault or loss_message(job))
@@ -359,4 +371,5 @@ def _job_of_ticket(
     if len(jobs) < 2 or ticket.task is None:
         return jobs[0] if jobs else None
     recorded = ticket.session.job(ticket.task[0])
+    # The job whose number the link X.job names is the one that runs; the other does nothing.
     return max(jobs, key=lambda job: (not job.ended, job.array == recorded))

@@ -57,18 +57,19 @@ class SlurmSession:
                     (path / folder).mkdir(parents=True)
                 lock = _lock_session(path, create=True)
             if lock is not None:
+                # Another driver may have swept it between mkdir and flock.
                 if (path / "lock").exists():  # else somebody swept it in this very moment
                     return SlurmSession(path, lock)
                 os.close(lock)
 
     @staticmethod
     def all(place: Path) -> list[SlurmSession]:
-        """Every one that is there, by name; not held."""
+        """Return every one that is there, by name; not held."""
         return [SlurmSession(path) for path in sorted(place.glob(f"{_PREFIX}*")) if path.is_dir()]
 
     @staticmethod
     def sweep(place: Path) -> None:
-        """Takes away those of dead drivers in which nothing is left."""
+        """Take away those of dead drivers in which nothing is left."""
         for session in SlurmSession.all(place):
             if not session.digests() and session.take():
                 session.leave() if session.digests() else session.remove()
@@ -86,7 +87,7 @@ class SlurmSession:
             self._lock = None
 
     def remove(self) -> None:
-        """Takes it away."""
+        """Take it away."""
         remove_tree(str(self.path))
         self.leave()
 
@@ -104,7 +105,7 @@ class SlurmSession:
         self.outcome(digest).unlink(missing_ok=True)
 
     def holds(self, digest: str) -> bool:
-        """Whether it was handed over here, and is not settled."""
+        """Return whether it was handed over here, and is not settled."""
         return self.parcel(digest).exists()
 
     def parcel(self, digest: str) -> Path:
@@ -114,14 +115,14 @@ class SlurmSession:
         return self.path / "outcomes" / checked_digest(digest)
 
     def ended(self) -> list[str]:
-        """The digests that have an outcome."""
+        """Return the digests that have an outcome."""
         with suppress(OSError):
             names = os.listdir(self.path / "outcomes")  # noqa: PTH208 - often, and many
             return [name for name in names if is_digest(name)]
         return []
 
     def digests(self) -> list[str]:
-        """All that are not settled."""
+        """Return all that are not settled."""
         with suppress(OSError):
             names = os.listdir(self.path / "parcels")  # noqa: PTH208
             return sorted(filter(is_digest, names))
@@ -130,7 +131,7 @@ class SlurmSession:
     # Job arrays
 
     def write(self, name: str, script: str, digests: Iterable[str]) -> Path:
-        """The array *name*, before Slurm hears of it."""
+        """Return the array *name*, before Slurm hears of it."""
         with disk_errors(self.path):
             path = self.path / "batches" / f"{name}.sh"
             path.write_text(script, "utf-8")
@@ -145,12 +146,15 @@ class SlurmSession:
                 yield path.stem, list(filter(is_digest, path.read_text("utf-8").split()))
 
     def tasks(self) -> dict[str, ArrayTask]:
-        """Which task each digest is; the newest, where it was submitted again."""
+        """Return which task each digest is; the newest, where it was submitted again."""
         live = [(name, digests) for name, digests in self.batches() if self.job(name) != _GIVEN_UP]
         return {d: (name, i) for name, digests in live for i, d in enumerate(digests)}
 
     def job(self, name: str) -> str:
-        """The job that the array *name* is, once its first task has started; else nothing."""
+        """Return the job that the array *name* is, once its first task has started.
+
+        Else nothing.
+        """
         with suppress(OSError):
             return os.readlink(self.path / "batches" / f"{name}.job")  # noqa: PTH115 - the text
         return ""
@@ -158,6 +162,7 @@ class SlurmSession:
     def give_up(self, name: str) -> bool:
         """From now on no task of *name* begins; false if one has begun already."""
         with suppress(FileExistsError):
+            # symlink() fails where the name exists: a task was first, or this driver, never both.
             os.symlink(_GIVEN_UP, self.path / "batches" / f"{name}.job")  # noqa: PTH211
         return self.job(name) == _GIVEN_UP
 
@@ -171,7 +176,7 @@ class SlurmSession:
 
     @staticmethod
     def content(path: Path) -> bytes:
-        """What a worker wrote; PlaceError where that is too large to be read."""
+        """Return what a worker wrote; PlaceError where that is too large to be read."""
         if path.stat().st_size > LARGEST_OUTCOME_BYTES:
             raise PlaceError(
                 f"{path} has more than {LARGEST_OUTCOME_BYTES} B", hint="what wrote it?"
@@ -179,19 +184,22 @@ class SlurmSession:
         return path.read_bytes()
 
     def start(self, task: ArrayTask, restarts: int) -> bytes | None:
-        """What that start of *task* left; none where its experiment has not begun."""
+        """Return what that start of *task* left; none where its experiment has not begun."""
         with suppress(OSError):
             return self.content(self._start(task, restarts))
         return None
 
     def last_start(self, task: ArrayTask) -> int:
-        """The number of the last start of *task* whose experiment has begun; 0 if there is none."""
+        """Return the number of the last start of *task* whose experiment has begun.
+
+        0 if there is none.
+        """
         first = self._start(task, 0)
         numbers = [path.suffix[1:] for path in first.parent.glob(f"{first.stem}.*")]
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def setup_failed(self, task: ArrayTask, restarts: int) -> bool:
-        """Whether that start of *task* ended in its setup."""
+        """Return whether that start of *task* ended in its setup."""
         path = self._start(task, restarts)
         return path.with_name(f"{path.name}.setup").exists()
 
@@ -202,16 +210,17 @@ class SlurmSession:
     def has_begun(self, task: ArrayTask) -> bool:
         """Whether the job of *task* was started: Slurm makes the file of what it says first."""
         name, number = task
+        # Slurm creates the output file before the first line of the script runs.
         return (self.path / "logs" / f"{name}-{number}").exists()
 
     def log_end(self, task: ArrayTask) -> str:
-        """The end of what the job of *task* said."""
+        """Return the end of what the job of *task* said."""
         name, number = task
         return log_end(self.path / "logs" / f"{name}-{number}")
 
 
 def _lock_session(path: Path, *, create: bool) -> int | None:
-    """The lock on the session, if nobody has it."""
+    """Return the lock on the session, if nobody has it."""
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
         lock = os.open(path / "lock", flags, 0o600)

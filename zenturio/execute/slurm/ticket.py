@@ -55,13 +55,13 @@ class SlurmTicket(CancellableFuture):
         self.began = self.cancel_sent = self.recalled = False
 
     def start(self) -> bool:
-        """Whether it may be submitted; from now on its end is for Slurm to bring about."""
+        """Return whether it may be submitted; from now on its end is for Slurm to bring about."""
         if not self._is_started:
             self._is_started = self.set_running_or_notify_cancel()
         return self._is_started
 
     def running(self) -> bool:
-        """Whether it runs, as far as the queue was looked at; what waits there does not."""
+        """Return whether it runs, as far as the queue was looked at; what waits there does not."""
         if self._pilot is not None:
             return self._pilot.running() and not self.done()
         return self.began and not self.done()
@@ -74,7 +74,7 @@ class SlurmTicket(CancellableFuture):
             self.stop()
 
     def cancel(self) -> bool:
-        """Takes it off, or kills it; false where it is over already."""
+        """Take it off, or kill it; false where it is over already."""
         is_cancelled = super().cancel()
         if self.cancelled():
             self._wake()

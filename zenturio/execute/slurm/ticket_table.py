@@ -35,12 +35,12 @@ class TicketTable:
         return self._slots - len(self._queued)
 
     def queued(self) -> list[SlurmTicket]:
-        """Those whose jobs may have been submitted, and are not settled."""
+        """Return those whose jobs may have been submitted, and are not settled."""
         with self._lock:
             return list(self._queued.values())
 
     def find(self, digest: str) -> SlurmTicket | None:
-        """The ticket of that experiment, if its job may have been submitted."""
+        """Return the ticket of that experiment, if its job may have been submitted."""
         return self._queued.get(digest)
 
     def add(self, ticket: SlurmTicket) -> None:
@@ -49,7 +49,7 @@ class TicketTable:
             self._waiting.append(ticket)
 
     def take(self, most: int) -> list[SlurmTicket]:
-        """The first of those that wait, and others that ask for the same; what fits in."""
+        """Return the first of those that wait, and others that ask for the same; what fits in."""
         with self._lock:
             room = min(most, self.room)
             taken: list[SlurmTicket] = []
@@ -66,7 +66,7 @@ class TicketTable:
             return taken
 
     def take_matching(self, chosen: Callable[[SlurmTicket], bool]) -> list[SlurmTicket]:
-        """All that wait and are *chosen*, and were not cancelled."""
+        """Return all that wait and are *chosen*, and were not cancelled."""
         with self._lock:
             taken: list[SlurmTicket] = []
             others: deque[SlurmTicket] = deque()
@@ -135,7 +135,7 @@ class TicketTable:
             session.drop(digest)
 
     def drain(self) -> list[SlurmTicket]:
-        """All that wait, taken off."""
+        """Return all that wait, taken off."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()

@@ -2,7 +2,7 @@
 The host's end of a connection: does what is asked, and tells what happens.
 
 Requests and replies carry a number; events carry none. When the input ends, so does this process,
-and nothing else: jobs have keepers of their own.
+and nothing else: jobs have supervisors of their own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class HostAgent:
         return _POLL_SECONDS * 1000 if self._watched else None
 
     def _report_changes(self, ready: set[int]) -> None:
-        """Tells what jobs have written, and which have ended."""
+        """Tell what jobs have written, and which have ended."""
         for watched in list(self._watched.values()):
             state = ""
             if watched.descriptor in ready or watched.descriptor < 0 or not ready:
@@ -111,7 +111,7 @@ class HostAgent:
         return {"facts": values}, []
 
     def _probe_facts(self, command: str) -> dict[str, Any]:
-        """What a command of the host's owner says of it: a JSON object."""
+        """Return what a command of the host's owner says of it: a JSON object."""
         done = self._run_command(command)
         values: Any = None
         if done.returncode == 0:
@@ -143,7 +143,7 @@ class HostAgent:
         ]
 
     def _missing(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """Which of the shared files are not here."""
+        """Return which of the shared files are not here."""
         absent = [
             digest for digest in request["digests"] if not self._store.staged(digest).exists()
         ]
@@ -164,11 +164,12 @@ class HostAgent:
         return {"folder": str(job.folder)}, []
 
     def _start(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """Starts a job; one that runs or has ended already is only watched: asked twice is once."""
+        """Start a job; one that runs or has ended already is only watched: asked twice is once."""
         job = self._store.job(request["token"])
         state = job.state()
         if state == "unknown":
             raise ValueError(f"{request['token']} is not prepared")
+        # A repeated start after a lost answer finds another state: the job runs once.
         if state == "prepared":
             supervisor.start_supervisor(job, request["request"])
         return self._watch(request, [])
@@ -206,7 +207,10 @@ class HostAgent:
         return {}, []
 
     def _reply(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """How a job ended, as its keeper saw it; and what it did to shared files and its folder."""
+        """Return how a job ended, as its supervisor saw it.
+
+        And what it did to shared files and its folder.
+        """
         job = self._store.job(request["token"])
         with job.reply.open("rb") as file:
             reply = wire.receive(file.fileno())
@@ -223,7 +227,7 @@ class HostAgent:
         return {**answer, "idle": job.idle.exists(), "machine": machine_facts()}, blobs
 
     def _matching(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """The plain files of a job's folder that match patterns: path, size and mode."""
+        """Return the plain files of a job's folder that match patterns: path, size and mode."""
         folder = self._store.job(request["token"]).folder
         files = []
         for path in matching_files(str(folder), request["patterns"]):
@@ -243,13 +247,13 @@ class HostAgent:
             return {}, [file.read(request["length"])]
 
     def _built(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """Whether a build is here; with a token, what that job left is the build."""
+        """Return whether a build is here; with a token, what that job left is the build."""
         if "token" in request:
             self._store.keep_build(self._store.job(request["token"]), request["digest"])
         return {"built": self._store.is_built(request["digest"])}, []
 
     def _remove(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        """Ends a job, and takes all of it away; told whether it is gone."""
+        """End a job, and take all of it away; told whether it is gone."""
         job = self._store.job(request["token"])
         self._unwatch(self._watched.get(request["token"]))
         if job.is_running():

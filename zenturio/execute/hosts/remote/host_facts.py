@@ -14,7 +14,7 @@ _TIMING_ROUNDS = 3
 
 
 def static_facts() -> dict[str, Any]:
-    """What seldom changes: cores, memory, architecture, operating system, CPU."""
+    """Return what seldom changes: cores, memory, architecture, operating system, CPU."""
     return {
         "node": platform.node(),
         "arch": platform.machine(),
@@ -29,7 +29,7 @@ def static_facts() -> dict[str, Any]:
 
 
 def current_facts(folder: str) -> dict[str, Any]:
-    """What changes all the time: load, free memory, free disk at *folder*."""
+    """Return what changes all the time: load, free memory, free disk at *folder*."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     space = os.statvfs(folder)
     return {
@@ -55,7 +55,7 @@ def measure_speed() -> float:
 
 
 def usable_cores() -> int:
-    """How many CPUs this login may use."""
+    """Return how many CPUs this login may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

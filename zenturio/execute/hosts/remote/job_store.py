@@ -4,7 +4,7 @@ Where things are on a host::
     FOLDER/files/DIGEST               a shared file, staged once, read-only
     FOLDER/builds/NODE/DIGEST/        what a build left, for this machine
     FOLDER/jobs/OWNER/TOKEN/folder/   where a job runs
-                            lock      held by its keeper while it lives
+                            lock      held by its supervisor while it lives
                             control   a pipe through which it is cancelled
                             reply     how it ended: there when it has
 
@@ -56,7 +56,7 @@ class StoredJob:
         """There if the job's build left every file as it was."""
 
     def state(self) -> str:
-        """``ended``, ``running``, ``lost`` (its keeper died), ``prepared``, or ``unknown``."""
+        """``ended``, ``running``, ``lost`` (its supervisor died), ``prepared``, or ``unknown``."""
         if self.reply.exists():
             return "ended"
         if self.is_running():
@@ -66,7 +66,7 @@ class StoredJob:
         return "prepared" if self.folder.is_dir() else "unknown"
 
     def is_running(self) -> bool:
-        """Whether a keeper lives."""
+        """Return whether a supervisor lives."""
         try:
             lock = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -109,7 +109,7 @@ class JobStore:
         self._sweep(node)
 
     def _sweep(self, node: str) -> None:
-        """Takes away the halves of files whose way here was cut."""
+        """Take away the halves of files whose way here was cut."""
         for draft in self._files.glob(f".*.{escape(node)}.*"):
             pid = draft.name.rpartition(".")[2]
             if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
@@ -237,7 +237,7 @@ class JobStore:
 
 
 def remove_tree(folder: Path) -> None:
-    """Takes a folder away with all that is in it, whatever its mode; links are not followed."""
+    """Take a folder away with all that is in it, whatever its mode; links are not followed."""
     for path, folders, _ in os.walk(folder, followlinks=False):
         for name in folders:
             inside = Path(path, name)
@@ -257,7 +257,7 @@ def _checked_name(text: str) -> str:
 
 
 def _target(folder: Path, path: str) -> Path:
-    """Where *path* goes, inside *folder*; the folders above it are there."""
+    """Return where *path* goes, inside *folder*; the folders above it are there."""
     if not path or path.startswith("/") or ".." in path.split("/"):
         raise ValueError(f"{path!r} leads out of the experiment's folder")
     target = folder / path
@@ -266,7 +266,7 @@ def _target(folder: Path, path: str) -> Path:
 
 
 def _checked_link(path: str, text: str) -> str:
-    """Where the link *path* leads, if that is inside the experiment's folder."""
+    """Return where the link *path* leads, if that is inside the experiment's folder."""
     depth = path.count("/")
     for part in text.split("/"):
         depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
@@ -324,7 +324,7 @@ def _stamp(path: str | Path) -> tuple[int, int, int]:
 
 
 def _file_stamps(folder: Path) -> dict[str, list[int]]:
-    """What tells that a file was made or written to, for all files below *folder*."""
+    """Return what tells that a file was made or written to, for all files below *folder*."""
     return {
         str(Path(root, name).relative_to(folder)): list(_stamp(Path(root, name)))
         for root, _, names in os.walk(folder)

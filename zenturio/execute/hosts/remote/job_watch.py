@@ -12,7 +12,7 @@ from zenturio.execute.hosts.remote import supervisor
 from zenturio.execute.hosts.remote.job_store import StoredJob
 
 _STOPPED_SECONDS = 5.0
-"""Seconds for which a keeper may be stopped."""
+"""Seconds for which a supervisor may be stopped."""
 _MOST_BYTES = 1 << 16
 """Bytes of a profile that are told at a time."""
 
@@ -67,7 +67,7 @@ class WatchedJob:
         return state if state in ("ended", "lost") else ""
 
     def _look_after_keeper(self) -> None:
-        """Kills a keeper that its experiment has stopped: it keeps no TIMEOUT any more."""
+        """Kill a supervisor that its experiment has stopped: it keeps no TIMEOUT any more."""
         with suppress(OSError, ValueError):
             pid = int(self.job.lock.read_text())
             if self._stop_detector.is_stuck(pid) and self.job.is_running():

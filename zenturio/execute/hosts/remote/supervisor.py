@@ -1,5 +1,5 @@
 """
-A keeper: a process that runs one job, and outlives the connection through which it was started.
+A supervisor: a process that runs one job, and outlives the connection through which it was started.
 
 It is in a session of its own, adopts all orphans of its job, and leaves the reply in a file. It
 holds a lock as long as it lives, so that anybody can tell. What it runs ends with the job.
@@ -28,17 +28,18 @@ _RUN = 1
 
 
 def environment_mark(job: StoredJob) -> bytes:
-    """What the environment of each process of *job* holds."""
+    """Return what the environment of each process of *job* holds."""
     return f"{METRICS}={job.folder}/".encode("utf-8", "surrogateescape")
 
 
 def start_supervisor(job: StoredJob, request: dict[str, Any]) -> int:
-    """Starts a keeper for *job*; its process, once it holds the job."""
+    """Start a supervisor for *job*; its process, once it holds the job."""
     ready, far = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
+            # Two forks: the supervisor is no child of the agent, and cannot get a terminal.
             if os.fork() == 0:
                 _supervise(job, request, far)
         finally:
@@ -48,12 +49,12 @@ def start_supervisor(job: StoredJob, request: dict[str, Any]) -> int:
     with os.fdopen(ready, "rb") as file:
         answer = file.read()
     if not answer.isdigit():
-        raise OSError(answer.decode() or "the keeper did not start")
+        raise OSError(answer.decode() or "the supervisor did not start")
     return int(answer)
 
 
 def cancel_job(job: StoredJob) -> None:
-    """Ends what runs, if anything does."""
+    """End what runs, if anything does."""
     with suppress(OSError):
         control = os.open(job.control, os.O_WRONLY | os.O_NONBLOCK)
         try:
@@ -63,7 +64,7 @@ def cancel_job(job: StoredJob) -> None:
 
 
 def kill_stopped(job: StoredJob) -> None:
-    """Kills the keeper of *job* if it is stopped, and so does not hear that it is cancelled."""
+    """Kills the supervisor of *job* if it is stopped, and so does not hear that it is cancelled."""
     with suppress(OSError, ValueError):
         pid = int(job.lock.read_text())
         if process_tree.is_stopped(pid) and job.is_running():
@@ -71,12 +72,12 @@ def kill_stopped(job: StoredJob) -> None:
 
 
 def kill_leftovers(job: StoredJob) -> None:
-    """Ends what a keeper that was killed has left behind."""
+    """End what a supervisor that was killed has left behind."""
     process_tree.kill_marked(environment_mark(job))
 
 
 def _supervise(job: StoredJob, request: dict[str, Any], ready: int) -> None:
-    """All that a keeper does."""
+    """All that a supervisor does."""
     answer = b""
     try:
         _detach(job, ready)
@@ -96,7 +97,7 @@ def _supervise(job: StoredJob, request: dict[str, Any], ready: int) -> None:
 
 
 def _detach(job: StoredJob, ready: int) -> None:
-    """Lets go of the connection: it could not be closed as long as we hold an end of it."""
+    """Let go of the connection: it could not be closed as long as we hold an end of it."""
     nothing = os.open(os.devnull, os.O_RDWR)
     log = os.open(job.path / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(nothing, 0)
@@ -141,4 +142,5 @@ def _run_job(job: StoredJob, request: dict[str, Any], control: int) -> None:
     draft = job.path / "reply.draft"
     with draft.open("wb") as reply:
         wire.send(reply.fileno(), facts, *blobs)
+    # The reply exists only as a whole: its presence means that the job has ended.
     draft.replace(job.reply)
