@@ -5,8 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import replace
 
-from zenturio.experiment import Outcome
-from zenturio.experiment.experiment import MachineKind
+from zenturio.experiment import MachineKind, Outcome
 
 
 class CancellableFuture(Future[Outcome]):

@@ -21,8 +21,7 @@ from zenturio.execute.json_checks import (
     text,
 )
 from zenturio.execute.machine_facts import machine_facts
-from zenturio.experiment import Outcome
-from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind
+from zenturio.experiment import HostConditions, HostDetails, MachineKind, Outcome
 
 _TEXT = any_text(2**16)
 _OTHER = nullable(first_of(boolean, integer(-(2**63)), number(), _TEXT))

@@ -21,7 +21,7 @@ from zenturio.execute.dask.worker_runtime import SessionSettings
 from zenturio.execute.deadline import call_with_timeout
 from zenturio.execute.machine_facts import check_machine_facts
 from zenturio.execute.machine_json import machine_parts
-from zenturio.experiment.experiment import MachineKind
+from zenturio.experiment import MachineKind
 from zenturio.experiment.provenance import cores
 
 _PAUSE = 0.1

@@ -38,8 +38,8 @@ from zenturio.execute.hosts.remote_host import RemoteHost
 from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.json_checks import MalformedError, read_json
 from zenturio.execute.workspace import Keep
-from zenturio.experiment import INCOMING, Experiment, Outcome
-from zenturio.experiment.experiment import Kinds, MachineKind
+from zenturio.experiment import INCOMING, Experiment, MachineKind, Outcome
+from zenturio.experiment.experiment import Kinds
 from zenturio.files import read_regular
 from zenturio.settings.schema import setting
 

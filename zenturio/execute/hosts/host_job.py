@@ -11,8 +11,7 @@ from zenturio.execute.hosts.host_choice import JobRequirements
 from zenturio.execute.hosts.progress_profile import ProgressProfile
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local_task import LocalTask
-from zenturio.experiment import Experiment
-from zenturio.experiment.experiment import MachineKind
+from zenturio.experiment import Experiment, MachineKind
 
 _ARRIVALS = count()
 _MOST_UNREAD_CHARACTERS = 32 * 2**20

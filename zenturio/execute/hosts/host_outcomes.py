@@ -16,6 +16,7 @@ from zenturio.execute.run_verdict import IDLE_BUILD, judge_run, usage_metrics
 from zenturio.experiment import (
     Evidence,
     Experiment,
+    MachineKind,
     MetricReaders,
     MetricValue,
     Missing,
@@ -23,7 +24,6 @@ from zenturio.experiment import (
     Status,
     Step,
 )
-from zenturio.experiment.experiment import MachineKind
 
 
 class OutcomeBuilder:

@@ -19,7 +19,7 @@ from zenturio.execute.hosts.hosts_file import fact_values
 from zenturio.execute.hosts.hosts_options import HostMachine, HostsOptions
 from zenturio.execute.json_checks import MalformedError, is_token
 from zenturio.execute.machine_json import machine_parts
-from zenturio.experiment.experiment import MachineKind
+from zenturio.experiment import MachineKind
 from zenturio.expression import Value
 
 _log = logging.getLogger(__name__)
