@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from zenturio.errors import Diagnostic, Passage, Place
-from zenturio.expression import Expression, Type
 
 if TYPE_CHECKING:
     from zenturio.annotate.dialects import Dialect
     from zenturio.annotate.source import Source
+    from zenturio.expression import Expression, Type
     from zenturio.space import Domain, Space
 
 

@@ -73,7 +73,7 @@ def test_where_every_host_lies_the_study_ends_with_the_reason(place):
     there = place("list", honest=False)
     with pytest.raises(PlaceError, match="liar: not trusted any more: a message is not an object"):
         outcome(there, left())
-    with pytest.raises(PlaceError, match="no host is left"):
+    with pytest.raises(PlaceError, match="no usable host is left"):
         outcome(there, left())
 
 
