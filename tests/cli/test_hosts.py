@@ -127,7 +127,7 @@ def test_a_driver_that_is_killed_resumes_what_runs_on_hosts_and_nothing_runs_twi
         ("[hosts.a]\n[options]\ncontract = -1\n", "contract is -1"),
         ("[hosts.a]\n[options]\nthen = 'stpo'\n", "did you mean 'stop'"),
         ("[hosts.a]\n[options]\nrank = 'host.speed +'\n", "rank"),
-        ("[hosts.a]\nfacts = { cores = 3 }\n", "known of every host already"),
+        ("[hosts.a]\nfacts = { cores = 3 }\n", "a built-in fact of every host"),
         ("hosts = 3\n", "hosts are tables"),
         ("[hosts.a]\nmemory = 'much'\n", "memory is 'much'"),
     ],

@@ -69,7 +69,7 @@ def test_a_place_that_is_in_order_says_so(project):
 
 def test_a_place_that_is_not_in_order_says_why_in_words(project):
     said = told("places", "check", "head", code=4).out
-    assert "WRONG  dask://198.51.100.7:8786: what goes there could be read" in said
+    assert "WRONG  dask://198.51.100.7:8786: the traffic could be read" in said
     assert "write tls://198.51.100.7:8786" in said
 
 

@@ -154,12 +154,12 @@ def test_what_a_dead_driver_left_is_taken_away_by_the_next(opened, tmp_path):
 
 @pytest.mark.parametrize("host", ["127.0.0.2", "localhost", "[::1]"])
 def test_what_stays_on_this_machine_needs_no_tls(tmp_path, host):
-    with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
+    with pytest.raises(PlaceError, match="no Dask scheduler answers"):
         Dask(tmp_path, options=DaskOptions(f"dask://{host}:{free_port()}", patience=0.2))
 
 
 def test_an_insecure_address_can_be_allowed(tmp_path):
-    with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
+    with pytest.raises(PlaceError, match="no Dask scheduler answers"):
         Dask(tmp_path, options=DaskOptions("dask://192.0.2.1:9", insecure=True, patience=0.2))
 
 
@@ -179,9 +179,9 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path):
     junk = str(tmp_path / "junk.pem")
     good = str(certificate(tmp_path))
     for told, named in (
-        ({"ca": junk, "cert": good}, r"junk\.pem holds no certificate of who signs"),
-        ({"ca": good, "cert": junk}, r"junk\.pem and .*junk\.pem are no certificate and its key"),
-        ({"ca": good, "cert": good, "key": junk}, r"both\.pem and .*junk\.pem are no certificate"),
+        ({"ca": junk, "cert": good}, r"junk\.pem holds no CA certificate"),
+        ({"ca": good, "cert": junk}, r"junk\.pem and .*junk\.pem are not a certificate and its key"),
+        ({"ca": good, "cert": good, "key": junk}, r"both\.pem and .*junk\.pem are not a certificate"),
     ):
         with pytest.raises(PlaceError, match=named):
             Dask(tmp_path, options=DaskOptions("tls://127.0.0.1:1", **told))

@@ -194,5 +194,5 @@ def test_tls_is_spoken_and_nothing_else(tmp_path):
         with pytest.raises(PlaceError, match="needs certificates"):
             opened(cluster, tmp_path)
         cluster.address = cluster.address.replace("tls://", "dask://")
-        with pytest.raises(PlaceError, match="no scheduler of Dask answers"):
+        with pytest.raises(PlaceError, match="no Dask scheduler answers"):
             opened(cluster, tmp_path, patience=0.5)

@@ -98,7 +98,7 @@ def test_a_scheduler_that_is_lost_for_good_ends_the_driver_with_words(far):
     cluster.scheduler.kill()
     _, err = oracle.finished(driver, 4)
     assert "is lost" in err
-    assert "the same command goes on" in err
+    assert "run the same command again" in err
     (small.folder / "go").touch()
     cluster.schedule()
     cluster.worker()
