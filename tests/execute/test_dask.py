@@ -165,7 +165,7 @@ def test_an_insecure_address_can_be_allowed(tmp_path):
 
 @pytest.mark.parametrize("address", ["dask://", "dask://host", "http://host:80", "host:port"])
 def test_what_is_no_address_is_said_to_be_none(tmp_path, address):
-    with pytest.raises(InputError, match="no address"):
+    with pytest.raises(InputError, match="not the address"):
         Dask(tmp_path, options=DaskOptions(address))
 
 
