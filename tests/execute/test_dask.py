@@ -125,7 +125,7 @@ def test_what_cannot_be_sent_fails_and_the_others_do_not(place, monkeypatch):
         raise RuntimeError("it broke")
 
     with monkeypatch.context() as patch:
-        patch.setattr(task_tracker, "pack_all", broken)
+        patch.setattr(task_tracker, "pack_experiments", broken)
         with pytest.raises(PlaceError, match="it broke"):
             outcome(place, experiment("true"))
     assert outcome(place, experiment("true")).status == "ok"
