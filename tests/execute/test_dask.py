@@ -180,8 +180,14 @@ def test_a_file_that_is_no_certificate_is_named(tmp_path):
     good = str(certificate(tmp_path))
     for told, named in (
         ({"ca": junk, "cert": good}, r"junk\.pem holds no CA certificate"),
-        ({"ca": good, "cert": junk}, r"junk\.pem and .*junk\.pem are not a certificate and its key"),
-        ({"ca": good, "cert": good, "key": junk}, r"both\.pem and .*junk\.pem are not a certificate"),
+        (
+            {"ca": good, "cert": junk},
+            r"junk\.pem and .*junk\.pem are not a certificate and its key",
+        ),
+        (
+            {"ca": good, "cert": good, "key": junk},
+            r"both\.pem and .*junk\.pem are not a certificate",
+        ),
     ):
         with pytest.raises(PlaceError, match=named):
             Dask(tmp_path, options=DaskOptions("tls://127.0.0.1:1", **told))
