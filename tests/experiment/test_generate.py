@@ -1,6 +1,7 @@
 """From an application and a point to experiments."""
 
 import itertools
+import json
 
 import pytest
 
@@ -8,6 +9,7 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.experiment_generator import LARGE
+from zenturio.experiment.identity import content_digest
 
 PROGRAM = """\
 //ZEN$ SUBSTITUTE NN = { 64, 128 } AS n
@@ -91,6 +93,24 @@ def test_another_program_is_another_version(generator, old, new, same):
     before, _ = generator()
     after, _ = generator(PROGRAM.replace(old, new))
     assert (after.program == before.program) == same
+
+
+def test_files_that_can_be_executed_and_links_are_parts_of_the_version(generator, tmp_path):
+    versions = [generator(tool=b"#!/bin/sh", other=b"")[0].program]
+    folder = tmp_path / "app"
+    (folder / "tool").chmod(0o755)
+    versions.append(generator()[0].program)
+    for target in ("tool", "other"):
+        (folder / "link").unlink(missing_ok=True)
+        (folder / "link").symlink_to(target)
+        versions.append(generator()[0].program)
+    assert len({json.dumps(each, sort_keys=True) for each in versions}) == len(versions)
+
+
+def test_the_document_of_a_program_names_each_file_with_its_content(generator):
+    program = all_of(generator(data=b"0 1"))[0].program
+    constants = json.loads(program.document())["constants"]
+    assert constants == {"data": ["file", content_digest(b"0 1").hex()]}
 
 
 def test_the_files_of_metrics_are_kept(generator):

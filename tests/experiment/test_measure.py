@@ -170,6 +170,12 @@ def test_every_integer_is_exact(number):
     assert found(regex(r"(\S+)"), str(number)) == number
 
 
+def test_of_a_long_text_among_numbers_the_beginning_is_named():
+    why = f"TAKE sum needs numbers, but one of 2 is '{'x' * 36}..."
+    assert take_value([1, "x" * 60], "sum") == Missing(why)
+    assert take_value([1, "x" * 38], "sum").why.endswith(f"'{'x' * 38}'")
+
+
 @given(st.floats(allow_nan=False))
 def test_every_float_is_exact(number):
     assert found(regex(r"(\S+)"), repr(number)) == number
