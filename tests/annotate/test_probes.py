@@ -198,7 +198,7 @@ def test_a_language_without_probes_and_a_region_without_a_word_are_diagnostics(t
     source.write_text('% ZEN$ CR "a b" PMETRIC WTIME BEGIN\n% ZEN$ END CR\n')
     (annotated,) = _regions(source)
     messages = [c.message for c in unprobed([annotated])]
-    assert messages == ["the region's name 'a b' is no word", "there is no WTIME probe for tex"]
+    assert messages == ["the region's name 'a b' is not a word", "there is no WTIME probe for tex"]
 
 
 def _regions(path):

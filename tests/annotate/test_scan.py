@@ -380,7 +380,7 @@ def test_a_name_that_a_misread_directive_may_declare_is_not_called_unknown(write
     write(
         a_txt="# ZEN$ PARM n = { 1, 2 }\n# ZEN$ CONSTRAINT VALUE n < 2\n# ZEN$ PARAM m = { 1, }\n# ZEN$ PARAM k := m\n"
     )
-    assert messages("a.txt") == ["PARM is no directive", "an element is missing here"]
+    assert messages("a.txt") == ["PARM is not a directive", "an element is missing here"]
 
 
 def test_nothing_named_is_a_diagnostic():

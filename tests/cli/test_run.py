@@ -317,7 +317,7 @@ def test_an_experiment_is_shown_and_compared(ran):
     compared = zen("diff", one[:8], other[:8], "--json", cwd=ran.parent).facts
     assert compared["parameters"] == {"level": ["low", "high"]}
     assert '+level = "high"' in compared["files"]["small.py"]
-    assert "no digest" in zen("show", "xyz", cwd=ran.parent, code=2).err
+    assert "not a digest" in zen("show", "xyz", cwd=ran.parent, code=2).err
     assert "begins with" in zen("show", "0" * 32, cwd=ran.parent, code=2).err
 
 

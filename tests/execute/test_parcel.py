@@ -232,7 +232,7 @@ def test_an_outcome_that_is_not_of_the_experiment_is_refused_and_touches_nothing
     for digest in ("../victim", "", "AB" * 16, f"{DIGEST}/..", DIGEST + "\n"):
         with pytest.raises(PlaceError, match="not a digest"):
             back(pack_outcome(replace(gone, digest=digest)), tmp_path / "outputs")
-        with pytest.raises(SafetyError, match="is no digest"):
+        with pytest.raises(SafetyError, match="is not a digest"):
             checked_digest(digest)
     assert victim.is_dir()
 

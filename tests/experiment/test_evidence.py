@@ -25,7 +25,7 @@ def test_all_names_of_the_package_are_there_and_no_others():
 def test_only_what_is_written_as_a_digest_becomes_part_of_a_path():
     assert checked_digest("0123456789abcdef" * 2) == "0123456789abcdef" * 2
     for text in ("", "../" + "a" * 29, "g" * 32, "A" * 32, "a" * 31, "a" * 33, "a" * 32 + "\n"):
-        with pytest.raises(SafetyError, match="is no digest"):
+        with pytest.raises(SafetyError, match="is not a digest"):
             checked_digest(text)
 
 

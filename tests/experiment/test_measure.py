@@ -350,8 +350,8 @@ def test_a_file_of_the_folder_is_a_source(tmp_path):
         ("../r.txt", "../r.txt is outside the experiment's folder"),
         ("link", "link leads through a symbolic link, which is not followed"),
         ("up/passwd", "up/passwd leads through a symbolic link, which is not followed"),
-        ("pipe", "pipe is no plain file"),
-        ("folder", "folder is no plain file"),
+        ("pipe", "pipe is not a regular file"),
+        ("folder", "folder is not a regular file"),
     ],
 )
 def test_a_file_that_may_not_be_read_says_why(tmp_path, path, why):
@@ -394,7 +394,7 @@ def test_what_is_not_reported_is_missing():
 
 def test_a_broken_line_is_named_where_something_is_missing():
     found = reported('{"b": 1}\nnot json\n{"c": 2', Metric("a"))
-    assert found["a"] == Missing("$ZEN_METRICS does not hold it; its line 2 is no JSON object")
+    assert found["a"] == Missing("$ZEN_METRICS does not hold it; its line 2 is not a JSON object")
     assert found["b"] == 1
 
 

@@ -224,7 +224,7 @@ def test_null_is_unknown_as_in_sql(text, expected):
         ("gcd(a, x)", "takes integers"),
         ("ispow2(x)", "takes integers"),
         ("min(t, f)", "no order"),
-        ("match(s, s + '(')", "is no pattern"),
+        ("match(s, s + '(')", "is not a pattern"),
         ("abs(s)", "takes numbers"),
     ],
 )

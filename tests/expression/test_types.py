@@ -79,7 +79,7 @@ def test_a_type_follows_from_the_types_of_names(text, expected):
         ),
         ("n == flag", "n, which is int, and flag, which is bool, are never equal", ""),
         ("s < n", "s, which is str, and n, which is int, have no order", ""),
-        ("flag < flag", "'<' puts no order between conditions", ""),
+        ("flag < flag", "'<' does not order conditions", ""),
         ("n in (1, 'a')", "are never equal", "4 in quotes is a text"),
         ("n in s", "n is int, not a text", "'in' takes a list"),
         ("s + n", "s is str and n is int", "str(n) makes a text"),
@@ -100,7 +100,7 @@ def test_a_type_follows_from_the_types_of_names(text, expected):
         ("sqrt(s)", "'sqrt' takes numbers, but s is str", ""),
         ("min(n, s)", "have no order", ""),
         ("min(flag, flag)", "'min' takes numbers or texts, but flag is bool", ""),
-        ("match(s, '(')", "'(' is no pattern: missing )", "RE2"),
+        ("match(s, '(')", "'(' is not a pattern: missing )", "RE2"),
         ("host.memory > 1", "host.memory is not known here", "REQUIRE and RANK"),
     ],
 )

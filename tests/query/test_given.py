@@ -75,8 +75,8 @@ def test_a_row_that_is_a_cell_short_has_null_there(tmp_path):
     [
         ("", "is empty"),
         ("a,b\n", "no rows"),
-        ("a,a\n1,2\n", "a name of its own"),
-        ("a,\n1,2\n", "a name of its own"),
+        ("a,a\n1,2\n", "the same name"),
+        ("a,\n1,2\n", "the same name"),
         ("a,b\n1,2\n3,4,5\n", "row 3 has more cells"),
         ("a\n" + "x" * 200 + "\n" + "1\n" * 200_000, "too large"),
         (None, "No such file"),

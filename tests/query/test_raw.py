@@ -197,7 +197,7 @@ def test_a_path_with_odd_letters_is_a_path(tmp_path):
 
 
 def test_a_repository_in_memory_says_that_it_is_no_database():
-    with pytest.raises(InputError, match="no database"):
+    with pytest.raises(InputError, match="not a database"):
         raw(ReferenceRepository(), "SELECT 1")
 
 

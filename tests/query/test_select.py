@@ -180,7 +180,7 @@ def test_names_are_data(repository):
         ({"where": "solver > 3"}, ExpressionError, "solver, which is str"),
         ({"where": "index(n) == 0"}, ExpressionError, "does not know positions"),
         ({"limit": -1}, InputError, "the limit is -1"),
-        ({"by": ["n"], "metrics": ["solver"]}, InputError, "'solver' is no number"),
+        ({"by": ["n"], "metrics": ["solver"]}, InputError, "'solver' is not a number"),
     ],
 )
 def test_what_cannot_be_answered_says_why(study, wishes, error, message):
@@ -194,7 +194,7 @@ def test_a_study_that_is_not_there_is_named_with_its_like(study):
 
 
 def test_a_repository_in_memory_says_that_it_is_no_database():
-    with pytest.raises(InputError, match="no database"):
+    with pytest.raises(InputError, match="not a database"):
         results(ReferenceRepository(), "matmul")
 
 

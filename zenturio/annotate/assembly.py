@@ -378,7 +378,7 @@ class Assembly:
             if text in sizes:
                 self.diagnostics.error(f"{text} stands twice", place, "leave one of them")
             elif text == names.seed:
-                message = f"{text} is the seed: it is no dimension"
+                message = f"{text} is the seed, not a dimension"
                 self.diagnostics.error(message, place, "leave it away")
             elif text in names.unplaced:
                 message = f"{text} has no listed set, so it cannot vary together with others"

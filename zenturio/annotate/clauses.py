@@ -193,7 +193,7 @@ class TextReader:
         if len(code) == digits and (0 <= number < 0xD800 or 0xE000 <= number < 0x110000):
             return chr(number)
         hint = f"{digits} hexadecimal digits that name a character, as \\x41 for A"
-        raise self.error(f"{self.text[start : self.at]} is no character", start, self.at, hint)
+        raise self.error(f"{self.text[start : self.at]} is not a character", start, self.at, hint)
 
     def value(self) -> WrittenText:
         self.skip()

@@ -117,7 +117,7 @@ class _Search:
         """*directive* if it begins a directive; a part that goes on from nothing is an error."""
         if directive is None or not directive.body.text.startswith("&"):
             return directive
-        message = f"{GOES_ON} goes on from the line before, which is no directive behind "
+        message = f"{GOES_ON} goes on from the line before, which is not a directive behind "
         message += repr(directive.opener)
         self.diagnostics.append(Diagnostic(message, directive.body.place(0), f"write {MARK}"))
         return None
@@ -193,7 +193,7 @@ class _Search:
         if span and (not span.comment or span.start < self.starts[number]):
             begins_before = span.start < self.starts[number]
             hint = "move it out of there" if begins_before else _WHOLE_LINE
-            self._warn(place, f"{MARK} {self._within(span, number)} is no directive", hint)
+            self._warn(place, f"{MARK} {self._within(span, number)} is not a directive", hint)
         elif head and (span or not self.dialect.verbatim):
             between = head["rest"][: max(at - head.start("rest"), 0)]
             if not re.search(r"\w", between):
@@ -202,16 +202,18 @@ class _Search:
         elif foreign := UNKNOWN.head.match(text):
             self._foreign(place, foreign)
         else:
-            self._warn(place, f"{MARK} behind code is no directive", _WHOLE_LINE)
+            self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
 
     def _foreign(self, place: Place, head: re.Match[str]) -> None:
         """A line that would be a directive in some other language."""
         opener = head["opener"] or head["first"]
         if not head["rest"].startswith(MARK):
-            self._warn(place, f"{MARK} behind code is no directive", _WHOLE_LINE)
+            self._warn(place, f"{MARK} behind code is not a directive", _WHOLE_LINE)
         elif self.dialect.openers:
             hint = f"{self.dialect.name} comments begin with {' or '.join(self.dialect.openers)}"
-            self._warn(place, f"{opener} {MARK} is no directive: {opener} begins no comment", hint)
+            self._warn(
+                place, f"{opener} {MARK} is not a directive: {opener} begins no comment", hint
+            )
         else:
             hint = "write it in a file of the same name with .zen behind it"
             self._warn(place, f"{self.dialect.name} files have no comments", hint)

@@ -162,7 +162,7 @@ def _no_set(body: Passage, sign: str, at: int, keyword: str) -> AnnotationError:
     behind, at = at, min(at, max(len(body.text.rstrip()) - 1, 0))
     if sign in ("", ":", "=="):
         start = body.text.rindex(sign, 0, behind) if sign else at
-        message = f"{sign} is no sign here" if sign else "= is missing"
+        message = f"{sign} is not an operator here" if sign else "= is missing"
         hint = f"write {keyword} name = {{ … }}; := if it is computed from other parameters"
         place = body.place(start, start + max(len(sign), 1))
         return AnnotationError(message, place=place, hint=hint)
@@ -420,7 +420,7 @@ def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | 
         value = parse(re.sub(r"\s", "", clause.text.text)).value({})
         if isinstance(value, int | float) and 0 < value < 2**62:
             return float(value)
-    message = f"{clause.text.text} is no {'time' if keyword == 'TIMEOUT' else 'size'}"
+    message = f"{clause.text.text} is not a {'time' if keyword == 'TIMEOUT' else 'size'}"
     clauses.diagnostics.error(message, clause.value_place, f"write {example}")
     return None
 
@@ -436,7 +436,7 @@ def _count(clauses: Clauses, keyword: str) -> int:
         return 0
     if re.fullmatch(r"[0-9]{1,6}", clause.text.text):
         return int(clause.text.text)
-    message = f"{clause.text.text} is no number of times"
+    message = f"{clause.text.text} is not a number of times"
     clauses.diagnostics.error(message, clause.value_place, f"write {keyword} 2")
     return 0
 
@@ -463,7 +463,7 @@ def read(body: Passage) -> Statement:
     if reader is None:
         place = body.place(token.start, token.end)
         hint = did_you_mean(token.text.upper(), KEYWORDS)
-        raise AnnotationError(f"{token.text} is no directive", place=place, hint=hint)
+        raise AnnotationError(f"{token.text} is not a directive", place=place, hint=hint)
     return reader(body, token)
 
 
@@ -524,7 +524,7 @@ def _repeat(body: Passage, token: DirectiveToken) -> Statement:
     if not 0 < count <= _MOST_REPEATS:
         start = end - len(word) if word else token.start
         hint = "write REPEAT 30, or REPEAT 30 SEED seed; 1 is the least"
-        message = f"REPEAT {word} is no number of runs" if word else "REPEAT needs a number"
+        message = f"REPEAT {word} is not a number of runs" if word else "REPEAT needs a number"
         raise AnnotationError(message, place=body.place(start, end), hint=hint)
     diagnostics = Diagnostics()
     clauses = Clauses(body, "REPEAT", ("SEED",), diagnostics).read(end)

@@ -302,7 +302,7 @@ def _near_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]:
     for match in _BRACES.finditer(command.text.text):
         near = get_close_matches(match[1], parameters, n=1, cutoff=0.7)
         if match[1] not in parameters and near:
-            message = f"{match[0]} is no parameter, so it stays as it is"
+            message = f"{match[0]} is not a parameter, so it is left as it is"
             place = command.text.place(match.start(), match.end())
             yield warning(message, place, f"did you mean {{{near[0]}}}?")
 

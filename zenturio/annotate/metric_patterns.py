@@ -63,7 +63,7 @@ def json_steps(path: str | Passage) -> tuple[str | int | None, ...]:
         match = _STEP.match(text, at)
         if not match:
             place = passage.place(at, len(text))
-            message = f"{text[at:]} is no step of a JSON path"
+            message = f"{text[at:]} is not a step of a JSON path"
             raise AnnotationError(message, place=place, hint=_EXAMPLE)
         steps.append(_step(match))
         at = match.end()

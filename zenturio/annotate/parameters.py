@@ -69,7 +69,7 @@ class NameTable:
         name = node.name
         if isinstance(node, Index) and (name in self.unplaced or name in self.metrics):
             what = "a metric" if name in self.metrics else "no listed set"
-            yield f"{name} has {what}, so index({name}) is no number", "compare its value"
+            yield f"{name} has {what}, so index({name}) is not a number", "compare its value"
         elif name == self.seed:
             hint = "use it in files and commands; for values to compare make it a dimension"
             yield f"{name} is the seed, which differs run by run: {who} cannot name it", hint

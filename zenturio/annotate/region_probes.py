@@ -96,7 +96,7 @@ def unguarded(files: Iterable[Annotated]) -> Iterator[Diagnostic]:
 def _diagnostics(region: MeasuredRegion, dialect: Dialect) -> Iterator[Diagnostic]:
     if not re.fullmatch(r"\w+", region.name):
         body = region.begin.body
-        message = f"the region's name {region.name!r} is no word"
+        message = f"the region's name {region.name!r} is not a word"
         place = body.place(0, len(body.text))
         yield Diagnostic(message, place, "letters, digits and _: its metrics are named after it")
     for probe in region.probes:

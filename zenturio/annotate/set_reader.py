@@ -46,7 +46,7 @@ _BOOLS = {
     **dict.fromkeys(("true", "yes", "on", "1", ".true."), True),
     **dict.fromkeys(("false", "no", "off", "0", ".false."), False),
 }
-_CURES = {
+_HINTS = {
     "bool": "true or false, yes or no, on or off, 1 or 0, .true. or .false.",
     "int": "a whole number, as 16 or 0x10; TYPE real or TYPE str otherwise",
     "real": "a number, as 0.5 or 1e-3; TYPE str otherwise",
@@ -66,7 +66,7 @@ def reading(text: str, kind: Type) -> Value:
     """What *text* stands for in a set of TYPE *kind*; SpaceError if it stands for nothing."""
     if kind == "bool":
         if text.casefold() not in _BOOLS:
-            raise SpaceError(f"{text!r} is no bool", hint=_CURES[kind])
+            raise SpaceError(f"{text!r} is not a bool", hint=_HINTS[kind])
         return _BOOLS[text.casefold()]
     if kind == "int" and _BASED.fullmatch(text):
         return int(text, 0)
@@ -95,8 +95,8 @@ def _value(entry: TypedElement, kind: Type) -> Value:
     except SpaceError as error:
         message = error.diagnostics[0].message
         if kind != "str" and "is no" in message:
-            message = f"{entry.text!r}{entry.origin} is no {kind}"
-        hint = _CURES.get(kind, "")
+            message = f"{entry.text!r}{entry.origin} is not {'an' if kind == 'int' else 'a'} {kind}"
+        hint = _HINTS.get(kind, "")
         raise AnnotationError(message, place=entry.place, hint=hint) from None
 
 
@@ -174,7 +174,7 @@ def folder_entries(pattern: Passage, base: Path, place: Place) -> list[TypedElem
         message = f"nothing matches {pattern.text}: the set is empty"
         raise AnnotationError(message, place=place, hint=hint)
     if unreadable := [name for name in names if not _is_text(name)]:
-        message = f"{unreadable[0]!a} is no name in UTF-8"
+        message = f"{unreadable[0]!a} is not a name in UTF-8"
         raise AnnotationError(message, place=place, hint="rename the file")
     return [TypedElement(name, place, f" in {pattern.text}") for name in sorted(names)]
 
@@ -353,7 +353,7 @@ class _Builder:
         if isinstance(value, bool) or not isinstance(value, int | float):
             place = bound.place(0, len(bound.text))
             hint = "a number, or an expression that gives one, as (n/2)"
-            raise AnnotationError("this bound is no number", place=place, hint=hint)
+            raise AnnotationError("this bound is not a number", place=place, hint=hint)
         return text_of(value)
 
     def call(self, item: WrittenCall, *, alone: bool) -> Domain:
@@ -386,7 +386,7 @@ class _Builder:
         if not number.isdigit() or len(number) > 7 or int(number) > MOST:
             place = count.place(0, len(count.text))
             hint = f"write {CALLS[item.name]}: a whole number, {MOST:,} at most"
-            raise AnnotationError(f"{count.text} is no number of points", place=place, hint=hint)
+            raise AnnotationError(f"{count.text} is not a number of points", place=place, hint=hint)
         with self.placed(item):
             return (linear if item.name == "LIN" else logarithmic)(low, high, int(number))
 
@@ -415,7 +415,7 @@ class _Builder:
             return text_of(value)
         place = argument.place(0, len(argument.text))
         hint = "a plain number, as 0.5 or 1e-6"
-        raise AnnotationError(f"{argument.text} is no number", place=place, hint=hint)
+        raise AnnotationError(f"{argument.text} is not a number", place=place, hint=hint)
 
 
 def _goes_down(first: str, last: str) -> bool:

@@ -193,7 +193,7 @@ class _Reader(TextReader):
         self.at = end
         self.skip()
         if self.next() not in (",", "}", ""):
-            hint = f"a comma, or quotes around the whole if {name} is no function here"
+            hint = f"a comma, or quotes around the whole if {name} is not a function here"
             raise self.error(f"{name}(…) stands alone", self.at, self.at + 1, hint)
         return WrittenCall(name, arguments, start, end)
 

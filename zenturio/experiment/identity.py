@@ -187,7 +187,7 @@ def experiment_digest(
 def checked_digest(text: str) -> str:
     """*text* if it is written as a digest: nothing else ever becomes a part of a path."""
     if _DIGEST.fullmatch(text) is None:
-        raise SafetyError(f"{text!r} is no digest, and so no name of a folder or file")
+        raise SafetyError(f"{text!r} is not a digest, so it names no folder or file")
     return text
 
 

@@ -41,7 +41,7 @@ def open_inside(folder: Path, path: str) -> int:
         os.close(at)
     if not stat.S_ISREG(os.fstat(found).st_mode):
         os.close(found)
-        raise OutsideError(f"{path} is no plain file")
+        raise OutsideError(f"{path} is not a regular file")
     return found
 
 

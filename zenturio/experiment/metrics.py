@@ -376,7 +376,7 @@ def _rows(content: str) -> list[list[str]]:
     try:
         return list(csv.reader(io.StringIO("\n".join(lines), newline=""), delimiter=separator))
     except csv.Error as error:
-        raise AbsentError(f"this is no CSV: {error}") from None
+        raise AbsentError(f"this is not CSV: {error}") from None
 
 
 METRICS = "ZEN_METRICS"
@@ -476,7 +476,7 @@ def _reported(lines: bytes) -> tuple[dict[str, list[Value]], str]:
         except ValueError:
             entry = None
         if not isinstance(entry, dict):
-            fault = fault or f"; its line {number} is no JSON object"
+            fault = fault or f"; its line {number} is not a JSON object"
             continue
         for name, value in entry.items():
             if name not in MEASURED:

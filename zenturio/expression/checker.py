@@ -145,7 +145,7 @@ class Checker:
             case Not(operand):
                 self.condition(operand, "not")
             case _:
-                raise TypeError(f"{node!r} is no part of an expression")
+                raise TypeError(f"{node!r} is not part of an expression")
 
     def condition(self, node: SyntaxNode, operator: str) -> None:
         """Complains if *node* is certainly neither true nor false."""
@@ -244,7 +244,7 @@ class Checker:
     ) -> None:
         pair = {a, b}
         if operator not in ("==", "!=") and "bool" in pair:
-            self._complain(where, f"{operator!r} puts no order between conditions")
+            self._complain(where, f"{operator!r} does not order conditions")
         elif None in pair or len(pair) == 1 or pair == {"int", "real"}:
             return
         else:

@@ -119,7 +119,7 @@ class _Compiler:
                 return self._negated(self._apply(member, node, item, *options), negated)
             case Within(part, whole, negated):
                 return self._negated(self._apply(within, node, part, whole), negated)
-        raise TypeError(f"{node!r} is no part of an expression")
+        raise TypeError(f"{node!r} is not part of an expression")
 
     def _lookup(self, key: Key, node: SyntaxNode) -> Run:
         passage = self.passage

@@ -537,7 +537,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
         reason: Any = error.args[0] if error.args else error
         message = reason.decode() if isinstance(reason, bytes) else str(reason)
         hint = "patterns are those of RE2: no look-around, no back-references"
-        raise Fault(f"{pattern!r} is no pattern: {message}", hint) from None
+        raise Fault(f"{pattern!r} is not a pattern: {message}", hint) from None
 
 
 def _null_in_null_out(function: Function) -> Function:

@@ -194,7 +194,7 @@ def _operation(node: SyntaxNode) -> str:
             return f" {operator} ".join(_text(operand, rank) for operand in operands)
         case Conditional(then, condition, other):
             return f"{_text(then, OR)} if {_text(condition, OR)} else {_text(other, CONDITIONAL)}"
-    raise TypeError(f"{node!r} is no part of an expression")
+    raise TypeError(f"{node!r} is not part of an expression")
 
 
 def _list(nodes: tuple[SyntaxNode, ...]) -> str:

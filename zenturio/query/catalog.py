@@ -126,7 +126,7 @@ def connections_of(repository: Repository) -> Connections:
     connections: Connections | None = getattr(repository, "connections", None)
     if connections is None:
         raise InputError(
-            f"{repository.location} is no database: nothing can be queried there",
+            f"{repository.location} is not a database: nothing can be queried there",
             hint="run with a database: ZENTURIO_DB=path/to/file.db",
         )
     return connections

@@ -37,7 +37,10 @@ def _table(name: str, path: Path) -> str:
         raise InputError(f"--table {name}={path}", hint="a name of letters: --table optima=o.csv")
     header, *rows = _read(path)
     if len(set(header)) < len(header) or not all(header):
-        raise InputError(f"{path}: each column has a name of its own", hint="in its first line")
+        raise InputError(
+            f"{path}: two columns have the same name, or one has none",
+            hint="give each column a name of its own, in the first line",
+        )
     wrong = next((i for i, row in enumerate(rows, 2) if len(row) > len(header)), None)
     if wrong is not None or not rows:
         reason = f"row {wrong} has more cells than there are columns" if rows else "no rows"
@@ -157,13 +160,13 @@ def raw(repository: Repository, text: str, limits: QueryLimits = DEFAULT_LIMITS)
     """
     engine = getattr(repository, "engine", None)
     if engine is None:
-        raise InputError(f"{repository.location} is no database: there is nothing to be asked")
+        raise InputError(f"{repository.location} is not a database: nothing can be queried there")
     statement = text.strip().rstrip(";").rstrip()
     if not statement:
         raise InputError("the query is empty", hint='such as: zen sql "SELECT * FROM study_matmul"')
     if "\0" in statement:
         place = Passage.of(statement, "<sql>").place(statement.index("\0"))
-        raise InputError("a query holds no NUL byte", place=place)
+        raise InputError("a query cannot hold a NUL byte", place=place)
     expanded: str = repository.expand_views(statement)  # type: ignore[attr-defined] # a database has it
     try:
         if engine.dialect.name == "sqlite":

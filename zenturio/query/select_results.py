@@ -220,7 +220,7 @@ def _metrics(catalog: Catalog, query: ResultsQuery, *, numbers: bool = False) ->
     for column in chosen:
         if numbers and not column.number:
             raise InputError(
-                f"{column.name!r} is no number, and cannot be aggregated",
+                f"{column.name!r} is not a number, so it cannot be aggregated",
                 hint=f"group by it: --by {column.name}",
             )
     return chosen

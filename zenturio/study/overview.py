@@ -202,7 +202,7 @@ def find_experiment(
     """The experiment whose digest begins with *digits*; an error if there is none, or several."""
     prefix = digits.strip().lower()
     if not prefix or set(prefix) - set("0123456789abcdef"):
-        raise InputError(f"{digits!r} is no digest", hint="it is made of the digits 0-9 and a-f")
+        raise InputError(f"{digits!r} is not a digest", hint="it is made of the digits 0-9 and a-f")
     matches = repository.find_digests(prefix, 8)
     if study is not None:
         repository.study(study)
