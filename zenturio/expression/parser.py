@@ -372,6 +372,7 @@ class _Parser:
     def expression(self, rank: int) -> SyntaxNode:
         """An operand, and every operator behind it that binds at least as tight as *rank*."""
         self.depth += 1
+        # Before RecursionError, which knows no place in the text.
         if self.depth > DEEPEST:
             raise self.refused(
                 self.token, f"the expression is nested more than {DEEPEST} deep", _SIMPLER

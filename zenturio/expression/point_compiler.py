@@ -144,6 +144,7 @@ class _Compiler:
         """*function* of the operands' values."""
         passage = self.passage
         runs = [self.run(operand) for operand in operands]
+        # Closures of one and two operands spare each point the list that any number of them needs.
         if len(runs) == 1:
             (only,) = runs
 

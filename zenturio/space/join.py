@@ -166,6 +166,8 @@ def _forward(executor: PlanExecutor) -> list[_Edges | tuple[Choices, Column]]:
         assert isinstance(step, BindStep), "each group of steps begins with one"
         choices = executor.choices(table, step)
         needed = _names_read(executor, steps[end:])
+        # Nothing behind reads this dimension: all its codes lead to the same state, and no edge is
+        # listed.
         if step.name not in _names_read(executor, steps[at + 1 :]) and end == at + 1:
             table, children = _merge(table, needed)
             layers.append((choices, children))

@@ -40,6 +40,7 @@ def _moves(decoder: Decoder, point: Point) -> Iterator[dict[str, Value]]:
         lead = domains[parameter.name]
         steps = _steps(lead, point.positions[parameter.name])
         if not all(domain.ordered for domain in domains.values()):
+            # A group moves as one; without an order in all of it there is no next step.
             steps = _others(lead, point.positions[parameter.name])
         for position in steps:
             yield {name: domain.value(position) for name, domain in domains.items()}
@@ -88,6 +89,7 @@ def _options(domain: Domain | None, value: Value) -> Iterator[tuple[Value, Any]]
     """Yield *value* with its position if it is in the set; each element if *value* is None."""
     if domain is None:
         return
+    # It became active by the move: there is no former value to keep.
     if value is None and not isinstance(domain, Continuous | Dependent):
         yield from ((domain.value(at), at) for at in range(domain.size))
         return

@@ -42,8 +42,10 @@ def distinct(size: int, count: int, rng: random.Random) -> list[int]:
             f"{count} different points are requested, but there are only {size}",
             hint="request fewer",
         )
+    # Of more than half of the numbers, most later draws would be repeats.
     if 2 * count > size:
         return rng.sample(range(size), count)
+    # rng.sample() takes len() of the range, which fails beyond 63 bits; vast spaces have more.
     drawn: dict[int, None] = {}
     while len(drawn) < count:
         drawn[rng.randrange(size)] = None
