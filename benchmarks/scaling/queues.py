@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from scaling.costs import BEHIND, GROUP
 
-from zenturio.execute.dask.batch_size import BatchSizer
+from zenturio.execute.dask.ticket_queue import BatchSizer
 
 # From README.md, where the commands are that measured them.
 DASK_TASKS = 328.0

@@ -13,8 +13,12 @@ from itertools import count
 from pathlib import Path
 
 from zenturio.errors import Passage
-from zenturio.execute.hosts.host_choice import JobRequirements, best_host, worth_moving
-from zenturio.execute.hosts.progress_profile import ProgressProfile
+from zenturio.execute.hosts.host_choice import (
+    JobRequirements,
+    ProgressProfile,
+    best_host,
+    worth_moving,
+)
 from zenturio.expression import parse
 
 STAGING = 0.015

@@ -16,10 +16,10 @@ from dask_cluster import certificate
 from ports import free_port
 from zenturio.errors import InputError, PlaceError, SafetyError
 from zenturio.execute.dask import task_tracker, worker_plugin
-from zenturio.execute.dask.batch_size import BatchSizer
 from zenturio.execute.dask.cluster_checks import worker_problems
 from zenturio.execute.dask.executor import Dask
 from zenturio.execute.dask.options import DaskOptions
+from zenturio.execute.dask.ticket_queue import BatchSizer
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.output_artifacts import belongs_to_attempt
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe

@@ -13,7 +13,7 @@ import pytest
 
 from dask_cluster import Cluster
 from zenturio.execute.dask.inert_pickle import Inert, inert_loads
-from zenturio.execute.dask.worker_losses import MOST_DEATHS, loss_of
+from zenturio.execute.dask.task_tracker import MOST_DEATHS, loss_of
 
 
 class Evil(Exception):

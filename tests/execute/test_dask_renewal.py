@@ -9,8 +9,8 @@ import pytest
 from zenturio.errors import PlaceError
 from zenturio.execute.dask import job_renewal
 from zenturio.execute.dask.job_renewal import JobRenewal
-from zenturio.execute.dask.ticket import DaskTicket
-from zenturio.execute.dask.worker_losses import MOST_DEATHS, MOST_EXPIRIES, WorkerLoss, judge_loss
+from zenturio.execute.dask.task_tracker import MOST_DEATHS, MOST_EXPIRIES, WorkerLoss, judge_loss
+from zenturio.execute.dask.ticket_queue import DaskTicket
 from zenturio.execute.job_setup import SETUP_FAILED
 from zenturio.execute.slurm_commands import SlurmJob, UnansweredError
 from zenturio.testing.executor import experiment, until

@@ -2,9 +2,7 @@
 
 import pytest
 
-from zenturio.execute.dask.batch_size import BatchSizer
-from zenturio.execute.dask.ticket import DaskTicket, TaskBatch
-from zenturio.execute.dask.ticket_queue import TicketQueue
+from zenturio.execute.dask.ticket_queue import BatchSizer, DaskTicket, TaskBatch, TicketQueue
 from zenturio.experiment import Step
 from zenturio.testing.executor import experiment
 

@@ -14,8 +14,8 @@ from zenturio.annotate.commands import fill_command
 from zenturio.execute import captured_stream, process_tree
 from zenturio.execute.captured_stream import CapturedStream
 from zenturio.execute.command_line import plain_words
-from zenturio.execute.cpu_pool import CpuPool
 from zenturio.execute.file_staging import InputCache
+from zenturio.execute.local_task import CpuPool
 from zenturio.execute.output_patterns import matching_files
 from zenturio.execute.run_verdict import judge_exit, judge_run
 from zenturio.experiment import ExperimentFile, Log, Step

@@ -14,7 +14,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.slurm import array_submission, pilots, queue_poller
 from zenturio.execute.slurm import executor as place_of
 from zenturio.execute.slurm.executor import Slurm
-from zenturio.execute.slurm.options import SlurmOptions
+from zenturio.execute.slurm.job_script import SlurmOptions
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe, Step
 from zenturio.testing.executor import (
     CommandContract,

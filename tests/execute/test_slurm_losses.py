@@ -9,14 +9,11 @@ import pytest
 from zenturio.errors import PlaceError
 from zenturio.execute.experiment_codec import pack_failure, pack_outcome
 from zenturio.execute.slurm.array_submission import ArraySubmission
-from zenturio.execute.slurm.job_script import JobPaths
-from zenturio.execute.slurm.options import SlurmOptions
-from zenturio.execute.slurm.outcome_reader import OutcomeReader
+from zenturio.execute.slurm.job_script import JobPaths, SlurmOptions
 from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.queue_poller import MOST_DEATHS, QueuePoller
+from zenturio.execute.slurm.queue_poller import MOST_DEATHS, OutcomeReader, QueuePoller
 from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket import SlurmTicket
-from zenturio.execute.slurm.ticket_table import TicketTable
+from zenturio.execute.slurm.ticket_table import SlurmTicket, TicketTable
 from zenturio.execute.slurm_commands import SlurmJob
 from zenturio.experiment import Outcome
 from zenturio.testing.executor import experiment, until

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm.job_exit import cancelled_outcome, job_outcome, loss_blame
-from zenturio.execute.slurm.job_script import JobDemand, JobPaths, array_script
-from zenturio.execute.slurm.options import SlurmOptions
+from zenturio.execute.slurm.job_script import JobDemand, JobPaths, SlurmOptions, array_script
 from zenturio.execute.slurm.session_folder import SlurmSession
+from zenturio.execute.slurm.ticket_table import cancelled_outcome, job_outcome, loss_blame
 from zenturio.execute.slurm_commands import (
     ArrayTooLongError,
     QueueFullError,

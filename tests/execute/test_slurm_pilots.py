@@ -11,10 +11,10 @@ from slurm import cluster, slurm
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute.slurm import pilots
 from zenturio.execute.slurm.executor import Slurm
-from zenturio.execute.slurm.options import SlurmOptions
+from zenturio.execute.slurm.job_script import SlurmOptions
 from zenturio.execute.slurm.pilots import Pilots
 from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket import SlurmTicket
+from zenturio.execute.slurm.ticket_table import SlurmTicket
 from zenturio.experiment import Outcome, Step
 from zenturio.testing.executor import experiment, outcome, running, until
 

@@ -12,7 +12,7 @@ from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
     from zenturio.execute.hosts.event_log import HostEvent
-    from zenturio.execute.hosts.host_survey import HostState
+    from zenturio.execute.hosts.executor import HostState
 
 NAMED = 500
 """Jobs that are called by their values in a picture; others by their digests."""
@@ -53,7 +53,7 @@ def hosts(
     if events or gantt is not None:
         _happened(folder, digest or [], gantt, json)
         return
-    from zenturio.execute.hosts.host_survey import survey_hosts, trusted_hosts_file
+    from zenturio.execute.hosts.executor import survey_hosts, trusted_hosts_file
 
     configuration = trusted_hosts_file(file, folder)
     with output.waiting("asking hosts"):

@@ -14,11 +14,9 @@ from collections import deque
 from contextlib import suppress
 from threading import Event, Thread
 
-from zenturio.execute.cpu_pool import CpuPool
-from zenturio.execute.launcher_process import LauncherLostError, LauncherProcess
+from zenturio.execute.launcher_process import LauncherLostError, LauncherProcess, Watchdog
 from zenturio.execute.local_runner import LocalRunner
-from zenturio.execute.local_task import LocalTask, ResourcePool
-from zenturio.execute.watchdog import Watchdog
+from zenturio.execute.local_task import CpuPool, LocalTask, ResourcePool
 from zenturio.experiment import Outcome
 
 _log = logging.getLogger(__name__)

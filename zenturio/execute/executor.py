@@ -1,11 +1,13 @@
-"""The seam between what would be run and where it runs."""
+"""Executors: the protocol, the future of an experiment, and what all executors share."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future
-from typing import Literal, Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Literal, Protocol, Self, runtime_checkable
 
 from zenturio.errors import ZenError
 from zenturio.experiment import Experiment, MachineKind, Outcome
@@ -114,3 +116,49 @@ class Outstanding(Protocol):
     def cancel(self, digests: Collection[str]) -> int:
         """End those of *digests* whose drivers are dead; how many there were."""
         ...
+
+
+class ClosesOnExit(ABC):
+    """A place that is closed behind the last line of a ``with``."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+class CancellableFuture(Future[Outcome]):
+    """The future of an experiment; cancelling it while it runs kills the experiment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cancel_requested = False
+        """Whether it is to end before its time."""
+        self.setup = ""
+        """What the place runs before: a part of the kind of machine that an outcome belongs to."""
+
+    def set_result(self, outcome: Outcome) -> None:
+        """What came of it, with what the place ran before."""
+        if self.setup:
+            machine = replace(outcome.machine or MachineKind(), setup=self.setup)
+            outcome = replace(outcome, machine=machine)
+        super().set_result(outcome)
+
+    def cancel(self) -> bool:
+        """Take it off, or kill it; false where it is over already."""
+        # It waits: the executor will see that and drop it. Running ones are asked to end below.
+        if super().cancel():
+            return True
+        if self.done():
+            return False
+        self.cancel_requested = True
+        self.stop()
+        return True
+
+    def stop(self) -> None:
+        """End what runs for it now, if anything does."""
+        raise NotImplementedError

@@ -1,4 +1,4 @@
-"""The driver's end of a launcher, which is started when it is needed, again if it was lost."""
+"""The driver's end of a launcher: started on demand, replaced when it is lost or stands still."""
 
 from __future__ import annotations
 
@@ -10,20 +10,65 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 from zenturio.errors import PlaceError
 from zenturio.execute import process_tree, wire
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local_task import LocalTask
 from zenturio.execute.run_facts import check_run_facts
-from zenturio.execute.watchdog import Watchdog
 from zenturio.execute.workspace import environment_mark
 from zenturio.experiment import Log
 
 _log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.5
+
+
+class Watchable(Protocol):
+    """Something that kills what it depends on, if that does not go on any more."""
+
+    def check(self) -> None: ...
+
+
+class Watchdog:
+    """Looks at all that it watches, twice a second; its thread begins with the first of them."""
+
+    def __init__(self) -> None:
+        self._watched: set[Watchable] = set()
+        self._turn = Lock()
+        self._closed = Event()
+        self._thread: Thread | None = None
+
+    def watch(self, watched: Watchable) -> None:
+        """From now on."""
+        with self._turn:
+            self._watched.add(watched)
+            if self._thread is None and not self._closed.is_set():
+                self._thread = Thread(target=self._drive, name="zenturio-watchdog", daemon=True)
+                self._thread.start()
+
+    def leave(self, watched: Watchable) -> None:
+        """No longer."""
+        with self._turn:
+            self._watched.discard(watched)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _drive(self) -> None:
+        while not self._closed.wait(LOOK_SECONDS):
+            with self._turn:
+                # Outside of the lock: a check may end a launcher, which leaves the watchdog.
+                watched = list(self._watched)
+            for launcher in watched:
+                launcher.check()
+
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _MAIN = (

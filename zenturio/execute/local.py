@@ -19,12 +19,11 @@ from pathlib import Path
 from threading import Event, Lock
 
 from zenturio.errors import PlaceError, ZenError
-from zenturio.execute.closing import ClosesOnExit
-from zenturio.execute.cpu_pool import CpuPool
 from zenturio.execute.dispatcher import Dispatcher
+from zenturio.execute.executor import ClosesOnExit
 from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.local_runner import LocalRunner, RunnerSettings
-from zenturio.execute.local_task import LocalTask, ResourcePool
+from zenturio.execute.local_task import CpuPool, LocalTask, ResourcePool
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome

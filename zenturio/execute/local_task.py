@@ -1,12 +1,13 @@
-"""An experiment on its way through this machine, and the room that it needs."""
+"""An experiment on its way through this machine, and the CPUs and memory that it takes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from zenturio.execute.cancellable_future import CancellableFuture
+from zenturio.execute.executor import CancellableFuture
 from zenturio.execute.file_staging import StagedFolder
 from zenturio.experiment import Experiment
 
@@ -57,3 +58,22 @@ class ResourcePool:
     def give_back(self, task: LocalTask) -> None:
         self.cpus += task.cpus
         self.memory += task.memory
+
+
+class CpuPool:
+    """The CPUs of this process, handed out and given back."""
+
+    def __init__(self) -> None:
+        usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        self.every = sorted(usable(0))
+        self._free = list(self.every)
+
+    def take(self, count: int) -> list[int]:
+        """*count* CPUs; nothing where there are not so many left."""
+        if count > len(self._free):
+            return []
+        taken, self._free = self._free[:count], self._free[count:]
+        return taken
+
+    def give_back(self, taken: list[int]) -> None:
+        self._free = sorted(self._free + taken)

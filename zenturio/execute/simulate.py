@@ -24,7 +24,7 @@ from time import perf_counter, thread_time, time
 from typing import Any
 
 from zenturio.errors import InputError, PlaceError, ZenError
-from zenturio.execute.closing import ClosesOnExit
+from zenturio.execute.executor import ClosesOnExit
 from zenturio.execute.file_staging import checked_link
 from zenturio.experiment import (
     Evidence,

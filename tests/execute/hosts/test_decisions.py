@@ -14,12 +14,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError, NotFoundError
-from zenturio.execute.hosts.agent_bundle import packed_agent
-from zenturio.execute.hosts.decision_plugins import load_evaluator, load_plugin, load_selector
+from zenturio.execute.hosts.connection import packed_agent
 from zenturio.execute.hosts.event_log import EventLog, HostEvent, read_events
-from zenturio.execute.hosts.host_choice import JobRequirements, best_host, worth_moving
-from zenturio.execute.hosts.hosts_options import HostsOptions
-from zenturio.execute.hosts.progress_profile import ProgressProfile
+from zenturio.execute.hosts.host_choice import (
+    JobRequirements,
+    ProgressProfile,
+    best_host,
+    load_evaluator,
+    load_plugin,
+    load_selector,
+    worth_moving,
+)
+from zenturio.execute.hosts.hosts_file import HostsOptions
 from zenturio.execute.hosts.stage_context import fill_host_facts, host_pattern
 from zenturio.execute.hosts.stages import Staging
 from zenturio.expression import parse

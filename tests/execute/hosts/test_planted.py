@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import PlaceError
-from zenturio.execute.hosts.agent_bundle import packed_agent
-from zenturio.execute.hosts.connection import Connection
+from zenturio.execute.hosts.connection import Connection, packed_agent
 
 SOMEBODY = 65534
 

@@ -16,14 +16,13 @@ from threading import Lock
 from typing import ClassVar
 
 from zenturio.errors import PlaceError
-from zenturio.execute.closing import ClosesOnExit
-from zenturio.execute.dask.batch_size import BatchSizer
 from zenturio.execute.dask.cluster_client import connect
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.session_folder import DaskSession
 from zenturio.execute.dask.task_tracker import TaskTracker
-from zenturio.execute.dask.ticket import DaskTicket
+from zenturio.execute.dask.ticket_queue import BatchSizer, DaskTicket
 from zenturio.execute.dask.worker_runtime import SessionSettings
+from zenturio.execute.executor import ClosesOnExit
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, Outcome
 from zenturio.experiment.experiment import Kinds

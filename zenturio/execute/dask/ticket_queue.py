@@ -1,13 +1,142 @@
-"""What waits to be sent to a cluster, and which of it goes next."""
+"""Experiments that wait for a cluster of Dask, and how many of them make one task."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from time import time
 
-from zenturio.execute.dask.batch_size import BatchSizer
-from zenturio.execute.dask.ticket import DaskTicket, TaskBatch
+from zenturio.execute.dask.options import LARGEST_BATCH
+from zenturio.execute.executor import CancellableFuture
+from zenturio.experiment import Experiment, Outcome
+
+
+class DaskTicket(CancellableFuture):
+    """The future of an experiment; cancelling it while it runs kills the experiment."""
+
+    def __init__(
+        self, experiment: Experiment, slots: int, stop: Callable[[DaskTicket], None]
+    ) -> None:
+        """For a cluster with so many *slots*; *stop* hears that it is to be killed."""
+        super().__init__()
+        self.experiment = experiment
+        self.cpus = min(experiment.cpus, slots)
+        self.number = 0
+        """Its number in the task that it is in: another one each time."""
+        self.is_suspect = False
+        """Whether it is suspected, for a worker died: then no other suspect is in its worker."""
+        self.deaths = 0
+        """How many workers have died under it alone."""
+        self.expired = 0
+        """How often the time of its worker's job was over."""
+        self._stop = stop
+
+    def stop(self) -> None:
+        self._stop(self)
+
+    def fits_with(self, other: DaskTicket) -> bool:
+        """Return whether both may be in one task."""
+        return self.cpus == other.cpus and not self.is_suspect and not other.is_suspect
+
+    def try_start(self) -> bool:
+        """Return whether it is to be sent, for the first time or again: nobody took it off."""
+        return self.running() or (not self.done() and self.set_running_or_notify_cancel())
+
+    def finish(self, outcome: Outcome) -> None:
+        """Set the outcome, once."""
+        if not self.done():
+            self.set_result(outcome)
+
+    def fail(self, error: Exception) -> None:
+        """The place failed, not the experiment."""
+        if not self.done():
+            self.set_exception(error)
+
+    def finish_cancelled(self) -> None:
+        """It was cancelled, and nothing of it is alive."""
+        self.finish(self._ended("cancelled", "cancelled"))
+
+    def lost(self) -> None:
+        """Its worker died each time that it was begun."""
+        self.finish(self._ended("failed", f"its worker died {self.deaths} times"))
+
+    def taken(self) -> None:
+        """Its worker was lost, and somebody else is to run it."""
+        self.finish(self._ended("cancelled", "worker lost"))
+
+    def _ended(self, status: str, cause: str) -> Outcome:
+        now = time()
+        return Outcome(self.experiment.digest, status, cause, started=now, ended=now)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class TaskBatch:
+    """A task of Dask: experiments that travel together."""
+
+    tickets: Sequence[DaskTicket]
+    with_files: bool = False
+    """Whether large files go with it."""
+    worker: str = ""
+    """Who is to run it, if that is still there."""
+    eligible_workers: tuple[str, ...] = ()
+    """Those of whom one is to run it; any, if none is named."""
+    is_running: bool = False
+    """Whether its experiments run already."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(ticket.number for ticket in self.tickets)
+
+    @property
+    def cpus(self) -> int:
+        """CPUs that it takes."""
+        return max(ticket.cpus for ticket in self.tickets)
+
+
+TASK_SECONDS = 0.25
+"""Seconds that a task takes at least, about: a hundred times what it costs Dask."""
+PREFETCH_SECONDS = 1.0
+"""What takes longer does not mind waiting for the way of a task, and can still be taken off."""
+
+
+class BatchSizer:
+    """Learns how long experiments take; *together* says it instead."""
+
+    def __init__(self, together: int | None) -> None:
+        self._together = together
+        self._seconds: float | None = None
+
+    @property
+    def size(self) -> int:
+        """How many make a task now."""
+        if self._together is not None:
+            return self._together
+        if self._seconds is None:
+            return 1
+        return min(max(int(TASK_SECONDS / max(self._seconds, 1e-4)), 1), LARGEST_BATCH)
+
+    @property
+    def sends_ahead(self) -> bool:
+        """Whether the next are sent before the last are back, for the way takes its time."""
+        return self.size > 1 or (self._seconds is not None and self._seconds < PREFETCH_SECONDS)
+
+    def observe(self, seconds: float) -> None:
+        """One took so long: one that fills a task is believed at once, others when they are many.
+
+        Short ones vary by several times with what else the machine does, and add up all the same.
+        """
+        average = self._seconds
+        if average is None or seconds >= TASK_SECONDS:
+            self._seconds = seconds
+        else:
+            self._seconds = average * 0.9 + seconds * 0.1
+
+    def next_size(self, waiting: int, places: int) -> int:
+        """Return how many of those *waiting* go now, where there is room for so many tasks."""
+        return min(self.size, ceil(waiting / max(places, 1)))
 
 
 class TicketQueue:

@@ -1,5 +1,4 @@
-"""
-What runs experiments within a worker of Dask: the machinery of this machine, kept between tasks.
+"""What runs experiments within a worker of Dask: the machinery of this machine, kept between tasks.
 
 A runtime is one driver's in one worker process. On the driver's own machine it works in the
 project's folder; elsewhere in a scratch folder of the worker, and files travel.
@@ -7,23 +6,73 @@ project's folder; elsewhere in a scratch folder of the worker, and files travel.
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Collection, Iterable
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from time import monotonic, time
 
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.dask.session_folder import session_path
-from zenturio.execute.dask.worker_files import WorkerFiles
 from zenturio.execute.experiment_codec import pack_failure, pack_outcome, unpack_experiments
-from zenturio.execute.file_staging import remove_tree
+from zenturio.execute.file_staging import COPY_LIMIT_BYTES, disk_errors, remove_tree
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
 from zenturio.execute.workspace import Keep
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, ExperimentFile, Outcome
+from zenturio.experiment.identity import checked_digest
+
+
+class WorkerFiles:
+    """Copies by content in a folder; they are those that ``Inputs`` shares out."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def stored(self, experiment: Experiment) -> Experiment:
+        """Return the same, with large files that came with it taken from here from now on."""
+        files = tuple(self._stored(filed) for filed in experiment.files)
+        build = experiment.build
+        if build is not None:
+            build = replace(build, files=tuple(self._stored(filed) for filed in build.files))
+        if build == experiment.build and files == experiment.files:
+            return experiment
+        return replace(experiment, files=files, build=build)
+
+    def missing_files(self, experiment: Experiment) -> Iterator[str]:
+        """The digests of files that are neither here nor where they came from."""
+        build = experiment.build
+        for filed in (*experiment.files, *(build.files if build else ())):
+            original = filed.original
+            if filed.content is not None or original is None or original.exists():
+                continue
+            if not filed.digest or not self._path(filed).exists():
+                yield filed.digest
+
+    def _path(self, filed: ExperimentFile) -> Path:
+        return self._folder / (checked_digest(filed.digest) + ("x" if filed.mode & 0o111 else ""))
+
+    def _stored(self, filed: ExperimentFile) -> ExperimentFile:
+        content = filed.content
+        if content is None or len(content) <= COPY_LIMIT_BYTES or not filed.digest:
+            return filed
+        path = self._path(filed)
+        if not path.exists():
+            with disk_errors(self._folder):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                Path(draft).chmod(0o555 if filed.mode & 0o111 else 0o444)
+                if filed.mtime is not None:
+                    os.utime(draft, ns=(filed.mtime, filed.mtime))
+                Path(draft).replace(path)
+        return replace(filed, content=None, original=path)
+
 
 NANNY_VARIABLES = (
     "OMP_NUM_THREADS",

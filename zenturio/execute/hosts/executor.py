@@ -1,15 +1,10 @@
-"""
-Machines that one reaches over SSH, as a place for experiments.
-
-What runs there outlives the connection, and the driver: a study that is resumed finds its
-experiments again, by their digests, wherever they run or have ended.
-"""
+"""Machines that are reached over SSH as an executor: opened, surveyed, and seen from outside."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -20,28 +15,106 @@ from typing import Any
 
 from zenturio import trust
 from zenturio.errors import PlaceError
-from zenturio.execute.closing import ClosesOnExit
+from zenturio.execute.executor import ClosesOnExit, Progress
 from zenturio.execute.file_staging import disk_errors
-from zenturio.execute.hosts.attempt_agent import AttemptAgent
+from zenturio.execute.hosts.attempt_agent import AttemptAgent, AttemptServices
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
-from zenturio.execute.hosts.broker import Broker
+from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.event_log import EventLog
 from zenturio.execute.hosts.host_choice import JobRequirements
-from zenturio.execute.hosts.host_job import HostJob
 from zenturio.execute.hosts.host_outcomes import OutcomeBuilder
-from zenturio.execute.hosts.hosts_file import HostsFile, read_hosts_file
-from zenturio.execute.hosts.hosts_options import HostMachine
-from zenturio.execute.hosts.outstanding import HostsOutstanding
-from zenturio.execute.hosts.remote_attempt import AttemptServices
+from zenturio.execute.hosts.hosts_file import HostMachine, HostsFile, read_hosts_file
 from zenturio.execute.hosts.remote_host import RemoteHost
 from zenturio.execute.hosts.stages import Stages
 from zenturio.execute.json_checks import MalformedError, read_json
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import INCOMING, Experiment, MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds
+from zenturio.expression import Value
 from zenturio.files import read_regular
 from zenturio.settings.schema import setting
+
+_ENDING_SECONDS = 20.0
+"""Seconds within which hosts end what they are told to."""
+
+
+class HostsOutstanding:
+    """The experiments that a project has at hosts, whoever drives them."""
+
+    def __init__(self, folder: Path, file: Path) -> None:
+        self._folder = folder
+        self._file = file
+
+    def stages(self) -> Mapping[str, Progress]:
+        """Return how far each experiment is there, by digest."""
+        journal = AttemptJournal(self._folder)
+        try:
+            return {digest: _progress_of(journal, digest) for digest in journal.digests()}
+        finally:
+            journal.close()
+
+    def drained(self) -> Mapping[str, str]:
+        """Return the hosts that get nothing new, and why."""
+        journal = AttemptJournal(self._folder)
+        try:
+            return journal.drained()
+        finally:
+            journal.close()
+
+    def cancel(self, digests: Collection[str]) -> int:
+        """End those of *digests* whose drivers are dead; how many there were.
+
+        At a host that cannot be reached they end when a driver reaches it.
+        """
+        journal = AttemptJournal(self._folder)
+        events = EventLog(journal.folder)
+        try:
+            names = set()
+            count = 0
+            for digest in digests:
+                attempt = journal.attempt(digest)
+                if attempt is None or journal.is_driven(attempt) or journal.has_ended(digest):
+                    continue
+                journal.forget(digest)
+                events.note("failed", digest, attempt.host, "cancelled")
+                names.add(attempt.host)
+                count += 1
+            if names:
+                self._tell(names, journal)
+            return count
+        finally:
+            journal.close()
+
+    def _tell(self, names: Collection[str], journal: AttemptJournal) -> None:
+        """Has hosts end what counts no longer, which they do when one comes."""
+        configuration = read_hosts_file(self._file)
+        trust.require(self._folder, configuration.texts())
+        hosts = [
+            RemoteHost(
+                machine,
+                configuration.options,
+                journal.owner,
+                {},
+                journal.counts,
+                lambda _host: None,
+            )
+            for machine in configuration.discovered()
+            if machine.name in names
+        ]
+        end = monotonic() + _ENDING_SECONDS
+        for host in hosts:
+            host.first.wait(max(end - monotonic(), 0.0))
+        for host in hosts:
+            host.tidy(max(end - monotonic(), 0.0))
+            host.close()
+
+
+def _progress_of(journal: AttemptJournal, digest: str) -> Progress:
+    if journal.has_ended(digest):
+        return "ended"
+    return "running" if journal.attempt(digest) is not None else "queued"
+
 
 _MOST_MESSAGES = 100
 _LARGEST_FACTS = 2**24
@@ -331,3 +404,57 @@ def write_facts(folder: Path, hosts: Iterable[RemoteHost]) -> None:
         with draft.open("x") as file:
             file.write(json.dumps(facts))
         draft.replace(folder / "facts.json")
+
+
+@dataclass(frozen=True)
+class HostState:
+    """A host as it was seen."""
+
+    name: str
+    address: str
+    up: bool
+    why: str
+    """What is wrong, if anything is."""
+    facts: Mapping[str, Value]
+
+
+def trusted_hosts_file(file: Path, folder: Path) -> HostsFile:
+    """Return the configuration in *file* once the user has agreed to what it executes.
+
+    *folder* is the project's data folder. SafetyError if the user has not.
+    """
+    configuration = read_hosts_file(file)
+    trust.require(folder, configuration.texts())
+    return configuration
+
+
+def survey_hosts(
+    configuration: HostsFile, folder: Path, *, remeasure: bool = False
+) -> list[HostState]:
+    """All hosts of *configuration*, asked now; what they are is kept in *folder*, the project's.
+
+    With *remeasure* their speeds are measured once more.
+    """
+    journal = AttemptJournal(folder)
+    stored = {} if remeasure else read_facts(journal.folder)
+    hosts = [
+        RemoteHost(
+            machine,
+            configuration.options,
+            journal.owner,
+            stored.get(machine.name, {}),
+            lambda _token: True,  # a look ends nothing
+            lambda _host: None,
+        )
+        for machine in configuration.discovered()
+    ]
+    end = monotonic() + 3 * configuration.options.connect
+    try:
+        for host in hosts:
+            host.first.wait(max(end - monotonic(), 0.0))
+        write_facts(journal.folder, [host for host in hosts if host.up])
+        return [HostState(h.name, h.machine.address, h.up, h.why, h.values()) for h in hosts]
+    finally:
+        for host in hosts:
+            host.close()
+        journal.close()

@@ -1,15 +1,94 @@
-"""Which host is best for a job, and whether it is worth to move there: pure decisions."""
+"""Which host is best for a job, whether moving is worth it, and the plug-ins that decide it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
+from statistics import median
+from types import ModuleType
+from typing import Any, Protocol
 
-from zenturio.errors import ExpressionError, InputError, Passage
-from zenturio.execute.hosts.progress_profile import ProgressProfile
+from zenturio import plugins
+from zenturio.errors import ExpressionError, InputError, Passage, PluginError
+from zenturio.execute.hosts.hosts_file import HostsOptions
+from zenturio.execute.json_checks import MalformedError, read_json
 from zenturio.experiment import Experiment
 from zenturio.experiment.experiment import value_at
 from zenturio.expression import Expression, Value, parse
+
+_BASELINE_ITERATIONS = 3
+"""Iterations whose median is what one takes, once there are so many."""
+_KEPT_LINES = 1000
+"""Lines of a profile that are kept in memory."""
+
+
+@dataclass
+class ProgressProfile:
+    """The iterations of one attempt."""
+
+    breaches: int = 1
+    """So many iterations in a row tell how fast it is now: one alone may be an accident."""
+    seconds: list[float] = field(default_factory=list)
+    iteration: int = 0
+    of: int | None = None
+    lines: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+    """The last lines, as the program wrote them: an evaluator may look at more than seconds."""
+    offset: int = 0
+    """Bytes that were heard, so that an attachment goes on behind them."""
+
+    def update(self, text: str, offset: int) -> None:
+        """Lines as they come; what is no line of a profile says nothing."""
+        self.offset = offset
+        for line in text.splitlines():
+            try:
+                entry = read_json(line.encode("utf-8", "surrogatepass"))
+            except MalformedError:
+                continue
+            if isinstance(entry, dict):
+                self._take(entry)
+
+    def _take(self, entry: dict[str, Any]) -> None:
+        self.lines.append(entry)
+        seconds, iteration, of = entry.get("seconds"), entry.get("iteration"), entry.get("of")
+        if isinstance(seconds, int | float) and 0 <= seconds < float("inf"):
+            self.seconds.append(float(seconds))
+        self.iteration = (
+            iteration
+            if isinstance(iteration, int) and iteration is not True
+            else self.iteration + 1
+        )
+        self.of = of if isinstance(of, int) and of > 0 else self.of
+
+    @property
+    def usual(self) -> float | None:
+        """What an iteration takes here as long as nothing disturbs it."""
+        before = self.seconds[: -self.breaches]
+        return median(before[:_BASELINE_ITERATIONS]) if before else None
+
+    @property
+    def now(self) -> float | None:
+        """What each of the last iterations took at least."""
+        return min(self.seconds[-self.breaches :], default=None)
+
+    @property
+    def left(self) -> int | None:
+        """How many iterations are to come, if that is known."""
+        return None if self.of is None else max(self.of - self.iteration, 0)
+
+    def broken(self, contract: float) -> bool:
+        """Return whether the last iterations took longer by more than that part than is usual."""
+        usual, now = self.usual, self.now
+        return (
+            bool(contract)
+            and usual is not None
+            and now is not None
+            and now > usual * (1 + contract)
+        )
+
 
 HostFacts = Mapping[str, Value]
 
@@ -168,3 +247,104 @@ def explain_mismatch(
 
 def _number_or_zero(value: Value | None) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+class Selector(Protocol):
+    """Chooses a host whenever a job waits, or may be better off elsewhere."""
+
+    def __call__(
+        self, requirements: JobRequirements, hosts: Sequence[HostFacts], names: Collection[str]
+    ) -> int | None:
+        """Return which of *hosts*, those that have room; none: the job waits, or stays.
+
+        *names* are all facts that any host has.
+        """
+        ...
+
+
+class Evaluator(Protocol):
+    """Looks at a job whenever it tells how far it is."""
+
+    def __call__(self, profile: ProgressProfile, options: HostsOptions) -> str:
+        """Return why it is too slow where it is; nothing, if it is not."""
+        ...
+
+
+class Ranked:
+    """The usual selector: of the hosts that are as REQUIRE wants them, that of the highest RANK."""
+
+    def __call__(
+        self, requirements: JobRequirements, hosts: Sequence[HostFacts], names: Collection[str]
+    ) -> int | None:
+        return best_host(requirements, hosts, names)
+
+
+class Slowdown:
+    """The usual evaluator: iterations longer than those before, by more than the contract."""
+
+    def __call__(self, profile: ProgressProfile, options: HostsOptions) -> str:
+        if not profile.broken(options.contract):
+            return ""
+        return f"an iteration took {profile.now:.3g} s, not {profile.usual:.3g} s"
+
+
+def load_plugin(name: str) -> Any:
+    """Return what *name* stands for, made: an entry point, or ``FILE.py:CLASS``.
+
+    PluginError else.
+    """
+    path, colon, inside = name.rpartition(":")
+    if not colon:
+        return plugins.load("stages", name)()
+    try:
+        return getattr(_import_file(path), inside)()
+    except Exception as error:
+        raise PluginError(f"{name} does not load: {error}") from error
+
+
+@cache
+def _import_file(path: str) -> ModuleType:
+    """The module of a file, under a name that nobody imports: it may be called select.py."""
+    name = f"zenturio hosts {path}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = module = module_from_spec(spec)  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_selector(name: str) -> Selector:
+    """Return the selector *name*.
+
+    What it raises, or chooses and is not there, is told as its fault.
+    """
+    select = _guard(name, load_plugin(name))
+
+    def chosen(
+        requirements: JobRequirements, hosts: Sequence[HostFacts], names: Collection[str]
+    ) -> int | None:
+        choice = select(requirements, hosts, names)
+        if choice is None or (isinstance(choice, int) and 0 <= choice < len(hosts)):
+            return choice
+        raise PluginError(f"the selector {name} chose {choice!r} of {len(hosts)} hosts")
+
+    return chosen
+
+
+def load_evaluator(name: str) -> Evaluator:
+    """Return the evaluator *name*; what it raises is told as its fault."""
+    return _guard(name, load_plugin(name))
+
+
+def _guard(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except (ExpressionError, PluginError):
+            raise
+        except Exception as error:
+            why = f"{name} failed: {type(error).__name__}: {error}"
+            raise PluginError(why, hint="it is named in hosts.toml") from error
+
+    return guarded

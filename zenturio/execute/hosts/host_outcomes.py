@@ -7,9 +7,7 @@ from time import time
 
 from zenturio.execute import output_artifacts
 from zenturio.execute.command_line import plain_words
-from zenturio.execute.hosts.host_builds import HostBuildFailure
-from zenturio.execute.hosts.reply_logs import KEPT_BYTES
-from zenturio.execute.hosts.stages import FinishedAttempt
+from zenturio.execute.hosts.stages import KEPT_BYTES, FinishedAttempt, HostBuildFailure
 from zenturio.execute.machine_json import machine_parts, run_conditions
 from zenturio.execute.output_patterns import missing_outputs
 from zenturio.execute.run_verdict import IDLE_BUILD, judge_run, usage_metrics

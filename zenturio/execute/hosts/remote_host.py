@@ -15,8 +15,7 @@ from zenturio.errors import PlaceError
 from zenturio.execute.hosts.answer_checks import valid_facts
 from zenturio.execute.hosts.connection import Answer, Connection, DroppedError, RefusedError
 from zenturio.execute.hosts.host_faults import probe_host
-from zenturio.execute.hosts.hosts_file import fact_values
-from zenturio.execute.hosts.hosts_options import HostMachine, HostsOptions
+from zenturio.execute.hosts.hosts_file import HostMachine, HostsOptions, fact_values
 from zenturio.execute.json_checks import MalformedError, is_token
 from zenturio.execute.machine_json import machine_parts
 from zenturio.experiment import MachineKind

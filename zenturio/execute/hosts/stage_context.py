@@ -13,7 +13,7 @@ from zenturio.execute.command_line import step_request
 from zenturio.execute.hosts.answer_checks import STREAM_BYTES
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.execute.hosts.connection import Answer
-from zenturio.execute.hosts.hosts_options import HostsOptions
+from zenturio.execute.hosts.hosts_file import HostsOptions
 from zenturio.execute.hosts.remote_host import RemoteHost
 from zenturio.execute.local_runner import IDENTITY
 from zenturio.experiment import Experiment, Step

@@ -1,5 +1,4 @@
-"""
-The three stages of an attempt: prolog, wrapper, epilog.
+"""The three stages of an attempt: prolog, wrapper, epilog.
 
 Each is a class without arguments, found by its name in the group ``zenturio.stages``, or as
 ``FILE.py:CLASS``: hosts.toml says which. What a stage cannot do it raises: DroppedError where the
@@ -9,14 +8,22 @@ again), anything else where the study has to end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
 
-from zenturio.execute.file_staging import remove_tree
-from zenturio.execute.hosts.attempt_folder import prepare_folder, suits_host
-from zenturio.execute.hosts.decision_plugins import (
+from zenturio.errors import PlaceError
+from zenturio.execute.command_line import plain_words
+from zenturio.execute.file_staging import checked_path, remove_tree
+from zenturio.execute.hosts.answer_checks import PIECE_BYTES
+from zenturio.execute.hosts.connection import DroppedError, RefusedError
+from zenturio.execute.hosts.host_choice import (
     Evaluator,
     Ranked,
     Selector,
@@ -25,14 +32,319 @@ from zenturio.execute.hosts.decision_plugins import (
     load_plugin,
     load_selector,
 )
-from zenturio.execute.hosts.file_transfer import fetch_file, fetch_files
-from zenturio.execute.hosts.host_builds import ensure_built
-from zenturio.execute.hosts.hosts_options import HostsOptions
-from zenturio.execute.hosts.reply_logs import reply_logs
-from zenturio.execute.hosts.stage_context import StageContext
+from zenturio.execute.hosts.hosts_file import HostsOptions
+from zenturio.execute.hosts.remote_host import RemoteHost
+from zenturio.execute.hosts.stage_context import StageContext, fill_host_facts, host_pattern
+from zenturio.execute.json_checks import MalformedError, short_repr
 from zenturio.execute.run_facts import check_run_facts
+from zenturio.execute.run_verdict import judge_run
 from zenturio.execute.workspace import REPORT
-from zenturio.experiment import Log
+from zenturio.experiment import Build, ExperimentFile, Log, Step
+from zenturio.experiment.identity import content_digest
+
+_MOST_IN_MEMORY = 64 * 2**20
+"""Bytes of a file that is wanted whole in memory."""
+"""Seconds between two looks at whether one is to stop waiting."""
+T = TypeVar("T")
+CheckCancelled = Callable[[], None]
+"""Raises what is to end the waiting."""
+
+
+def stage_file(
+    host: RemoteHost, filed: ExperimentFile, content: bytes | None, stopped: CheckCancelled
+) -> str:
+    """Return the name under which a shared file is at the host; brought there if it is not."""
+    digest = filed.digest if content is None else content_digest(content).hex()
+    name = digest + ("x" if filed.mode & 0o111 else "")
+    make_once(host, name, lambda: _send_file(host, name, filed, content), stopped)
+    return name
+
+
+def make_once(host: RemoteHost, name: str, make: Callable[[], T], stopped: CheckCancelled) -> T:
+    """Return what *make* makes at the host, once for all; who comes later waits for it.
+
+    Where it could not be made the next one tries again.
+    """
+    while True:
+        with host.turn:
+            pending = host.making.get(name)
+            # Whoever registers the future first makes it; all others wait for that one.
+            future: Future[T] = pending or Future()
+            host.making[name] = future
+        if pending is None:
+            return _make_first(host, name, make, future)
+        while not pending.done():
+            stopped()
+            wait((pending,), _POLL_SECONDS)
+        if pending.exception() is None:
+            return future.result()
+
+
+def _make_first(host: RemoteHost, name: str, make: Callable[[], T], future: Future[T]) -> T:
+    try:
+        result = make()
+    except BaseException as error:
+        with host.turn:
+            del host.making[name]
+        future.set_exception(error)
+        raise
+    future.set_result(result)
+    return result
+
+
+def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: bytes | None) -> None:
+    answer, _ = host.ask("missing", digests=[name])
+    if not answer["missing"]:
+        return
+    if content is None:
+        assert filed.original is not None
+        content = filed.original.read_bytes()
+        if content_digest(content).hex() != filed.digest:
+            raise PlaceError(
+                f"{filed.original} has changed since the study began",
+                hint="run the study again: it is another experiment now",
+            )
+    for offset in range(0, max(len(content), 1), PIECE_BYTES):
+        piece = content[offset : offset + PIECE_BYTES]
+        last = offset + PIECE_BYTES >= len(content)
+        host.ask(
+            "put", piece, digest=name, offset=offset, mode=filed.mode, mtime=filed.mtime, last=last
+        )
+
+
+def fetch_file(context: StageContext, path: str, size: int = _MOST_IN_MEMORY) -> bytes:
+    """Return the bytes of a file of the attempt.
+
+    None where it is not there, or no plain file.
+    """
+    parts = []
+    offset = 0
+    with suppress(RefusedError):
+        while offset < size:
+            piece = _read_piece(context, path, offset, min(PIECE_BYTES, size - offset))
+            if not piece:
+                break
+            parts.append(piece)
+            offset += len(piece)
+    return b"".join(parts)
+
+
+def fetch_files(context: StageContext, patterns: Iterable[str], target: Path) -> list[str]:
+    """Bring the files that match *patterns* to below *target*; their paths."""
+    pattern_list = list(patterns)
+    if not pattern_list:
+        return []
+    answer, _ = context.ask("found", patterns=pattern_list)
+    files: list[tuple[str, int, int]] = [(path, size, mode) for path, size, mode in answer["files"]]
+    _check_files(files, context)
+    draft = target.with_name(f"{target.name}.piece")
+    for path, size, mode in files:
+        place = target / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _receive_file(context, path, size, draft)
+        # No setuid and no group or world write bits from a foreign machine.
+        draft.chmod(mode & 0o755 | 0o600)  # what others could write to is not believed for long
+        os.replace(draft, place)  # noqa: PTH105
+    return [path for path, _, _ in files]
+
+
+def _check_files(files: Sequence[tuple[str, int, int]], context: StageContext) -> None:
+    """Refuse files of which one stands in another's place, or that are too large together."""
+    paths = {path for path, _, _ in files}
+    folders = {str(above) for path in paths for above in PurePosixPath(path).parents}
+    if len(paths) < len(files) or paths & folders:
+        raise MalformedError(f"the same path stands for two files: {short_repr(min(paths))}, ...")
+    size, most = sum(size for _, size, _ in files), context.options.returns
+    if size > most:
+        raise RefusedError(
+            f"the files that come back have {size} B; at most {most:.0f} B may: "
+            'allow more in [options] of the file of hosts, such as returns = "20GB"'
+        )
+
+
+def _receive_file(context: StageContext, path: str, size: int, draft: Path) -> None:
+    with draft.open("wb") as file:
+        for offset in range(0, size, PIECE_BYTES):
+            length = min(PIECE_BYTES, size - offset)
+            piece = _read_piece(context, path, offset, length)
+            file.write(piece)
+            if len(piece) < length:  # it is shorter by now: a program that runs writes to it
+                break
+
+
+def _read_piece(context: StageContext, path: str, offset: int, length: int) -> bytes:
+    _, (piece,) = context.ask("read", path=path, offset=offset, length=length)
+    if len(piece) > length:
+        raise MalformedError(f"{len(piece)} bytes came instead of {length}")
+    return piece
+
+
+def fetch_restart_files(context: StageContext) -> None:
+    """Bring the restart files here, all of them or none: those of before stay then."""
+    if not context.options.restart:
+        return
+    draft = context.restart.with_name("restart.draft")
+    remove_tree(str(draft))
+    try:
+        if fetch_files(context, context.options.restart, draft):
+            remove_tree(str(context.restart))
+            draft.rename(context.restart)
+    except (DroppedError, RefusedError):
+        remove_tree(str(draft))
+
+
+LARGE_BYTES = 2**20
+"""Files beyond so many bytes are staged once for each host, and shared."""
+
+
+def prepare_folder(
+    context: StageContext,
+    files: Iterable[ExperimentFile],
+    build: str | None,
+    *,
+    builds: bool = False,
+) -> None:
+    """Fill the attempt's folder with *files*, those of a build, and those to go on from.
+
+    *builds*: what runs there makes a build.
+    """
+    small: dict[str, tuple[int, int | None, bytes]] = {}
+    shared: list[list[Any]] = []
+    for filed in files:
+        path = checked_path(filed.path)
+        content, original = filed.content, filed.original
+        if content is None and original is not None and not filed.digest:
+            content = original.read_bytes()
+        if content is not None and len(content) <= LARGE_BYTES:
+            small[path] = (filed.mode, filed.mtime, content)
+        else:
+            name = stage_file(context.host, filed, content, context.stopped)
+            shared.append([path, filed.mode, filed.mtime, name])
+    restart_files = _files_below(context.restart)
+    for path in restart_files:
+        source = context.restart / path
+        small[path] = (source.stat().st_mode & 0o777, None, source.read_bytes())
+    context.ask(
+        "prepare",
+        *[content for _, _, content in small.values()],
+        files=[[path, mode, mtime] for path, (mode, mtime, _) in small.items()],
+        shared=[entry for entry in shared if entry[0] not in small],
+        build=build,
+        over=restart_files,
+        builds=builds,
+    )
+
+
+def suits_host(path: str, context: StageContext) -> bool:
+    """Return whether a file is for this host: of the variants of a file, only its own."""
+    facts = context.host.values()
+    for variant in context.options.variants:
+        if fnmatchcase(path, host_pattern(variant)):
+            return fnmatchcase(path, fill_host_facts(variant, facts))
+    return True
+
+
+def _files_below(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+KEPT_BYTES = 2**16
+"""Of each stream, so many bytes at its beginning and at its end are recorded."""
+
+
+def reply_logs(sizes: Sequence[int], blobs: Sequence[bytes]) -> tuple[Log, Log]:
+    """Return both streams, from the sizes and the four parts of a reply."""
+    out_head, out_tail, err_head, err_tail = blobs
+    return _joined_log(out_head, out_tail, sizes[0]), _joined_log(err_head, err_tail, sizes[1])
+
+
+def _joined_log(head: bytes, tail: bytes, size: int) -> Log:
+    if tail and len(head) + len(tail) == size:
+        return Log(head + tail, b"", size)
+    return Log(head, tail, size)
+
+
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class HostBuildFailure:
+    """Why there is no build; remembered as long as the driver lives."""
+
+    cause: str
+    exit: int | None
+    stdout: Log
+    stderr: Log
+
+
+class HostBuildError(Exception):
+    """An experiment cannot run, for its program could not be built."""
+
+    def __init__(self, broken: HostBuildFailure) -> None:
+        super().__init__(broken.cause)
+        self.broken = broken
+
+
+def ensure_built(context: StageContext) -> str | None:
+    """Return the digest of the experiment's build, which is at the host when this returns."""
+    build = context.experiment.build
+    if build is None:
+        return None
+    failure = make_once(
+        context.host, f"build {build.digest}", lambda: _build(context, build), context.stopped
+    )
+    if failure is not None:
+        raise HostBuildError(failure)
+    return build.digest
+
+
+def _build(context: StageContext, build: Build) -> HostBuildFailure | None:
+    answer, _ = context.host.ask("built", digest=build.digest)
+    if answer["built"]:
+        return None
+    with context.journal.building(build.digest) as token:
+        build_context = replace(context, token=token, restart=context.scratch / "none")
+        events: SimpleQueue[tuple[str, dict[str, Any]]] = SimpleQueue()
+        context.host.listen(token, lambda kind, event: events.put((kind, event)))
+        try:
+            prepare_folder(build_context, build.files, None, builds=True)
+            build_context.ask("start", request=build_context.request(build.steps, {}))
+            _wait_for_end(context, events)
+            broken = _judge_build(build_context, build.steps)
+            if broken is None:
+                build_context.ask("built", digest=build.digest)
+            return broken
+        finally:
+            context.host.discard(token)
+
+
+def _wait_for_end(context: StageContext, heard: SimpleQueue[tuple[str, dict[str, Any]]]) -> None:
+    while True:
+        context.stopped()
+        try:
+            kind, event = heard.get(timeout=_POLL_SECONDS)
+        except Empty:
+            continue
+        if kind in ("dropped", "back") or (kind == "over" and event["state"] != "ended"):
+            raise DroppedError
+        if kind == "over":
+            return
+
+
+def _judge_build(context: StageContext, steps: tuple[Step, ...]) -> HostBuildFailure | None:
+    answer, blobs = context.ask("reply")
+    facts = answer["reply"]
+    check_run_facts(facts, len(steps))
+    step = steps[facts["step"]] if steps else Step("")
+    stdout, stderr = reply_logs(facts["sizes"], blobs)
+    shell = plain_words(step.command) is None
+    status, cause = judge_run(facts, step, shell=shell, stderr=stderr)
+    if status == "ok":
+        return None
+    return HostBuildFailure(f"build failed: {cause}", facts["status"], stdout, stderr)
 
 
 @dataclass(frozen=True)

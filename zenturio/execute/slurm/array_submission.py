@@ -8,11 +8,9 @@ from collections import Counter
 from time import monotonic
 
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm.job_script import JobPaths, array_script
-from zenturio.execute.slurm.options import SlurmOptions
+from zenturio.execute.slurm.job_script import JobPaths, SlurmOptions, array_script
 from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket import SlurmTicket
-from zenturio.execute.slurm.ticket_table import TicketTable
+from zenturio.execute.slurm.ticket_table import SlurmTicket, TicketTable
 from zenturio.execute.slurm_commands import (
     ArrayTooLongError,
     QueueFullError,

@@ -18,10 +18,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from zenturio.errors import ZenError
-from zenturio.execute.slurm.job_exit import cancelled_outcome
-from zenturio.execute.slurm.job_script import WORKER_BYTES
-from zenturio.execute.slurm.options import SlurmOptions
-from zenturio.execute.slurm.ticket import SlurmTicket
+from zenturio.execute.slurm.job_script import WORKER_BYTES, SlurmOptions
+from zenturio.execute.slurm.ticket_table import SlurmTicket, cancelled_outcome
 from zenturio.experiment import Outcome
 from zenturio.expression import parse
 

@@ -1,14 +1,158 @@
-"""The tickets of a place: which wait, which are in the queue, and which have come back."""
+"""Experiments on their way through a cluster: tickets, their table, and how their jobs ended."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import replace
 from threading import Lock
+from time import time
+from typing import Literal
 
+from zenturio.errors import PlaceError
+from zenturio.execute.executor import CancellableFuture
+from zenturio.execute.slurm.job_script import JobDemand
 from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket import SlurmTicket
-from zenturio.experiment import Outcome
+from zenturio.execute.slurm_commands import CLUSTER_FAULTS, ArrayTask, SlurmJob
+from zenturio.experiment import Experiment, Outcome, Status
+
+LossBlame = Literal["nobody", "place", "experiment"]
+"""Whose fault it may be that a job was lost."""
+
+
+def cancelled_outcome(digest: str, stored: Outcome | None) -> Outcome:
+    """The outcome of an experiment that was to end before its time, and may have been over."""
+    if stored is None:
+        now = time()
+        return Outcome(digest, "cancelled", "cancelled", started=now, ended=now)
+    return (
+        stored if stored.status == "ok" else replace(stored, status="cancelled", cause="cancelled")
+    )
+
+
+def job_outcome(
+    digest: str, job: SlurmJob | None, stored: Outcome | None, *, begun: bool
+) -> Outcome | None:
+    """The outcome of an experiment whose *job* has ended and *stored* something, or nothing.
+
+    None stands for a job that was lost. *begun* says whether its last start began the experiment:
+    else nothing that happened to the job is an outcome.
+    """
+    state = job.state if job else ""
+    if state in ("TIMEOUT", "DEADLINE") and begun:
+        return _outcome_with(digest, job, stored, "timeout", "time limit of its Slurm job")
+    if state == "OUT_OF_MEMORY" and begun:
+        return _outcome_with(digest, job, stored, "failed", "out of memory in its Slurm job")
+    if stored is not None and stored.status != "cancelled" and not (job and job.taken):
+        return stored
+    return None
+
+
+def loss_blame(job: SlurmJob | None, *, begun: bool) -> LossBlame:
+    """Whose fault it may be that *job* was lost.
+
+    The experiment is suspected only where it had begun and its worker died by itself.
+    """
+    if job is not None and job.state in CLUSTER_FAULTS:
+        return "nobody"
+    if job is None or not begun or job.taken:
+        return "place"
+    return "experiment"
+
+
+def worker_died_outcome(digest: str, job: SlurmJob | None, times: int) -> Outcome:
+    """Return the outcome of an experiment whose worker died each time that it began."""
+    return _outcome_with(digest, job, None, "failed", f"its worker died {times} times")
+
+
+def loss_message(job: SlurmJob | None) -> str:
+    """Return why there is no outcome, in words."""
+    if job is None:
+        return "its Slurm job vanished"
+    where = f" on {job.node}" if job.node else ""
+    return f"its Slurm job ended{where} as {job.state}"
+
+
+def _outcome_with(
+    digest: str, job: SlurmJob | None, stored: Outcome | None, status: Status, cause: str
+) -> Outcome:
+    if stored is not None:
+        return replace(stored, status=status, cause=cause)
+    now, host = time(), job.node if job else ""
+    return Outcome(digest, status, cause, host=host, started=now, ended=now)
+
+
+class SlurmTicket(CancellableFuture):
+    """The future of an experiment; cancelling it takes its job off the queue, or kills it."""
+
+    def __init__(
+        self, experiment: Experiment, session: SlurmSession, wake: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self.experiment = experiment
+        self.digest = experiment.digest
+        self.demand = JobDemand.of(experiment)
+        self.session = session
+        """Where its parcel lies; of another driver, if its job was found again."""
+        self.adopted = False
+        """Whether the driver that submitted its job was another one."""
+        self.task: ArrayTask | None = None
+        """Which job it is, as soon as that may have been submitted."""
+        self.began = False
+        """Whether the queue has shown it running."""
+        self.cancel_sent = False
+        """Whether Slurm was asked to end it."""
+        self.losses: Counter[LossBlame] = Counter()
+        """How many of its jobs were lost, by whose fault that may be."""
+        self.fault: PlaceError | None = None
+        """What its job could not do: the place's fault."""
+        self.gone: float | None = None
+        """Since when its job is no more, by the monotonic clock."""
+        self.recalled = False
+        """Whether Slurm was asked to take it off if it has not begun: a pilot is to have it."""
+        self.alone = False
+        """Whether it is to have a job of its own: a pilot could not see it to its end."""
+        self._pilot: Future[Outcome] | None = None
+        self._wake = wake
+        self._is_started = False
+
+    def restart(self) -> None:
+        """Its job was lost, and another one is to run it."""
+        self.task = self.gone = self.fault = None
+        self.began = self.cancel_sent = self.recalled = False
+
+    def start(self) -> bool:
+        """Return whether it may be submitted; from now on its end is for Slurm to bring about."""
+        if not self._is_started:
+            self._is_started = self.set_running_or_notify_cancel()
+        return self._is_started
+
+    def running(self) -> bool:
+        """Return whether it runs, as far as the queue was looked at; what waits there does not."""
+        if self._pilot is not None:
+            return self._pilot.running() and not self.done()
+        return self.began and not self.done()
+
+    def delegate(self, pilot: Future[Outcome] | None) -> None:
+        """From now on it is what a worker that stays makes of it; or Slurm has it again."""
+        self._pilot = pilot
+        self.recalled = self.began = False
+        if self.cancel_requested:
+            self.stop()
+
+    def cancel(self) -> bool:
+        """Take it off, or kill it; false where it is over already."""
+        is_cancelled = super().cancel()
+        if self.cancelled():
+            self._wake()
+        return is_cancelled
+
+    def stop(self) -> None:
+        if self._pilot is not None:
+            self._pilot.cancel()
+        else:
+            self._wake()
 
 
 class TicketTable:

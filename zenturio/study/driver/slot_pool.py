@@ -18,9 +18,9 @@ from threading import Lock
 from time import monotonic
 
 from zenturio.errors import PlaceError
-from zenturio.execute.cancellable_future import CancellableFuture
 from zenturio.execute.executor import (
     AdaptsToRuntime,
+    CancellableFuture,
     EmitsMessages,
     Executor,
     Resumable,
