@@ -11,6 +11,7 @@ import pytest
 
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
+from unprivileged import unprivileged
 from zenturio.errors import RecordError
 from zenturio.record import (
     DriverProcess,
@@ -290,30 +291,24 @@ def test_an_outcome_waits_for_the_disk_and_a_claim_does_not(tmp_path, monkeypatc
 
 @pytest.fixture
 def archived():
-    """A repository in a folder where nobody may write, looked at by somebody who is not root."""
+    """A repository in a folder where nobody may write but root."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="zen-archived-") as name:
         folder = Path(name)
         drive(str(folder / "a.db"), 5, 5)
         (folder / "a.db").chmod(0o444)
         folder.chmod(0o555)
-        before = os.geteuid()
-        if before == 0:
-            os.seteuid(65534)
-        try:
-            yield folder / "a.db"
-        finally:
-            if before == 0:
-                os.seteuid(before)
-            folder.chmod(0o755)
+        yield folder / "a.db"
+        folder.chmod(0o755)
 
 
 def test_what_may_only_be_read_can_be_read_and_says_so_where_it_is_written(archived):
     before = archived.stat()
-    repository = open_repository(archived)
-    assert len(list(repository.records(STUDY))) == 5
-    with pytest.raises(RecordError, match=r"cannot open .* for writing"):
-        repository.open("another", DEFINITION)
-    repository.close()
-    assert maintenance.check_repository(archived) == ()
+    with unprivileged():
+        repository = open_repository(archived)
+        assert len(list(repository.records(STUDY))) == 5
+        with pytest.raises(RecordError, match=r"cannot open .* for writing"):
+            repository.open("another", DEFINITION)
+        repository.close()
+        assert maintenance.check_repository(archived) == ()
     assert archived.stat().st_mtime_ns == before.st_mtime_ns
     assert [each.name for each in archived.parent.iterdir()] == ["a.db"]

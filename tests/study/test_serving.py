@@ -1,6 +1,5 @@
 """A service runs what several users submit, and shares the slots as its policy says."""
 
-import os
 import tempfile
 import threading
 from contextlib import chdir, contextmanager
@@ -10,6 +9,7 @@ import pytest
 
 from record.reference import ReferenceRepository
 from study.test_queueing import ends_in_the_scheduling_room
+from unprivileged import unprivileged
 from zenturio.errors import AnnotationError, ConflictError, InputError
 from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
@@ -315,17 +315,12 @@ def test_a_folder_has_one_service(tmp_path):
 def test_who_may_only_read_the_lock_sees_whether_a_service_runs():
     """On a lab's machine the service is somebody else's process."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="zen-lab-") as name:
-        folder, before = Path(name), os.geteuid()
+        folder = Path(name)
         folder.chmod(0o755)
         with locked_alone(folder):
             assert (folder / LOCK).stat().st_mode & 0o077 == 0o044
-            if before == 0:
-                os.seteuid(65534)
-            try:
+            with unprivileged():
                 assert is_served(folder)
-            finally:
-                if before == 0:
-                    os.seteuid(before)
         assert not is_served(folder)
 
 
