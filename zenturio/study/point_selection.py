@@ -80,12 +80,15 @@ def select_points(
 
 def _refuse_too_many(space: Space) -> None:
     """Refuse a space of more than MANY points; where that is certain anyway, without counting."""
-    counted = space.is_counted or space.at_least() <= MANY
-    count = space.size if counted else space.at_least()
-    if count > MANY:
-        number = f"{count:,}" if counted else f"more than {count:,}"
+    least = 0 if space.is_counted else space.at_least()
+    if least > MANY:
+        digits = max(0, len(str(least)) - 3)
+        number, all_of_them = f"more than {least // 10**digits * 10**digits:,}", "N"
+    else:
+        number, all_of_them = f"{space.size:,}", str(space.size)
+    if least > MANY or space.size > MANY:
         raise InputError(
             f"{number} points are too many to run",
             hint="take the first ones (--limit 1000), draw some (--sample 1000), or say that you "
-            f"want all: --limit {count if counted else '1000000000000'}",
+            f"want all: --limit {all_of_them}",
         )
