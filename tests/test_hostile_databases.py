@@ -136,7 +136,7 @@ def test_code_in_a_database_is_named_and_salvage_leaves_it_behind(sound, tmp_pat
     project = tmp_path / "project"
     done = zen("list", cwd=project)
     assert done.returncode == 4
-    assert "was changed by something else than zenturio" in done.stderr
+    assert "was changed by another program" in done.stderr
     saved = zen("db", "salvage", ".zenturio/zenturio.db", "saved.db", cwd=project)
     assert saved.returncode == 0, saved
     assert zen("list", "--db", "saved.db", cwd=project).returncode == 0

@@ -93,7 +93,9 @@ def test_a_repository_of_a_newer_program_is_left_alone(url, tmp_path):
     open_repository(url).close()
     stamp(url, "9999")
     before = _content(url)
-    with pytest.raises(RecordError, match="has the schema 9999, and this program knows up to"):
+    with pytest.raises(
+        RecordError, match="has the schema 9999, and this program supports schemas up to"
+    ):
         open_repository(url)
     assert _content(url) == before
 

@@ -101,7 +101,7 @@ def test_a_copy_is_whole_while_a_driver_is_at_work(tmp_path):
     repository = open_repository(copy)
     assert repository.find_outcomes(told).keys() == set(told)
     repository.close()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         maintenance.backup(url, copy)
     assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
     oracle.holds(url, 150)
@@ -199,7 +199,7 @@ def test_all_rows_are_saved(tmp_path):
 
 def test_a_file_of_which_nothing_can_be_read_is_named(tmp_path):
     (tmp_path / "a.db").write_bytes(b"\xa5" * 40960)
-    with pytest.raises(RecordError, match="nothing can be read of"):
+    with pytest.raises(RecordError, match="nothing can be read from"):
         maintenance.salvage(tmp_path / "a.db", tmp_path / "new.db")
 
 

@@ -7,7 +7,15 @@ import pytest
 
 from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind, Missing, Series
-from zenturio.record import DriverProcess, Field, StudyDefinition, maintenance, studies, study_views
+from zenturio.record import (
+    DriverProcess,
+    Field,
+    StudyDefinition,
+    maintenance,
+    sql_names,
+    studies,
+    study_views,
+)
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
@@ -316,6 +324,23 @@ def test_a_view_that_is_kept_follows_its_study(repository):
     _archived(repository)
     _entered(repository, "s", {"n": 3}, {"m": 3}, index=3)
     assert [row["n"] for row in _elsewhere(repository, "study_s", "n")] == [3]
+
+
+def test_a_fact_that_only_a_newer_program_has_is_added_to_the_views_that_are_kept(
+    repository, monkeypatch
+):
+    older = tuple(name for name in sql_names.FACTS if name != "exit")
+    with monkeypatch.context() as before:
+        before.setattr(sql_names, "FACTS", older)
+        _entered(repository, "s", {"n": 1}, {"m": 1})
+        assert repository.refresh_views("s")
+    (row,) = _elsewhere(repository, "study_s_all")
+    assert "exit" not in row
+    monkeypatch.setattr(sql_names, "FACTS_REVISION", 1)
+    _entered(repository, "s", {"n": 2}, {"m": 2}, index=2)
+    rows = _elsewhere(repository, "study_s_all", "n, status, exit")
+    assert sorted(row["n"] for row in rows) == [1, 2]
+    assert {(row["status"], row["exit"]) for row in rows} == {("ok", 0)}
 
 
 def test_a_reader_that_holds_a_view_stops_nobody(repository):

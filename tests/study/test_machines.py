@@ -237,7 +237,7 @@ def test_a_kind_of_machine_that_nobody_has_is_refused_with_those_there_are(mixed
     with pytest.raises(InputError, match="Cray") as error:
         results(mixed, "counted", machine="Cray")
     assert "RISC-V" in str(error.value)
-    with pytest.raises(InputError, match="several kinds of machine are called so"):
+    with pytest.raises(InputError, match="several kinds of machine match"):
         best(mixed, "counted", 1, "MAXIMIZE total", rows=RowChoice("core"))
 
 
@@ -264,4 +264,6 @@ def test_the_verbs_of_answers_take_a_kind_of_machine(mixed, project):
     assert ask("fit", *of_zen, "--y", "total", "--x", "n", "--json").facts[0]["rows"] == 3
     sketched = ask("plot", *of_zen, "--x", "n", "--y", "total", "-o", "-")
     assert "kinds of machine" not in sketched.out
-    assert "no results of such a kind" in ask("results", "--machine", "Cray", code=2).err
+    assert (
+        "no kind of machine with results matches" in ask("results", "--machine", "Cray", code=2).err
+    )

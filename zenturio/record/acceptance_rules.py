@@ -51,6 +51,7 @@ def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> d
 
     Where an experiment has results of several kinds of machine, the attempt says which is meant.
     """
+    # Mostly an experiment has one result, and then the attempt need not agree.
     newest = {outcome.digest: outcome for outcome in again}
     exact = {(outcome.digest, outcome.attempt): outcome for outcome in again}
     count = Counter(outcome.digest for outcome in recorded)
@@ -67,6 +68,7 @@ def match_remeasured(again: Sequence[Outcome], recorded: Sequence[Outcome]) -> d
 
 def limit_metrics(outcome: Outcome) -> Outcome:
     """Return *outcome* with as many metrics as are kept; one of them says how many were not."""
+    # One of those that are kept is the remark itself.
     dropped = len(outcome.metrics) - MOST_METRICS
     if dropped <= 0:
         return outcome

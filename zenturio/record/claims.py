@@ -89,6 +89,7 @@ def claim(
     # An experiment runs once at a time: not in two rounds, or in the rounds of two studies.
     taken = {holder.digest for holder in holders if holder.lease != lease.number}
     superfluous += [own_claims.pop(key).id for key in (finished | taken) & own_claims.keys()]
+    # Claims come before this look at the results, so some are for what is finished: undo these.
     transaction.among_sql("DELETE FROM claims WHERE {among}", "id", superfluous)
     numbers = _number(transaction, own_claims, results)
     transaction.log(
@@ -214,6 +215,7 @@ def usable_results(
     if round_ is not None:
         return [r for r in results if (r.version, r.round) == (version, round_)]
     results = [result for result in results if result.is_newest]
+    # Only failures of other versions can have been refused: mostly there are none to look up.
     doubtful = {r.digest for r in results if r.version != version and r.status != "ok"}
     refused = _refused(transaction, version, doubtful)
     return [

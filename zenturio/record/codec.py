@@ -65,6 +65,7 @@ def uniform_form(values: Sequence[Any], *, holds_nan: bool) -> Form | None:
     if len(kinds) > 1:
         return None
     match kinds.pop().__name__:
+        # One sum instead of a million tests: it is finite only if all of them are.
         case "float" if holds_nan or math.isfinite(sum(values)):
             return Form.REAL
         case "int" if min(values) >= -(2**63) and max(values) < 2**63:
@@ -101,6 +102,7 @@ def form_of(value: MetricValue | Value, *, holds_nan: bool) -> Form | None:
 
 def next_real(value: int) -> float:
     """Return the real that stands for an integer of any size in SQL."""
+    # Rounding keeps the order, so SQL may sort by these reals; equal ones by the exact digits.
     try:
         return float(value)
     except OverflowError:
@@ -139,6 +141,7 @@ def _plain(text: str) -> bool:
     """Return whether every database holds *text*: no NUL, no lone surrogates."""
     if "\0" in text:
         return False
+    # Surrogates without their other half come from names of files that are not UTF-8.
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
@@ -166,7 +169,7 @@ def digits_json(value: int) -> JSON:
 
 
 def _unknown(value: object) -> TypeError:
-    return TypeError(f"no value of a parameter or metric: {value!r} ({type(value).__name__})")
+    return TypeError(f"not a value of a parameter or metric: {value!r} ({type(value).__name__})")
 
 
 def from_json(value: Any) -> Any:

@@ -200,6 +200,7 @@ class LayoutBuilder:
             form = _DECLARED.get(new.type or "")
             if form is not None:
                 self.slot(role, new.name, form)
+            # SQLite's slots hold any type, so a field without one can have its slot at once.
             elif self._layout.dialect_name == "sqlite":
                 self.slot(role, new.name, Form(0))
             stored = self._fields[role, new.name]
@@ -240,6 +241,7 @@ class LayoutBuilder:
         target: str | int | None = place.slot(kind)
         if target is None:
             target = place.chunk
+        # A place is never taken back: rows that are there already have their values in it.
         if target is None:
             free = self._free(kind)
             if free:
@@ -248,6 +250,8 @@ class LayoutBuilder:
             else:
                 target = self._next_chunk()
                 place = replace(place, chunk=target)
+        # Truths share slots with integers. What comes first decides how 0 and 1 are read; values of
+        # the other form need a remark from then on.
         if form == Form.TRUTH and not stored.forms & (Form.INTEGER | Form.TRUTH):
             place = replace(place, truths=True)
         if place != stored.place or form & ~stored.forms:

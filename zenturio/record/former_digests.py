@@ -65,6 +65,7 @@ def adopt_former_digests(context: StudyContext, experiments: Iterable[Experiment
             for old in sorted(former)
         ],
     )
+    # What refers to experiments by digest, not by the id of a result, follows them.
     for table in ("attempts", "events"):
         pairs = [(codec.digest_key(present[old].digest), old) for old in sorted(former)]
         transaction.sql_many(f"UPDATE {table} SET digest = {mark} WHERE digest = {mark}", pairs)

@@ -107,6 +107,7 @@ def acquire(
     for row in rows:
         if row.token == driver.token:
             return renew(transaction, row.lease(name))
+    # Also when we join: the claims of dead drivers are given out again as soon as possible.
     for lease in end_dead_leases(transaction, version):
         if not join:
             raise repository.study_has_driver(lease)
@@ -143,6 +144,7 @@ def _locked(transaction: Transaction, name: str) -> StudyVersion:
 
 def renew(transaction: Transaction, lease: Lease) -> Lease:
     """Return the lease, valid from now on again; ConflictError if it has ended."""
+    # Even if *until* has passed: as long as no driver has ended the lease, nothing is lost.
     row, version = lock_lease(transaction, lease.study, lease.number)
     until = transaction.now + row.seconds
     mark = transaction.dialect.mark
@@ -240,6 +242,7 @@ def _make_claims_stale(transaction: Transaction, number: int, why: LeaseEnd) -> 
     )
     if not claims:
         return
+    # Claims name their host as a text, for they are short-lived; attempts refer to its row.
     hosts = _hosts(transaction, {claim[7] for claim in claims})
     now = transaction.now
     rows = [

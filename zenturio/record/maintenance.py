@@ -105,7 +105,7 @@ def backup(url: str | Path | None, target: Path) -> Path:
     """Copy the repository as it is at one moment, while others may be at work in it."""
     kind = _existing(url)
     if target.exists():
-        raise InputError(f"{target} is there already", hint="choose a name that is free")
+        raise InputError(f"{target} already exists", hint="choose a name that is free")
     part = target.with_name(target.name + ".part")
     try:
         if isinstance(kind, SQLite):
@@ -159,11 +159,11 @@ def salvage(source: Path, target: Path) -> Salvage:
     kind = _existing(source)
     if not isinstance(kind, SQLite):
         raise InputError(
-            f"{kind.location} is no file",
+            f"{kind.location} is not a file",
             hint="a PostgreSQL server is restored by its administrator",
         )
     if target.exists():
-        raise InputError(f"{target} is there already", hint="choose a name that is free")
+        raise InputError(f"{target} already exists", hint="choose a name that is free")
     return salvage_file(kind, SQLite(target, wait_seconds()))
 
 
@@ -266,7 +266,7 @@ def opened(url: str | Path | None) -> Iterator[tuple[Database, ArtifactStore]]:
 def _existing(url: str | Path | None) -> DatabaseDialect:
     place = locate(url)
     if place == "memory:":
-        raise InputError("a repository in memory needs no upkeep", hint="name a database")
+        raise InputError("a repository in memory needs no maintenance", hint="name a database")
     kind = dialect_at(place)
     refuse_missing(kind)
     return kind

@@ -69,6 +69,7 @@ class Migration:
             self._in_batches(f"shared {study.number}", study, self._older.shared, self._shared)
         while self._attempts():
             BATCH()
+        # Last: what these refer to has moved.
         self._step("running", self._running)
         self._step("events", self._events)
         FILLED()
@@ -76,6 +77,7 @@ class Migration:
     # Steps
 
     def _done(self, step: str) -> int | None:
+        # Read anew for each batch: the batch and its mark were committed together.
         query = f"SELECT done FROM upgrade WHERE step = {self._mark}"
         rows = self._new.read(lambda t: t.sql(query, (step,)))
         return int(rows[0][0]) if rows else None

@@ -146,7 +146,7 @@ def wait_seconds() -> float:
         seconds = -1.0
     if not 0 <= seconds <= 1e6:  # NaN is not either
         raise InputError(
-            f"ZENTURIO_DB_WAIT is {text!r}", hint="a number of seconds is meant, such as 60"
+            f"ZENTURIO_DB_WAIT is {text!r}", hint="give a number of seconds, such as 60"
         )
     return seconds
 

@@ -58,10 +58,12 @@ def record(
             accepted[outcome.digest] = claim, outcome
         elif outcome.digest not in accepted or accepted[outcome.digest][1] != outcome:
             rest.append(outcome)
+    # An outcome of an older attempt does not use up the claim of the present one.
     unmatched = [c for c in taken.values() if bytes(c.digest).hex() not in accepted]
     claims.restore_claims(context.transaction, unmatched)
     context.settled += [(lease.number, digest) for digest in accepted]
     repeated: frozenset[str] = frozenset()
+    # The common case ends here: each outcome had its claim, in two statements for all of them.
     if rest:
         repeated, lost = _match_without_claims(context, lease, rest, accepted, final=final)
         accepted |= lost
@@ -107,6 +109,7 @@ def _match_without_claims(
         at = accepted.get(outcome.digest)
         if attempt_key in results or (at is not None and at[1].attempt == outcome.attempt):
             repeated.add(outcome.digest)
+        # A driver whose lease has ended lost its claims to the one that ended it, not to a crash.
         elif at is None and outcome.digest not in lost and lease.ended is None:
             claim = _lost_claim(context, lease, outcome, key)
             if claim is None:
@@ -275,6 +278,7 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
         if acceptance_rules.replaces_attempt(state):
             new.append((outcome, row, place))
             past[tried] = (row, "superseded", place)
+    # A stale attempt keeps its id, and so its place among the attempts, when its outcome arrives.
     numbers = iter(transaction.numbers(sum(row is None for _, row, _ in new)))
     replaced = [row for _, row, _ in new if row is not None]
     transaction.among_sql("DELETE FROM attempts WHERE {among}", "id", replaced)
@@ -327,6 +331,7 @@ def add_results(
         for result in claims.results_for_machine(transaction, own_results, kinds)
     }
     claimed = _claimed(transaction, keys)
+    # A dead driver's claim must not turn down a result that is there: end its lease, look again.
     others = {claim.lease for claim in claimed.values()} - {lease.number}
     if others and leases.end_leases_of_dead_drivers(transaction, others):
         claimed = _claimed(transaction, keys)

@@ -89,9 +89,11 @@ def next_results(
         return []
     condition = f"AND e.status IN ({', '.join([mark] * len(statuses))})"
     parameters: list[Any] = list(statuses)
+    # A row value compares like the index that orders the rows, so a page begins without a scan.
     if after is not None:
         condition += f" AND (e.position, e.repeat, e.id) > ({mark}, {mark}, {mark})"
         parameters += [dialect.position(after.number), after.repeat, after.row]
+    # Rows with many chunks are large: fewer of them at a time.
     most = max(20, BATCH // (1 + len(context.layout.reader.chunks)))
     condition += f" ORDER BY e.position, e.repeat, e.id LIMIT {most}"
     return [
@@ -131,6 +133,7 @@ def _points(context: StudyContext, template: str, state: ExperimentState) -> lis
     transaction, version = context.transaction, context.version.id
     query = template.replace("{mark}", transaction.dialect.mark)
     rows = transaction.sql(query, [version] * template.count("{mark}"))
+    # Of several attempts at an experiment the last one has its point as it is now.
     by_digest = {bytes(row[3]).hex(): row for row in rows}
     return [_point(context, row, state) for row in by_digest.values()]
 
@@ -169,6 +172,7 @@ def find_digests(
 
     Who gives a digest of an earlier format gets the one that the experiment has now.
     """
+    # All digests with the prefix lie between it filled up with zeros and with fs.
     low, high = (codec.digest_key(prefix.ljust(_DIGITS, filler)) for filler in "0f")
     mark = transaction.dialect.mark
     union = " UNION ".join(
@@ -239,6 +243,7 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
     roots = result_copies.roots_of(transaction, [attempt.id for attempt in (*accepted, *aside)])
     attempts: dict[int, tuple[_Tried, bool]] = {a.id: (a, True) for a in running}
     for group, is_accepted in ((accepted, True), (aside, False)):
+        # Accepted ones come first, so what a version has set aside does not hide that it counts.
         for attempt in sorted(group):
             root = roots.get(attempt.id, attempt.id)
             attempts.setdefault(root, (attempt._replace(id=root), is_accepted))

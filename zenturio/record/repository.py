@@ -401,15 +401,15 @@ def lease_superseded(study: str, number: int) -> ConflictError:
 def driver_prevents_change(lease: Lease) -> ConflictError:
     """Return the error of changing or deleting a study while a driver runs it."""
     return ConflictError(
-        f"study {lease.study!r} can neither go nor change: process {lease.pid} on {lease.host}"
-        f" drives it since {utc_time(lease.since)}",
+        f"study {lease.study!r} cannot be changed or deleted: process {lease.pid} on {lease.host}"
+        f" has been running it since {utc_time(lease.since)}",
         hint="wait until it ends, or stop it",
     )
 
 
 def no_submission(number: int) -> NotFoundError:
     return NotFoundError(
-        f"nothing in the queue has the number {number}", hint="zen queue tells what is there"
+        f"the queue has no submission {number}", hint="`zen queue` lists the submissions"
     )
 
 

@@ -50,11 +50,13 @@ def cached_digests(
     results = claims.results_of(context.transaction, by_key)
     usable = claims.usable_results(context, results, kinds, round_)
     finished = {result.digest for result in (usable if round_ is None else results)}
+    # Only what is not found is looked for under its former digest, and only in old repositories.
     if former_digests.adopt_former_digests(
         context, [e for key, e in by_key.items() if key not in finished]
     ):
         results = claims.results_of(context.transaction, by_key)
         usable = claims.usable_results(context, results, kinds, round_)
+    # Of what others have, one result each is copied: the one that ranks first.
     own_digests = {result.digest for result in usable if result.version == context.version.id}
     others: dict[bytes, claims.ResultSummary] = {}
     for result in sorted(usable, key=lambda result: result.rank):
@@ -99,6 +101,7 @@ def _write(
 ) -> None:
     """Add a copy of each of these results of *source* as the outcome of its experiment."""
     transaction, metric_sources = context.transaction, context.beside(source).layout.metric_sources
+    # A copy of a copy refers to the attempt that was run: only that one has logs and artifacts.
     roots = roots_of(transaction, [row.number for row, _ in pairs])
     new, copies = [], []
     numbers = transaction.numbers(len(pairs))
@@ -180,6 +183,7 @@ def undo_equate(context: StudyContext, source: StudyVersion) -> int:
         (context.version.id, note),
     )
     keys = sorted(bytes(digest) for (digest,) in own_copies)
+    # Versions that copied from this one are locked as they are met: which ones, the rows tell.
     for start in range(0, len(keys), _BATCH):
         copies = transaction.among_sql(
             f"SELECT r.version, r.id {_EQUATED} AND c.note = {mark} AND {{among}}",

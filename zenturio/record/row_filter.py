@@ -81,12 +81,12 @@ def machine_named(text: str, labels: Collection[str]) -> str:
         return matches[0]
     if matches:
         raise InputError(
-            f"--machine {text}: several kinds of machine are called so",
+            f"--machine {text}: several kinds of machine match",
             hint=f"one of: {'; '.join(matches)}",
         )
     kinds = "; ".join(sorted(labels))
     hint = did_you_mean(text, labels) if len(labels) > 5 else f"there are: {kinds or 'none'}"
-    raise InputError(f"--machine {text}: no results of such a kind of machine", hint=hint)
+    raise InputError(f"--machine {text}: no kind of machine with results matches", hint=hint)
 
 
 def round_notes(counts: Mapping[int, int]) -> tuple[str, ...]:

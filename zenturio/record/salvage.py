@@ -390,7 +390,7 @@ def salvage_file(source: SQLite, target: SQLite) -> Salvage:
     reading = _Reading(RecognisedTables(pages, shapes()))
     if not reading.file.trees.keys() - {"hosts"}:
         raise RecordError(
-            f"nothing can be read of {source.location}", hint="go back to a copy of it"
+            f"nothing can be read from {source.location}", hint="restore a copy of it"
         )
     database = schema_version.connect(target, 0)
     try:

@@ -54,7 +54,7 @@ def check_schema(
         else:
             continue
         raise RecordError(
-            f"{place} was changed by something else than zenturio: it has {what}",
+            f"{place} was changed by another program: it has {what}",
             hint="remove that from the file if it is yours; `zen db salvage` copies the rows alone",
         )
 
@@ -72,6 +72,7 @@ def connect(dialect: DatabaseDialect, patience: float) -> Database:
 
     An empty one gets the schema. RecordError if it has any other one; then nothing is changed.
     """
+    # Looked at first, and with modes untouched: the file may belong to another program.
     if dialect.missing():
         dialect.prepare()
     with _open_checked(dialect, patience) as (database, revision):
@@ -156,6 +157,7 @@ def _create(transaction: Transaction) -> None:
     """Create the whole schema, unless another process has created it meanwhile."""
     if transaction.dialect.creation_lock:
         transaction.sql(transaction.dialect.creation_lock)
+    # Another process that came first has held the lock until its tables were committed.
     if _tables(transaction) - {_VERSION_TABLE}:
         return
     from zenturio.record import schema  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone
@@ -163,6 +165,7 @@ def _create(transaction: Transaction) -> None:
     for statement in schema.create_statements(transaction.dialect.name):
         transaction.sql(statement)
     CREATED()
+    # Earlier versions used Alembic: its table keeps its name, so that they refuse this revision.
     transaction.sql(
         "CREATE TABLE IF NOT EXISTS alembic_version (version_num VARCHAR(32) NOT NULL,"
         " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
@@ -181,7 +184,7 @@ def _wrong_revision(place: str, present: str) -> ZenError:
             hint="`zen db upgrade` brings it up to date and keeps a copy of it as it is",
         )
     return RecordError(
-        f"{place} has the schema {present}, and this program knows up to {newest} only",
+        f"{place} has the schema {present}, and this program supports schemas up to {newest}",
         hint="use the zenturio that wrote it, or a newer one; to go back to this one, restore"
         " the copy that the upgrade made",
     )

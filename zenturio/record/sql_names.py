@@ -26,6 +26,8 @@ FACTS = (
     "host_load",
 )  # fmt: skip
 """The columns that ``study_NAME_all`` has beside those of the study."""
+FACTS_REVISION = 0
+"""To be raised with each change of FACTS: stored views of before are then made again."""
 _VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 
 

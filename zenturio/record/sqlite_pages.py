@@ -139,7 +139,7 @@ class SQLitePages:
         stack, seen = [top], set()
         while stack:
             number = stack.pop()
-            if number in seen:
+            if number in seen:  # a damaged page may name one above it
                 continue
             seen.add(number)
             if number in self.leaves:
@@ -171,10 +171,12 @@ class SQLitePages:
     def _row(self, page: bytes, at: int) -> PageRow:
         size, at = _varint(page, at)
         number, at = _varint(page, at)
+        # Row numbers are signed, in 64 bits of two's complement.
         return PageRow(number - (number >> 63 << 64), _values(self._payload(page, at, size)))
 
     def _payload(self, page: bytes, at: int, size: int) -> bytes:
         """Return the bytes of a row: what does not fit into its page goes on in others."""
+        # The formulas of section 1.6 (cell payload overflow) of the file format.
         most = self.size - 35
         if size <= most:
             return _slice(page, at, size)

@@ -48,6 +48,10 @@ FIELD_COLUMNS = (
 )  # fmt: skip
 
 
+_REVISIONS_OF_FIELDS = 1_000_000
+"""More than a study has: each is a change of its fields, of which there are 10,000."""
+
+
 @dataclass(frozen=True, slots=True)
 class StudyVersion:
     """A version of a study: what a name means."""
@@ -70,8 +74,13 @@ class StudyVersion:
 
     @property
     def has_stale_view(self) -> bool:
-        """Whether the view in the database lacks fields, or is not there."""
-        return self.current == self.id and self.view_revision != self.revision
+        """Whether the view in the database lacks fields or facts, or is not there."""
+        return self.current == self.id and self.view_revision != self.newest_view_revision
+
+    @property
+    def newest_view_revision(self) -> int:
+        """The revision of a view that shows all fields, and all facts that this program knows."""
+        return self.revision + sql_names.FACTS_REVISION * _REVISIONS_OF_FIELDS
 
     @property
     def name(self) -> str:

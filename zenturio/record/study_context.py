@@ -75,6 +75,7 @@ class StudyContext:
         self, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
     ) -> SlotColumns:
         """Return values of rows by slot; the study has the fields that they need then."""
+        # Ends, for each round means that another driver has added fields, of which there are few.
         while True:
             columns = arrange_in_slots(self.layout, points, metrics)
             if columns.layout is self.layout:

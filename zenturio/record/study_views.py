@@ -323,7 +323,7 @@ def _refresh(transaction: Transaction, cache: RepositoryCache, name: str) -> boo
     mark = transaction.dialect.mark
     transaction.sql(
         f"UPDATE studies SET view_revision = {mark} WHERE id = {mark}",
-        (version.revision, version.study),
+        (version.newest_view_revision, version.study),
     )
     return True
 

@@ -31,6 +31,7 @@ def submit(
             "token", "person", "study", "request", "submitted", "turn", "cause", "progress",
             "verified",
         )  # fmt: skip
+        # Of two submissions with one token at a time the unique index lets one in; both get it.
         transaction.insert_new("submissions", names, [row])
         present = transaction.sql(by_token, (token,))
     return _submission(present[0])
@@ -85,6 +86,7 @@ def with_state(
     submission: StudySubmission, turn: SubmissionState, cause: str, now: float
 ) -> StudySubmission:
     """Return a submission as it is when it comes to *turn*; one that is over stays as it is."""
+    # A service that reports the end and a user who cancels may both come: the first one counts.
     if submission.turn in FINISHED_SUBMISSION_STATES:
         return submission
     begun = now if submission.begun is None and turn == "running" else submission.begun

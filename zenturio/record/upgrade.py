@@ -105,6 +105,7 @@ def _upgrade_file(kind: SQLite, store: ArtifactStore, patience: float) -> Path:
             _checkpoint(old, kind)
         finally:
             old.close()
+        # The log of the old file must not be applied to the new one, which takes its name.
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
         # The one moment at which the file changes: before it the old one counts, after it the new.
@@ -126,12 +127,13 @@ def _only_one(path: Path) -> Iterator[None]:
     except OSError as error:
         raise PlaceError(f"cannot write {name}: {error.strerror}") from error
     try:
+        # The kernel drops the lock with the process, so a killed upgrade does not block the next.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
         name.unlink(missing_ok=True)
     except BlockingIOError:
         raise ConflictError(
-            f"another process upgrades {path}", hint="wait until it is done"
+            f"another process is upgrading {path}", hint="wait until it has finished"
         ) from None
     finally:
         os.close(lock)

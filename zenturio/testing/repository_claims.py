@@ -223,6 +223,6 @@ class Sharing:
 
     def test_a_study_with_a_driver_cannot_go(self, repository: Repository) -> None:
         driven(repository)
-        with pytest.raises(ConflictError, match="can neither go nor change: process"):
+        with pytest.raises(ConflictError, match="cannot be changed or deleted: process"):
             repository.delete("s")
         assert repository.study("s").name == "s"
