@@ -66,5 +66,5 @@ class Queue:
         repository.report_progress(number + 1, {})
 
     def test_what_is_not_in_the_queue_is_named(self, repository: Repository) -> None:
-        with pytest.raises(NotFoundError, match="has the number 7"):
+        with pytest.raises(NotFoundError, match="has no submission 7"):
             repository.update_submission(7, "done")
