@@ -104,10 +104,10 @@ def _unlisted_block(lot: RejectionSampler, seed: int) -> GeneBlock:
     if not is_box(lot.part):
         return SampledGenes(lot, seed)
     axes = (
-        ContinuousGene(each)
-        if isinstance(each.domain, Continuous)
-        else DiscreteGene(FreeComponent(Part((each,))))
-        for each in lot.part.dimensions
+        ContinuousGene(parameter)
+        if isinstance(parameter.domain, Continuous)
+        else DiscreteGene(FreeComponent(Part((parameter,))))
+        for parameter in lot.part.dimensions
     )
     return RegionGenes(lot, tuple(axes), seed)
 

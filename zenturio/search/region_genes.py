@@ -52,13 +52,13 @@ class Trie:
             base = nodes * size
             target_keys = base + np.clip(target, 0, size - 1)
             right = np.searchsorted(keys, target_keys)
-            left = np.maximum(right - 1, 0)
+            below = np.maximum(right - 1, 0)
             right = np.minimum(right, len(keys) - 1)
             far = np.abs(keys[right] - target_keys)
-            near = np.abs(keys[left] - target_keys)
+            near = np.abs(keys[below] - target_keys)
             far[(keys[right] < base) | (keys[right] >= base + size)] = size
-            near[(keys[left] < base) | (keys[left] >= base + size)] = size
-            nodes = np.where(near <= far, left, right)
+            near[(keys[below] < base) | (keys[below] >= base + size)] = size
+            nodes = np.where(near <= far, below, right)
         return nodes
 
 

@@ -39,17 +39,17 @@ def cell_magic(shell: Any, line: str, cell: str) -> Study:
     handle: Any = DisplayHandle()  # type: ignore[no-untyped-call] # IPython says no types
     handle.display({"text/plain": "..."}, raw=True)
     try:
-        asked = _parse_line(line)
-        path = write_cell_file(asked.file, cell)
+        options = _parse_line(line)
+        path = write_cell_file(options.file, cell)
         study = run(
             path,
-            name=asked.name,
-            jobs=asked.jobs,
-            overrides=asked.set,
-            limit=asked.limit,
-            sample=asked.sample,
-            seed=asked.seed,
-            only=asked.only,
+            name=options.name,
+            jobs=options.jobs,
+            overrides=options.set,
+            limit=options.limit,
+            sample=options.sample,
+            seed=options.seed,
+            only=options.only,
             listener=_progress_display(handle),
         )
     except ZenError as error:
@@ -58,8 +58,8 @@ def cell_magic(shell: Any, line: str, cell: str) -> Study:
     summary = study.summary
     assert summary is not None, "a study that was run knows how that ended"
     handle.update({"text/plain": _summary_text(study)}, raw=True)
-    if asked.as_:
-        shell.user_ns[asked.as_] = study
+    if options.as_:
+        shell.user_ns[options.as_] = study
     return study
 
 
@@ -110,14 +110,14 @@ def _split_words(line: str) -> Sequence[str]:
 
 def _progress_display(handle: Any) -> Callable[[RunProgress], None]:
     """Tells below the cell how far it is, now and then."""
-    told = [0.0]
+    last_shown = [0.0]
 
     def tell(progress: RunProgress) -> None:
-        if monotonic() - told[0] >= UPDATE_SECONDS:
-            told[0] = monotonic()
+        if monotonic() - last_shown[0] >= UPDATE_SECONDS:
+            last_shown[0] = monotonic()
             failed = f", {progress.failed:,} failed" if progress.failed else ""
-            said = f"{progress.done:,} of {progress.total:,}{failed}"
-            handle.update({"text/plain": said}, raw=True)
+            text = f"{progress.done:,} of {progress.total:,}{failed}"
+            handle.update({"text/plain": text}, raw=True)
 
     return tell
 
@@ -125,6 +125,6 @@ def _progress_display(handle: Any) -> Callable[[RunProgress], None]:
 def _summary_text(study: Study) -> str:
     summary = study.summary
     assert summary is not None
-    causes = "; ".join(f"{each.count:,} x {each.cause}" for each in summary.failures)
+    causes = "; ".join(f"{failure.count:,} x {failure.cause}" for failure in summary.failures)
     failed = f", {summary.failed:,} failed ({causes})" if summary.failed else ""
     return f"{study.name}: {summary.ok:,} run, {summary.known:,} cached{failed}"

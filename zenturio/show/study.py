@@ -118,12 +118,12 @@ class Study:
             rows = RowChoice(machine, read_round(str(round)))
             return study_frame(repository, self.name, where=where, everything=everything, rows=rows)
 
-    def results(self, **asked: Any) -> ResultTable:
-        """What ``zen results`` shows; *asked* are the arguments of `zenturio.query.results`."""
+    def results(self, **options: Any) -> ResultTable:
+        """What ``zen results`` shows; *options* are the arguments of `zenturio.query.results`."""
         from zenturio.query import results  # noqa: PLC0415
 
         with open_or_use(self.db) as repository:
-            return results(repository, self.name, **asked)
+            return results(repository, self.name, **options)
 
     def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
         """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.
@@ -157,8 +157,8 @@ class Study:
     def _repr_html_(self) -> str:
         with open_or_use(self.db) as repository:
             counts = repository.count_states(self.name)
-        said = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
-        head = f"<p><b>study {html.escape(self.name)}</b>: {said or 'nothing was run'}</p>"
+        text = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+        head = f"<p><b>study {html.escape(self.name)}</b>: {text or 'nothing was run'}</p>"
         return head + self.results(limit=10)._repr_html_()
 
 

@@ -120,13 +120,13 @@ class ChartQuery:
 
         Raise InputError if an option is unknown.
         """
-        known = {field.name: field for field in fields(cls)}
+        fields_by_name = {field.name: field for field in fields(cls)}
         for name in options:
-            if name not in known:
-                hint = did_you_mean(name, known)
+            if name not in fields_by_name:
+                hint = did_you_mean(name, fields_by_name)
                 raise InputError(f"a chart has no option {name!r}", hint=hint)
         values: dict[str, Any] = {
-            name: _as_tuple(value) if _is_list(known[name]) else value
+            name: _as_tuple(value) if _is_list(fields_by_name[name]) else value
             for name, value in options.items()
             if value is not None
         }

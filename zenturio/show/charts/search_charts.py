@@ -87,13 +87,13 @@ def objectives_of(query: ChartQuery, frame: pd.DataFrame) -> tuple[ChartObjectiv
 
     Raise InputError if there is none, or a column of them is missing or holds text.
     """
-    own = tuple(map(ChartObjective.of, _as_tuple(frame.attrs.get("goals", ()))))
-    objectives = own
+    declared = tuple(map(ChartObjective.of, _as_tuple(frame.attrs.get("goals", ()))))
+    objectives = declared
     if query.goals:
         objectives = tuple(map(ChartObjective.of, query.goals))
     elif query.y:
         name = query.y_column
-        objectives = (next((o for o in own if o.name == name), ChartObjective(name)),)
+        objectives = (next((o for o in declared if o.name == name), ChartObjective(name)),)
     if not objectives:
         raise InputError(
             f"a {query.kind} chart needs an objective, and the study has none",
@@ -291,11 +291,11 @@ class _ScoreFormula:
 
 
 def _objectives(
-    own: Iterable[Mapping[str, str]], query: _PointQuery, table: pd.DataFrame
+    declared: Iterable[Mapping[str, str]], query: _PointQuery, table: pd.DataFrame
 ) -> list[_ScoreFormula]:
-    """Return the objectives of the query, or the study's *own*."""
+    """Return the objectives of the query, or the study's *declared*."""
     columns = dict.fromkeys([*table.attrs["parameters"], *table.attrs["metrics"]])
-    objectives = [_ScoreFormula(goal["direction"], parse(goal["expression"])) for goal in own]
+    objectives = [_ScoreFormula(goal["direction"], parse(goal["expression"])) for goal in declared]
     if query.objective:
         statement = read(Passage.of(f"OBJECTIVE {query.objective}", "--objective"))
         assert isinstance(statement, ObjectiveStatement), "an OBJECTIVE states objectives"

@@ -44,7 +44,7 @@ def draw_charts(repository: Repository, query: ChartQuery) -> list[ChartResult]:
     ignored. Raise InputError if the rest cannot be drawn.
     """
     studies = tuple(dict.fromkeys(resolve_name(repository, name) for name in query.studies))
-    return [draw_chart(repository, each) for each in replace(query, studies=studies).charts()]
+    return [draw_chart(repository, chart) for chart in replace(query, studies=studies).charts()]
 
 
 def draw_chart(repository: Repository, query: ChartQuery) -> ChartResult:

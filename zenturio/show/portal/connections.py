@@ -254,7 +254,7 @@ class OriginsOffered:
 
 def origins_offered(portal: Portal, studies: Sequence[str]) -> OriginsOffered:
     """Return what there is to choose among the results of *studies*."""
-    counts = [each for name in studies for each in _counts(portal, name)]
+    counts = [counts_of_study for name in studies for counts_of_study in _counts(portal, name)]
     machines, rounds = by_machine(counts), by_round(counts)
     return OriginsOffered(machines if len(machines) > 1 else {}, rounds if len(rounds) > 1 else {})
 

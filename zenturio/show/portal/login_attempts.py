@@ -122,8 +122,8 @@ class LoginAttempts:
 
     async def _take_turn(self, address: str) -> None:
         """Wait for a thread, ahead of all addresses with more failed attempts."""
-        own = sum(attempt.address == address for attempt in self._waiting)
-        if own >= MOST_WAITING_PER_ADDRESS:
+        of_address = sum(attempt.address == address for attempt in self._waiting)
+        if of_address >= MOST_WAITING_PER_ADDRESS:
             raise TooManyAttemptsError(1)
         self._number += 1
         turn = asyncio.get_running_loop().create_future()

@@ -88,8 +88,8 @@ class HostNames:
         extra = {name.lower() for name in others}
         if is_loopback(host):
             return cls(frozenset({"localhost", host.lower()} | extra), wide=False)
-        own = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
-        return cls(frozenset({"localhost"} | own | extra), wide=True)
+        names_of_host = {host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        return cls(frozenset({"localhost"} | names_of_host | extra), wide=True)
 
     def has(self, host: str) -> bool:
         """Return whether a Host header names us; a plain address needs no name server."""

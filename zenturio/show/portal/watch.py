@@ -182,7 +182,7 @@ class StudyWatcher:
         history.snapshot = replace(
             history.snapshot,
             standing=standing,
-            rate=history.add_sample(time.monotonic(), sum(each.count for each in results)),
+            rate=history.add_sample(time.monotonic(), sum(result.count for result in results)),
             last_active=_last_active(repository, standing, history.snapshot),
             state=state_of(standing),
         )

@@ -169,15 +169,15 @@ class _TickFormatter(Formatter):
 
 
 def _label_axes(
-    axes: Axes, chart: Chart, own: ChartAxis | None, *, left: bool, bottom: bool
+    axes: Axes, chart: Chart, axis_of_panel: ChartAxis | None, *, left: bool, bottom: bool
 ) -> None:
     """Name the axes of the outer panels, and put ticks where the values are."""
-    if bottom or own:
-        axes.set_xlabel((own or chart.x).label_with_direction)
+    if bottom or axis_of_panel:
+        axes.set_xlabel((axis_of_panel or chart.x).label_with_direction)
     if left:
         axes.set_ylabel(chart.y.label_with_direction)
-    axes.tick_params(labelleft=left, labelbottom=bottom or own is not None)
-    _scale_axis(axes, "x", own or chart.x, len(chart.panels))
+    axes.tick_params(labelleft=left, labelbottom=bottom or axis_of_panel is not None)
+    _scale_axis(axes, "x", axis_of_panel or chart.x, len(chart.panels))
     _scale_axis(axes, "y", chart.y, len(chart.panels))
 
 

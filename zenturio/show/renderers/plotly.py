@@ -312,12 +312,12 @@ def _space_layout(chart: Chart) -> dict[str, Any]:
 
 def _plane_axes(chart: Chart, number: int, columns: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return both axes of a panel; only those at the left and lower edges have titles."""
-    count, own = len(chart.panels), chart.panels[number].x
+    count, axis = len(chart.panels), chart.panels[number].x
     y = _axis_layout(chart.y, count)
     if number % columns:
         y |= {"title": {"text": ""}, "showticklabels": False}
-    if own is not None:
-        return _axis_layout(own, count), y
+    if axis is not None:
+        return _axis_layout(axis, count), y
     x = _axis_layout(chart.x, count, 2 * MOST_NAMES // columns)
     if chart.rectangles:
         x["rangemode"] = "tozero"

@@ -189,8 +189,8 @@ def _excerpt(portal: Portal, query: ChartQuery) -> TableExcerpt:
     joined = " and ".join(f"({c})" for c in conditions) if len(conditions) > 1 else ""
     condition = joined or "".join(conditions)
     where = parse(Passage.of(condition, "filter")) if condition else None
-    wanted = TableQuery(study, where, ("ok",), rows=query.row_choice, own_first=True)
-    numbers = None if where is None else portal.row_order(wanted).value
+    table_query = TableQuery(study, where, ("ok",), rows=query.row_choice, own_first=True)
+    numbers = None if where is None else portal.row_order(table_query).value
 
     def read(listing: Listing) -> TableExcerpt:
         total = listing.catalog.counts["ok"]
@@ -200,7 +200,7 @@ def _excerpt(portal: Portal, query: ChartQuery) -> TableExcerpt:
             count, first = len(numbers), listing.those(numbers[:EXCERPT_ROWS])
         return TableExcerpt(study, condition, listing.columns, first, count, total)
 
-    return query_listing(portal.repository, wanted, read)
+    return query_listing(portal.repository, table_query, read)
 
 
 def _query_of(portal: Portal, request: Request) -> ChartQuery:

@@ -123,7 +123,7 @@ def _page_values(portal: Portal, match: ExperimentDetails, attempt: int | None) 
     """Return the values for the parts of the page."""
     digest, is_running = match.record.digest, match.record.state == "running"
     live_logs = _live_output(digest) if is_running and attempt is None else None
-    latest = max((each.number for each in match.attempts), default=0)
+    latest = max((one.number for one in match.attempts), default=0)
     logs = live_logs or portal.repository.logs(digest, attempt)
     return {
         "match": match,

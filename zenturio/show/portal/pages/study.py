@@ -214,7 +214,7 @@ def _previous_stages(portal: Portal, name: str) -> list[StudySnapshot]:
     """Return the stages that must finish before this one."""
     parts = portal.definition(name).notes.get(PROGRAM) or {}
     names = {part.removeprefix(AFTER) for part in parts if part.startswith(AFTER)}
-    return [each for each in portal.watch.poll() if each.name in names] if names else []
+    return [state for state in portal.watch.poll() if state.name in names] if names else []
 
 
 def _goals(portal: Portal, name: str) -> list[Mapping[str, str]]:
