@@ -203,7 +203,8 @@ def mistyped() -> dict[str, list[str]]:
 
 FILES = (
     "pipe", "wal is a link", "wal is a hard link", "journal is a link", "shm is a link",
-    "store is a link", "objects is a link", "work is a link", "outputs is a link", "cut off",
+    "store is a link", "objects is a link", "work is a link", "outputs is a link",
+    "backups is a link", "cut off",
     "zeros", "text", "header alone", "random bytes", "wal of random bytes",
     "journal of random bytes",
 )  # fmt: skip
@@ -253,6 +254,7 @@ def _change_file(home: Path, database: Path, outside: Path, change: str) -> None
         "objects is a link": (home / "store" / "objects", outside / "objects"),
         "work is a link": (home / "work", outside),
         "outputs is a link": (home / "outputs", outside),
+        "backups is a link": (home / "backups", outside),
         **{f"{name} is a link": (path, outside / "victim") for name, path in beside.items()},
     }
     if change in links:

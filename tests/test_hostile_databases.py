@@ -4,6 +4,7 @@ Whatever the file holds: an exit code of those that are documented, no traceback
 memory, and nothing outside of the project is written or removed.
 """
 
+import os
 import random
 
 import pytest
@@ -170,3 +171,25 @@ def test_an_honest_index_and_view_of_the_user_are_left_alone(sound, tmp_path):
         connection.execute("CREATE TABLE my_notes (text)")
     assert zen("list", cwd=tmp_path / "project").returncode == 0
     assert zen("sql", "SELECT count(*) FROM my_view", cwd=tmp_path / "project").returncode == 0
+
+
+def test_copies_are_neither_made_nor_removed_through_a_link(sound, tmp_path):
+    hostile.make(sound, tmp_path, "file: backups is a link")
+    project, others = tmp_path / "project", tmp_path / "outside"
+    for name in ("zenturio-20200101T000000.000000Z.db", "zenturio-20210101T000000.000000Z.db"):
+        (others / name).write_text("keep me, secret-word\n")
+    before = hostile.state_of(others)
+    for verb in (["db", "backup", "--keep", "1"], ["redact", "secret-word", "--yes", "--backups"]):
+        done = zen(*verb, cwd=project)
+        assert done.returncode == 6, done
+        assert "is a link" in done.stderr
+    assert hostile.state_of(others) == before
+
+
+@pytest.mark.parametrize("name", ["zenturio.toml", "p.sh"])
+def test_a_pipe_in_a_project_is_not_waited_for(sound, tmp_path, name):
+    hostile.make(sound, tmp_path, "file: text")
+    (tmp_path / "project" / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "project" / name)
+    for verb in (["space", "p.sh"], ["places"]):
+        assert zen(*verb, cwd=tmp_path / "project", cpu_seconds=20).returncode in (0, 2)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.annotate import set_reader as external
+from zenturio.annotate.file_selection import match_glob
 from zenturio.annotate.path_patterns import PathPattern, TooManyEntries
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError
@@ -67,3 +68,28 @@ def test_a_pattern_that_looks_at_too_much_is_refused_with_its_place(tmp_path, mo
     with pytest.raises(AnnotationError, match="looks at more than") as caught:
         scan(tmp_path / "p.sh")
     assert caught.value.diagnostics[0].place.line == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("[", "[", True),
+        ("[[x", "[[x", True),
+        ("[ab]c[", "ac[", True),
+        ("[]]", "]", True),
+        ("[!a]b", "cb", True),
+        ("[!a]b", "ab", False),
+        ("**/x", "x", True),
+        ("**/x", "a/b/x", True),
+        ("a/**/b/**", "a/b", True),
+        ("a/**/b/**", "a/c/b/d/e", True),
+        ("a/**/b", "a/b/c", False),
+    ],
+)
+def test_globs_match_as_python_has_them(pattern, name, expected):
+    assert match_glob(pattern, name) == expected
+
+
+@pytest.mark.parametrize("pattern", ["[" * 300_000, "/".join(["**"] * 60 + ["y"]), "**/[" * 5000])
+def test_no_pattern_takes_long(pattern):
+    assert not match_glob(pattern, "/".join("x" * 40))

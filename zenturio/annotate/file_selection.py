@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.path_patterns import closed_brackets
 from zenturio.errors import Diagnostic, Place, did_you_mean
 from zenturio.output_files import OutputFiles
 
@@ -391,16 +392,22 @@ def match_glob(pattern: str, name: str) -> bool:
     ``*`` and ``?`` stay within a folder's name, ``**/`` stands for any folders or none.
     """
     if "/" not in pattern:
-        return fnmatchcase(name.rpartition("/")[2], pattern)
-    return _match(pattern.removeprefix("./").split("/"), name.split("/"))
+        return _fits(name.rpartition("/")[2], pattern)
+    names = name.split("/")
+    # How many of the names the parts so far can stand for; in a set, for ``**`` has many ways.
+    matched = {0}
+    for part in pattern.removeprefix("./").split("/"):
+        if part == "**":
+            matched = set(range(min(matched), len(names) + 1))
+        else:
+            matched = {at + 1 for at in matched if at < len(names) and _fits(names[at], part)}
+        if not matched:
+            return False
+    return len(names) in matched
 
 
-def _match(pattern: list[str], names: list[str]) -> bool:
-    if not pattern:
-        return not names
-    if pattern[0] == "**":
-        return any(_match(pattern[1:], names[at:]) for at in range(len(names) + 1))
-    return bool(names) and fnmatchcase(names[0], pattern[0]) and _match(pattern[1:], names[1:])
+def _fits(name: str, part: str) -> bool:
+    return fnmatchcase(name, closed_brackets(part))
 
 
 def under(study: str, names: Iterable[str]) -> Iterator[str]:

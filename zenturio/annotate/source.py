@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import re
 import stat
@@ -132,8 +133,11 @@ class Source:
     @staticmethod
     def read(path: Path) -> Source:
         """The file at *path*, with the mode bits that it has now."""
-        with path.open("rb") as file:
+        # Not blocking: nobody may ever write into a pipe that lies in a folder.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(errno.EINVAL, "it is no plain file", str(path))
             mode, mtime = stat.S_IMODE(status.st_mode), status.st_mtime_ns
             head = file.read(_HEAD)
             if _is_binary(head):

@@ -13,7 +13,14 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
-from zenturio.errors import Diagnostic, InputError, PlaceError, RecordError, ZenError
+from zenturio.errors import (
+    Diagnostic,
+    InputError,
+    PlaceError,
+    RecordError,
+    SafetyError,
+    ZenError,
+)
 from zenturio.record import reader_role, schema_version
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
@@ -321,6 +328,7 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PlaceError(f"no folder for copies: {folder}: {error.strerror}") from error
+    _check_folder(folder)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     copy = backup(url, folder / f"zenturio-{now}.{ending}")
     old = sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and p != copy)
@@ -335,6 +343,7 @@ def backup_files(url: str | Path | None) -> tuple[Path, ...]:
     from zenturio.record.sqlite import SQLite  # noqa: PLC0415 - imported with the database only
 
     folder, _ = _folder(url)
+    _check_folder(folder)
     copies = [*folder.glob("*")] if folder.is_dir() else []
     place = locate(url)
     kind = dialect_at(place) if place != "memory:" else None
@@ -342,6 +351,15 @@ def backup_files(url: str | Path | None) -> tuple[Path, ...]:
         upgrades = re.compile(re.escape(kind.path.name) + _UPGRADED)
         copies += [p for p in kind.path.parent.iterdir() if upgrades.fullmatch(p.name)]
     return tuple(sorted(path for path in copies if path.is_file()))
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise SafetyError for a link: copies of somebody else would be removed there."""
+    if folder.is_symlink():
+        raise SafetyError(
+            f"{folder} is a link, and copies are removed there",
+            hint="remove it if you did not make it; zen db backup FILE writes a copy anywhere",
+        )
 
 
 def _folder(url: str | Path | None) -> tuple[Path, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from zenturio import trust
+from zenturio.errors import InputError
 from zenturio.settings.document import Document, Table, read_text
 
 FILE = "zenturio.toml"
@@ -19,6 +20,8 @@ def read_project_file(path: Path) -> Document:
     trust.check_owner(path, "file of settings")
     if not path.exists():
         return Document(str(path), "", {}, toml=True)
+    if not path.is_file():
+        raise InputError(f"{path} is no plain file", hint="remove it: a pipe would be waited for")
     return Document.from_toml(path, read_text(path), _HINT)
 
 
