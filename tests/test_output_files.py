@@ -48,7 +48,7 @@ def project(ran, tmp_path, monkeypatch):
 
 
 def is_known(folder="."):
-    return "2 of them cached" in zen("run", folder, "--dry-run")
+    return "2 cached" in zen("run", folder, "--dry-run")
 
 
 WRITERS = {
@@ -105,7 +105,7 @@ def test_one_that_stands_elsewhere_leaves_out_the_same(project, tmp_path, monkey
 def test_a_database_in_the_folder_is_no_input(project):
     for _ in range(2):
         zen("run", ".", "--db", "mine.db")
-    assert "2 of them cached" in zen("run", ".", "--db", "mine.db", "--dry-run")
+    assert "2 cached" in zen("run", ".", "--db", "mine.db", "--dry-run")
     assert scan(project).left_out == ("mine.db",)
     for beside in ("mine.db-wal", "mine.db-shm"):
         (project / beside).write_text("x")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.cli.again import command, only_failed
+from zenturio.cli.output import command_for_failed, command_to_type
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,22 @@ from zenturio.cli.again import command, only_failed
     ],
 )
 def test_the_command_for_the_failed_ones_keeps_what_was_given(given, told):
-    assert only_failed(given.split()) == told
+    assert command_for_failed(given.split()) == told
 
 
 def test_words_are_quoted_for_the_shell():
-    assert only_failed(["run", "a b.c", "-P", "k={1,2}"]) == (
+    assert command_for_failed(["run", "a b.c", "-P", "k={1,2}"]) == (
         "zen run 'a b.c' -P 'k={1,2}' --only failed"
     )
 
 
 def test_the_database_is_named_where_the_environment_does_not(monkeypatch):
     monkeypatch.delenv("ZENTURIO_DB", raising=False)
-    assert command("results", "a b") == command("results", "a b", db="") == "zen results 'a b'"
-    assert command("results", "a", db="x.db") == "zen results a --db x.db"
+    assert (
+        command_to_type("results", "a b")
+        == command_to_type("results", "a b", db="")
+        == "zen results 'a b'"
+    )
+    assert command_to_type("results", "a", db="x.db") == "zen results a --db x.db"
     monkeypatch.setenv("ZENTURIO_DB", "x.db")
-    assert command("results", "a", db="x.db") == "zen results a"
+    assert command_to_type("results", "a", db="x.db") == "zen results a"

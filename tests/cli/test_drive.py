@@ -61,7 +61,7 @@ def test_a_study_whose_driver_was_killed_goes_on_by_its_name(slow, driven):
     driven.kill()
     driven.communicate()
     (slow.parent.parent / "go").touch()
-    assert "zen attach slow goes on" in zen("status", "slow", cwd=slow.parent).out
+    assert "to resume: zen attach slow" in zen("status", "slow", cwd=slow.parent).out
     told = zen("attach", "slow", cwd=slow.parent)
     assert "5 points, 5 experiments" in told.out
     assert "2 at a time" in told.out
@@ -99,7 +99,7 @@ def test_a_study_is_cancelled_with_its_driver(slow, driven):
     driven.wait()
     assert driven.returncode == 130
     assert running(slow) == []
-    assert zen("cancel", "slow", cwd=slow.parent).out == "slow: nothing of it runs\n"
+    assert zen("cancel", "slow", cwd=slow.parent).out == "slow: nothing is running\n"
     facts = zen("cancel", "slow", "--json", cwd=slow.parent).facts
     assert facts == {"study": "slow", "stopped": [], "told": [], "jobs": 0}
 
@@ -124,7 +124,7 @@ def test_a_driver_on_another_host_hears_of_it_at_its_next_heartbeat(slow):
     repository.acquire_lease("slow", DriverProcess("far-away", 7, "x/y/1"), seconds=60.0)
     repository.close()
     told = zen("cancel", "slow", cwd=slow.parent)
-    assert told.out == "slow: process 7 on far-away ends at its next heartbeat, within 20 s\n"
+    assert told.out == "slow: process 7 on far-away will stop at its next heartbeat, within 20 s\n"
 
 
 @pytest.mark.slow

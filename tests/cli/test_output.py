@@ -4,8 +4,7 @@ import json
 from collections import Counter
 
 from zenturio.cli import output
-from zenturio.cli.experiment import print_difference
-from zenturio.cli.look import _standing_line
+from zenturio.cli.inspect import _standing_line, print_difference
 from zenturio.record.entities import Lease
 from zenturio.study.overview import ExperimentDifference, StudyStatus
 
@@ -28,8 +27,8 @@ def test_what_nobody_drives_any_more_has_begun_and_does_not_run():
         for drivers in ((driver,), ())
     ]
     assert [line.splitlines()[0] for line in told] == [
-        "matmul: 3 ok, 2 running, 4 not begun",
-        "matmul: 3 ok, 2 begun, 4 not begun",
+        "matmul: 3 ok, 2 running, 4 missing",
+        "matmul: 3 ok, 2 interrupted, 4 missing",
     ]
 
 

@@ -63,7 +63,7 @@ def test_a_secret_is_shown_first_and_goes_with_yes(leaky):
     assert SECRET not in told.out + told.err
     assert held(home) == []
     assert (leaky / "leaky.py").read_text() == PROGRAM
-    assert zen("db", "check", "--artifacts", cwd=leaky).out == "nothing is wrong\n"
+    assert zen("db", "check", "--artifacts", cwd=leaky).out == "no damage found\n"
     asked = "SELECT digest FROM study_leaky_all ORDER BY n"
     (digest,) = zen("sql", asked, "--json", cwd=leaky).facts["rows"][0]
     shown = zen("show", digest, "--json", cwd=leaky).facts
@@ -100,4 +100,4 @@ def test_what_is_no_secret_is_refused(leaky):
     assert "no secret is named" in zen("redact", cwd=leaky, code=2).err
     assert "named twice" in zen("redact", "a", "--from-file", "secret.txt", cwd=leaky, code=2).err
     assert "cannot read" in zen("redact", "--from-file", "nothing", cwd=leaky, code=2).err
-    assert "nowhere in the record" in zen("redact", "something else", cwd=leaky).out
+    assert "not in the record" in zen("redact", "something else", cwd=leaky).out

@@ -31,7 +31,7 @@ def rows(folder, *options):
 
 def test_a_study_runs_to_its_end_and_says_what_it_did(study):
     told = zen("run", study.name, "-j", 2, cwd=study.parent)
-    assert "study small: 7 points, 7 experiments, 0 of them cached; 2 at a time" in told.out
+    assert "study small: 7 points, 7 experiments, 0 cached; 2 at a time" in told.out
     assert "7 ok" in told.out
     assert "best: total = 40 at n=4, level=high" in told.out
     assert study.read_text() == SMALL
@@ -41,7 +41,7 @@ def test_each_machine_is_refused_where_it_means_nothing(study):
     told = zen("run", study.name, "--each-machine", "--machine", "any", cwd=study.parent, code=2)
     assert "leave one of them out" in told.err
     told = zen("run", study.name, "--each-machine", cwd=study.parent)
-    assert "study small: 7 points, 7 experiments, 0 of them" in told.out
+    assert "study small: 7 points, 7 experiments, 0 cached" in told.out
 
 
 def test_running_again_recalls_everything(ran):
@@ -73,7 +73,7 @@ def test_what_the_kept_output_does_not_hold_is_told_before_anything_is_changed(r
         told = zen("extract", "small", *options, cwd=ran.parent)
         assert f"7 experiments {words} again: total" in told.out
         assert "7 values are missing" in told.out
-        assert "7 that were ok fail for it" in told.out
+        assert "7 that were ok fail without it" in told.out
         assert len(rows(ran.parent)["rows"]) == (7 if options else 0)
     ran.write_text(SMALL)
     assert "7 that had failed are ok" in zen("extract", "small", cwd=ran.parent).out
@@ -83,14 +83,14 @@ def test_a_metric_that_is_asked_for_no_more_keeps_what_was_measured(ran):
     lines = [line for line in SMALL.splitlines() if "METRIC" not in line and "OBJ" not in line]
     ran.write_text("\n".join(lines))
     told = zen("extract", "small", cwd=ran.parent)
-    assert "no longer asked for, and kept as measured: total" in told.out
+    assert "no longer declared, and kept as measured: total" in told.out
     assert {row[-1] for row in rows(ran.parent, "--metric", "total")["rows"]} == {10, 20, 30, 40}
 
 
 def test_extracting_from_another_program_says_so_and_keeps_the_files_that_ran(ran):
     ran.write_text(SMALL.replace("n * 10", "n * 20"))
     told = zen("extract", "small", cwd=ran.parent)
-    assert "another one (small.py changed): the next run begins a new table" in told.out
+    assert "has changed (small.py changed): the next run begins a new version" in told.out
     with opened_repository(str(ran.parent / ".zenturio" / "zenturio.db")) as repository:
         assert b"n * 10" in repository.definition("small").sources["small.py"]
     assert "small@1" in zen("run", ran.name, cwd=ran.parent).out
@@ -99,7 +99,7 @@ def test_extracting_from_another_program_says_so_and_keeps_the_files_that_ran(ra
 def test_another_program_keeps_the_old_results_apart(ran):
     ran.write_text(SMALL.replace("n * 10", "n * 20"))
     told = zen("run", ran.name, cwd=ran.parent)
-    assert "another one (small.py changed): what was before is study small@1 now" in told.out
+    assert "has changed (small.py changed): the earlier study is now small@1" in told.out
     assert max(row[-1] for row in rows(ran.parent, "--metric", "total")["rows"]) == 80
     compared = zen("compare", "small@1", "small", "--metric", "total", "--json", cwd=ran.parent)
     ratios = {row[compared.facts["columns"].index("ratio")] for row in compared.facts["rows"]}
@@ -112,11 +112,11 @@ def test_two_programs_of_one_name_in_two_folders_are_told_apart(tmp_path):
         (tmp_path / folder / "small.py").write_text(SMALL.replace("* 10", f"* {factor}"))
     zen("run", "a/small.py", cwd=tmp_path)
     words = (
-        f"another one, not that of {tmp_path}/a (small.py changed): what was before is study"
-        " small@1 {}\nto keep both apart, run one with --name NAME\n"
+        f"the program is not that of {tmp_path}/a (small.py changed): the earlier study {{}} small@1"
+        "\nto keep both apart, run one with --name NAME\n"
     )
-    assert words.format("then") in zen("run", "b/small.py", "--dry-run", cwd=tmp_path).out
-    assert words.format("now") in zen("run", "b/small.py", cwd=tmp_path).out
+    assert words.format("will be") in zen("run", "b/small.py", "--dry-run", cwd=tmp_path).out
+    assert words.format("is now") in zen("run", "b/small.py", cwd=tmp_path).out
     assert max(row[-1] for row in rows(tmp_path, "--metric", "total")["rows"]) == 80
 
 
@@ -167,7 +167,10 @@ def test_what_an_experiment_has_said_is_shown_while_it_runs(speaking):
     told = zen("logs", digest, cwd=folder)
     while not told.out:
         told = zen("logs", digest, cwd=folder)
-    assert (told.out, told.err) == ("began\n", "aside\nit has not ended: --follow waits for more\n")
+    assert (told.out, told.err) == (
+        "began\n",
+        "aside\nthe experiment is still running: --follow waits for more\n",
+    )
 
 
 def test_runs_that_differ_in_their_seed_alone_are_repeats(study):

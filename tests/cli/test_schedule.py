@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from cli.conftest import zen
-from zenturio.cli import compiling
+from zenturio.cli import schedule
 
 FLOW = {
     "tasks": [
@@ -99,15 +99,15 @@ def test_algorithms_are_listed_with_their_kinds_and_settings(folder):
 def test_one_is_told_when_compiling_takes_long(capsys, monkeypatch):
     from numba.core import event
 
-    monkeypatch.setattr(compiling, "SILENT", 0.02)
-    with compiling.compiling_told(), event.trigger_event("numba:compile"):
+    monkeypatch.setattr(schedule, "SILENT", 0.02)
+    with schedule.compiling_told(), event.trigger_event("numba:compile"):
         for thread in threading.enumerate():
-            if isinstance(thread, compiling._CompilingNote):
+            if isinstance(thread, schedule._CompilingNote):
                 thread.join()
     assert (
         capsys.readouterr().err == "compiling the scheduling kernels (only once; they are cached)\n"
     )
-    with compiling.compiling_told():
+    with schedule.compiling_told():
         threading.Event().wait(0.1)
     assert capsys.readouterr().err == ""
 

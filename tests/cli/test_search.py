@@ -56,7 +56,7 @@ def test_points_that_the_file_no_longer_holds_are_left_out_of_every_answer(tmp_p
     assert zen("best", "p", "--all", "--json", cwd=tmp_path).facts[0]["parameters"] == {"n": 3}
     assert "1 experiment is left out" in zen("best", "p", cwd=tmp_path).out
     assert zen("status", "p", "--json", cwd=tmp_path).facts["outside"] == 1
-    assert "1 experiment is of points that the space" in zen("status", cwd=tmp_path).out
+    assert "1 experiment is no longer in the space" in zen("status", cwd=tmp_path).out
     assert len(zen("results", "p", "--json", cwd=tmp_path).facts["rows"]) == 2
     assert "1 experiment is left out" in zen("plot", "p", "-o", "-", cwd=tmp_path).out
     zen("run", "p.py", cwd=tmp_path)  # nothing new, and the space is the narrow one now
@@ -226,12 +226,12 @@ def test_the_best_by_no_possible_objective_is_told_to_be_none(hill, objective, w
 def test_a_search_that_a_rule_ended_leaves_nothing_to_be_begun(hill):
     command = ("run", "hill.py", "--search", "exhaustive", "--budget", 50, "--stop", "stall=5")
     told = zen(*command, cwd=hill)
-    assert "nothing better was found" in told.out
+    assert "no improvement within" in told.out
     again = zen(*command, "--json", cwd=hill).facts
     assert again["ended"] == "stall"
     (study,) = zen("list", "--json", cwd=hill).facts
     assert study["planned"] <= study["experiments"] == study["ok"] < 50
-    assert "not begun" not in zen("status", "hill", cwd=hill).out
+    assert "missing" not in zen("status", "hill", cwd=hill).out
 
 
 def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):

@@ -140,7 +140,7 @@ def test_what_was_submitted_while_none_served_is_run_by_the_next(lab, serving):
     told = zen("submit", "quick.sh", "--json", cwd=lab)
     assert told.facts["turn"] == "waiting"
     hint = zen("submit", "quick.sh", "--name", "other", cwd=lab)
-    assert "no service runs here yet: zen serve" in hint.err
+    assert "no service is running: zen serve" in hint.err
     first = serving()
     first.process.send_signal(signal.SIGKILL)
     first.process.communicate()

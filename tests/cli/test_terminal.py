@@ -190,11 +190,10 @@ def test_a_character_that_the_encoding_lacks_is_escaped(encoding):
 
 
 PAST_THE_DOOR = {
-    "answer.py": "exports to a pipe",
-    "live.py": "clears the line that moves",
-    "log_output.py": "output of experiments, byte for byte",
     "output.py": "progress bars, whose words are ours",
-    "terminal.py": "the door",
+    "results.py": "exports to a pipe",
+    "run.py": "clears the line that moves",
+    "terminal.py": "the door, and output of experiments, byte for byte",
 }
 
 

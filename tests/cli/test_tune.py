@@ -35,7 +35,7 @@ def folder(tmp_path):
 def test_a_setting_is_recommended_with_its_uncertainty(folder):
     told = zen(*SWEEP, "--repeats", 4, cwd=folder)
     assert "study cost_ga: 6 settings x 4 repeats = 24 searches, each of at most 30" in told.out
-    for words in ("recommended: population=", "at 95%", "cannot be told from it", "matters"):
+    for words in ("recommended: population=", "at 95%", "statistically as good", "matters"):
         assert words in told.out
     facts = zen(*SWEEP, "--repeats", 4, "--json", cwd=folder).facts
     assert (facts["known"], facts["ok"]) == (24, 0)

@@ -49,5 +49,5 @@ print(json.dumps(sorted(m for m in sys.modules if m.startswith("zenturio.cli."))
         loaded[words] = json.loads(done.stderr)
     always = ["command_log", "main", "terminal", "verbs"]
     assert loaded["--help"] == [f"zenturio.cli.{name}" for name in always]
-    assert "zenturio.cli.language" in loaded["init --help"]
+    assert "zenturio.cli.annotations" in loaded["init --help"]
     assert "zenturio.cli.run" not in loaded["init --help"]

@@ -36,7 +36,7 @@ def test_ctrl_c_finishes_what_runs_and_takes_nothing_more(study):
     assert len(lines(small, "through")) == len(lines(small, "begun")) < 12, err
     assert small.states()["ok"] == len(lines(small, "through"))
     assert small.states()["running"] == 0
-    assert "left: the same command goes on" in out
+    assert "left: repeat the command to continue" in out
     oracle.holds(small)
     assert len(lines(small, "through")) == 12
 

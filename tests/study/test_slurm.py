@@ -173,7 +173,7 @@ def test_a_lost_study_is_looked_at_and_gone_on_with_by_its_name(on_slurm, slurm)
     driver.communicate()
     told = zen(study, "status", "study", "--db", study.url)
     assert sum(map(int, re.findall(r"(\d+) (?:running|ended)\b", told.partition("at ")[2]))) == 4
-    assert f"nobody drives it: zen attach study --db {study.url} goes on" in told
+    assert f"no driver is running; to resume: zen attach study --db {study.url}" in told
     assert "6 ok" in zen(study, "attach", "study", "--db", study.url)
     assert set(runs(study).values()) == {1}
     oracle.settled(study)
@@ -188,7 +188,7 @@ def test_what_a_lost_driver_left_in_the_queue_is_cancelled(on_slurm, slurm):
     driver.communicate()
     assert len(queued(slurm)) == 6
     told = zen(study, "cancel", "study", "--db", study.url)
-    assert told == "study: 6 experiments that a lost driver left were taken off\n"
+    assert told == "study: 6 queued experiments of a dead driver were cancelled\n"
     until(lambda: not queued(slurm) and not oracle.alive(study.folder, 0.0))
     # A job that is killed may write a last line beside; the next driver sweeps that.
     assert not list((study.folder / ".zenturio" / "places").glob("slurm/session-*/parcels/*"))

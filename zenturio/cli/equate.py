@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zenturio.cli import again, output
+from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
@@ -18,23 +18,24 @@ def add_to(app: typer.Typer) -> None:
 
 def equate(
     version: Annotated[
-        str, typer.Argument(metavar="NAME@N", help="The version: zen list shows them.")
+        str,
+        typer.Argument(metavar="NAME@N", help="Version whose results are accepted; see zen list."),
     ],
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="The present files, if they were moved."),
+        typer.Argument(metavar="[PATH]...", help="Annotated files, if they were moved."),
     ] = None,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Remove what was accepted of that version.")
+        bool, typer.Option("--undo", help="Remove the accepted results of that version again.")
     ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
     """Accept the results of a version as those of the present program.
 
-    After an edit that changes nothing that matters, such as a comment: nothing is run again.
-    Results are taken over where the present program has their values; what it has measured itself
-    stays. zen show says of each who accepted it, and when.
+    Use it after an edit that cannot change results, such as a comment: nothing is run again.
+    Results are taken over for all points that the present program still has; its own results are
+    kept. zen show prints who accepted a result, and when.
 
     Examples: zen equate matmul@1; zen equate matmul@1 --undo
     """
@@ -75,15 +76,15 @@ def _lines(equated: "EquateResult", db: str | None) -> list[str]:
     version = equated.version
     lines = [
         f"{_results(equated.accepted)} of {version} accepted as equal by {equated.person}",
-        f"between the two programs: {', '.join(equated.changes)}",
+        f"differences of the two programs: {', '.join(equated.changes)}",
     ]
     if equated.archived not in ("", version):
         lines.append(f"the version of {equated.study} before the edit is {equated.archived}")
     if equated.cached:
-        lines.append(f"{equated.cached:,} had a result in {equated.study} already, which stays")
+        lines.append(f"{equated.cached:,} had a result in {equated.study} already, which is kept")
     if equated.outside:
-        lines.append(f"{equated.outside:,} have values that the present program does not have")
-    lines.append(f"to take it back: {again.command('equate', version, '--undo', db=db)}")
+        lines.append(f"{equated.outside:,} are of points that the present program does not have")
+    lines.append(f"to undo: {output.command_to_type('equate', version, '--undo', db=db)}")
     return lines
 
 

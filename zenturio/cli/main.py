@@ -27,8 +27,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
         from importlib.metadata import version
 
         typer.echo(f"zenturio {version('zenturio')}")

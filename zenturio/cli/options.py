@@ -1,4 +1,4 @@
-"""What several verbs are told in the same words."""
+"""Options and arguments that several verbs share."""
 
 import os
 from typing import Annotated
@@ -9,15 +9,18 @@ from zenturio import trust
 
 Paths = Annotated[
     list[str],
-    typer.Argument(metavar="PATH...", help="Annotated files, or a folder that is an application."),
+    typer.Argument(metavar="PATH...", help="Annotated files, or the folder of a program."),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Option(
-        "-P", "--param", metavar="NAME={SET}", help="Replace a parameter's set, or add a parameter."
+        "-P",
+        "--param",
+        metavar="NAME={SET}",
+        help="Replace the set of a parameter, or add a parameter.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _agree(yes: bool) -> bool:
@@ -31,53 +34,63 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         callback=_agree,
-        help="Execute shell text of settings, and read files elsewhere, unasked.",
+        help="Execute commands of settings and read files outside the project unasked.",
     ),
 ]
 Database = Annotated[
     str | None,
     typer.Option(
-        "--db", envvar="ZENTURIO_DB", metavar="PATH|URL", help="The database, if not the project's."
+        "--db", envvar="ZENTURIO_DB", metavar="PATH|URL", help="Database; default: the project's."
     ),
 ]
 
-# Which points, and of which of them the experiments.
-Limit = Annotated[int | None, typer.Option(min=0, help="Only the first N points.")]
-Sample = Annotated[int | None, typer.Option(min=0, help="N points drawn at random.")]
+# Which points are run, and which of their experiments.
+Limit = Annotated[int | None, typer.Option(min=0, help="Use the first N points only.")]
+Sample = Annotated[int | None, typer.Option(min=0, help="Use N random points.")]
 Engine = Annotated[
-    str, typer.Option(metavar="ENGINE", help="Search instead of running all: zen engines.")
+    str,
+    typer.Option(
+        metavar="ENGINE",
+        help="Search with this engine instead of running all points; see zen engines.",
+    ),
 ]
 Budget = Annotated[
-    str, typer.Option(metavar="N|10min", help="What a search may spend: points, time, both.")
+    str, typer.Option(metavar="N|10min", help="Budget of a search: points, time or both.")
 ]
 Stop = Annotated[
-    list[str] | None, typer.Option(metavar="RULE", help="target=12.5, stall=100, stall=20%.")
+    list[str] | None,
+    typer.Option(metavar="RULE", help="Stop a search early: target=12.5, stall=100 or stall=20%."),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the engine."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Setting of the search engine."),
 ]
 Objective = Annotated[
-    str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the file's.")
+    str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the file.")
 ]
-Seed = Annotated[int, typer.Option(help="Seed of --sample and --search.")]
+Seed = Annotated[int, typer.Option(help="Random seed of --sample and --search.")]
 Only = Annotated[
-    str, typer.Option(metavar="failed,missing", help="Run again what failed, run what is missing.")
+    str,
+    typer.Option(
+        metavar="failed,missing", help="Run failed experiments again, missing ones, or both."
+    ),
 ]
 Again = Annotated[
     bool,
-    typer.Option("--again", help="Measure again what has results, beside them: another round."),
+    typer.Option(
+        "--again", help="Measure everything again in a new round; earlier results are kept."
+    ),
 ]
 MachineKind = Annotated[
     str,
     typer.Option(
         "--machine",
         metavar="same|any",
-        help="Whose results count as cached: of this kind of machine, or of any.",
+        help="Use cached results of the same kind of machine only, or of any.",
     ),
 ]
 EachMachine = Annotated[
     bool,
     typer.Option("--each-machine", help="Measure everything on each kind of machine of the place."),
 ]
-Name = Annotated[str | None, typer.Option(help="The study's name, if not the file's.")]
+Name = Annotated[str | None, typer.Option(help="Name of the study; default: that of the file.")]

@@ -1,10 +1,11 @@
-"""What every verb prints with: facts as JSON, tables, progress that a pipe never sees."""
+"""What verbs print with: JSON, tables, progress, failures, and commands to type next."""
 
 import json
 import math
 import os
+import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from zenturio.search import Setting
+    from zenturio.study.driver.progress import FailureGroup
 
 
 def facts(value: Any) -> None:
@@ -40,9 +42,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and (not math.isfinite(value)):
         return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     return value
 
 
@@ -112,3 +114,95 @@ def kind(setting: "Setting") -> str:
         if at is not None
     ]
     return " ".join([setting.type, *limits])
+
+
+def values_text(values: Mapping[str, object]) -> str:
+    """``n=512, threads=2``: inactive parameters are left out."""
+    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+def command_to_type(*words: str, db: str | None = None) -> str:
+    """``zen WORDS``, with ``--db`` where the database was named on the command line."""
+    named = [] if not db or db == os.environ.get("ZENTURIO_DB") else ["--db", _shown(db)]
+    return shlex.join(["zen", *words, *named])
+
+
+def command_for_failed(arguments: Sequence[str] | None = None) -> str:
+    """The command that was given, for the failed ones alone."""
+    words_left = iter(sys.argv[1:] if arguments is None else arguments)
+    words: list[str] = []
+    for word in words_left:
+        if word in ("--only", "--db"):
+            value = next(words_left, "")
+            words += [word, _shown(value)] if word == "--db" else []
+        elif word.startswith("--db="):
+            words.append(f"--db={_shown(word.removeprefix('--db='))}")
+        elif not word.startswith("--only="):
+            words.append(word)
+    return shlex.join(["zen", *words, "--only", "failed"])
+
+
+def _shown(db: str) -> str:
+    """A URL without its password; a path as it is."""
+    if "://" not in db:
+        return db
+    from zenturio.record.open import dialect_at
+
+    return dialect_at(db).location
+
+
+GROUPS = 10
+"""Causes that are shown; the frequent ones come first."""
+
+
+def print_failures(failures: "Sequence[FailureGroup]", study: str, db: str | None) -> None:
+    """Print each cause with its number of experiments and an example."""
+    for failure in failures[:GROUPS]:
+        typer.echo(
+            f"{failure.count:,} x {one_line(failure.cause)}, such as {values_text(failure.values)}"
+        )
+        for line in failure.end.splitlines():
+            typer.echo(f"    | {one_line(line)}")
+        typer.echo(f"    output: {command_to_type('logs', failure.digest[:12], db=db)}")
+    if len(failures) > GROUPS:
+        listed = command_to_type("results", study, "--where", "status == 'failed'", db=db)
+        typer.echo(f"... and {len(failures) - GROUPS:,} more causes: {listed}")
+
+
+def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
+    """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
+    from zenturio.experiment.failure import log_end
+    from zenturio.query.listing import TableQuery, query_listing
+    from zenturio.study.driver.progress import LINES, FailureGroup
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+
+        def failures(listing: Any) -> list[FailureGroup]:
+            names = [column.name for column in listing.columns]
+            parameters = [column.role == "parameter" for column in listing.columns]
+            failures = []
+            for cause in listing.causes(GROUPS + 1):
+                row, logs = cause.example, repository.logs(cause.example.digest)
+                cells = zip(names, row.cells, parameters, strict=True)
+                values = {name: cell for name, cell, parameter in cells if parameter}
+                _, end = log_end(logs.stderr, logs.stdout, LINES)
+                why = cause.cause or cause.status
+                failures.append(FailureGroup(why, cause.count, row.digest, values, end))
+            return failures
+
+        return query_listing(repository, TableQuery(study), failures)
+
+
+def failure_facts(failures: "Sequence[FailureGroup]") -> list[dict[str, Any]]:
+    """Them as plain values."""
+    return [
+        {
+            "cause": failure.cause,
+            "count": failure.count,
+            "digest": failure.digest,
+            "values": dict(failure.values),
+            "end": failure.end,
+        }
+        for failure in failures
+    ]

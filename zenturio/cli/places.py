@@ -1,5 +1,8 @@
-"""The verbs of places: places, places check, places show."""
+"""The verbs of places and hosts."""
 
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,13 +11,16 @@ from zenturio.cli import output
 from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
+    from zenturio.execute.hosts.event_log import HostEvent
+    from zenturio.execute.hosts.executor import HostState
     from zenturio.execute.places import NamedPlace
 
-Name = Annotated[str, typer.Argument(help="A place by its name, or dask://host:8786.")]
+
+Name = Annotated[str, typer.Argument(help="Name of a place, or dask://host:8786.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verbs of this file into *app*."""
+    """Register the verbs of this module in *app*."""
     group = typer.Typer(
         invoke_without_command=True,
         rich_markup_mode=None,
@@ -24,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
     group.command()(check)
     group.command()(show)
     app.add_typer(group, name="places")
+    app.command()(hosts)
 
 
 def places(context: typer.Context, json: Json = False) -> None:
@@ -36,13 +43,15 @@ def places(context: typer.Context, json: Json = False) -> None:
     from zenturio.execute.places import known_places
     from zenturio.record.open import project_folder
 
-    found = [_facts(each) for each in known_places(project_folder()).values()]
+    rows_of_facts = [_facts(facts) for facts in known_places(project_folder()).values()]
     if json:
-        output.facts(found)
+        output.facts(rows_of_facts)
         return
-    rows = [(each["name"], each["kind"], each["from"], each["about"]) for each in found]
-    output.table(("place", "kind", "from", "what it is"), rows)
-    typer.echo("\nsettings of one: zen places show NAME; does it work: zen places check NAME")
+    rows = [
+        (facts["name"], facts["kind"], facts["from"], facts["about"]) for facts in rows_of_facts
+    ]
+    output.table(("place", "kind", "from", "description"), rows)
+    typer.echo("\nsettings: zen places show NAME; test it: zen places check NAME")
 
 
 def _facts(named: "NamedPlace") -> dict[str, Any]:
@@ -66,9 +75,11 @@ def check(
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Open a place, run a small experiment there, and say in words what is wrong.
+    """Run a small experiment at a place and report what is wrong.
 
-    Ends with 4 if something is. Examples: zen places check dask; zen places check tls://head:8786
+    Exits with 4 if something is.
+
+    Examples: zen places check dask; zen places check tls://head:8786
     """
     from dataclasses import asdict
 
@@ -79,17 +90,17 @@ def check(
     project = project_folder()
     named = find_place(name, project)
     named.options()
-    found = []
+    findings = []
     for finding in probe_place(named, project / FOLDER):
-        found.append(finding)
+        findings.append(finding)
         if not json:
             typer.echo(f"{'good ' if finding.good else 'WRONG'}  {finding.text}")
             for line in finding.hint.splitlines():
                 typer.echo(f"       {line}")
-    good = all(finding.good for finding in found)
+    good = all(finding.good for finding in findings)
     if json:
         facts = {"name": name, "kind": named.kind, "ok": good}
-        output.facts({**facts, "findings": [asdict(finding) for finding in found]})
+        output.facts({**facts, "findings": [asdict(finding) for finding in findings]})
     if not good:
         raise typer.Exit(4)
 
@@ -97,7 +108,7 @@ def check(
 def show(
     name: Name,
     script: Annotated[
-        bool, typer.Option("--script", help="The script that each job would get; none is started.")
+        bool, typer.Option("--script", help="Print the script of a job; nothing is submitted.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -113,27 +124,27 @@ def show(
         text = _script(named)
         output.facts({"script": text, "submitted": False}) if json else typer.echo(text)
         return
-    options, told = named.options(), named.table.entries
+    options, entries = named.options(), named.table.entries
     rows = [
-        (s.name, output.kind(s), getattr(options, s.name), s.name in told, s.help)
+        (s.name, output.kind(s), getattr(options, s.name), s.name in entries, s.help)
         for s in named.settings()
     ]
     if json:
         settings = [
-            {"name": n, "type": kind, "value": value, "configured": given, "help": about}
-            for n, kind, value, given, about in rows
+            {"name": n, "type": kind, "value": value, "configured": is_configured, "help": about}
+            for n, kind, value, is_configured, about in rows
         ]
         output.facts({**_facts(named), "jobs": named.jobs, "settings": settings})
         return
     facts = _facts(named)
     typer.echo(f"{facts['name']} ({facts['kind']}, {facts['from']}): {facts['about']}\n")
     if named.jobs is not None:
-        typer.echo(f"{named.jobs} at once\n")
+        typer.echo(f"jobs: {named.jobs}\n")
     if rows:
         shown = [(n, kind, "" if v is None else v, about) for n, kind, v, _, about in rows]
-        output.table(("setting", "type", "value", "what it is"), shown)
+        output.table(("setting", "type", "value", "description"), shown)
     else:
-        typer.echo("there is nothing to set but jobs")
+        typer.echo("no settings but jobs")
 
 
 def _script(named: "NamedPlace") -> str:
@@ -144,6 +155,122 @@ def _script(named: "NamedPlace") -> str:
     write = getattr(named.load(), "script", None)
     if write is None:
         raise InputError(f"the place {named.name} starts no jobs", hint="see zen places show")
-    typer.echo("nothing was submitted: this is what a job would get", err=True)
+    typer.echo("nothing was submitted; the script of a job:", err=True)
     text: str = write(project_folder() / FOLDER, named.options())
     return text
+
+
+NAMED = 500
+"""Jobs that are called by their values in a picture; others by their digests."""
+_HEADS = ("host", "address", "state", "arch", "cores", "slots", "memory", "speed", "load", "cost")
+
+
+def hosts(
+    file: Annotated[Path, typer.Argument(help="File that lists the hosts.")] = Path("hosts.toml"),
+    events: Annotated[
+        bool, typer.Option("--events", help="List the events of the project's jobs instead.")
+    ] = False,
+    gantt: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw which job ran where: .html, .svg or .png."),
+    ] = None,
+    digest: Annotated[
+        list[str] | None, typer.Option(help="Only jobs whose digest begins with this; repeatable.")
+    ] = None,
+    calibrate: Annotated[bool, typer.Option(help="Measure the speed of each host again.")] = False,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Connect to hosts and show their state.
+
+    Speed is in millions of steps per second of a short benchmark, which runs when a host is first
+    contacted. If the host was busy at that time, repeat it with --calibrate.
+
+    Examples: zen hosts; zen hosts lab.toml --json; zen hosts --events --digest 3f2a; zen hosts
+    --gantt jobs.svg
+    """
+    from zenturio.record.open import FOLDER, project_folder
+
+    folder = project_folder() / FOLDER
+    if events or gantt is not None:
+        _happened(folder, digest or [], gantt, json)
+        return
+    from zenturio.execute.hosts.executor import survey_hosts, trusted_hosts_file
+
+    configuration = trusted_hosts_file(file, folder)
+    with output.waiting("asking hosts"):
+        survey_results = survey_hosts(configuration, folder, remeasure=calibrate)
+    if json:
+        output.facts([_host_facts(host) for host in survey_results])
+    else:
+        output.table(_HEADS, map(_host_row, survey_results), right="llllrrrrrr")
+        for host in survey_results:
+            if host.why:
+                typer.echo(f"{host.name}: {host.why}")
+    if not any(host.up for host in survey_results):
+        raise typer.Exit(4)
+
+
+def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool) -> None:
+    from zenturio.execute.hosts.event_log import read_events
+
+    host_events = read_events(folder, digests)
+    if picture is not None:
+        from zenturio.show.chart_files import save
+        from zenturio.show.charts.schedule_charts import jobs_gantt
+
+        save(jobs_gantt(host_events, _names(host_events)), picture)
+        facts: dict[str, Any] = {"picture": str(picture), "events": len(host_events)}
+        output.facts(facts) if json else typer.echo(f"{picture}: {len(host_events)} events")
+    elif json:
+        output.facts([{n: getattr(e, n) for n in type(e).__slots__} for e in host_events])
+    else:
+        from zenturio.record.timestamps import iso_time
+
+        heads = ("time", "event", "job", "host", "why")
+        rows = [
+            (iso_time(e.time), e.kind, e.digest[:12], e.host, e.why or _iteration(e.iteration))
+            for e in host_events
+        ]
+        output.table(heads, rows)
+
+
+def _names(events: "list[HostEvent]") -> dict[str, str]:
+    """What jobs are called: by the values in which they differ, where those are recorded."""
+    from zenturio.errors import ZenError
+    from zenturio.study.overview import opened_repository
+
+    values: dict[str, Mapping[str, object]] = {}
+    with suppress(ZenError), opened_repository(None) as repository:
+        for digest in list(dict.fromkeys(e.digest for e in events if e.digest))[:NAMED]:
+            for _, studies in repository.find_digests(digest, 1):
+                values[digest] = repository.experiment_record(studies[0], digest).values
+    all_of_them = [set(point.items()) for point in values.values()]
+    same = dict(set.intersection(*all_of_them)) if len(all_of_them) > 1 else {}
+    differs = {d: {n: v for n, v in point.items() if n not in same} for d, point in values.items()}
+    return {digest: output.values_text(point) or digest[:8] for digest, point in differs.items()}
+
+
+def _iteration(number: int | None) -> str:
+    return "" if number is None else f"iteration {number}"
+
+
+def _host_row(host: "HostState") -> tuple[Any, ...]:
+    facts = host.facts
+    memory = facts.get("memory")
+    return (
+        host.name,
+        host.address,
+        "up" if host.up else "down",
+        facts.get("arch"),
+        facts.get("cores"),
+        facts.get("slots"),
+        f"{memory / 1e9:.3g} GB" if isinstance(memory, int | float) else "",
+        output.number(facts.get("speed")),
+        output.number(facts.get("load")),
+        output.number(facts.get("cost")),
+    )
+
+
+def _host_facts(host: "HostState") -> dict[str, Any]:
+    return {"host": host.name, "up": host.up, "why": host.why, **host.facts}

@@ -1,35 +1,52 @@
-"""The verb of verbs: run."""
+"""The verbs run, attach and cancel, and the progress line of a run."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from __future__ import annotations
+
+import shutil
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from zenturio.cli import failures, options, output
+from zenturio import log_setup
+from zenturio.cli import options, output, terminal
+from zenturio.cli.options import Database, Json, Trust
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
-    from zenturio.study.driver.progress import RunPlan, RunSummary
+    from zenturio.record import Repository
+    from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
+    from zenturio.study.stop import StopResult
+
 
 ENDS = {
-    "exhausted": "its engine has nothing more to ask for",
-    "budget": "its points are spent",
-    "time": "its time is over",
-    "target": "its target is reached",
-    "stall": "nothing better was found for as long as it was to wait",
+    "exhausted": "the engine has no more points to propose",
+    "budget": "the budget of points is spent",
+    "time": "the time limit is reached",
+    "target": "the target is reached",
+    "stall": "no improvement within the limit of --stop stall",
 }
-"""What ended a search, in words."""
+"""Why a search ended."""
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verb of this file into *app*."""
+    """Register the verbs of this module in *app*."""
     app.command()(run)
+    app.command()(attach)
+    app.command()(cancel)
 
 
 def run(
     paths: options.Paths,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", "-j", min=1, help="How many at once; the cores, if not given."),
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            help="Number of experiments that run at once; default: the cores.",
+        ),
     ] = None,
     param: options.Overrides = None,
     limit: options.Limit = None,
@@ -42,22 +59,31 @@ def run(
     seed: options.Seed = 0,
     only: options.Only = "missing",
     fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,
-    join: Annotated[bool, typer.Option(help="Help a driver that runs the study already.")] = False,
+    join: Annotated[
+        bool, typer.Option(help="Join the drivers that run the study already.")
+    ] = False,
     keep: Annotated[
-        str, typer.Option(metavar="always|failed|never", help="Whose folders stay.")
+        str, typer.Option(metavar="always|failed|never", help="Keep the folders of experiments.")
     ] = "failed",
     pin: Annotated[bool, typer.Option(help="Bind each experiment to its own cores.")] = False,
     on: Annotated[
-        str, typer.Option(metavar="PLACE", help="Where it runs: zen places; dask://host:8786.")
+        str,
+        typer.Option(
+            metavar="PLACE",
+            help="Where experiments run: a name of zen places, or dask://host:8786.",
+        ),
     ] = "local",
     batch: Annotated[
-        str, typer.Option(metavar="auto|N", help="Short experiments that travel together.")
+        str,
+        typer.Option(metavar="auto|N", help="Number of short experiments that are sent together."),
     ] = "",
     machine: options.MachineKind = "same",
     each_machine: options.EachMachine = False,
     again: options.Again = False,
     name: options.Name = None,
-    dry_run: Annotated[bool, typer.Option(help="Say what would be run, and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Show what would be run, without running it.")
+    ] = False,
     same: Annotated[bool, typer.Option("--same", hidden=True)] = False,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
     db: options.Database = None,
@@ -65,17 +91,16 @@ def run(
 ) -> None:
     """Run the experiments of a study and record their results.
 
-    What has an outcome already is not run again: to resume, give the same command again. On
-    another kind of machine what is not declared EXACT is measured anew, beside the earlier
-    results, unless --machine any takes these. Where a place has several kinds of machine, such as
-    hosts with other processors, any of them runs a point; with --each-machine each of them does,
-    one kind after the other. --again measures all of it again, in a round of its
-    own: answers show the newest round, and --round another one. Stopped, it goes on with its round.
+    Experiments that have a result are not run again: to resume a study, repeat the command. On
+    another kind of machine, metrics that are not declared EXACT are measured anew, next to the
+    earlier results; --machine any uses these instead. If a place has several kinds of machine, any
+    of them may run a point; --each-machine runs each point on every kind. --again measures
+    everything in a new round, and results show the newest round unless --round names another. An
+    interrupted round is resumed.
 
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
     --budget 500; zen run matmul.c --on dask
     """
-    from zenturio.cli.live import Live
     from zenturio.study.local_run import job_script, plan_request, run_request
     from zenturio.study.study_request import StudyRequest
 
@@ -95,11 +120,11 @@ def run(
         if json:
             output.facts({**_plan_facts(plan), "script": script})
         else:
-            typer.echo("\n".join(_plan(each) for each in (*plan.before, plan)))
+            typer.echo("\n".join(_plan(stage) for stage in (*plan.before, plan)))
             if script:
                 typer.echo(f"\nthe script of its jobs:\n\n{script}")
         return
-    live = Live()
+    live = ProgressLine()
     try:
         summary = run_request(
             request,
@@ -115,38 +140,38 @@ def run(
     if json:
         output.facts(_summary_facts(summary))
     else:
-        for each in stages:
-            _print_summary(each, db, named=len(stages) > 1)
+        for stage in stages:
+            _print_summary(stage, db, named=len(stages) > 1)
     if summary.interrupted:
         raise typer.Exit(130)
-    if any(each.failures for each in stages):
+    if any(stage.failures for stage in stages):
         raise typer.Exit(3)
 
 
-def _plan(plan: "RunPlan") -> str:
+def _plan(plan: RunPlan) -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
     repeats += f" x {plan.kinds} kinds of machine" if plan.kinds > 1 else ""
-    cached = f"{plan.known:,} of them cached" if plan.looked_at else "what is cached is not run"
+    cached = f"{plan.known:,} cached" if plan.looked_at else "cached ones are skipped"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
         cached = f"{plan.known:,} of the first {plan.looked_at:,} cached"
     points, experiments = quantities.count(plan.points), quantities.count(plan.experiments)
     what = f"{points} points{repeats}, {experiments} experiments"
     if plan.engine:
-        most = f"at most {what}" if plan.points else "as many points as there is time for"
+        most = f"at most {what}" if plan.points else "any number of points"
         what = f"search by {plan.engine}, {most}"
     slots = f"; {plan.slots} at a time" if plan.slots else ""
     remarks = "".join(f"\n{remark}" for remark in plan.remarks)
     return f"{_before(plan)}study {plan.study}: {what}, {cached}{slots}{remarks}"
 
 
-def _before(plan: "RunPlan") -> str:
-    """Of another program that had the name: what becomes of its results."""
+def _before(plan: RunPlan) -> str:
+    """Return what becomes of the results of an earlier program with this name, if any."""
     if plan.archived is None:
         return ""
     name, changes, elsewhere = plan.archived.name, plan.archived.changes, plan.archived.elsewhere
-    other = f", not that of {elsewhere}" if elsewhere else ""
-    line = f"the program is another one{other} ({_few(changes)}): "
-    line += f"what was before is study {name} {'now' if plan.slots else 'then'}\n"
+    differs = f"is not that of {elsewhere}" if elsewhere else "has changed"
+    will_be = "is now" if plan.slots else "will be"
+    line = f"the program {differs} ({_few(changes)}): the earlier study {will_be} {name}\n"
     return line + ("to keep both apart, run one with --name NAME\n" if elsewhere else "")
 
 
@@ -155,9 +180,8 @@ def _few(words: tuple[str, ...], most: int = 4) -> str:
     return ", ".join([*words[:most], *more])
 
 
-def _print_summary(summary: "RunSummary", db: str | None, *, named: bool = False) -> None:
-    from zenturio.cli import again
-    from zenturio.cli.live import settings
+def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) -> None:
+    from zenturio.cli import output
 
     ran = summary.ok + summary.failed
     words = [f"{ran:,} run in {quantities.duration(summary.seconds)}", f"{summary.ok:,} ok"]
@@ -166,34 +190,266 @@ def _print_summary(summary: "RunSummary", db: str | None, *, named: bool = False
     if summary.known:
         words.append(f"{summary.known:,} cached")
     if summary.blocked:
-        words.append(f"{summary.blocked:,} waited for what failed before them")
-    if left := summary.unfinished - summary.blocked:
-        words.append(f"{left:,} left: the same command goes on")
+        words.append(f"{summary.blocked:,} not run because experiments that they need failed")
+    if unfinished := summary.unfinished - summary.blocked:
+        words.append(f"{unfinished:,} left: repeat the command to continue")
     typer.echo(f"{summary.study}: " * named + ", ".join(words))
     if summary.alone:
-        typer.echo(f"{summary.alone:,} asked for more CPUs than there are slots, and ran alone")
+        typer.echo(
+            f"{summary.alone:,} experiments need more CPUs than there are slots, and ran alone"
+        )
     if summary.ended:
-        typer.echo(f"the search ended: {ENDS[summary.ended]}")
+        typer.echo(f"the search stopped: {ENDS[summary.ended]}")
     if summary.best is not None:
         best = summary.best
-        typer.echo(f"best: {best.goal} = {output.number(best.value)} at {settings(best.at)}")
-    failures.show(summary.failures, summary.study, db)
+        typer.echo(
+            f"best: {best.goal} = {output.number(best.value)} at {output.values_text(best.at)}"
+        )
+    output.print_failures(summary.failures, summary.study, db)
     if summary.failures:
-        typer.echo(f"run the failed ones again: {again.only_failed()}")
-    typer.echo(f"look at them: {again.command('results', summary.study, db=db)}")
+        typer.echo(f"run the failed experiments again: {output.command_for_failed()}")
+    typer.echo(f"results: {output.command_to_type('results', summary.study, db=db)}")
 
 
-def _plan_facts(plan: "RunPlan") -> dict[str, Any]:
+def _plan_facts(plan: RunPlan) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(plan)
 
 
-def _summary_facts(summary: "RunSummary") -> dict[str, Any]:
+def _summary_facts(summary: RunSummary) -> dict[str, Any]:
     from dataclasses import asdict
 
     facts = asdict(summary)
     for stage in (facts, *facts["before"]):
-        for each in stage["failures"]:
-            each["values"] = dict(each["values"])
+        for failure in stage["failures"]:
+            failure["values"] = dict(failure["values"])
     return facts
+
+
+BAR = 24
+OFTEN = 0.1
+SELDOM = 10.0
+
+
+class ProgressLine:
+    """Hears of every step and shows as much of it as can be read."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._moves = self._stream.isatty()
+        self._next = monotonic() + (0.0 if self._moves else SELDOM)
+        self._shown = False
+        log_setup.set_progress_eraser(self._erase if self._moves else None)
+
+    def __call__(self, progress: RunProgress) -> None:
+        for remark in progress.remarks:
+            self._remark(remark)
+        if monotonic() < self._next:
+            return
+        self._next = monotonic() + (OFTEN if self._moves else SELDOM)
+        words = progress_line(progress)
+        if self._moves:
+            width = shutil.get_terminal_size().columns - 1
+            bar = _bar(progress.done, progress.total)
+            self._clear_line()
+            self._stream.write(f"{bar} {words}"[:width])
+        else:
+            self._stream.write(words + "\n")
+        self._stream.flush()
+        self._shown = True
+
+    def _remark(self, words: str) -> None:
+        """A line that stays, whatever moves."""
+        self._erase()
+        self._stream.write(words + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Take the moving line away; what comes next begins on a clean one."""
+        self._erase()
+        log_setup.set_progress_eraser(None)
+
+    def _erase(self) -> None:
+        if self._moves and self._shown:
+            self._clear_line()
+            self._stream.flush()
+
+    def _clear_line(self) -> None:
+        terminal.unguarded(self._stream).write("\r\x1b[K")
+
+
+def progress_line(progress: RunProgress) -> str:
+    """All in one line, the most important first."""
+    parts = [f"running {progress.done:,}/{progress.total:,}"]
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed")
+    parts.append(f"{progress.running} in flight")
+    if progress.rate > 0:
+        parts.append(f"{quantities.rate(progress.rate)}")
+    if progress.left is not None and progress.done < progress.total:
+        parts.append(f"{quantities.duration(progress.left)} left")
+    if progress.last is not None:
+        parts.append(f"{progress.goal} {output.number(progress.last)}{_best(progress)}")
+    return " · ".join(parts)
+
+
+def _best(progress: RunProgress) -> str:
+    """The best so far and where, last of all: on a narrow terminal it is cut."""
+    best = progress.best
+    return f", best {output.number(best.value)} at {output.values_text(best.at)}" if best else ""
+
+
+def _bar(done: int, total: int) -> str:
+    full = BAR * done // total if total else BAR
+    return "█" * full + "░" * (BAR - full)
+
+
+def attach(
+    study: Annotated[str, typer.Argument(help="Study to resume.")],
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            help="Number of experiments that run at once; default: as last time.",
+        ),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="Where experiments run; default: as last time."),
+    ] = None,
+    db: Database = None,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Resume a study whose driver died, by its name.
+
+    Uses the place and the options of the last run. On places where jobs outlive their driver
+    (Slurm, hosts), running jobs are picked up and finished ones are recorded. Exits with 5 if the
+    study still has a driver.
+
+    Examples: zen attach matmul; zen attach matmul -j 8
+    """
+    from zenturio.study.last_options import recall_options
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        repository.study(study)
+        options = recall_options(study, repository.definition(study).notes)
+    overrides = {"jobs": jobs, "on": on}
+    options |= {name: value for name, value in overrides.items() if value is not None}
+    run(**options, name=study, same=True, db=db, json=json)
+
+
+def cancel(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY|DIGEST|NUMBER", help="Study, experiment, or number in the queue."
+        ),
+    ],
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Cancel a study, a queued submission or one experiment.
+
+    The drivers of the study kill their experiments and exit; queued jobs of dead drivers are
+    cancelled. Recorded results are kept, and zen attach resumes the study. A cancelled experiment
+    is recorded as cancelled; zen run --only failed runs it again.
+
+    Examples: zen cancel matmul; zen cancel 5c37b9d7
+    """
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        if _cancel_submission(repository, what, json):
+            return
+        if what in {summary.name for summary in repository.studies()}:
+            _cancel_study(repository, what, json)
+        else:
+            _cancel_experiment(repository, what, json)
+
+
+def _cancel_submission(repository: Repository, what: str, json: bool) -> bool:
+    """Whether *what* is, or was until now, in the queue of a service."""
+    from zenturio.study.service import submission_queue
+
+    matches = submission_queue.submissions_of(repository, what) or tuple(
+        submission for submission in repository.submissions() if str(submission.number) == what
+    )
+    cancelled = [
+        submission_queue.cancel_submission(
+            repository, submission.number, submission_queue.current_user()
+        )
+        for submission in matches
+    ]
+    if json and cancelled:
+        output.facts([{"number": s.number, "study": s.study, "turn": s.turn} for s in cancelled])
+        return True
+    for submission in cancelled:
+        typer.echo(
+            f"{submission.number}: {submission.study} of {submission.user} is {submission.turn};"
+            " its results are kept"
+        )
+    return bool(cancelled)
+
+
+def _cancel_study(repository: Repository, study: str, json: bool) -> None:
+    from zenturio.study.stop import stop_study
+
+    result = stop_study(repository, study)
+    if json:
+        output.facts(_stop_facts(result))
+        return
+    for lease in result.stopped:
+        typer.echo(f"{study}: process {lease.pid} on {lease.host} was stopped")
+    for lease in result.told:
+        typer.echo(
+            f"{study}: process {lease.pid} on {lease.host} will stop at its next heartbeat,"
+            f" within {lease.seconds / 3:.0f} s"
+        )
+    if result.jobs:
+        typer.echo(f"{study}: {result.jobs:,} queued experiments of a dead driver were cancelled")
+    if not (result.stopped or result.told or result.jobs):
+        typer.echo(f"{study}: nothing is running")
+
+
+def _stop_facts(result: StopResult) -> dict[str, Any]:
+    def drivers(leases: Any) -> list[dict[str, Any]]:
+        return [{"host": lease.host, "pid": lease.pid} for lease in leases]
+
+    return {
+        "study": result.study,
+        "stopped": drivers(result.stopped),
+        "told": drivers(result.told),
+        "jobs": result.jobs,
+    }
+
+
+def _cancel_experiment(repository: Repository, digits: str, json: bool) -> None:
+    from zenturio.errors import InputError, NotFoundError, did_you_mean
+    from zenturio.study.overview import find_experiment
+    from zenturio.study.stop import stop_experiment
+
+    try:
+        details = find_experiment(repository, digits)
+    except (InputError, NotFoundError) as error:
+        names = [summary.name for summary in repository.studies()]
+        raise NotFoundError(
+            f"{digits!r} is neither a study nor an experiment: {error.diagnostics[0].message}",
+            hint=did_you_mean(digits, names),
+        ) from error
+    digest = details.record.digest
+    state = stop_experiment(repository, details.study, digest)
+    if json:
+        output.facts({"digest": digest, "study": details.study, "state": state})
+        return
+    words = {
+        "cancelled": "is cancelled",
+        "missing": "is not running; zen run starts it again",
+    }
+    typer.echo(
+        f"{digest[:12]} of {details.study} {words.get(state, f'has finished already: {state}')}"
+    )

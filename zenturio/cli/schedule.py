@@ -1,5 +1,8 @@
 """The verbs that plan workflows: schedule, algorithms."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from zenturio.schedule.model.metrics import MoldablePlan
     from zenturio.schedule.model.plan import Plan
 
+
 SHOWN = 12
 """Maximum number of processors shown in the chart."""
 WIDTH = 60
@@ -21,7 +25,7 @@ SHADES = " ░▒▓█"
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verbs of this file into *app*."""
+    """Register the verbs of this module in *app*."""
     app.command()(schedule)
     app.command()(algorithms)
 
@@ -65,7 +69,6 @@ def schedule(
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
     --algorithm ga -o plan.json --gantt plan.html
     """
-    from zenturio.cli.compiling import compiling_told
     from zenturio.errors import InputError
     from zenturio.schedule.commands import PlanRequest, plan_report
     from zenturio.schedule.formats.plan_json import plan_facts, write_plan
@@ -188,3 +191,46 @@ def _tell_one(description: "AlgorithmDescription") -> None:
         output.table(("setting", "type", "default", "description"), rows)
     else:
         typer.echo("no settings")
+
+
+SILENT = 1.0
+"""Seconds of compiling before the note is printed."""
+
+
+@contextmanager
+def compiling_told() -> Iterator[None]:
+    """Print a note to stderr if the block compiles functions for longer than SILENT seconds.
+
+    Compiled functions are cached where Numba keeps them: beside the program, or in the user's
+    cache.
+    """
+    from numba.core import event
+
+    note = _CompilingNote()
+    listener: Any = event.RecordingListener  # which says nothing of its types
+    with event.install_listener("numba:compile", listener()) as began:
+        note.began = began
+        note.start()
+        try:
+            yield
+        finally:
+            note.done.set()
+            note.join()
+
+
+class _CompilingNote(threading.Thread):
+    """Looks whether anything has been compiled, and says so after a while."""
+
+    began: Any
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(SILENT / 4):
+            if self.began.buffer and not self.done.wait(SILENT):
+                typer.echo(
+                    "compiling the scheduling kernels (only once; they are cached)", err=True
+                )
+                return

@@ -1,28 +1,289 @@
-"""The verbs of searching: engines, best, tune."""
+"""The verbs for searches: engines, best, tune."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import All, OfMachine, OfRound
-from zenturio.cli.options import Database, Json
-from zenturio.cli.tune import tune
+from zenturio.cli.options import Database, Json, MachineKind, Trust
+from zenturio.cli.results import All, OfMachine, OfRound
+from zenturio.show import quantities
 
 if TYPE_CHECKING:
+    from zenturio.query.importance import RankedSetting
     from zenturio.search import Setting
+    from zenturio.show.study import TuningResult
     from zenturio.study.best_points import ScoredPoint
+    from zenturio.study.tuning.tune import Tuning, TuningPlan
+
+
+SHOWN = 5
+"""Settings that are shown without being asked for."""
+
+
+def tune(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH|STUDY|FILE.py:FUNCTION", help="Program, study or function to search."
+        ),
+    ],
+    engine: Annotated[
+        str, typer.Option(help="Engine whose settings are tuned; see zen engines.")
+    ] = "ga",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SET,...",
+            help="Values to try: population=50:200:50,selection={rank,roulette}.",
+        ),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(min=1, help="Number of searches for each setting, each with its own seed."),
+    ] = 30,
+    budget: Annotated[str, typer.Option(metavar="N|10min", help="Budget of each search.")] = "",
+    objective: Annotated[
+        str,
+        typer.Option(
+            metavar="'MINIMIZE expr'",
+            help="Objective; default: that of the file; of a function: MAXIMIZE.",
+        ),
+    ] = "",
+    optimum: Annotated[
+        float | None,
+        typer.Option(help="Best possible value, if known; precision is relative to it."),
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Try N random combinations of settings.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of the first repeat; each further repeat adds one.")
+    ] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, help="Number of searches that run at once; default: the cores."
+        ),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the study; default: TARGET_ENGINE.")] = "",
+    machine: MachineKind = "same",
+    run_trial: Annotated[
+        bool, typer.Option("--once", help="Run one search with one value of each setting.")
+    ] = False,
+    db: Database = None,
+    trust: Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Find the best settings of a search engine.
+
+    Each combination of settings is tried in many searches, which are the experiments of a study.
+    A target function takes a point, or, if it is compiled by Numba, a row of genes. Its file
+    defines the space with directives, or with space = zenturio.Space(...).
+
+    Examples: zen tune matmul.c --settings population=20:60:20,elite=0:2 --budget 200; zen tune
+    cost.py:makespan --engine anneal --repeats 10
+    """
+    from zenturio.cli.run import ProgressLine
+    from zenturio.record.open import open_repository
+    from zenturio.search import describe
+    from zenturio.show.study import Study, TuningResult
+    from zenturio.study.place_options import PlaceOptions
+    from zenturio.study.study_request import choose_any_machine
+    from zenturio.study.tuning.tune import Tuning
+    from zenturio.study.tuning.tune import tune as run_tuning
+    from zenturio.study.tuning.tuning_target import read_ranges, read_target
+
+    ranges = read_ranges(describe(engine), settings or [])
+    repository = open_repository(db)
+    live = ProgressLine()
+    try:
+        tuning_target = read_target(target, objective, repository)
+        tuning = Tuning(tuning_target, engine, ranges, repeats, budget, seed, optimum, name)
+        if run_trial:
+            _once(tuning, repository, PlaceOptions(jobs))
+            return
+        tuned = run_tuning(
+            tuning,
+            repository,
+            sample=sample,
+            place=PlaceOptions(jobs),
+            any_machine=choose_any_machine(machine),
+            planned=lambda prospect: None if json else typer.echo(_tuning_plan(prospect)),
+            listener=live,
+        )
+        live.close()
+        verdict = TuningResult(tuned, Study(tuning.study, repository, tuned.summary))
+        _tuning_facts(verdict) if json else _print(verdict, db)
+    finally:
+        live.close()
+        repository.close()
+    if tuned.summary.failures:
+        raise typer.Exit(3)
+
+
+def _once(tuning: "Tuning", repository: Any, place_options: Any) -> None:
+    """One search, and what it came to: as JSON, and for the experiment that this is, if it is."""
+    import json
+    import os
+    from pathlib import Path
+
+    from zenturio.experiment.metrics import METRICS
+    from zenturio.study.tuning.tune import run_trial
+
+    facts = run_trial(tuning, repository, place_options)
+    output.facts(facts)
+    if path := os.environ.get(METRICS):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(facts) + "\n")
+
+
+def _tuning_plan(prospect: "TuningPlan") -> str:
+    tuning = prospect.tuning
+    of = "" if prospect.settings == prospect.of else f" of {quantities.count(prospect.of)}"
+    budget = f", each of at most {tuning.budget}" if tuning.budget else ""
+    return (
+        f"study {tuning.study}: {quantities.count(prospect.settings)}{of} settings x "
+        f"{tuning.repeats} repeats = {quantities.count(prospect.searches)} searches{budget}"
+    )
+
+
+def _print(verdict: "TuningResult", db: str | None) -> None:
+    from zenturio.cli import output
+
+    tuned = verdict.tuned
+    summary, study = tuned.summary, verdict.study.name
+    typer.echo(
+        f"{summary.ok + summary.failed:,} run in {quantities.duration(summary.seconds)}, "
+        f"{summary.ok:,} ok, {summary.known:,} cached"
+    )
+    if tuned.archived is not None:
+        changes = ", ".join(tuned.archived.changes)
+        typer.echo(
+            f"the study has changed ({changes}): the earlier one is {tuned.archived.name} now"
+        )
+    output.print_failures(summary.failures, study, db)
+    if tuned.tuning.optimum is None:
+        typer.echo("no search found a solution: nothing can be recommended")
+        return
+    _print_best(verdict)
+    _print_importances(verdict)
+    best = output.command_to_type("best", study, "-n", "5", db=db)
+    setting = (verdict.swept or verdict.names)[0]
+    results = output.command_to_type("results", study, "--by", setting, db=db)
+    typer.echo(f"\nstudy: {tuned.file}\nresults: {best}; {results}")
+
+
+def _print_best(verdict: "TuningResult") -> None:
+
+    best, recommendation = verdict.recommended, verdict.recommendation
+    optimum = verdict.tuned.tuning.optimum
+    typer.echo(f"precision is relative to the best known value: {output.number(optimum)}\n")
+    typer.echo(f"recommended: {output.values_text(best.values)}")
+    low, high = map(output.number, best.interval)
+    sure = f" ({low} to {high} at {recommendation.confidence:.0%})" if best.repeats > 1 else ""
+    typer.echo(f"    precision {output.number(best.mean)}{sure}, {_took(best)}")
+    alike, others = len(recommendation.alike), len(recommendation.settings) - 1
+    if alike:
+        typer.echo(f"    {alike:,} of {others:,} other settings are statistically as good")
+    cheapest = recommendation.cheapest
+    if cheapest is not best:
+        typer.echo(
+            f"    the cheapest of them: {output.values_text(cheapest.values)}, precision "
+            f"{output.number(cheapest.mean)}, {_took(cheapest)}"
+        )
+    typer.echo("")
+    shown = recommendation.settings[:SHOWN]
+    rows = [_tuning_row(setting, alike=setting is best or setting.alike) for setting in shown]
+    output.table((*best.values, "precision", *recommendation.costs, "as good"), rows)
+    typer.echo(f"{len(shown)} of {len(recommendation.settings):,} settings")
+
+
+def _tuning_row(setting: "RankedSetting", *, alike: bool) -> list[str]:
+    costs = [f"{cost:,.0f}" for cost in setting.costs.values()]
+    numbers = map(output.number, [*setting.values.values(), setting.mean])
+    return [*numbers, *costs, "yes" if alike else "no"]
+
+
+def _took(setting: "RankedSetting") -> str:
+    visited, needed = setting.costs.values()
+    return f"{visited:,.0f} points visited, the best after {needed:,.0f}"
+
+
+def _print_importances(verdict: "TuningResult") -> None:
+    from zenturio.query.importance import UNKNOWN
+
+    importances = verdict.importances
+    if importances is None:
+        return
+    typer.echo("")
+    rows = []
+    for importance in importances.parameters:
+        total = importance.total
+        if importance.verdict == UNKNOWN:
+            shares = ["", ""]
+        else:
+            shares = [f"{importance.share:.1%}", "" if total is None else f"{total:.1%}"]
+        extent = output.number(importance.range)
+        rows.append([importance.parameter, *shares, extent, importance.verdict])
+    output.table(("setting", "share", "with others", "worst to best", "matters"), rows)
+    typer.echo("\n".join(importances.notes))
+
+
+def _tuning_facts(verdict: "TuningResult") -> None:
+    tuned = verdict.tuned
+    summary = tuned.summary
+    facts: dict[str, Any] = {
+        "study": summary.study,
+        "file": str(tuned.file),
+        "settings": tuned.settings,
+        "of": tuned.of,
+        "searches": summary.total,
+        "known": summary.known,
+        "ok": summary.ok,
+        "failed": summary.failed,
+        "seconds": summary.seconds,
+        "archived": tuned.archived.name if tuned.archived else None,
+        "optimum": tuned.tuning.optimum,
+    }
+    if tuned.tuning.optimum is not None:
+        recommendation = verdict.recommendation
+        facts["recommended"] = _setting(recommendation.best)
+        facts["cheapest"] = _setting(recommendation.cheapest)
+        facts["alike"] = [_setting(importance) for importance in recommendation.alike]
+        facts["importance"] = [
+            {
+                "setting": importance.parameter,
+                "share": importance.share,
+                "total": importance.total,
+                "chance": importance.chance,
+                "matters": importance.matters,
+            }
+            for importance in (verdict.importances.parameters if verdict.importances else ())
+        ]
+    output.facts(facts)
+
+
+def _setting(setting: "RankedSetting") -> dict[str, Any]:
+    return {
+        "settings": dict(setting.values),
+        "precision": setting.mean,
+        "low": setting.interval.low,
+        "high": setting.interval.high,
+        **setting.costs,
+        "repeats": setting.repeats,
+    }
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verbs of this file into *app*."""
+    """Register the verbs of this module in *app*."""
     app.command()(engines)
     app.command()(best)
     app.command()(tune)
 
 
 def engines(
-    engine: Annotated[str | None, typer.Argument(help="One of them, with its settings.")] = None,
+    engine: Annotated[str | None, typer.Argument(help="Engine to show with its settings.")] = None,
     json: Json = False,
 ) -> None:
     """List the search engines and their settings.
@@ -33,18 +294,18 @@ def engines(
 
     from zenturio.search import describe, names
 
-    found = [describe(name) for name in ([engine] if engine else names())]
+    descriptions = [describe(name) for name in ([engine] if engine else names())]
     if json:
-        output.facts([asdict(each) for each in found])
+        output.facts([asdict(description) for description in descriptions])
     elif engine is None:
-        rows = [(e.name, "multi_objective" if e.multi_objective else "one", e.about) for e in found]
-        output.table(("engine", "goals", "what it does"), rows)
+        rows = [(e.name, "several" if e.multi_objective else "one", e.about) for e in descriptions]
+        output.table(("engine", "objectives", "description"), rows)
         typer.echo("\nsettings of one: zen engines NAME; a search: zen run FILE --search NAME")
     else:
-        typer.echo(f"{found[0].name}: {found[0].about}\n")
-        settings = found[0].settings
+        typer.echo(f"{descriptions[0].name}: {descriptions[0].about}\n")
+        settings = descriptions[0].settings
         output.table(
-            ("setting", "type", "default", "what it is"),
+            ("setting", "type", "default", "description"),
             [(s.name, output.kind(s), _default(s), s.help) for s in settings],
         )
 
@@ -56,10 +317,10 @@ def _default(setting: "Setting") -> str:
 
 
 def best(
-    study: Annotated[str, typer.Argument(help="The study.")],
-    count: Annotated[int, typer.Option("-n", min=1, help="How many points.")] = 1,
+    study: Annotated[str, typer.Argument(help="Name of the study.")],
+    count: Annotated[int, typer.Option("-n", min=1, help="Number of points.")] = 1,
     objective: Annotated[
-        str, typer.Option(metavar="'MINIMIZE expr'", help="The goal, if not the study's.")
+        str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the study.")
     ] = "",
     outside: All = False,
     machine: OfMachine = "",
@@ -69,9 +330,9 @@ def best(
 ) -> None:
     """Show the best points of a study.
 
-    Points are ranked for each kind of machine by itself. Repeats count as their mean: used of
-    them have a number for the goal, ok of them succeeded, tried of them ran to an end. Of several
-    goals, the Pareto front is shown.
+    Points are ranked by the mean of their repeats, separately for each kind of machine. Columns:
+    used repeats have a value of the objective, ok ones succeeded, tried ones finished. For several
+    objectives, the Pareto front is shown.
 
     Example: zen best matmul -n 5
     """
@@ -84,45 +345,45 @@ def best(
     with opened_repository(db) as repository:
         without = frozenset() if outside else digests_outside(repository, study)
         rows = RowChoice(machine, read_round(round_))
-        found = best_of(repository, study, count, objective, without=without, rows=rows)
+        ranking = best_of(repository, study, count, objective, without=without, rows=rows)
     if json:
         output.facts(
             [
                 {
-                    "parameters": dict(each.values),
-                    "scores": dict(each.scores),
-                    "used": each.used,
-                    "ok": each.ok,
-                    "tried": each.tried,
-                    "left_out": found.outside,
-                    "machine": each.machine.label if each.machine else None,
-                    "round": each.round,
+                    "parameters": dict(point.values),
+                    "scores": dict(point.scores),
+                    "used": point.used,
+                    "ok": point.ok,
+                    "tried": point.tried,
+                    "left_out": ranking.outside,
+                    "machine": point.machine.label if point.machine else None,
+                    "round": point.round,
                 }
-                for each in found.points
+                for point in ranking.points
             ]
         )
         return
     apart = []
-    if len(found.machines) > 1:
+    if len(ranking.machines) > 1:
         apart.append("machine")
-    if any(point.round is not None for point in found.points) and len(found.rounds) > 1:
+    if any(point.round is not None for point in ranking.points) and len(ranking.rounds) > 1:
         apart.append("round")
-    names = list(found.points[0].values) if found.points else []
-    goals = list(found.points[0].scores) if found.points else []
+    names = list(ranking.points[0].values) if ranking.points else []
+    goals = list(ranking.points[0].scores) if ranking.points else []
     lines = [
         (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *_origin(p, apart))
-        for p in found.points
+        for p in ranking.points
     ]
     heads = (*names, *goals, "used", "ok", "tried", *apart)
     output.table(
         heads, display_rows(lines), right="l" * len(names) + "r" * (len(heads) - len(names))
     )
-    typer.echo(f"\n{len(found.points):,} of {found.of:,} points: {found.words}")
-    for note in (*found.notes, *left_out_notes(found.outside)):
+    typer.echo(f"\n{len(ranking.points):,} of {ranking.of:,} points: {ranking.words}")
+    for note in (*ranking.notes, *left_out_notes(ranking.outside)):
         typer.echo(note)
 
 
 def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:
     """What tells apart the rows of a point that several machines or rounds have measured."""
-    known = {"machine": point.machine.label if point.machine else "", "round": point.round}
-    return [known[name] for name in names]
+    origins = {"machine": point.machine.label if point.machine else "", "round": point.round}
+    return [origins[name] for name in names]

@@ -1,122 +1,330 @@
-"""``zen serve`` as a process: places, studies that are driven, and beside it the pages."""
+"""The verbs of the portal and of the service: portal, serve, submit, queue."""
 
-import signal
+import os
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from zenturio.execute.executor import Executor
-from zenturio.execute.places import open_place
-from zenturio.record.open import FOLDER, begin_project, open_repository, project_folder
-from zenturio.show.portal.access import UserDirectory
-from zenturio.show.portal.pages_process import PagesProcess
-from zenturio.show.portal.state import PortalSettings
-from zenturio.study.driver.stop_requests import CancelRequests
-from zenturio.study.service.service_config import ServiceConfig
-from zenturio.study.service.slot_policy import choose_policy
-from zenturio.study.service.study_service import StudyService
-from zenturio.study.service.submission_queue import locked_alone, locked_repository
+from zenturio.cli import options, output
+from zenturio.cli.options import Database
+from zenturio.errors import InputError
+from zenturio.record.timestamps import iso_time, utc_time
+
+if TYPE_CHECKING:
+    from zenturio.record import StudySubmission
 
 
-def serve_here(
-    host: str | None, port: int | None, policy: str, on: Sequence[str], jobs: int | None,
-    db: str | None,
-) -> None:  # fmt: skip
-    """Serve the project until somebody stops it."""
-    project = project_folder()
-    house = _house(project, host, port, policy, on)
-    with ExitStack() as stack:
-        stack.enter_context(locked_alone(begin_project()))
-        repository = open_repository(db)
-        stack.callback(repository.close)
-        stack.enter_context(locked_repository(repository))
-        places: dict[str, Executor] = {}
-        for name in house.places:
-            opened = open_place(name, project / FOLDER, jobs, keep="failed")
-            places[name] = stack.enter_context(opened)
-        serving = StudyService(
-            repository, places, house.policy, _tell, CancelRequests(project / FOLDER)
-        )
-        slots = ", ".join(f"{each.slots} on {name}" for name, each in places.items())
-        _tell(f"serving {project}: slots {slots}; policy {house.policy}")
-        settings = PortalSettings(db, project, serves=True)
-        people = UserDirectory(
-            house.users, house.header, house.proxy_secret, house.proxies,
-            at_socket=house.socket is not None,
-        )  # fmt: skip
-        if house.socket is not None:
-            _tell(f"its pages are at the socket {house.socket}")
-        with (
-            _stopping() as over,
-            PagesProcess(
-                settings, house.host, house.port, people, house.names, _say,
-                socket_path=house.socket, proxy_user=house.proxy_user,
-            ),
-        ):  # fmt: skip
-            _serve(serving, over)
+LATELY = 10
+"""Finished studies that are still listed."""
 
 
-def _serve(serving: StudyService, over: threading.Event) -> None:
-    """Serve in a thread: a signal sets *over*, which who waits for it must not hold just then."""
-    failed: list[BaseException] = []
-
-    def serve() -> None:
-        try:
-            serving.run(over)
-        except BaseException as error:  # noqa: BLE001 - the main thread raises it
-            failed.append(error)
-
-    thread = threading.Thread(target=serve, name="zenturio-serving")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs of this module in *app*."""
+    app.command()(serve)
+    app.command()(submit)
+    app.command()(queue)
+    app.command()(portal)
 
 
-def _house(
-    project: Path, host: str | None, port: int | None, policy: str, on: Sequence[str]
-) -> ServiceConfig:
-    """What the file says, and options say otherwise."""
-    house = ServiceConfig.of(project)
-    if host is not None or port is not None:
-        house = replace(house, socket=None, proxy_user="")
-    if host is not None:
-        house = replace(house, host=host)
-    if port is not None:
-        house = replace(house, port=port)
-    if policy:
-        house = replace(house, policy=choose_policy(policy))
-    return replace(house, places=tuple(dict.fromkeys(on))) if on else house
+def serve(
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="Address of the portal; default: this machine only."),
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port of the portal; 0 for a free one.")
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="POLICY", help="Policy that assigns the next slot: fcfs, srpt, foft, ..."
+        ),
+    ] = "",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE", help="Place to use; repeatable; default: those of zenturio.toml."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of slots of each place.")
+    ] = None,
+    hash_password: Annotated[
+        bool,
+        typer.Option("--hash", help="Print the hash of a password for [serve.users], and exit."),
+    ] = False,
+    proxy_secret: Annotated[
+        bool, typer.Option("--proxy-secret", help="Print a secret to share with a proxy, and exit.")
+    ] = False,
+    db: options.Database = None,
+) -> None:
+    """Run submitted studies as a service.
 
+    Runs until it is stopped; after a restart it resumes its studies. The table [serve] of
+    zenturio.toml sets its places, its users, and the policy by which studies share slots.
 
-def _tell(words: str) -> None:
-    with suppress(OSError):  # who listened has gone; the service goes on
-        typer.echo(words)
+    Examples: zen serve; zen serve --policy srpt -j 8
+    """
+    if hash_password:
+        _hash()
+        return
+    if proxy_secret:
+        _make_secret()
+        return
 
-
-def _say(kind: str, text: str) -> None:
-    """Tell what the pages say of themselves."""
-    if kind == "link":
-        _tell(f"its pages: {text}")
-    elif kind == "again":
-        _tell(f"{text}, and are started anew: log in again")
-    elif kind == "used" and sys.stderr.isatty():
-        typer.echo(f"used; for another browser: {text}", err=True)
-
-
-@contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C, SIGTERM and a lost terminal set."""
-    over = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: over.set()) for number in numbers}
     try:
-        yield over
+        from zenturio.cli.service_process import serve_here
+    except ModuleNotFoundError as error:
+        raise missing(error) from error
+    serve_here(host, port, policy, on or [], jobs, db)
+
+
+def submit(
+    paths: options.Paths,
+    param: options.Overrides = None,
+    limit: options.Limit = None,
+    sample: options.Sample = None,
+    search: options.Engine = "",
+    budget: options.Budget = "",
+    stop: options.Stop = None,
+    settings: options.Settings = None,
+    objective: options.Objective = "",
+    seed: options.Seed = 0,
+    only: options.Only = "missing",
+    name: options.Name = None,
+    on: Annotated[
+        str, typer.Option(metavar="PLACE", help="Place of the service; default: any.")
+    ] = "",
+    machine: options.MachineKind = "same",
+    each_machine: options.EachMachine = False,
+    again: options.Again = False,
+    db: options.Database = None,
+    json: options.Json = False,
+) -> None:
+    """Submit a study to the service.
+
+    The files are read now, and again when the study starts. Experiments that have a result are
+    not run again, unless another kind of machine measured it: see zen run --help.
+
+    Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
+    """
+    from zenturio.record.open import FOLDER, open_repository, project_folder
+    from zenturio.study.service.submission_queue import current_user, is_served
+    from zenturio.study.service.submission_queue import submit_study as hand_in
+    from zenturio.study.study_request import StudyRequest
+
+    request = StudyRequest(
+        tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
+        tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
+        each_machine,
+    )  # fmt: skip
+    repository = open_repository(db)
+    try:
+        submission = hand_in(repository, request, current_user())
+        before = sum(s.number < submission.number for s in repository.submissions(("waiting",)))
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        repository.close()
+    if json:
+        output.facts(_facts(submission))
+        return
+    ahead = f", {before} before it" if before else ""
+    typer.echo(
+        f"{submission.number}: {submission.study} of {submission.user} {_turns(submission)}{ahead}"
+    )
+    if db is None and not is_served(project_folder() / FOLDER):
+        typer.echo("no service is running: zen serve", err=True)
+
+
+def queue(
+    list_all: Annotated[
+        bool, typer.Option("--all", help="List all submissions, not only the last ones.")
+    ] = False,
+    db: options.Database = None,
+    json: options.Json = False,
+) -> None:
+    """List submitted studies and their progress.
+
+    The slowdown of a study is its time divided by the time that it would take with all slots.
+
+    Example: zen queue
+    """
+    from zenturio.record import FINISHED_SUBMISSION_STATES
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        submissions = repository.submissions()
+    finished = [
+        submission for submission in submissions if submission.turn in FINISHED_SUBMISSION_STATES
+    ]
+    hidden = set() if list_all else {submission.number for submission in finished[:-LATELY]}
+    shown = [submission for submission in submissions if submission.number not in hidden]
+    if json:
+        output.facts([_facts(submission) for submission in shown])
+    elif not submissions:
+        typer.echo("nothing was submitted yet: zen submit PATH")
+    else:
+        heads = ("number", "user", "study", "turn", "done", "slots", "slowdown", "submitted", "")
+        output.table(heads, [_row(submission) for submission in shown], right="rlllrrr")
+        if hidden:
+            typer.echo(f"{len(shown):,} of {len(submissions):,}; zen queue --all lists all")
+
+
+def _hash() -> None:
+    """Ask for a password, or read it from a pipe, and print what is kept of it."""
+    from zenturio.show.portal.access import PasswordHash
+
+    if sys.stdin.isatty():
+        text = typer.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        text = sys.stdin.readline().rstrip("\r\n")
+    if not text:
+        raise InputError("the password is empty")
+    typer.echo(PasswordHash.of(text).text)
+
+
+def _make_secret() -> None:
+    """Print a new secret, as a proxy takes it and as zenturio.toml does."""
+    import secrets
+
+    from zenturio.show.portal.access import PROXY_HEADER, hash_secret
+
+    secret = secrets.token_urlsafe(32)
+    typer.echo(f'nginx:          proxy_set_header {PROXY_HEADER} "{secret}";')
+    typer.echo(f'zenturio.toml:  proxy_secret = "{hash_secret(secret)}"')
+
+
+def _turns(submission: "StudySubmission") -> str:
+    return {"waiting": "waits", "running": "runs"}.get(submission.turn, f"is {submission.turn}")
+
+
+def _row(submission: "StudySubmission") -> tuple[Any, ...]:
+    progress = submission.progress
+    done = f"{progress['done']:,}/{progress['total']:,}" if progress.get("total") else ""
+    lent = progress.get("lent", 0) if submission.turn == "running" else ""
+    slowdown = f"{progress['slowdown']:.2f}" if "slowdown" in progress else ""
+    cause = submission.cause.splitlines()[0] if submission.cause else ""
+    return (
+        submission.number, submission.user, submission.study, submission.turn, done, lent, slowdown,
+        utc_time(submission.submitted), cause,
+    )  # fmt: skip
+
+
+def _facts(submission: "StudySubmission") -> dict[str, Any]:
+    return {
+        "number": submission.number,
+        "user": submission.user,
+        "study": submission.study,
+        "turn": submission.turn,
+        "cause": submission.cause,
+        "submitted": iso_time(submission.submitted),
+        "begun": iso_time(submission.begun) if submission.begun else None,
+        "ended": iso_time(submission.ended) if submission.ended else None,
+        "request": dict(submission.request),
+        **submission.progress,
+    }
+
+
+PASSWORD = "ZENTURIO_PORTAL_PASSWORD"  # noqa: S105 - the name of a variable, not a password
+
+
+def portal(
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Address to listen at; default: this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen at; 0 for a free one.")
+    ] = 0,
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Listen at a Unix socket, for a proxy, instead of a port."
+        ),
+    ] = None,
+    proxy_user: Annotated[
+        str, typer.Option(metavar="USER", help="User of the proxy at the socket; default: you.")
+    ] = "",
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="Host name by which browsers reach the proxy."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the portal in a browser.")
+    ] = True,
+    allow_run: Annotated[
+        bool, typer.Option("--allow-run", help="Allow starting and stopping studies.")
+    ] = False,
+    db: Database = None,
+) -> None:
+    """Start the web portal: studies, failures, tables and charts.
+
+    It prints a single-use link, and another one when that was used. It listens to other machines
+    only with a password, set in ZENTURIO_PORTAL_PASSWORD.
+
+    At a Unix socket only you, root and --proxy-user may connect.
+
+    Examples: zen portal; zen portal --port 8600 --no-browser --allow-run; zen portal --socket
+    /run/user/1000/zen.sock --proxy-user www-data --name lab.example.org
+    """
+    from zenturio.errors import InputError
+    from zenturio.record.open import project_folder
+
+    try:
+        from zenturio.show.portal.server import PortalServer
+    except ModuleNotFoundError as error:
+        raise missing(error) from error
+    from zenturio.show.portal.state import PortalSettings
+
+    settings = PortalSettings(db, project_folder(), allow_run)
+    password = os.environ.pop(PASSWORD, "")
+    if socket is None:
+        if proxy_user or name:
+            raise InputError("--proxy-user and --name are for a proxy", hint="add --socket")
+        service = PortalServer(settings, host, port, password, _print_next_link)
+        where = ""
+    else:
+        from zenturio.show.portal.connections import allowed_users, listen_at
+
+        system_users = allowed_users(proxy_user)
+        listening = listen_at(socket, others=bool(proxy_user))
+        service = PortalServer(
+            settings,
+            password=password,
+            on_link_used=_print_next_link,
+            names=name or (),
+            listening=listening,
+            system_users=system_users,
+        )
+        where = f" at {socket}"
+    link = service.link()
+    typer.echo(f"portal of {settings.folder}{where}\n{link}")
+    sys.stdout.flush()
+    if browser and socket is None and sys.stdout.isatty():
+        with suppress(webbrowser.Error):
+            webbrowser.open(link)
+    try:
+        service.run()
+    finally:
+        if socket is not None:
+            socket.unlink(missing_ok=True)
+
+
+def missing(error: ModuleNotFoundError) -> Exception:
+    """Return the error for a missing package of the portal extra, or *error* itself."""
+    from zenturio.errors import PlaceError
+
+    if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
+        return PlaceError(
+            f"the portal needs {error.name}, which is not installed",
+            hint="pip install 'zenturio[portal]'",
+        )
+    return error
+
+
+def _print_next_link(link: str) -> None:
+    """Print the next link after one was used."""
+    if sys.stderr.isatty():
+        typer.echo(f"link used; for another browser: {link}", err=True)

@@ -1,8 +1,9 @@
-"""The verb ``zen simulate``."""
+"""The verb simulate, for workflows and for streams of them."""
 
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,8 @@ from zenturio.cli.options import Json
 from zenturio.safe_text import one_line
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from zenturio.schedule.commands import SimulationRequest
     from zenturio.schedule.model.plan import Plan
     from zenturio.schedule.model.problem import Problem
@@ -18,12 +21,120 @@ if TYPE_CHECKING:
     from zenturio.schedule.simulate.simulator import Policy
     from zenturio.schedule.simulate.trace import ExecutionTrace
 
+
+WIDTH = 60
+"""Columns of a chart."""
+LEVELS = " ▁▂▃▄▅▆▇█"
+COMPARED = ("makespan", "excess", "slowdown_mean", "slowdown_median", "slowdown_max")
+FAIR = ("fairness_interquartile", "fairness_std")
+
+
+def is_stream(words: Sequence[str], algorithm: str) -> bool:
+    """Return whether *words* name a stream, or *algorithm* is an online algorithm."""
+    from zenturio.schedule import commands as streaming
+
+    return streaming.is_stream_request(words, algorithm)
+
+
+def play_stream(
+    words: Sequence[str], on: str, algorithm: str, settings: list[str], perturb: str, seed: int
+) -> "list[StreamResult]":
+    """Return the results of the stream under *algorithm*, or under all online algorithms."""
+    from zenturio.cli.schedule import compiling_told
+    from zenturio.schedule import commands as streaming
+    from zenturio.settings.schema import pairs
+
+    streaming.check_online(algorithm)
+    online = streaming.online_simulation(words, on, seed)
+    with output.waiting("simulating"), compiling_told():
+        return streaming.play_stream(online, algorithm, pairs(settings), perturb, seed)
+
+
+def print_stream(result: "StreamResult") -> None:
+    """Print the result of a stream under one algorithm."""
+    stream, plan = result.stream, result.plan
+    finished = len(stream) - len(result.left)
+    typer.echo(
+        f"{plan.algorithm}: {len(stream):,} workflows, {plan.problem.tasks:,} tasks"
+        + ("" if result.left else f" in {result.makespan:.6g} s")
+    )
+    if result.left:
+        unfinished = ", ".join(result.left[:5]) + (", ..." if len(result.left) > 5 else "")
+        typer.echo(f"{finished:,} of {len(stream):,} workflows finished; unfinished: {unfinished}")
+    else:
+        end = float(result.makespan)
+        for name, (times, counts) in (("workflows", result.workflows()), ("ready", result.ready())):
+            typer.echo(f"{name:9} |{_chart(times, counts, end)}| {int(counts.max()):,} at most")
+        typer.echo(f"{'':9}  0{end:>{WIDTH - 1}.6g} s")
+        rows = [(name, output.number(value)) for name, value in result.metrics.items()]
+        output.table(("metric", "value"), rows, right="lr")
+    if result.wasted:
+        typer.echo(f"{result.wasted:.6g} processor seconds were lost or cancelled")
+    typer.echo("")
+    output.table(
+        ("workflow", "ended", "alone", "makespan", "slowdown", "least", "most"),
+        _kinds(result),
+        right="lrrrrrr",
+    )
+
+
+def compare_algorithms(results: "list[StreamResult]") -> None:
+    """Print the results of all algorithms side by side."""
+    first = results[0]
+    typer.echo(f"{len(first.stream):,} workflows, {first.plan.problem.tasks:,} tasks")
+    typer.echo(f"lower bound of the makespan: {first.lower_bound:.6g} s\n")
+    names = (*COMPARED, *FAIR)
+    rows = [
+        (result.plan.algorithm, *(output.number(result.metrics.get(name)) for name in names))
+        for result in sorted(
+            results, key=lambda result: result.metrics.get("slowdown_mean", float("inf"))
+        )
+    ]
+    output.table(("algorithm", *names), rows, right="l" + "r" * len(names))
+
+
+def _kinds(result: "StreamResult") -> list[tuple[str, ...]]:
+    """Return a row for each kind of workflow: how many there were, and how long they took."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for row in result.rows():
+        kinds.setdefault(row["workflow"], []).append(row)
+    return [_kind(name, rows) for name, rows in kinds.items()]
+
+
+def _kind(name: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    ended = [row for row in rows if row["end"] is not None]
+    count = f"{len(ended):,} of {len(rows):,}"
+    if not ended:
+        return name, count, *("",) * 5
+    means = [sum(row[key] for row in ended) / len(ended) for key in ("alone", "makespan")]
+    slow = [row["slowdown"] for row in ended]
+    figures = (*means, sum(slow) / len(slow), min(slow), max(slow))
+    return name, count, *map(output.number, figures)
+
+
+def _chart(times: "ArrayLike", counts: "ArrayLike", end: float) -> str:
+    """Return a sparkline of a count that changes at *times*: the maximum of each span."""
+    import numpy as np
+
+    instants, values = np.asarray(times), np.asarray(counts)
+    marks = np.linspace(0, end, WIDTH + 1)
+    first = np.searchsorted(instants, marks[:-1], side="right") - 1
+    last = np.searchsorted(instants, marks[1:], side="left")
+    tops = [
+        int(values[max(a, 0) : max(b, a + 1, 1)].max()) for a, b in zip(first, last, strict=True)
+    ]
+    if instants[0] > 0:  # before the first of them nothing was there
+        tops = [top if stop > 0 else 0 for top, stop in zip(tops, last, strict=True)]
+    most = max(*tops, 1)
+    return "".join(LEVELS[-(-top * (len(LEVELS) - 1) // most)] for top in tops)
+
+
 SHOWN = 20
 """Maximum number of events listed; --json prints all."""
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verb of this file into *app*."""
+    """Register the verbs of this module in *app*."""
     app.command()(simulate)
 
 
@@ -100,18 +211,17 @@ def simulate(
     --runs 100; zen simulate online-51 --algorithm srpt; zen simulate gee@0 maxdo@0:60:12 --on
     identical:4
     """
-    from zenturio.cli import stream
     from zenturio.errors import InputError
     from zenturio.schedule.commands import SimulationRequest, simulation_report
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.settings.schema import pairs
 
-    if stream.wanted(workflow, algorithm):
+    if is_stream(workflow, algorithm):
         if plan is not None or runs > 1 or iterations:
             raise InputError(
                 "--plan, --runs and --iterations do not apply to a stream", hint="leave them out"
             )
-        results = stream.play(workflow, on, algorithm, set_ or [], perturb, seed)
+        results = play_stream(workflow, on, algorithm, set_ or [], perturb, seed)
         _tell_stream(results, out, gantt, json, compared=not algorithm)
         _end(any(item.left for item in results))
         return
@@ -163,7 +273,6 @@ def _tell_stream(
     compared: bool,
 ) -> None:
     """Print the results of a stream under one algorithm, or compare all algorithms."""
-    from zenturio.cli import stream
     from zenturio.errors import InputError
     from zenturio.schedule.commands import stream_report
     from zenturio.schedule.formats.plan_json import write_plan
@@ -171,7 +280,7 @@ def _tell_stream(
     if compared:
         if out is not None or gantt is not None:
             raise InputError("--out and --gantt need one algorithm", hint="--algorithm srpt")
-        output.facts([item.facts() for item in results]) if json else stream.compare(results)
+        output.facts([item.facts() for item in results]) if json else compare_algorithms(results)
         return
     (only,) = results
     output.report(stream_report(only))
@@ -181,7 +290,7 @@ def _tell_stream(
         write_plan(only.plan, out)
     if gantt is not None:
         _draw(only.plan, gantt)
-    output.facts(only.facts()) if json else stream.tell(only)
+    output.facts(only.facts()) if json else print_stream(only)
 
 
 def _tell_many(

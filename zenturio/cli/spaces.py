@@ -1,19 +1,53 @@
-"""What is shown of a space: its parameters, what each constraint costs, sizes, a few points."""
+"""Printing a space: parameters, constraints with their effect, sizes, some points."""
 
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.patience import TimeIsUp, within
 from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.annotate.model import Application
     from zenturio.space import Domain, Parameter, Point, Space
+
+
+class TimeIsUp(BaseException):
+    """The time for a piece of work is over; no ``except Exception`` on the way keeps it."""
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let the block work for so many *seconds*, then raise TimeIsUp in it.
+
+    Where no alarm can be set (outside the main thread, on Windows), the block takes its time.
+    """
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _ring(_number: int, _frame: FrameType | None) -> None:
+    raise TimeIsUp
+
 
 LISTED = 1000
 """Values of a parameter that are listed as JSON at most; its size is always exact."""
@@ -48,7 +82,7 @@ class _Count:
             with within(self.end - time.monotonic()):
                 return space.size
         except TimeIsUp:
-            self.reasons[f"not counted within {self.seconds:g} s; --within waits longer"] = None
+            self.reasons[f"not counted within {self.seconds:g} s; --within allows more time"] = None
         except SpaceError as error:
             if space.finite and any(diagnostic.place for diagnostic in error.diagnostics):
                 raise
@@ -71,10 +105,10 @@ def sizes(space: "Space", seconds: float) -> Sizes:
     whole = count.size(space)
     why = "\n".join(count.reasons)
     parts = (space.constraints[:number] for number in range(1, len(space.constraints)))
-    left = [cartesian, *(count.size(Space(space.parameters, part)) for part in parts), whole]
+    remaining = [cartesian, *(count.size(Space(space.parameters, part)) for part in parts), whole]
     costs = tuple(
         before - after if before is not None and after is not None else None
-        for before, after in pairwise(left)
+        for before, after in pairwise(remaining)
     )
     return Sizes(cartesian, whole, costs[: len(space.constraints)], why)
 
@@ -82,7 +116,7 @@ def sizes(space: "Space", seconds: float) -> Sizes:
 def points(application: "Application", size: int | None) -> str:
     """``12 points, 36 experiments``."""
     if size is None:
-        return "points that are not counted"
+        return "number of points unknown"
     times = application.repeat.count
     runs = f", {quantities.count(size * times)} experiments" if times > 1 else ""
     return f"{quantities.count(size)} point{'' if size == 1 else 's'}{runs}"
@@ -92,45 +126,45 @@ def facts(application: "Application", seconds: float) -> dict[str, Any]:
     """All of it as JSON has it."""
     from zenturio.space import Zip
 
-    found = application.space
-    known = sizes(found, seconds)
-    drawn, unlucky = _samples(found, known)
+    space = application.space
+    sizes_of_space = sizes(space, seconds)
+    samples, unlucky = _samples(space, sizes_of_space)
     return {
         "study": application.name,
-        "parameters": [_parameter(each, domain) for each, domain in _domains(found)],
+        "parameters": [_parameter(part, domain) for part, domain in _domains(space)],
         "derived": [
-            {"name": each.name, "kind": each.kind, "unit": each.unit, "formula": each.derived.text}
-            for each in found.parameters
-            if each.derived is not None
+            {"name": part.name, "kind": part.kind, "unit": part.unit, "formula": part.derived.text}
+            for part in space.parameters
+            if part.derived is not None
         ],
-        "cartesian": known.cartesian,
-        "size": known.size,
-        "unknown": "\n".join(filter(None, (known.why, unlucky))) or None,
+        "cartesian": sizes_of_space.cartesian,
+        "size": sizes_of_space.size,
+        "unknown": "\n".join(filter(None, (sizes_of_space.why, unlucky))) or None,
         "repeat": application.repeat.count,
         "constraints": [
             {
-                "text": each.text,
-                "kind": "index" if isinstance(each, Zip) else "value",
+                "text": part.text,
+                "kind": "index" if isinstance(part, Zip) else "value",
                 "removes": cost,
             }
-            for each, cost in zip(found.constraints, known.costs, strict=True)
+            for part, cost in zip(space.constraints, sizes_of_space.costs, strict=True)
         ],
         "metrics": [
             {
-                "name": each.name,
-                "unit": each.unit,
-                "source": each.source or None,
-                "formula": each.formula.text if each.formula else None,
-                "optional": each.optional,
-                "exact": each.exact,
+                "name": part.name,
+                "unit": part.unit,
+                "source": part.source or None,
+                "formula": part.formula.text if part.formula else None,
+                "optional": part.optional,
+                "exact": part.exact,
             }
-            for each in application.metrics
+            for part in application.metrics
         ],
         "objectives": [
             {"direction": goal.direction, "expression": goal.expression.text}
             for goal in application.goals
         ],
-        "samples": [dict(point) for point in drawn],
+        "samples": [dict(point) for point in samples],
     }
 
 
@@ -156,54 +190,60 @@ def _count(domain: "Domain") -> int | None:
 
 
 def _domains(space: "Space") -> list[tuple["Parameter", "Domain"]]:
-    return [(each, each.domain) for each in space.dimensions if each.domain is not None]
+    return [
+        (parameter, parameter.domain)
+        for parameter in space.dimensions
+        if parameter.domain is not None
+    ]
 
 
-def _samples(space: "Space", known: Sizes) -> "tuple[list[Point], str]":
+def _samples(space: "Space", sizes_of_space: Sizes) -> "tuple[list[Point], str]":
     """Three points in their order, or why there are none."""
     from zenturio.errors import SpaceError
 
-    count = 3 if known.size is None else min(3, known.size)
+    count = 3 if sizes_of_space.size is None else min(3, sizes_of_space.size)
     try:
         with within(DRAWING):
-            drawn = space.sample(count, 0)
-            return (drawn if known.size is None else sorted(drawn, key=space.index)), ""
+            samples = space.sample(count, 0)
+            return (
+                samples if sizes_of_space.size is None else sorted(samples, key=space.index)
+            ), ""
     except TimeIsUp:
-        return [], f"no points were drawn by chance within {DRAWING:g} s"
+        return [], f"no random points were found within {DRAWING:g} s"
     except SpaceError as error:
-        if known.size is not None:
+        if sizes_of_space.size is not None:
             raise
         return [], str(error)
 
 
 def show(application: "Application", seconds: float) -> None:
     """All of it as a person reads it."""
-    found = application.space
-    known = sizes(found, seconds)
+    space = application.space
+    sizes_of_space = sizes(space, seconds)
     rows: list[tuple[str, str, str, str]] = [
-        (each.name, each.kind, _shown_size(domain), _shown(domain, each))
-        for each, domain in _domains(found)
+        (part.name, part.kind, _shown_size(domain), _shown(domain, part))
+        for part, domain in _domains(space)
     ]
     rows += [
-        (each.name, "derived", "", f":= {each.derived.text}")
-        for each in found.parameters
-        if each.derived is not None
+        (part.name, "derived", "", f":= {part.derived.text}")
+        for part in space.parameters
+        if part.derived is not None
     ]
     output.table(("parameter", "kind", "size", "values"), rows, right="llr")
-    if found.constraints:
+    if space.constraints:
         typer.echo()
-        texts = [_short(each.text) for each in found.constraints]
-        costs = ["?" if cost is None else quantities.count(cost) for cost in known.costs]
-        output.table(("constraint", "takes away"), zip(texts, costs, strict=True), right="lr")
+        texts = [_short(part.text) for part in space.constraints]
+        costs = ["?" if cost is None else quantities.count(cost) for cost in sizes_of_space.costs]
+        output.table(("constraint", "removes"), zip(texts, costs, strict=True), right="lr")
     typer.echo()
     before = ""
-    if known.cartesian is not None and (found.constraints or known.size is None):
-        before = f"{quantities.count(known.cartesian)} combinations, "
-    typer.echo(before + points(application, known.size))
-    if known.why:
-        typer.echo(known.why)
+    if sizes_of_space.cartesian is not None and (space.constraints or sizes_of_space.size is None):
+        before = f"{quantities.count(sizes_of_space.cartesian)} combinations, "
+    typer.echo(before + points(application, sizes_of_space.size))
+    if sizes_of_space.why:
+        typer.echo(sizes_of_space.why)
     _show_questions(application)
-    _show_samples(found, known)
+    _show_samples(space, sizes_of_space)
 
 
 def _show_questions(application: "Application") -> None:
@@ -217,14 +257,18 @@ def _show_questions(application: "Application") -> None:
         typer.echo(f"objective: {goal.direction} {goal.expression.text}")
 
 
-def _show_samples(space: "Space", known: Sizes) -> None:
-    drawn, unlucky = _samples(space, known)
+def _show_samples(space: "Space", sizes_of_space: Sizes) -> None:
+    samples, unlucky = _samples(space, sizes_of_space)
     if unlucky:
         typer.echo(f"\n{unlucky}")
-    elif drawn:
-        typer.echo(f"\n{len(drawn)} of them:" if known.size != len(drawn) else "\nall of them:")
-    for point in drawn:
-        number = f"#{space.index(point)}  " if known.size is not None else ""
+    elif samples:
+        typer.echo(
+            f"\n{len(samples)} of them:"
+            if sizes_of_space.size != len(samples)
+            else "\nall of them:"
+        )
+    for point in samples:
+        number = f"#{space.index(point)}  " if sizes_of_space.size is not None else ""
         typer.echo(f"  {number}" + "  ".join(f"{name}={_text(point, name)}" for name in point))
 
 

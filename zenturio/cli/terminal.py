@@ -1,18 +1,15 @@
-"""The door for all text to stdout and stderr: what would control a terminal is only shown.
-
-Names, values, sources and messages come from files that others wrote. An escape sequence in them
-could write to the clipboard, hide a line or change what a command seems to be; a bidirectional
-sign could make a line read as another one. Here each such character becomes its escape.
-"""
+"""Text on the terminal: what would control it is only shown."""
 
 from __future__ import annotations
 
 import codecs
 import sys
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
-from zenturio.safe_text import visible
+import typer
+
+from zenturio.safe_text import UNSAFE, visible
 
 Style = Literal["bold", "reverse"]
 _STYLES: dict[Style, str] = {"bold": "\x1b[1m", "reverse": "\x1b[7m"}
@@ -27,8 +24,8 @@ class VisibleText:
     @property
     def encoding(self) -> str:
         """Click writes past a stream that calls itself ASCII."""
-        found = str(self.unguarded.encoding)
-        return "utf-8" if codecs.lookup(found).name == "ascii" else found
+        name = str(self.unguarded.encoding)
+        return "utf-8" if codecs.lookup(name).name == "ascii" else name
 
     def write(self, text: str) -> int:
         """Write *text* so that it is only seen; what the encoding lacks is escaped, too."""
@@ -66,3 +63,46 @@ def styled(text: str, style: Style) -> None:
         stream.write(f"{_STYLES[style]}{visible(text)}\x1b[0m")
     else:
         sys.stdout.write(text)
+
+
+_DECODER = codecs.getincrementaldecoder("utf-8")
+
+
+class LogOutput:
+    """The two streams of an experiment, on ours.
+
+    *safe* shows control characters as their escapes; where nothing is said, it does so on a
+    terminal. A part of the output may end inside of a character.
+    """
+
+    def __init__(self, *, safe: bool | None) -> None:
+        self._safe = [stream.isatty() if safe is None else safe for stream in _streams()]
+        self._decoders = [_DECODER("backslashreplace") for _ in self._safe]
+        self._escaped = False
+
+    def put(self, number: int, content: bytes) -> None:
+        """Print more of stdout (0) or stderr (1), at once."""
+        self._put(number, content, final=False)
+
+    def close(self) -> None:
+        """Print what is left, and how to get the bytes where they were not printed."""
+        for number, safe in enumerate(self._safe):
+            if safe:
+                self._put(number, b"", final=True)
+        if self._escaped:
+            typer.echo("control characters are shown as escapes: --raw prints them", err=True)
+
+    def _put(self, number: int, content: bytes, *, final: bool) -> None:
+        stream = _streams()[number]
+        stream.flush()
+        if self._safe[number]:
+            text = self._decoders[number].decode(content, final)
+            self._escaped = self._escaped or bool(UNSAFE.search(text))
+            stream.write(visible(text))
+        else:
+            stream.buffer.write(content)
+        stream.flush()
+
+
+def _streams() -> tuple[TextIO, TextIO]:
+    return sys.stdout, sys.stderr

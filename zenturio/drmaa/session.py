@@ -36,7 +36,7 @@ from zenturio.execute.executor import Resumable
 from zenturio.execute.places import open_place
 from zenturio.experiment import Experiment, Outcome
 
-_SIGNALS = {each.value for each in signal.Signals}
+_SIGNALS = {number.value for number in signal.Signals}
 
 
 class JobInfo(NamedTuple):
@@ -122,12 +122,12 @@ class Session:
         self, jobTemplate: JobTemplate, beginIndex: int, endIndex: int, step: int = 1
     ) -> list[str]:
         """The names of new jobs, one for each index; ``$drmaa_incr_ph$`` stands for it."""
-        given = (beginIndex, endIndex, step)
-        if not all(isinstance(each, int) for each in given) or not step:
-            raise InvalidArgumentException(f"a bulk from, to and by {given}", hint="whole numbers")
+        bounds = (beginIndex, endIndex, step)
+        if not all(isinstance(bound, int) for bound in bounds) or not step:
+            raise InvalidArgumentException(f"a bulk from, to and by {bounds}", hint="whole numbers")
         indices = range(beginIndex, endIndex + (1 if step > 0 else -1), step)
         if not indices:
-            raise InvalidArgumentException(f"a bulk from {given[0]} to {given[1]} has no jobs")
+            raise InvalidArgumentException(f"a bulk from {bounds[0]} to {bounds[1]} has no jobs")
         return [self._run(jobTemplate, i) for i in indices]
 
     def wait(self, jobId: str, timeout: float = names.TIMEOUT_WAIT_FOREVER) -> JobInfo:

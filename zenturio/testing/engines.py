@@ -78,11 +78,11 @@ class EngineContract:
         for slots, space in enumerate(self.spaces, 3):
             expected = list(drive(self.loop(space), cost))
             chance, loop = random.Random(slots), self.loop(space)  # noqa: S311 - no secret
-            away: list[PendingTrial] = []
+            pending: list[PendingTrial] = []
             while not loop.is_over:
-                away += loop.ask(slots - len(away))
-                for _ in range(chance.randrange(1, len(away) + 1) if away else 0):
-                    number, point = away.pop(chance.randrange(len(away)))
+                pending += loop.ask(slots - len(pending))
+                for _ in range(chance.randrange(1, len(pending) + 1) if pending else 0):
+                    number, point = pending.pop(chance.randrange(len(pending)))
                     loop.tell(number, cost(point))
             assert loop.trials == expected
 
@@ -110,7 +110,7 @@ class EngineContract:
     def test_it_may_hear_of_trials_that_it_did_not_ask_for(self) -> None:
         for space in self.spaces:
             search = self.search(SearchProblem(space, Directions(), 1, _TRIALS))
-            asked = search.ask(8)
-            others = [point for point in space.sample(5, 9) if point not in asked]
-            search.tell([Trial(point, cost(point)) for point in (*asked, *others)])
+            proposed = search.ask(8)
+            others = [point for point in space.sample(5, 9) if point not in proposed]
+            search.tell([Trial(point, cost(point)) for point in (*proposed, *others)])
             assert all(space.contains(point) for point in search.ask(4))

@@ -63,15 +63,15 @@ def outcome(place: Executor, what: Experiment) -> Outcome:
 def until(condition: Callable[[], T]) -> T:
     """Wait for *condition* to hold, and return what it returns."""
     end = time.monotonic() + PATIENCE
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < end, "it never came to hold"
         time.sleep(0.005)
-    return found
+    return value
 
 
 def running(word: str) -> list[int]:
     """The processes of this machine in whose command line *word* stands."""
-    found = []
+    pids = []
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit() and int(name) != os.getpid():
             try:
@@ -80,8 +80,8 @@ def running(word: str) -> list[int]:
             except OSError:
                 continue
             if word.encode() in words.split(b"\0") and not ended:
-                found.append(int(name))
-    return found
+                pids.append(int(name))
+    return pids
 
 
 def long(seconds: str) -> str:
@@ -106,9 +106,9 @@ class ExecutorContract:
 
     def test_what_succeeds_is_ok_and_has_its_metrics(self, place: Executor) -> None:
         what = self.good()
-        found = outcome(place, what)
-        assert (found.status, found.cause, found.digest) == ("ok", "", what.digest)
-        assert found.metrics["gflops"] == 3.2
+        result = outcome(place, what)
+        assert (result.status, result.cause, result.digest) == ("ok", "", what.digest)
+        assert result.metrics["gflops"] == 3.2
 
     def test_what_is_always_measured_is_there(self, place: Executor) -> None:
         metrics = outcome(place, self.good()).metrics
@@ -118,23 +118,23 @@ class ExecutorContract:
         assert metrics["exit"] == 0
 
     def test_what_fails_is_an_outcome_with_a_cause(self, place: Executor) -> None:
-        found = outcome(place, self.bad())
-        assert found.status == "failed"
-        assert found.cause
-        assert outcome(place, self.bad()).cause == found.cause
+        result = outcome(place, self.bad())
+        assert result.status == "failed"
+        assert result.cause
+        assert outcome(place, self.bad()).cause == result.cause
 
     def test_times_are_now_in_utc_and_in_order(self, place: Executor) -> None:
         before = time.time()
-        found = outcome(place, self.good())
-        assert before - 1 <= found.started <= found.ended <= time.time() + 1
+        result = outcome(place, self.good())
+        assert before - 1 <= result.started <= result.ended <= time.time() + 1
 
     def test_the_host_is_named(self, place: Executor) -> None:
         assert outcome(place, self.good()).host
 
     def test_many_experiments_have_each_their_own_outcome(self, place: Executor) -> None:
-        several = [self.good() if i % 3 else self.bad() for i in range(20)]
-        futures = [place.submit(each) for each in several]
-        assert [f.result(PATIENCE).digest for f in futures] == [e.digest for e in several]
+        experiments = [self.good() if i % 3 else self.bad() for i in range(20)]
+        futures = [place.submit(what) for what in experiments]
+        assert [f.result(PATIENCE).digest for f in futures] == [e.digest for e in experiments]
         assert [f.result().status for f in futures] == [
             "ok" if i % 3 else "failed" for i in range(20)
         ]
@@ -160,93 +160,95 @@ class CommandContract(ExecutorContract):
 
     def test_files_are_there_with_their_modes(self, place: Executor) -> None:
         files = {"run.sh": b"#!/bin/sh\ncat sub/in.txt\n", "sub/in.txt": b"GFLOPS=7"}
-        found = outcome(place, experiment("./run.sh", files=files, recipe=gflops()))
-        assert found.metrics["gflops"] == 7
+        result = outcome(place, experiment("./run.sh", files=files, recipe=gflops()))
+        assert result.metrics["gflops"] == 7
 
     def test_a_value_is_one_word_whatever_it_holds(self, place: Executor) -> None:
-        found = outcome(place, experiment("printf '<%s>' 'a;rm -rf ~' '$(id)' '../x'"))
-        assert found.stdout.head == b"<a;rm -rf ~><$(id)><../x>"
+        result = outcome(place, experiment("printf '<%s>' 'a;rm -rf ~' '$(id)' '../x'"))
+        assert result.stdout.head == b"<a;rm -rf ~><$(id)><../x>"
 
     def test_the_environment_is_that_of_the_experiment(self, place: Executor) -> None:
         what = experiment('echo "$GREETING:$ZEN_EXPERIMENT"', environment={"GREETING": "grüß dich"})
         assert outcome(place, what).stdout.head.decode() == f"grüß dich:{what.digest}\n"
 
     def test_commands_run_in_order_until_one_fails(self, place: Executor) -> None:
-        found = outcome(place, experiment("echo one", "echo two; exit 4", "echo three"))
-        assert (found.status, found.cause, found.exit) == ("failed", "exit 4", 4)
-        assert found.stdout.head == b"one\ntwo\n"
+        result = outcome(place, experiment("echo one", "echo two; exit 4", "echo three"))
+        assert (result.status, result.cause, result.exit) == ("failed", "exit 4", 4)
+        assert result.stdout.head == b"one\ntwo\n"
 
     def test_commands_share_a_folder(self, place: Executor) -> None:
-        found = outcome(place, experiment("echo 5 > made", "cat made"))
-        assert found.stdout.head == b"5\n"
+        result = outcome(place, experiment("echo 5 > made", "cat made"))
+        assert result.stdout.head == b"5\n"
 
     def test_experiments_do_not_share_a_folder(self, place: Executor) -> None:
-        each = [place.submit(experiment("ls -A; touch left; sleep 0.05")) for _ in range(6)]
-        assert {future.result(PATIENCE).stdout.head for future in each} == {b""}
+        futures = [place.submit(experiment("ls -A; touch left; sleep 0.05")) for _ in range(6)]
+        assert {future.result(PATIENCE).stdout.head for future in futures} == {b""}
 
     def test_standard_input_is_empty(self, place: Executor) -> None:
         assert outcome(place, experiment("cat; echo end")).stdout.head == b"end\n"
 
     def test_streams_are_kept_apart_and_to_the_byte(self, place: Executor) -> None:
         odd = b"\xff\x00\xfe\r\n\xc3"
-        found = outcome(place, experiment("cat odd; cat odd odd >&2", files={"odd": odd}))
-        assert (found.stdout.head, found.stdout.size) == (odd, len(odd))
-        assert (found.stderr.head, found.stderr.size) == (odd + odd, 2 * len(odd))
+        result = outcome(place, experiment("cat odd; cat odd odd >&2", files={"odd": odd}))
+        assert (result.stdout.head, result.stdout.size) == (odd, len(odd))
+        assert (result.stderr.head, result.stderr.size) == (odd + odd, 2 * len(odd))
 
     def test_a_metric_that_is_missing_fails_and_says_where_it_was_looked_for(
         self, place: Executor
     ) -> None:
-        found = outcome(place, experiment("echo nothing", recipe=gflops()))
-        assert (found.status, found.cause) == ("failed", "metric missing: gflops")
-        missing = found.metrics["gflops"]
+        result = outcome(place, experiment("echo nothing", recipe=gflops()))
+        assert (result.status, result.cause) == ("failed", "metric missing: gflops")
+        missing = result.metrics["gflops"]
         assert isinstance(missing, Missing)
         assert "stdout (1 line)" in missing.why
 
     def test_an_optional_metric_may_be_missing(self, place: Executor) -> None:
-        found = outcome(place, experiment("echo nothing", recipe=gflops(optional=True)))
-        assert found.status == "ok"
-        assert isinstance(found.metrics["gflops"], Missing)
+        result = outcome(place, experiment("echo nothing", recipe=gflops(optional=True)))
+        assert result.status == "ok"
+        assert isinstance(result.metrics["gflops"], Missing)
 
     def test_what_the_program_reports_is_a_metric(self, place: Executor) -> None:
-        found = outcome(place, experiment("echo '{\"gflops\": 3.5}' >> $ZEN_METRICS"))
-        assert found.metrics["gflops"] == 3.5
+        result = outcome(place, experiment("echo '{\"gflops\": 3.5}' >> $ZEN_METRICS"))
+        assert result.metrics["gflops"] == 3.5
 
     def test_a_signal_is_named(self, place: Executor) -> None:
-        found = outcome(place, experiment("kill -SEGV $$"))
-        assert (found.status, found.cause, found.exit) == ("failed", "killed by SIGSEGV", -11)
+        result = outcome(place, experiment("kill -SEGV $$"))
+        assert (result.status, result.cause, result.exit) == ("failed", "killed by SIGSEGV", -11)
 
     def test_a_command_that_is_not_there_is_an_outcome(self, place: Executor) -> None:
-        found = outcome(place, experiment("surely-not-there 3"))
-        assert (found.status, found.exit) == ("failed", 127)
-        assert found.cause.startswith("exit 127: ")
-        assert "surely-not-there" in found.cause
-        assert b"surely-not-there" in found.stderr.head
+        result = outcome(place, experiment("surely-not-there 3"))
+        assert (result.status, result.exit) == ("failed", 127)
+        assert result.cause.startswith("exit 127: ")
+        assert "surely-not-there" in result.cause
+        assert b"surely-not-there" in result.stderr.head
 
     def test_failures_are_told_apart_by_what_they_say(self, place: Executor) -> None:
-        commands = [f"echo '{said}' >&2; exit 1" for said in ("NaN in step 3", "NaN in step 12")]
+        commands = [
+            f"echo '{message}' >&2; exit 1" for message in ("NaN in step 3", "NaN in step 12")
+        ]
         causes = [outcome(place, experiment(command)).cause for command in commands]
         assert causes == ["exit 1: NaN in step #"] * 2
         build = ("echo broken >&2; exit 2",)
-        found = outcome(place, experiment("true", builds=build))
-        assert found.cause == "build failed: exit 2: broken"
+        result = outcome(place, experiment("true", builds=build))
+        assert result.cause == "build failed: exit 2: broken"
 
     def test_what_takes_too_long_is_killed(self, place: Executor) -> None:
-        found = outcome(place, experiment(Step(f"echo begun; sleep {long('97.3')}", timeout=0.2)))
-        assert (found.status, found.cause) == ("timeout", "timeout after 0.2 s")
-        assert found.stdout.head == b"begun\n"
+        result = outcome(place, experiment(Step(f"echo begun; sleep {long('97.3')}", timeout=0.2)))
+        assert (result.status, result.cause) == ("timeout", "timeout after 0.2 s")
+        assert result.stdout.head == b"begun\n"
         assert not running(long("97.3"))
 
     def test_what_ignores_sigterm_is_killed_too(self, place: Executor) -> None:
         stubborn = f"trap '' TERM; echo begun; while :; do sleep {long('97.4')}; done"
-        found = outcome(place, experiment(Step(stubborn, timeout=0.2)))
-        assert found.status == "timeout"
+        result = outcome(place, experiment(Step(stubborn, timeout=0.2)))
+        assert result.status == "timeout"
         assert not running(long("97.4"))
 
     def test_daemons_do_not_outlive_their_experiment(self, place: Executor) -> None:
         sleeps = f"sleep {long('97.5')} & sleep {long('97.5')}"
         daemon = f"setsid sh -c 'trap \"\" TERM HUP; {sleeps}' >/dev/null 2>&1 &"
-        found = outcome(place, experiment(f"{daemon} sleep 0.1; echo GFLOPS=1", recipe=gflops()))
-        assert found.status == "ok"
+        result = outcome(place, experiment(f"{daemon} sleep 0.1; echo GFLOPS=1", recipe=gflops()))
+        assert result.status == "ok"
         assert not running(long("97.5"))
 
     def test_a_command_may_leave_a_server_for_the_next(self, place: Executor) -> None:
@@ -272,14 +274,14 @@ class CommandContract(ExecutorContract):
         assert {future.result(PATIENCE).status for future in busy} == {"cancelled"}
 
     def test_closing_leaves_no_process(self, place: Executor) -> None:
-        several = [
+        futures = [
             place.submit(experiment(f"sleep {long('97.8')} & sleep {long('97.8')}"))
             for _ in range(4)
         ]
         until(lambda: running(long("97.8")))
         place.close()
         assert not running(long("97.8"))
-        assert all(f.cancelled() or f.result(0).status == "cancelled" for f in several)
+        assert all(f.cancelled() or f.result(0).status == "cancelled" for f in futures)
 
     def test_no_more_run_at_once_than_there_are_slots(self, place: Executor) -> None:
         count = place.slots * 3
@@ -287,52 +289,52 @@ class CommandContract(ExecutorContract):
             outcome_of.result(PATIENCE)
             for outcome_of in [place.submit(experiment("sleep 0.1")) for _ in range(count)]
         ]
-        for each in spans:
-            at_once = [o for o in spans if o.started < each.started + 0.05 < o.ended]
+        for span in spans:
+            at_once = [o for o in spans if o.started < span.started + 0.05 < o.ended]
             assert len(at_once) <= place.slots
 
     def test_the_beginning_and_the_end_of_much_output_are_kept(self, place: Executor) -> None:
-        found = outcome(place, experiment("echo first; yes filler | head -c 20000000; echo last"))
-        assert found.stdout.size == 20_000_011
-        assert found.stdout.head.startswith(b"first\n")
-        assert found.stdout.tail.endswith(b"last\n")
-        assert len(found.stdout.head) + len(found.stdout.tail) < 2**20
+        result = outcome(place, experiment("echo first; yes filler | head -c 20000000; echo last"))
+        assert result.stdout.size == 20_000_011
+        assert result.stdout.head.startswith(b"first\n")
+        assert result.stdout.tail.endswith(b"last\n")
+        assert len(result.stdout.head) + len(result.stdout.tail) < 2**20
 
     def test_a_program_is_built_once(self, place: Executor, tmp_path: Path) -> None:
         build = (
             f"echo built >> {tmp_path}/log",
             "printf '#!/bin/sh\\necho GFLOPS=$1' > p; chmod +x p",
         )
-        several = [
+        futures = [
             place.submit(experiment(f"./p {i}", builds=build, recipe=gflops())) for i in range(5)
         ]
-        assert [f.result(PATIENCE).metrics["gflops"] for f in several] == [0, 1, 2, 3, 4]
+        assert [f.result(PATIENCE).metrics["gflops"] for f in futures] == [0, 1, 2, 3, 4]
         assert (tmp_path / "log").read_text() == "built\n"
 
     def test_a_build_that_fails_is_the_outcome_of_each_of_its_experiments(
         self, place: Executor, tmp_path: Path
     ) -> None:
         build = (f"echo tried >> {tmp_path}/log; echo broken >&2; exit 2",)
-        several = [place.submit(experiment(f"./p {i}", builds=build)) for i in range(4)]
-        found = [future.result(PATIENCE) for future in several]
-        assert {(o.status, o.cause, o.exit) for o in found} == {
+        futures = [place.submit(experiment(f"./p {i}", builds=build)) for i in range(4)]
+        outcomes = [future.result(PATIENCE) for future in futures]
+        assert {(o.status, o.cause, o.exit) for o in outcomes} == {
             ("failed", "build failed: exit 2: broken", 2)
         }
-        assert {o.stderr.head for o in found} == {b"broken\n"}
+        assert {o.stderr.head for o in outcomes} == {b"broken\n"}
         assert (tmp_path / "log").read_text() == "tried\n"
 
     def test_what_could_not_be_built_was_begun_and_ended_all_the_same(
         self, place: Executor
     ) -> None:
         before = time.time()
-        found = outcome(place, experiment("true", builds=("exit 2",)))
-        assert before <= found.started <= found.ended <= time.time()
+        result = outcome(place, experiment("true", builds=("exit 2",)))
+        assert before <= result.started <= result.ended <= time.time()
 
     def test_an_experiment_cannot_change_the_build_of_others(self, place: Executor) -> None:
         build = ("echo good > data",)
         for _ in range(2):
-            found = outcome(place, experiment("cat data; echo bad > data", builds=build))
-            assert found.stdout.head == b"good\n"
+            result = outcome(place, experiment("cat data; echo bad > data", builds=build))
+            assert result.stdout.head == b"good\n"
 
     def test_outputs_are_kept_with_size_and_checksum(self, place: Executor) -> None:
         recipe = Recipe(outputs=("out/*.dat", "log"))
@@ -350,13 +352,15 @@ class CommandContract(ExecutorContract):
     ) -> None:
         outputs = ("out/*.dat", "log", "maybe/*")
         recipe = Recipe(outputs=outputs, required=outputs[:2])
-        found = outcome(place, experiment("echo 3 > log", recipe=recipe))
-        assert (found.status, found.cause) == ("failed", "output missing: out/*.dat")
-        assert [artifact.path for artifact in found.artifacts] == ["log"]
-        found = outcome(place, experiment("mkdir out; echo > out/a.dat; echo > log", recipe=recipe))
-        assert (found.status, found.cause) == ("ok", "")
-        found = outcome(place, experiment("exit 3", recipe=recipe))
-        assert (found.status, found.cause) == ("failed", "exit 3")
+        result = outcome(place, experiment("echo 3 > log", recipe=recipe))
+        assert (result.status, result.cause) == ("failed", "output missing: out/*.dat")
+        assert [artifact.path for artifact in result.artifacts] == ["log"]
+        result = outcome(
+            place, experiment("mkdir out; echo > out/a.dat; echo > log", recipe=recipe)
+        )
+        assert (result.status, result.cause) == ("ok", "")
+        result = outcome(place, experiment("exit 3", recipe=recipe))
+        assert (result.status, result.cause) == ("failed", "exit 3")
 
     def test_an_experiment_that_takes_its_folder_away_has_failed(self, place: Executor) -> None:
         metric = Metric("energy", "out.json", json="$.energy", optional=True)
@@ -367,8 +371,8 @@ class CommandContract(ExecutorContract):
             ('chmod 0 "$PWD"', "its folder was made unreadable", recipe),
             ('cd ..; rm -rf "$OLDPWD"; touch "$OLDPWD"', "its folder was replaced", recipe),
         ):
-            found = outcome(place, experiment(f"echo {{}} > out.json; {command}", recipe=used))
-            assert (found.status, found.cause, found.exit) == ("failed", cause, 0)
+            result = outcome(place, experiment(f"echo {{}} > out.json; {command}", recipe=used))
+            assert (result.status, result.cause, result.exit) == ("failed", cause, 0)
         assert outcome(place, self.good()).status == "ok"
 
     def test_links_among_outputs_are_not_followed(self, place: Executor, tmp_path: Path) -> None:
@@ -387,8 +391,8 @@ class CommandContract(ExecutorContract):
         original.write_bytes(content)
         big = ExperimentFile("in/big", 0o644, None, original, content_digest(content).hex())
         what = experiment("cksum < in/big; chmod u+w in/big; echo more >> in/big; true")
-        found = outcome(place, replace(what, files=(big,)))
-        assert found.stdout.head.split()[1] == str(len(content)).encode()
+        result = outcome(place, replace(what, files=(big,)))
+        assert result.stdout.head.split()[1] == str(len(content)).encode()
         assert original.read_bytes() == content
         again = experiment("wc -c < in/big")
         assert outcome(place, replace(again, files=(big,))).stdout.head.strip() == b"%d" % len(
@@ -407,8 +411,8 @@ class CommandContract(ExecutorContract):
         )
         for what in (experiment(look), experiment(look, builds=("cp deep/up made",))):
             build = what.build and replace(what.build, files=files)
-            found = outcome(place, replace(what, files=files, build=build))
-            assert (found.status, found.stdout.head) == ("ok", b"../in/a\nin\n11")
+            result = outcome(place, replace(what, files=files, build=build))
+            assert (result.status, result.stdout.head) == ("ok", b"../in/a\nin\n11")
 
     def test_copied_files_keep_their_times_and_filled_ones_are_newer(
         self, place: Executor, tmp_path: Path
@@ -426,8 +430,8 @@ class CommandContract(ExecutorContract):
         newer = "test filled -nt young && test filled -nt future && stat -L -c %Y old big"
         for seconds in (b"1100000000", b"1200000000"):  # the same content, touched
             big = ExperimentFile("big", 0o644, None, original, named, int(seconds) * 10**9)
-            found = outcome(place, replace(experiment(newer), files=(*files, big)))
-            assert found.stdout.head.split() == [b"1000000000", seconds]
+            result = outcome(place, replace(experiment(newer), files=(*files, big)))
+            assert result.stdout.head.split() == [b"1000000000", seconds]
 
     def test_an_experiment_has_the_times_of_its_build(self, place: Executor) -> None:
         make = "sleep 0.05; cp filled made; head -c 2000000 made filled > big; sleep 0.05"
@@ -451,9 +455,9 @@ class CommandContract(ExecutorContract):
     def test_what_a_failed_experiment_left_is_kept_too(self, place: Executor) -> None:
         recipe = Recipe(outputs=("deep/**/*.bin",))
         make = "mkdir -p deep/er; head -c 2000000 /dev/zero > 'deep/er/odd ü.bin'; exit 3"
-        found = outcome(place, experiment(make, recipe=recipe))
-        assert (found.status, found.cause) == ("failed", "exit 3")
-        (kept,) = found.artifacts
+        result = outcome(place, experiment(make, recipe=recipe))
+        assert (result.status, result.cause) == ("failed", "exit 3")
+        (kept,) = result.artifacts
         assert (kept.path, kept.size) == ("deep/er/odd ü.bin", 2_000_000)
         assert kept.kept.read_bytes() == b"\0" * 2_000_000
 

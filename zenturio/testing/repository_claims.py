@@ -115,8 +115,8 @@ class Files:
         (one,) = driven(repository)
         for number in (1, 2):
             repository.claim("s", one, [A])
-            said = Log(b"%d" % number, b"", 1)
-            failed = replace(outcome(A, "failed", attempt=number), stderr=said)
+            stderr = Log(b"%d" % number, b"", 1)
+            failed = replace(outcome(A, "failed", attempt=number), stderr=stderr)
             repository.record("s", one, [failed], final=number == 2)
         assert repository.logs(A.digest).stderr.head == b"2"
         assert repository.logs(A.digest, 1).stderr.head == b"1"
@@ -193,8 +193,8 @@ class Sharing:
         assert repository.remeasure("t", [outcome(A, "failed", time=Missing("gone"))]) == 1
         for study in (None, "s"):
             assert repository.find_outcomes([A.digest], study)[A.digest] == outcome(A, time=1.0)
-        found = repository.find_outcomes([A.digest], "t")[A.digest]
-        assert (found.status, found.metrics) == ("failed", {"time": Missing("gone")})
+        accepted = repository.find_outcomes([A.digest], "t")[A.digest]
+        assert (accepted.status, accepted.metrics) == ("failed", {"time": Missing("gone")})
         assert (repository.count_states("s")["ok"], repository.count_states("t")["failed"]) == (
             1,
             1,

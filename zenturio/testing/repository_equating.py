@@ -41,7 +41,7 @@ class Equating:
             repository.find_outcomes([NEW_A.digest], "s")[NEW_A.digest].metrics.get("time") == 2.5
         )
         assert repository.logs(NEW_A.digest).stdout.head == b"said"
-        assert [each.number for each in repository.attempts(NEW_A.digest)] == [1]
+        assert [attempt.number for attempt in repository.attempts(NEW_A.digest)] == [1]
         assert repository.count_states("s@1")["ok"] == 1
 
     def test_who_accepted_a_result_and_of_what_is_recorded(self, repository: Repository) -> None:
@@ -68,7 +68,7 @@ class Equating:
         repository.release_lease(lease)
         assert repository.equate("s", "s@1", NAMES, "ann") == 1
         assert repository.undo_equate("s", "s@1") == 1
-        assert [each.digest for each in repository.records("s")] == [NEW_B.digest]
+        assert [record.digest for record in repository.records("s")] == [NEW_B.digest]
         assert repository.count_states("s")["ok"] == 1
         assert repository.count_states("s@1")["ok"] == 1
         assert repository.logs(A.digest).stdout.head == b"said"

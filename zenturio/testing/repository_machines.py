@@ -77,8 +77,8 @@ class Machines:
         run_on(repository, one, B, RISCV, 4.0)
         assert repository.cached("s", [A, B], {ZEN5, RISCV}) == {A.digest, B.digest}
         assert repository.claim("s", one, [A, B], {ZEN5, RISCV}) == {}
-        found = repository.find_outcomes([A.digest, B.digest], kinds={ZEN5, RISCV})
-        assert {digest: each.machine for digest, each in found.items()} == {
+        accepted = repository.find_outcomes([A.digest, B.digest], kinds={ZEN5, RISCV})
+        assert {digest: outcome.machine for digest, outcome in accepted.items()} == {
             A.digest: ZEN5,
             B.digest: RISCV,
         }
@@ -97,7 +97,7 @@ class Machines:
         repository.record("s", one, [failed, good])
         counts = repository.count_states("s")
         assert (counts["ok"], counts["failed"]) == (1, 1)
-        assert sum(each.count for each in repository.count_results("s")) == 3
+        assert sum(count.count for count in repository.count_results("s")) == 3
 
     def test_a_result_whose_machine_nobody_knows_counts_for_every_kind(
         self, repository: Repository
@@ -119,7 +119,7 @@ class Machines:
         assert repository.find_outcomes([A.digest], "t")[A.digest].metrics == {"time": 1.0}
         assert repository.cached("t", [A], {RISCV}) == {A.digest}
         assert repository.count_states("t")["ok"] == 1
-        assert {(each.machine, each.count) for each in repository.count_results("t")} == {
+        assert {(count.machine, count.count) for count in repository.count_results("t")} == {
             (ZEN5, 1),
             (RISCV, 1),
         }
@@ -157,8 +157,8 @@ class Machines:
             assert repository.add_results("s", one, [pair], {machine}) == {A.digest}
             assert repository.add_results("s", one, [pair], {machine}) == {A.digest}
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
-            found = repository.find_outcomes([A.digest], "s", {machine})[A.digest]
-            assert (found.machine, found.metrics) == (machine, {"time": time})
+            accepted = repository.find_outcomes([A.digest], "s", {machine})[A.digest]
+            assert (accepted.machine, accepted.metrics) == (machine, {"time": time})
         assert [(a.number, a.state) for a in repository.attempts(A.digest)] == [
             (1, "ok"),
             (2, "ok"),

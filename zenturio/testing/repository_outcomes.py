@@ -166,8 +166,8 @@ class Outcomes:
         run(repository, one, [A], metrics=ODD_MEASURES)
         for kind, measure in ODD_MEASURES.items():
             run(repository, one, [experiment(9, salt=kind)], time=measure)
-            (found,) = repository.find_outcomes([experiment(9, salt=kind).digest]).values()
-            assert same(found.metrics, {"time": measure})
+            (accepted,) = repository.find_outcomes([experiment(9, salt=kind).digest]).values()
+            assert same(accepted.metrics, {"time": measure})
         assert same(repository.find_outcomes([A.digest])[A.digest].metrics, ODD_MEASURES)
 
     def test_every_kind_of_value_comes_back_as_it_was(self, repository: Repository) -> None:
@@ -177,16 +177,16 @@ class Outcomes:
         repository.open("s", StudyDefinition(tuple(Field(name) for name in values)))
         mixed = [experiment(i, dict.fromkeys(values, v)) for i, v in enumerate(values.values())]
         one = repository.acquire_lease("s", DriverProcess.current()).number
-        given = [experiment(-1, values), *mixed]
-        repository.claim("s", one, given)
+        experiments = [experiment(-1, values), *mixed]
+        repository.claim("s", one, experiments)
         running = list(repository.records("s"))
-        assert [r.state for r in running] == ["running"] * len(given)
-        repository.record("s", one, [outcome(e) for e in given])
+        assert [r.state for r in running] == ["running"] * len(experiments)
+        repository.record("s", one, [outcome(e) for e in experiments])
         for records in (running, repository.records("s")):
             first, *rest = records
             assert same(first.values, values)
-            for record, each in zip(rest, mixed, strict=True):
-                assert same(record.values, each.values)
+            for record, original in zip(rest, mixed, strict=True):
+                assert same(record.values, original.values)
 
     def test_values_and_metrics_that_nobody_declared_are_kept(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -226,14 +226,16 @@ class Outcomes:
     def test_records_come_by_index_then_repeat(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         indices = [10**200, 3, -1, 2**63, 2**63 - 1, 10**30, 0, 3 * 10**30, 2**64]
-        given = [experiment(i, {}, repeat=r) for i in indices for r in (2, 1)]
-        given += [experiment(-1, {}, repeat=1, salt=str(i)) for i in range(3)]
+        experiments = [experiment(i, {}, repeat=r) for i in indices for r in (2, 1)]
+        experiments += [experiment(-1, {}, repeat=1, salt=str(i)) for i in range(3)]
         one = repository.acquire_lease("s", DriverProcess.current()).number
-        repository.add_results("s", one, [(e, outcome(e)) for e in given[::2]])
-        repository.claim("s", one, given[1::2])
+        repository.add_results("s", one, [(e, outcome(e)) for e in experiments[::2]])
+        repository.claim("s", one, experiments[1::2])
         records = list(repository.records("s"))
-        assert [(r.index, r.repeat) for r in records] == sorted((e.index, e.repeat) for e in given)
-        for at in (0, 5, len(given) - 2, len(given) - 1):
+        assert [(r.index, r.repeat) for r in records] == sorted(
+            (e.index, e.repeat) for e in experiments
+        )
+        for at in (0, 5, len(experiments) - 2, len(experiments) - 1):
             assert list(repository.records("s", after=records[at].key)) == records[at + 1 :]
 
     def test_records_may_be_asked_for_by_state(self, repository: Repository) -> None:
@@ -305,11 +307,11 @@ class Outcomes:
             repository.remeasure("s", broken(), other)
         assert repository.definition("s") == DEFINITION
         assert repository.find_outcomes([A.digest])[A.digest].metrics == {"time": 1.0}
-        anew = [outcome(each, time=2.0, more=1) for each in (A, B)]
+        anew = [outcome(what, time=2.0, more=1) for what in (A, B)]
         assert repository.remeasure("s", iter(anew), other) == 2
         assert repository.definition("s") == other
-        for each in (A, B):
-            assert repository.find_outcomes([each.digest])[each.digest].metrics == {
+        for what in (A, B):
+            assert repository.find_outcomes([what.digest])[what.digest].metrics == {
                 "time": 2.0,
                 "more": 1,
             }
@@ -320,7 +322,7 @@ class Outcomes:
         run(repository, one, [B])
         anew = replace(outcome(A, time=math.inf, new=2), started=0.0, host="elsewhere")
         assert repository.remeasure("s", [anew, outcome(C)]) == 1
-        found = repository.find_outcomes([A.digest])[A.digest]
-        assert found == replace(outcome(A, time=math.inf, new=2), exit=3)
+        accepted = repository.find_outcomes([A.digest])[A.digest]
+        assert accepted == replace(outcome(A, time=math.inf, new=2), exit=3)
         assert repository.count_states("s") | {"ok": 2, "failed": 0} == repository.count_states("s")
         assert [a.state for a in repository.attempts(A.digest)] == ["ok"]

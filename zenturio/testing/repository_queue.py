@@ -14,12 +14,12 @@ class Queue:
     def test_what_was_submitted_waits_in_its_order(self, repository: Repository) -> None:
         for token, user in (("x", "alice"), ("y", "bob\0"), ("z", "Größe")):
             repository.submit(token, user, "s", REQUEST)
-        found = repository.submissions()
-        assert [each.user for each in found] == ["alice", "bob\0", "Größe"]
-        assert [each.turn for each in found] == ["waiting"] * 3
-        assert found[0].number < found[1].number < found[2].number
-        assert found[0].submitted <= found[1].submitted <= found[2].submitted
-        assert all(each.request == REQUEST and each.study == "s" for each in found)
+        submissions = repository.submissions()
+        assert [submission.user for submission in submissions] == ["alice", "bob\0", "Größe"]
+        assert [submission.turn for submission in submissions] == ["waiting"] * 3
+        assert submissions[0].number < submissions[1].number < submissions[2].number
+        assert submissions[0].submitted <= submissions[1].submitted <= submissions[2].submitted
+        assert all(s.request == REQUEST and s.study == "s" for s in submissions)
 
     def test_a_submission_whose_answer_was_lost_is_made_once(self, repository: Repository) -> None:
         first = repository.submit("x", "alice", "s", REQUEST)
@@ -54,15 +54,15 @@ class Queue:
         one, two, three = (repository.submit(t, "a", "s", {}).number for t in "xyz")
         repository.update_submission(two, "running")
         repository.update_submission(three, "done")
-        told = repository.submissions(["waiting", "running"])
-        assert [each.number for each in told] == [one, two]
+        active = repository.submissions(["waiting", "running"])
+        assert [submission.number for submission in active] == [one, two]
         assert repository.submissions([]) == ()
 
     def test_where_a_submission_stands_is_told_by_its_service(self, repository: Repository) -> None:
         number = repository.submit("x", "a", "s", {}).number
         repository.report_progress(number, {"ok": 3, "mean": 0.25, "left": None})
-        (found,) = repository.submissions()
-        assert found.progress == {"ok": 3, "mean": 0.25, "left": None}
+        (submission,) = repository.submissions()
+        assert submission.progress == {"ok": 3, "mean": 0.25, "left": None}
         repository.report_progress(number + 1, {})
 
     def test_what_is_not_in_the_queue_is_named(self, repository: Repository) -> None:

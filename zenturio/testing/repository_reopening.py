@@ -130,8 +130,8 @@ class Reopening:
             repository.reopen(study, [A.digest])
         assert states(repository) == [(1, "failed")]
         repository.claim("t", leases["t"], [A])
-        said = replace(outcome(A, attempt=2), stdout=Log(b"second", b"", 6))
-        repository.record("t", leases["t"], [said])
+        second = replace(outcome(A, attempt=2), stdout=Log(b"second", b"", 6))
+        repository.record("t", leases["t"], [second])
         assert repository.logs(A.digest).stdout.head == b"second"
         assert repository.logs(A.digest, 1).stdout.head == b"first"
         assert repository.artifacts(A.digest, 1) == (KEPT,)

@@ -24,9 +24,9 @@ def run_again(
 ) -> None:
     """Claim the experiment in a round, and record what was measured."""
     claims = repository.claim("s", driver, [of], {machine} if machine else None, round_)
-    found = outcome(of, attempt=claims[of.digest], time=time)
-    found = replace(found, machine=machine, status=status)
-    assert repository.record("s", driver, [found]) == {of.digest}
+    measured = outcome(of, attempt=claims[of.digest], time=time)
+    measured = replace(measured, machine=machine, status=status)
+    assert repository.record("s", driver, [measured]) == {of.digest}
 
 
 class Rounds:
@@ -83,7 +83,7 @@ class Rounds:
         row = repository.experiment_record("s", A.digest)
         assert (row.round, row.newest) == (2, True)
         attempts = repository.attempts(A.digest)
-        assert [(each.number, each.round) for each in attempts] == [(1, 1), (2, 2)]
+        assert [(attempt.number, attempt.round) for attempt in attempts] == [(1, 1), (2, 2)]
         assert repository.count_states("s")["ok"] == 2
         assert set(repository.count_results("s")) == {
             ResultCount(None, 1, "ok", 2),
@@ -163,7 +163,7 @@ class Rounds:
         assert [record.newest for record in repository.records("s")] == [True]
         run_again(repository, one, A, 3.0, number)
         assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 3.0}
-        assert [each.number for each in repository.attempts(A.digest)] == [1, 2, 3]
+        assert [attempt.number for attempt in repository.attempts(A.digest)] == [1, 2, 3]
 
     def test_what_is_entered_may_belong_to_a_round(self, repository: Repository) -> None:
         (one,) = driven(repository)
@@ -182,6 +182,6 @@ class Rounds:
         run_again(repository, one, A, 2.0, number)
         anew = [outcome(A, attempt=1, time=1.5), outcome(A, attempt=2, time=2.5)]
         assert repository.remeasure("s", anew) == 2
-        for each, time in ((1, 1.5), (2, 2.5)):
-            found = repository.find_outcomes([A.digest], "s", round_=each)[A.digest]
-            assert found.metrics == {"time": time}
+        for number, time in ((1, 1.5), (2, 2.5)):
+            measured = repository.find_outcomes([A.digest], "s", round_=number)[A.digest]
+            assert measured.metrics == {"time": time}

@@ -78,8 +78,8 @@ class Studies:
         again = repository.open("s", StudyDefinition((Field("other"),)))
         assert (again.version, again.view) == (2, view)
         one = repository.acquire_lease("s", DriverProcess.current()).number
-        given = experiment(1, {"other": 1})
-        repository.add_results("s", one, [(given, outcome(given))])
+        what = experiment(1, {"other": 1})
+        repository.add_results("s", one, [(what, outcome(what))])
         assert [record.values for record in repository.records("s")] == [{"other": 1}]
 
     def test_a_study_with_a_driver_is_not_archived(self, repository: Repository) -> None:
@@ -103,7 +103,7 @@ class Studies:
         assert repository.claim("s@1", heir.number, [A]) == {A.digest: 2}
 
     def test_a_definition_comes_back_as_it_was_given(self, repository: Repository) -> None:
-        given = StudyDefinition(
+        definition = StudyDefinition(
             parameters=(Field("Größe", "real", "m", "assign"), Field("select", "str")),
             metrics=(Field("time", None, "s", how='stdout REGEX "t=(\\S+)"'),),
             goals=({"direction": "minimize", "expression": "time"},),
@@ -111,8 +111,8 @@ class Studies:
             sources={"a.c": b"int main;\r\n", "b": bytes(range(256)), "leer/c": b""},
             notes={"emoji": "\U0001f600", "nul": "\0"},
         )
-        repository.open("s", given)
-        assert repository.definition("s") == given
+        repository.open("s", definition)
+        assert repository.definition("s") == definition
 
     def test_the_newest_definition_counts(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
@@ -167,8 +167,8 @@ class Studies:
         for study in ("select", "ß" * 50, 'a"b', "%s; --", "a", "a_all", "A"):
             repository.open(study, StudyDefinition(tuple(Field(name, "int") for name in names)))
             one = repository.acquire_lease(study, DriverProcess.current()).number
-            given = experiment(1, values, salt=study)
-            repository.add_results(study, one, [(given, outcome(given))])
+            what = experiment(1, values, salt=study)
+            repository.add_results(study, one, [(what, outcome(what))])
             (record,) = repository.records(study)
             assert record.values == values
         views = [v.casefold() for s in repository.studies() for v in (s.view, s.view_all)]

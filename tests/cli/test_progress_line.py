@@ -1,29 +1,32 @@
-"""The line that says where a run stands."""
+"""The progress_line that says where a run stands."""
 
 import io
 
-from zenturio.cli.live import Live, line
+from zenturio.cli.run import ProgressLine, progress_line
 from zenturio.study.driver.progress import BestPoint, RunProgress
 
 
 def test_the_best_so_far_is_told_with_where_it_was_found():
     best = BestPoint("height", 991.0, {"x": 31, "y": 10, "tile": None})
-    words = line(RunProgress(60, 0, 20, 1, 3, 3.27, 9.8, "height", 545.0, best))
-    assert words.startswith("21/60  1 failed  3 running")
+    words = progress_line(RunProgress(60, 0, 20, 1, 3, 3.27, 9.8, "height", 545.0, best))
+    assert words.startswith("running 21/60 · 1 failed · 3 in flight")
     assert words.endswith("height 545, best 991 at x=31, y=10")
 
 
 def test_what_the_place_says_is_shown_at_once_and_stays():
     stream = io.StringIO()
-    live = Live(stream)
+    live = ProgressLine(stream)
     progress = RunProgress(10, 0, 1, 0, 2, 0.0, None, remarks=("one thing", "another"))
     live(progress)
     assert stream.getvalue() == "one thing\nanother\n"
 
 
 def test_before_anything_was_measured_there_is_no_best():
-    assert line(RunProgress(60, 0, 0, 2, 3, 0.0, None)) == "2/60  2 failed  3 running"
-    assert line(RunProgress(60, 0, 2, 0, 3, 0.0, None, "height", 2.0)).endswith("height 2")
+    assert (
+        progress_line(RunProgress(60, 0, 0, 2, 3, 0.0, None))
+        == "running 2/60 · 2 failed · 3 in flight"
+    )
+    assert progress_line(RunProgress(60, 0, 2, 0, 3, 0.0, None, "height", 2.0)).endswith("height 2")
 
 
 class Terminal(io.StringIO):
@@ -35,5 +38,5 @@ def test_the_line_fits_on_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     best = BestPoint("height", 1.0, {f"parameter{at}": at for at in range(30)})
     stream = Terminal()
-    Live(stream)(RunProgress(60, 0, 20, 1, 3, 3.0, 9.0, "height", 5.0, best))
+    ProgressLine(stream)(RunProgress(60, 0, 20, 1, 3, 3.0, 9.0, "height", 5.0, best))
     assert len(stream.getvalue().removeprefix("\r\x1b[K")) < 60

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio.cli import output
-from zenturio.cli.answer import (
+from zenturio.cli.options import Database, Json
+from zenturio.cli.results import (
     All,
     OfMachine,
     OfRound,
@@ -16,10 +17,10 @@ from zenturio.cli.answer import (
     names_in,
     query_of,
 )
-from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
     from zenturio.show.charts.chart_query import ChartQuery
+
 
 TERMINAL = "-"
 MOST_ROWS = 200_000
@@ -27,7 +28,7 @@ MOST_ROWS = 200_000
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verbs of this file into *app*."""
+    """Register the verbs of this module in *app*."""
     app.command()(plot)
     app.command()(report)
 

@@ -1,4 +1,4 @@
-"""The verbs that answer: results, sql, compare, fit, extract."""
+"""The verbs that query results: results, sql, compare, fit, extract."""
 
 import sys
 from pathlib import Path
@@ -13,32 +13,35 @@ if TYPE_CHECKING:
     from zenturio.query import Model, ResultTable
     from zenturio.study.extract import Extraction
 
-Study = Annotated[str, typer.Argument(help="The study: zen list shows them.")]
+
+Study = Annotated[str, typer.Argument(help="Name of the study; see zen list.")]
 Where = Annotated[
-    str | None, typer.Option(metavar="EXPR", help="Only experiments for which this is true.")
+    str | None, typer.Option(metavar="EXPR", help="Only experiments that meet this condition.")
 ]
 Tables = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="NAME=FILE.csv", help="Rows of a file that SQL can name."),
+    typer.Option(
+        "--table", metavar="NAME=FILE.csv", help="Make a CSV file available to SQL as a table."
+    ),
 ]
 Spreadsheet = Annotated[
     bool,
     typer.Option(
         "--spreadsheet",
-        help="In CSV, put ' before texts that a spreadsheet computes; else CSV is exact.",
+        help="Protect CSV cells that a spreadsheet would compute with a leading '.",
     ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="The file to write.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")]
 All = Annotated[
     bool,
-    typer.Option("--all", help="Also experiments whose points the space does not hold any more."),
+    typer.Option("--all", help="Include experiments whose points are no longer in the space."),
 ]
 OfMachine = Annotated[
     str,
     typer.Option(
         "--machine",
         metavar="KIND",
-        help="Only results of this kind of machine: its label, or a part of it.",
+        help="Only results of this kind of machine: its label or part of it.",
     ),
 ]
 OfRound = Annotated[
@@ -46,7 +49,7 @@ OfRound = Annotated[
     typer.Option(
         "--round",
         metavar="N|all",
-        help="Results of this round of zen run --again; else the newest of each experiment.",
+        help="Results of this round; default: the newest result of each experiment.",
     ),
 ]
 ROWS = 50
@@ -54,7 +57,7 @@ ROWS = 50
 
 
 def add_to(app: typer.Typer) -> None:
-    """Put the verbs of this file into *app*."""
+    """Register the verbs of this module in *app*."""
     app.command()(results)
     app.command()(sql)
     app.command()(compare)
@@ -67,24 +70,36 @@ def results(
     where: Where = None,
     by: Annotated[str, typer.Option(metavar="a,b", help="Group by these columns.")] = "",
     agg: Annotated[
-        str, typer.Option(metavar="mean,min", help="mean, min, max, std, count, median, sum.")
+        str,
+        typer.Option(
+            metavar="mean,min", help="Aggregates: mean, min, max, std, count, median, sum."
+        ),
     ] = "",
-    metric: Annotated[str, typer.Option(metavar="a,b", help="Only these metrics.")] = "",
+    metric: Annotated[str, typer.Option(metavar="a,b", help="Show these metrics only.")] = "",
     columns: Annotated[
         str,
-        typer.Option(metavar="a,b|?", help="These columns, in this order; ? lists all there are."),
+        typer.Option(metavar="a,b|?", help="Show these columns, in this order; ? lists them all."),
     ] = "",
-    sort: Annotated[str, typer.Option(metavar="-gflops", help="Sort; - for descending.")] = "",
-    limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,
+    sort: Annotated[
+        str,
+        typer.Option(metavar="-gflops", help="Sort by this column; a leading - sorts descending."),
+    ] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows.")] = None,
     format: Annotated[  # noqa: A002 - the option's name
-        str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
+        str,
+        typer.Option(
+            metavar="table|csv|...",
+            help="Output format: table, csv, jsonl, parquet, markdown or latex.",
+        ),
     ] = "table",
     out: Out = None,
     spreadsheet: Spreadsheet = False,
     outside: All = False,
     machine: OfMachine = "",
     round_: OfRound = "",
-    show_sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead.")] = False,
+    show_sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL query instead of its result.")
+    ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -106,7 +121,7 @@ def results(
             listed = result_columns(repository, study)
             _facts(listed) if json else _table(listed)
             return
-        found = ask(
+        table = ask(
             repository,
             study,
             where=expression(where, "--where"),
@@ -121,24 +136,22 @@ def results(
             round=round_,
         )
     if show_sql:
-        typer.echo(found.sql)
+        typer.echo(table.sql)
     elif json:
-        _facts(found)
+        _facts(table)
     elif tabled:
-        _table(found)
+        _table(table)
     else:
-        _write(export(found, format, spreadsheet=spreadsheet), out)
+        _write(export(table, format, spreadsheet=spreadsheet), out)
 
 
 def sql(
     query: Annotated[
         str,
-        typer.Argument(
-            metavar="SELECT...", help="One query, or the FILE.sql that holds it; it only reads."
-        ),
+        typer.Argument(metavar="SELECT...", help="Read-only query, or FILE.sql with one."),
     ],
     table: Tables = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Time limit.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Time limit in seconds.")] = 60.0,
     format: Annotated[  # noqa: A002 - the option's name
         str, typer.Option(metavar="table|csv|...", help="table csv jsonl parquet markdown latex.")
     ] = "table",
@@ -147,7 +160,7 @@ def sql(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Query the database in read-only SQL.
+    """Query the database with read-only SQL.
 
     Examples: zen sql "SELECT threads, avg(gflops) FROM study_matmul GROUP BY threads"; zen sql
     speedups.sql -o speedups.csv; zen sql --table peak=peaks.csv "SELECT * FROM peak"
@@ -157,13 +170,13 @@ def sql(
 
     format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
     with opened_repository(db) as repository:
-        found = raw(repository, query_of(query, table), QueryLimits(seconds=seconds))
+        answer = raw(repository, query_of(query, table), QueryLimits(seconds=seconds))
     if json:
-        output.facts({"columns": found.columns, "rows": found.rows})
+        output.facts({"columns": answer.columns, "rows": answer.rows})
     elif format == "table" and out is None:
-        _table(found)
+        _table(answer)
     else:
-        _write(export(found, format, spreadsheet=spreadsheet), out)
+        _write(export(answer, format, spreadsheet=spreadsheet), out)
 
 
 def query_of(text: str, tables: list[str] | None = None) -> str:
@@ -171,7 +184,7 @@ def query_of(text: str, tables: list[str] | None = None) -> str:
     from zenturio.errors import InputError
     from zenturio.query.raw_query import with_csv_tables
 
-    pairs = [each.partition("=") for each in tables or []]
+    pairs = [pair.partition("=") for pair in tables or []]
     files = {name.strip(): Path(file.strip()) for name, _, file in pairs}
     if not text.lower().endswith(".sql"):
         return with_csv_tables(text, files)
@@ -186,16 +199,23 @@ def query_of(text: str, tables: list[str] | None = None) -> str:
 def compare(
     first: Study,
     second: Study,
-    metric: Annotated[str | None, typer.Option(help="What is compared; the objective's.")] = None,
-    on: Annotated[str, typer.Option(metavar="n,threads", help="What makes a point.")] = "",
+    metric: Annotated[
+        str | None, typer.Option(help="Metric to compare; default: that of the objective.")
+    ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="n,threads", help="Parameters that identify a point; default: the shared ones."
+        ),
+    ] = "",
     where: Where = None,
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
     outside: All = False,
     machine: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND",
-            help="Only results of this kind of machine; given twice, of the first and the second.",
+            help="Only results of this kind of machine; repeat it for the second study.",
         ),
     ] = None,
     round_: Annotated[
@@ -203,7 +223,7 @@ def compare(
         typer.Option(
             "--round",
             metavar="N|all",
-            help="Results of this round; given twice, of the first and the second study.",
+            help="Results of this round; repeat it for the second study.",
         ),
     ] = None,
     db: Database = None,
@@ -211,8 +231,8 @@ def compare(
 ) -> None:
     """Compare two studies, point by point.
 
-    Each point's difference, where it lies (low to high, 95% confidence), and whether it is more
-    than noise; a ratio where every repeat in both is above zero.
+    Shows the difference at each point with its 95% confidence interval, and whether it is
+    significant; and the ratio if all repeats of both are positive.
 
     Examples: zen compare before after --metric wtime --on n,threads; zen compare matmul matmul
     --round 1 --round 2
@@ -231,16 +251,16 @@ def compare(
             study_frame(repository, name, where=condition, outside=outside, rows=rows)
             for name, rows in zip((first, second), choices, strict=True)
         ]
-        wanted = metric or default_metric(repository, first)
-    found = match(frames[0], frames[1], wanted, on=names_in(on), seed=seed).result()
-    _facts(found) if json else _table(found)
+        compared_metric = metric or default_metric(repository, first)
+    comparison = match(frames[0], frames[1], compared_metric, on=names_in(on), seed=seed).result()
+    _facts(comparison) if json else _table(comparison)
 
 
-def _for_both(given: list[str] | None, option: str) -> tuple[str, str]:
+def _for_both(values: list[str] | None, option: str) -> tuple[str, str]:
     """What is said of the first study, and of the second: the same, if it is said once."""
     from zenturio.errors import InputError
 
-    match given or []:
+    match values or []:
         case []:
             return "", ""
         case [both]:
@@ -248,16 +268,18 @@ def _for_both(given: list[str] | None, option: str) -> tuple[str, str]:
         case [first, second]:
             return first, second
         case _:
-            raise InputError(f"{option} is given {len(given or ())} times", hint="once, or twice")
+            raise InputError(f"{option} is given {len(values or ())} times", hint="once, or twice")
 
 
 def fit(
     study: Study,
-    y: Annotated[str, typer.Option("--y", help="The metric that is explained.")],
-    x: Annotated[str, typer.Option("--x", metavar="a,b", help="The columns that explain it.")],
-    by: Annotated[str, typer.Option(metavar="a,b", help="A model for each of these.")] = "",
+    y: Annotated[str, typer.Option("--y", help="Metric to model.")],
+    x: Annotated[str, typer.Option("--x", metavar="a,b", help="Columns that the formula may use.")],
+    by: Annotated[
+        str, typer.Option(metavar="a,b", help="Fit one model for each value of these columns.")
+    ] = "",
     kind: Annotated[
-        str, typer.Option(metavar="linear,power,...", help="Only these kinds of formula.")
+        str, typer.Option(metavar="linear,power,...", help="Kinds of formula to try.")
     ] = "",
     where: Where = None,
     outside: All = False,
@@ -268,7 +290,7 @@ def fit(
 ) -> None:
     """Fit formulas to a metric and select the best.
 
-    The choice is by what is foretold best at points that were left out.
+    The best formula is the one that predicts held-out points best (cross-validation).
 
     Example: zen fit matmul --y wtime --x n --by threads
     """
@@ -280,11 +302,11 @@ def fit(
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.overview import opened_repository
 
-    asked = names_in(kind)
-    for each in asked:
-        if each not in KINDS:
-            raise InputError(f"--kind {each}", hint=did_you_mean(each, KINDS))
-    kinds = [each for each in KINDS if not asked or each in asked]
+    wanted_kinds = names_in(kind)
+    for name in wanted_kinds:
+        if name not in KINDS:
+            raise InputError(f"--kind {name}", hint=did_you_mean(name, KINDS))
+    kinds = [name for name in KINDS if not wanted_kinds or name in wanted_kinds]
     with opened_repository(db) as repository:
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
         table = study_frame(repository, study, where=condition, outside=outside, rows=rows)
@@ -309,18 +331,18 @@ def extract(
     study: Study,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH]...", help="The annotated files, if they were moved."),
+        typer.Argument(metavar="[PATH]...", help="Annotated files, if they were moved."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option(help="Say what would come of it; change nothing.")
+        bool, typer.Option(help="Show what would change, without changing it.")
     ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Measure again from kept output, without running anything.
+    """Measure metrics again from kept output, without running.
 
-    For a METRIC that was changed or added; nothing is run. What the kept output does not hold
-    (the first and last 64 KiB of each stream, and the files that OUTPUT names) is missing then.
+    Use it after a METRIC was changed or added. Kept are the first and last 64 KiB of each stream
+    and the files that OUTPUT names; a metric that is not in them becomes missing.
 
     Examples: zen extract matmul; zen extract matmul --dry-run
     """
@@ -330,25 +352,29 @@ def extract(
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository, output.progress("measuring", None) as step:
-        found = again(repository, study, paths or [], step, really=not dry_run)
-    output.facts(asdict(found)) if json else typer.echo(_extracted(found, really=not dry_run))
+        extraction = again(repository, study, paths or [], step, really=not dry_run)
+    output.facts(asdict(extraction)) if json else typer.echo(
+        _extracted(extraction, really=not dry_run)
+    )
 
 
-def _extracted(found: "Extraction", *, really: bool) -> str:
-    names = ", ".join(found.metrics) or "nothing new"
+def _extracted(extraction: "Extraction", *, really: bool) -> str:
+    names = ", ".join(extraction.metrics) or "nothing new"
     done = "measured" if really else "would be measured"
-    lines = [f"{found.study}: {found.experiments:,} experiments {done} again: {names}"]
-    if found.missing:
-        lines.append(f"{found.missing:,} values are missing: the kept output does not hold them")
-    if found.failed:
-        lines.append(f"{found.failed:,} that were ok fail for it; OPTIONAL allows it to be missing")
-    if found.mended:
-        lines.append(f"{found.mended:,} that had failed are ok")
-    if found.gone:
-        lines.append(f"no longer asked for, and kept as measured: {', '.join(found.gone)}")
-    if found.changes:
-        changed = ", ".join(found.changes)
-        lines.append(f"the program is another one ({changed}): the next run begins a new table")
+    lines = [f"{extraction.study}: {extraction.experiments:,} experiments {done} again: {names}"]
+    if extraction.missing:
+        lines.append(f"{extraction.missing:,} values are missing: they are not in the kept output")
+    if extraction.failed:
+        lines.append(
+            f"{extraction.failed:,} that were ok fail without it; OPTIONAL lets a metric be missing"
+        )
+    if extraction.mended:
+        lines.append(f"{extraction.mended:,} failed experiments are ok now")
+    if extraction.gone:
+        lines.append(f"no longer declared, and kept as measured: {', '.join(extraction.gone)}")
+    if extraction.changes:
+        changed = ", ".join(extraction.changes)
+        lines.append(f"the program has changed ({changed}): the next run begins a new version")
     return "\n".join(lines)
 
 
@@ -364,40 +390,40 @@ def expression(text: str | None, option: str) -> Any:
     return None if text is None else Passage.of(text, option)
 
 
-def _format(wanted: str, out: Path | None, *, spreadsheet: bool) -> str:
+def _format(name: str, out: Path | None, *, spreadsheet: bool) -> str:
     """The format that is asked for, by its name or by that of the file."""
     from zenturio.query import format_of_path
     from zenturio.query.result_table import check_spreadsheet
 
-    found = format_of_path(out) if out is not None and wanted == "table" else wanted
-    check_spreadsheet(found, spreadsheet=spreadsheet)
-    return found
+    format_name = format_of_path(out) if out is not None and name == "table" else name
+    check_spreadsheet(format_name, spreadsheet=spreadsheet)
+    return format_name
 
 
-def _facts(found: "ResultTable") -> None:
+def _facts(table: "ResultTable") -> None:
     output.facts(
         {
-            "columns": found.columns,
-            "rows": found.rows,
-            "units": dict(found.units),
-            "found": found.found,
-            "experiments": found.experiments,
-            "total": found.total,
-            "notes": found.notes,
+            "columns": table.columns,
+            "rows": table.rows,
+            "units": dict(table.units),
+            "found": table.found,
+            "experiments": table.experiments,
+            "total": table.total,
+            "notes": table.notes,
         }
     )
 
 
-def _table(found: "ResultTable") -> None:
+def _table(table: "ResultTable") -> None:
     from zenturio.query.result_table import display_rows
 
     right = "".join(
-        "r" if all(isinstance(row[i], int | float | None) for row in found.rows) else "l"
-        for i in range(len(found.columns))
+        "r" if all(isinstance(row[i], int | float | None) for row in table.rows) else "l"
+        for i in range(len(table.columns))
     )
-    output.table(found.heads, display_rows(found.rows), right=right)
-    typer.echo(f"\n{found.summary}")
-    for note in found.notes:
+    output.table(table.heads, display_rows(table.rows), right=right)
+    typer.echo(f"\n{table.summary}")
+    for note in table.notes:
         typer.echo(note)
 
 

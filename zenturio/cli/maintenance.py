@@ -1,0 +1,387 @@
+"""The verbs that maintain the repository: those of db, redact and prune."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zenturio.cli import output
+from zenturio.cli.options import Database, Json
+from zenturio.record.timestamps import iso_time, utc_time
+
+if TYPE_CHECKING:
+    from zenturio.study.redact import RedactResult
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs of this module in *app*."""
+    db = typer.Typer(
+        help="Check, upgrade, back up and repair the database.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    db.command()(check)
+    db.command()(upgrade)
+    db.command()(backup)
+    db.command()(salvage)
+    db.command()(views)
+    db.command()(grant)
+    app.add_typer(db, name="db")
+    app.command()(prune)
+    app.command()(redact)
+
+
+def check(
+    artifacts: Annotated[
+        bool, typer.Option("--artifacts", help="Read all artifacts and verify their hashes.")
+    ] = False,
+    identity: Annotated[
+        bool,
+        typer.Option("--identity", help="Compute the digests of a sample of results again."),
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Check the database for damage.
+
+    Runs the check of the database itself, checks the constraints between tables, and that each
+    artifact exists with its size. --artifacts also verifies contents; --identity computes digests
+    again from the recorded files and values.
+
+    Examples: zen db check; zen db check --artifacts; zen db check --identity
+    """
+    from zenturio.record import maintenance
+    from zenturio.study.identity_check import check_identity
+    from zenturio.study.overview import opened_repository
+
+    damage = maintenance.check_repository(db, contents=artifacts)
+    messages = [diagnostic.message for diagnostic in damage]
+    facts: dict[str, object] = {}
+    if identity and not messages:
+        with opened_repository(db) as repository:
+            checked = check_identity(repository)
+        messages += checked.wrong
+        facts = {"identities": checked.right, "unknown_identities": checked.unknown}
+        if not json:
+            typer.echo(
+                f"{checked.right:,} digests are right;"
+                f" {checked.unknown:,} cannot be checked with what was recorded"
+            )
+    if json:
+        output.facts({"ok": not messages, "diagnostics": messages, **facts})
+    else:
+        for line in [*map(str, damage), *messages[len(damage) :]]:
+            typer.echo(line)
+        if not messages:
+            typer.echo("no damage found")
+    if messages:
+        raise typer.Exit(4)
+
+
+def upgrade(db: Database = None, json: Json = False) -> None:
+    """Upgrade the database to this version, and keep a copy of it.
+
+    If it is interrupted, repeat the command.
+
+    Example: zen db upgrade
+    """
+    from dataclasses import asdict
+
+    from zenturio.record import maintenance
+
+    done = maintenance.upgrade_repository(db)
+    if json:
+        output.facts(asdict(done))
+    elif done.before == done.after:
+        typer.echo(f"the database is up to date: {done.after}")
+    else:
+        kept = f"; copy of the earlier one: {done.copy}" if done.copy else ""
+        typer.echo(f"upgraded from {done.before} to {done.after}{kept}")
+
+
+def backup(
+    target: Annotated[
+        Path | None,
+        typer.Argument(help="File to write; default: a new one in .zenturio/backups."),
+    ] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Remove all but the N newest backups in .zenturio/backups."),
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Back up the database, consistently even while studies run.
+
+    Examples: zen db backup before-the-move.db; zen db backup --keep 5
+    """
+    from zenturio.errors import InputError
+    from zenturio.output_files import note_database
+    from zenturio.record import maintenance
+
+    if target is not None and keep is not None:
+        raise InputError("--keep applies to .zenturio/backups", hint="leave out --keep or the file")
+    removed: tuple[Path, ...] = ()
+    if target is not None:
+        path = maintenance.backup(db, target)
+        note_database(path)
+    else:
+        done = maintenance.rotate(db, keep)
+        path, removed = done.copy, done.removed
+    if json:
+        size = path.stat().st_size
+        output.facts({"copy": str(path), "bytes": size, "removed": [str(p) for p in removed]})
+        return
+    typer.echo(f"copied to {path} ({path.stat().st_size:,} bytes)")
+    for old in removed:
+        typer.echo(f"removed {old}")
+
+
+def salvage(
+    source: Annotated[Path, typer.Argument(help="Damaged database; it is not changed.")],
+    target: Annotated[Path, typer.Argument(help="New database to write.")],
+    json: Json = False,
+) -> None:
+    """Copy what can be read of a damaged database into a new one.
+
+    Example: zen db salvage .zenturio/zenturio.db saved.db
+    """
+    from dataclasses import asdict
+
+    from zenturio.record import maintenance
+
+    saved = maintenance.salvage(source, target)
+    if json:
+        output.facts({**asdict(saved), "target": str(target)})
+        return
+    output.table(
+        ("table", "rows saved"), [(n, f"{c:,}") for n, c in saved.rows.items()], right="lr"
+    )
+    if saved.pages or saved.unreadable:
+        typer.echo(
+            f"\n{saved.pages:,} pages are unreadable, and {saved.unreadable:,} rows of other pages"
+        )
+    noun = "experiment" if saved.waiting == 1 else "experiments"
+    typer.echo(f"\nthe next zen run repeats {saved.waiting:,} {noun}; new database: {target}")
+
+
+def grant(
+    role: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Grant reading to this existing role instead of creating one."
+        ),
+    ] = "",
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the SQL statements without executing them.")
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Create a read-only role on PostgreSQL for zen sql and the portal.
+
+    Its password is kept in your configuration folder. If you may not create roles, give the
+    printed statements to the administrator of the server. To use another login, set
+    ZENTURIO_SQL_URL.
+
+    Examples: zen db grant; zen db grant --role alice; zen db grant --sql > grant.sql
+    """
+    from zenturio.errors import PlaceError
+    from zenturio.record import maintenance
+
+    done = maintenance.grant(db, role, execute=not sql)
+    if json:
+        output.facts({"role": done.role, "done": done.done, "statements": done.statements})
+    elif done.done:
+        typer.echo(f"the role {done.role} can read the repository and nothing else")
+    else:
+        for statement in done.statements:
+            typer.echo(f"{statement};")
+    if done.why:
+        raise PlaceError(
+            f"the server did not execute the statements: {done.why}",
+            hint="give them to its administrator: `zen db grant --sql` prints them again",
+        )
+
+
+def views(
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STUDY", help="Keep the views of this study; repeatable."),
+    ] = None,
+    unpin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STUDY", help="Stop keeping the views of this study; repeatable."),
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """List the views that the database offers to other programs, and pin some.
+
+    SQLite keeps the views of pinned studies and of the 100 that were opened last; PostgreSQL keeps
+    all. zen sql and the portal do not need them.
+
+    Examples: zen db views; zen db views --pin matmul; zen db views --unpin matmul
+    """
+    from dataclasses import asdict
+
+    from zenturio.record import maintenance
+
+    stored_views = maintenance.stored_views(db, pin=pin or (), unpin=unpin or ())
+    if json:
+        output.facts([{**asdict(view), "opened": iso_time(view.opened)} for view in stored_views])
+        return
+    output.table(
+        ("study", "view", "stored", "pinned", "opened"),
+        [
+            (v.study, v.name, _yes(v.is_stored), _yes(v.is_pinned), utc_time(v.opened))
+            for v in stored_views
+        ],
+    )
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else ""
+
+
+def prune(
+    studies: Annotated[
+        list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies to remove.")
+    ] = None,
+    folders: Annotated[bool, typer.Option(help="Also remove kept folders and builds.")] = True,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove; without, only show.")] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show what can be removed; remove it with --yes.
+
+    Removes kept folders, builds, and the studies that are named.
+
+    Examples: zen prune; zen prune matmul --yes
+    """
+    from zenturio.study.prune import prune as remove
+
+    removal = remove(db, studies or [], folders=folders, really=yes)
+    if json:
+        output.facts({"removed": yes, **removal.facts()})
+        return
+    for line in removal.lines():
+        typer.echo(("removed " if yes else "would remove ") + line)
+    if not removal.lines():
+        typer.echo("nothing to remove")
+    elif not yes:
+        typer.echo("to remove it, add --yes")
+
+
+_STANDARD_INPUT = ("-",)
+
+
+def redact(
+    secret: Annotated[
+        str | None,
+        typer.Argument(
+            help="Secret to look for; - reads it from standard input.", show_default=False
+        ),
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="FILE", help="Read the secret from a file."),
+    ] = None,
+    backups: Annotated[
+        bool, typer.Option("--backups", help="Remove backups of the database as well.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Remove it; without, only show where it is.")
+    ] = False,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show where a secret was recorded; remove it with --yes.
+
+    Replaces the secret by asterisks in all texts of the database (commands, values, metrics, logs,
+    artifacts, recorded programs), and in the files below .zenturio; who did it, when, and in how
+    many places is recorded. Digests and your own files are not changed. Do not type the secret,
+    because the shell keeps a history: use - or --from-file.
+
+    Examples: zen redact --from-file leaked.txt; pass show token | zen redact - --yes --backups
+    """
+    from zenturio.study.redact import redact as remove
+
+    result = remove(db, _read(secret, from_file), backups=backups, really=yes)
+    if json:
+        output.facts({"redacted": yes, "backups_removed": yes and backups, **result.facts()})
+        return
+    for line in _lines(result, really=yes, backups=backups):
+        typer.echo(line)
+
+
+def _read(secret: str | None, from_file: Path | None) -> str:
+    """The secret, without the end of its last line."""
+    import sys
+
+    from zenturio.errors import InputError
+
+    if (secret is None) == (from_file is None):
+        raise InputError(
+            "no secret is named" if secret is None else "the secret is named twice",
+            hint="zen redact --from-file FILE, or - to read it from standard input",
+        )
+    try:
+        if from_file is not None:
+            data = from_file.read_bytes()
+        elif secret in _STANDARD_INPUT:
+            data = sys.stdin.buffer.read()
+        else:
+            return secret or ""
+    except OSError as error:
+        raise InputError(f"cannot read {from_file}: {error.strerror}") from error
+    text = data.decode(errors="surrogateescape")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _lines(result: "RedactResult", *, really: bool, backups: bool) -> list[str]:
+    did = "redacted" if really else "would redact"
+    lines = [
+        f"{did} {count:,} {'row' if count == 1 else 'rows'} of {table}"
+        for table, count in result.repository.tables.items()
+    ]
+    lines += [f"{did} an artifact: {path}" for path in result.repository.artifacts]
+    lines += [f"{did} {path}" for path in result.files]
+    if not lines:
+        lines.append("the secret is not in the record")
+    if result.repository.numbers:
+        count = result.repository.numbers
+        lines.append(
+            f"{count:,} recorded numbers are equal to it and stay; zen prune STUDY removes them"
+        )
+    if result.remaining:
+        lines += [f"still there: {path}" for path in result.remaining]
+    lines += _about_copies(result, really=really, backups=backups)
+    if result.places and not really:
+        lines.append("to do it, add --yes")
+    elif result.places:
+        lines.append(
+            "change the secret where it is used; if your program still has it, the next run"
+            " records it again"
+        )
+    return lines
+
+
+def _about_copies(result: "RedactResult", *, really: bool, backups: bool) -> list[str]:
+    lines = [
+        f"a copy of the tables may have it: schema {name}, which its administrator can drop"
+        for name in result.repository.schemas
+    ]
+    for path in result.backups:
+        if backups:
+            lines.append(f"{'removed' if really else 'would remove'} the copy {path}")
+        else:
+            lines.append(f"a copy of the database may have it: {path} (--backups removes it)")
+    if result.repository.server and really and result.repository.tables:
+        tables = ", ".join(result.repository.tables)
+        lines.append(
+            f"the server's files have the old rows until VACUUM FULL {tables}; its logs and"
+            " backups are the administrator's"
+        )
+    return lines

@@ -1,0 +1,122 @@
+"""The process of `zen serve`: places, studies that are driven, and beside it the portal."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from zenturio.execute.executor import Executor
+from zenturio.execute.places import open_place
+from zenturio.record.open import FOLDER, begin_project, open_repository, project_folder
+from zenturio.show.portal.access import UserDirectory
+from zenturio.show.portal.pages_process import PagesProcess
+from zenturio.show.portal.state import PortalSettings
+from zenturio.study.driver.stop_requests import CancelRequests
+from zenturio.study.service.service_config import ServiceConfig
+from zenturio.study.service.slot_policy import choose_policy
+from zenturio.study.service.study_service import StudyService
+from zenturio.study.service.submission_queue import locked_alone, locked_repository
+
+
+def serve_here(
+    host: str | None, port: int | None, policy: str, on: Sequence[str], jobs: int | None,
+    db: str | None,
+) -> None:  # fmt: skip
+    """Serve the project until somebody stops it."""
+    project = project_folder()
+    house = _house(project, host, port, policy, on)
+    with ExitStack() as stack:
+        stack.enter_context(locked_alone(begin_project()))
+        repository = open_repository(db)
+        stack.callback(repository.close)
+        stack.enter_context(locked_repository(repository))
+        places: dict[str, Executor] = {}
+        for name in house.places:
+            opened = open_place(name, project / FOLDER, jobs, keep="failed")
+            places[name] = stack.enter_context(opened)
+        serving = StudyService(
+            repository, places, house.policy, _tell, CancelRequests(project / FOLDER)
+        )
+        slots = ", ".join(f"{place.slots} on {name}" for name, place in places.items())
+        _tell(f"serving {project}: slots {slots}; policy {house.policy}")
+        settings = PortalSettings(db, project, serves=True)
+        people = UserDirectory(
+            house.users, house.header, house.proxy_secret, house.proxies,
+            at_socket=house.socket is not None,
+        )  # fmt: skip
+        if house.socket is not None:
+            _tell(f"its pages are at the socket {house.socket}")
+        with (
+            _stopping() as over,
+            PagesProcess(
+                settings, house.host, house.port, people, house.names, _say,
+                socket_path=house.socket, proxy_user=house.proxy_user,
+            ),
+        ):  # fmt: skip
+            _serve(serving, over)
+
+
+def _serve(serving: StudyService, over: threading.Event) -> None:
+    """Serve in a thread: a signal sets *over*, which who waits for it must not hold just then."""
+    failed: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            serving.run(over)
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            failed.append(error)
+
+    thread = threading.Thread(target=serve, name="zenturio-serving")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _house(
+    project: Path, host: str | None, port: int | None, policy: str, on: Sequence[str]
+) -> ServiceConfig:
+    """What the file says, and options say otherwise."""
+    house = ServiceConfig.of(project)
+    if host is not None or port is not None:
+        house = replace(house, socket=None, proxy_user="")
+    if host is not None:
+        house = replace(house, host=host)
+    if port is not None:
+        house = replace(house, port=port)
+    if policy:
+        house = replace(house, policy=choose_policy(policy))
+    return replace(house, places=tuple(dict.fromkeys(on))) if on else house
+
+
+def _tell(words: str) -> None:
+    with suppress(OSError):  # who listened has gone; the service goes on
+        typer.echo(words)
+
+
+def _say(kind: str, text: str) -> None:
+    """Tell what the pages say of themselves."""
+    if kind == "link":
+        _tell(f"its pages: {text}")
+    elif kind == "again":
+        _tell(f"{text}, and are started anew: log in again")
+    elif kind == "used" and sys.stderr.isatty():
+        typer.echo(f"used; for another browser: {text}", err=True)
+
+
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """An event that Ctrl-C, SIGTERM and a lost terminal set."""
+    over = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda *_: over.set()) for number in numbers}
+    try:
+        yield over
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
