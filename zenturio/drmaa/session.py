@@ -149,8 +149,8 @@ class Session:
         if isinstance(jobIds, str):
             raise InvalidArgumentException(f"{jobIds!r} is no list", hint=f"write [{jobIds!r}]")
         every = names.JOB_IDS_SESSION_ALL in jobIds
-        known = self._jobs if every else dict.fromkeys(jobIds)
-        jobs = [self._job(each) for each in list(known)]
+        job_ids = self._jobs if every else dict.fromkeys(jobIds)
+        jobs = [self._job(job_id) for job_id in list(job_ids)]
         end = None if timeout < 0 else monotonic() + timeout
         for job in jobs:
             self._ended([job], -1 if end is None else max(end - monotonic(), 0.0))

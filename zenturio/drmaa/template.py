@@ -92,7 +92,7 @@ class JobTemplate:
         streams = ((OUTPUT, self.outputPath), (ERRORS, self._keeps_errors))
         recipe = Recipe(
             outputs=(*(name for name, kept in streams if kept), *native.keep),
-            requires=tuple(_expression(each) for each in native.require),
+            requires=tuple(_expression(text) for text in native.require),
             rank=_expression(native.rank) if native.rank else None,
         )
         named = experiment_digest(files, (step,), environment, 0)
@@ -130,9 +130,9 @@ class JobTemplate:
         return text.replace(PARAMETRIC_INDEX, "" if index is None else str(index))
 
     def _files(self, named: Sequence[str], index: int | None) -> tuple[ExperimentFile, ...]:
-        paths = [(Path(self._text(each, index)), Path(each).name) for each in named]
-        given = self.path(self.inputPath, index)
-        paths += [(given, INPUT)] if given else []
+        paths = [(Path(self._text(name, index)), Path(name).name) for name in named]
+        input_path = self.path(self.inputPath, index)
+        paths += [(input_path, INPUT)] if input_path else []
         try:
             return tuple(_filed(path, name) for path, name in paths)
         except OSError as error:
