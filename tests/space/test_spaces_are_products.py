@@ -6,12 +6,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from space.naive import Naive
 from space.random_spaces import spaces
-from zenturio.space import Space, component, join
+from zenturio.space import Space, Zip, component, join, parameter
 
 SMALL = {
     join: {"MAX_PIECE_ROWS": 5, "MAX_BOUND_CODES": 2, "MAX_UNSPLIT_ROWS": 12, "EDGES": 9},
@@ -107,8 +107,15 @@ def test_a_sample_of_all_points_is_all_points(space, way, seed):
     assert sorted(map(repr, drawn)) == sorted(f"{point!r}" for point in space)
 
 
+WORDS_AT_THE_LAST_NUMBER = Space(
+    n=parameter([0.1, 0.5, 2.5]), m=parameter(["x", "y", "z"], when="n > 1", default="off")
+).where(Zip(("n", "m")))
+"""Of n and m, which vary together, m has no order; it becomes inactive as soon as n moves."""
+
+
 @law
 @given(spaces())
+@example(WORDS_AT_THE_LAST_NUMBER)
 def test_neighbours_differ_in_one_move(space):
     naive = Naive(space)
     rng = random.Random(0)

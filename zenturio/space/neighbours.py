@@ -22,28 +22,26 @@ def neighbours(decoder: Decoder, point: Point) -> Iterator[Point]:
     Dimensions that vary together move as one. A dimension that becomes inactive by a move does not
     count as a second difference; one that becomes active takes each of its values.
     """
-    for move in _moves(decoder, point):
-        for values, positions in _completions(decoder, point, move):
-            if _valid(decoder, values, positions):
-                yield decoder.point(values)
-
-
-def _moves(decoder: Decoder, point: Point) -> Iterator[dict[str, Value]]:
-    """Yield new values for one dimension, or for a group that varies together."""
-    grouped = {name: group for group in decoder.definition.zips for name in group}
+    groups = {name: group for group in decoder.definition.zips for name in group}
     for parameter in decoder.definition.dimensions:
-        group = grouped.get(parameter.name, (parameter.name,))
+        group = groups.get(parameter.name, (parameter.name,))
         active = [name for name in group if point[name] is not None]
         if not active or active[0] != parameter.name or isinstance(parameter.domain, Continuous):
             continue
         domains = {name: _domain(decoder, point, name) for name in active}
-        lead = domains[parameter.name]
-        steps = _steps(lead, point.positions[parameter.name])
-        if not all(domain.ordered for domain in domains.values()):
-            # A group moves as one; without an order in all of it there is no next step.
-            steps = _others(lead, point.positions[parameter.name])
-        for position in steps:
-            yield {name: domain.value(position) for name, domain in domains.items()}
+        # What decides whether the first of them is active comes before it, so no move ends it.
+        lead, start = domains[parameter.name], point.positions[parameter.name]
+        steps = list(_steps(lead, start))
+        is_ordered = all(domain.ordered for domain in domains.values())
+        for target in steps if is_ordered else _others(lead, start):
+            move = {name: domain.value(target) for name, domain in domains.items()}
+            for values, positions in _completions(decoder, point, move):
+                # A group moves as one; without an order in all of it there is no next step. Only
+                # dimensions active at both ends count, or a neighbour would not be one in return.
+                both = [domains[name] for name in active if positions[name] is not None]
+                is_near = target in steps or not all(domain.ordered for domain in both)
+                if is_near and _valid(decoder, values, positions):
+                    yield decoder.point(values)
 
 
 def _domain(decoder: Decoder, point: Point, name: str) -> Domain:
