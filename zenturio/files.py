@@ -1,15 +1,18 @@
-"""Files that appear whole or not at all, and the folder of the project."""
+"""Files that appear whole or not at all, locks on files, and the folder of the project."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import secrets
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from types import TracebackType
+from typing import BinaryIO, Self
 
 PROJECT = ".zenturio"
 """The folder in which a project keeps what is its own."""
@@ -44,11 +47,16 @@ def open_regular(path: Path) -> BinaryIO:
 
     OSError where it is a link, a pipe or a device: they are neither followed nor waited for.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    return os.fdopen(_open_descriptor(path, os.O_RDONLY), "rb")
+
+
+def _open_descriptor(path: Path, flags: int, mode: int = 0o600) -> int:
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "no regular file", str(path))
-    return os.fdopen(descriptor, "rb")
+    return descriptor
 
 
 def write_whole(path: Path, pieces: Iterable[bytes]) -> None:
@@ -80,3 +88,162 @@ def _passes_on(path: Path) -> bool:
     return path.absolute().parts[1:2] in {("dev",), ("proc",)} or (
         path.exists() and not path.is_file()
     )
+
+
+class FileLock:
+    """A lock on a file, which the kernel releases when this process ends, however it ends.
+
+    Each call opens the file anew, so two locks of one process exclude each other, too. A file
+    that is a link, a pipe or a device is refused with an OSError.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+
+    @staticmethod
+    def acquire(path: Path, *, shared: bool = False, mode: int = 0o600) -> FileLock:
+        """Create the file if it is missing, and wait until its lock is free."""
+        operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        return _lock_file(path, os.O_CREAT, mode, operation)
+
+    @staticmethod
+    def try_acquire(path: Path, *, create: bool = True, mode: int = 0o600) -> FileLock | None:
+        """Return the exclusive lock, or None while another one holds it.
+
+        FileNotFoundError if the file is missing and not to be created.
+        """
+        try:
+            return _lock_file(path, os.O_CREAT * create, mode, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+
+    def write_pid(self) -> None:
+        """Write into the file who holds it, for `lock_holder`."""
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let others have the lock; the file stays."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def remove(self) -> None:
+        """Release the lock, and remove its file."""
+        if self._descriptor >= 0:
+            # Only who holds the lock may remove the file: else two could hold one path.
+            try:
+                self.path.unlink(missing_ok=True)
+            finally:
+                self.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _lock_file(path: Path, flags: int, mode: int, operation: int) -> FileLock:
+    while True:
+        descriptor = _open_descriptor(path, os.O_RDWR | flags, mode)
+        try:
+            fcntl.flock(descriptor, operation)
+            # Whoever held the lock before may have removed the file: its lock is worth nothing.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+                    lock, descriptor = FileLock(path, descriptor), -1
+                    return lock
+        finally:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process that lives holds the exclusive lock on *path*."""
+    try:
+        descriptor = _open_descriptor(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        # A shared lock suffices to ask, and needs no right to write.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def lock_holder(path: Path) -> str:
+    """Return the process that has written its number into the lock file, or ``unknown``."""
+    with contextlib.suppress(OSError):
+        return read_regular(path, 32).decode("ascii", "replace").strip() or "unknown"
+    return "unknown"
+
+
+_LOCK_NAME = "lock"
+
+
+class LockedFolder:
+    """A folder ``PREFIX<pid>-<random>`` of one process, which holds the lock on a file in it.
+
+    When the process has died, another one may take the folder over, or clear it away.
+    """
+
+    def __init__(self, path: Path, lock: FileLock) -> None:
+        self.path = path
+        self._lock = lock
+
+    @staticmethod
+    def begin(parent: Path, prefix: str, mode: int = 0o777) -> LockedFolder:
+        """Create a folder below *parent*, held by this process."""
+        while True:
+            path = parent / f"{prefix}{os.getpid()}-{secrets.token_hex(4)}"
+            path.mkdir(mode)
+            # The file is created once: a folder that another process clears away in this very
+            # moment must not get a new one, which would be removed in its turn.
+            (path / _LOCK_NAME).touch(0o600, exist_ok=False)
+            with contextlib.suppress(FileNotFoundError):
+                lock = FileLock.try_acquire(path / _LOCK_NAME, create=False)
+                if lock is not None:
+                    return LockedFolder(path, lock)
+
+    @staticmethod
+    def take(path: Path) -> LockedFolder | None:
+        """Hold the folder of a process that has died; None if it lives, or there is no lock."""
+        with contextlib.suppress(OSError):
+            if not path.is_symlink():
+                lock = FileLock.try_acquire(path / _LOCK_NAME, create=False)
+                return None if lock is None else LockedFolder(path, lock)
+        return None
+
+    @staticmethod
+    def take_abandoned(parent: Path, prefix: str) -> Iterator[LockedFolder]:
+        """Yield each folder whose process has died; it is held until the next one is asked for."""
+        for path in sorted(parent.glob(f"{prefix}*")):
+            folder = LockedFolder.take(path)
+            if folder is not None:
+                try:
+                    yield folder
+                finally:
+                    folder.release()
+
+    @staticmethod
+    def live_pids(parent: Path, prefix: str) -> list[int]:
+        """Return the processes that hold folders below *parent*."""
+        return [
+            int(path.name.removeprefix(prefix).partition("-")[0])
+            for path in sorted(parent.glob(f"{prefix}*"))
+            if is_locked(path / _LOCK_NAME)
+        ]
+
+    def release(self) -> None:
+        """Let others take the folder."""
+        self._lock.release()

@@ -10,13 +10,12 @@ remembered by this driver, and the workers of its session, alone: another may fi
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from hmac import compare_digest
@@ -39,6 +38,7 @@ from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, Log, Status, Step
 from zenturio.experiment.identity import checked_digest
+from zenturio.files import FileLock
 
 _log = logging.getLogger(__name__)
 
@@ -227,22 +227,13 @@ class BuildCache:
     @contextmanager
     def _lock_held(self, digest: str) -> Iterator[bool]:
         """Hold the lock on *digest*; false if this place is closed before it is free."""
-        lock = os.open(
-            self._folder / f"{checked_digest(digest)}.lock",
-            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
-            0o600,
-        )
-        try:
-            while not self._closed.is_set():
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    time.sleep(_PAUSE)
-                else:
-                    break
-            yield not self._closed.is_set()
-        finally:
-            os.close(lock)
+        path = self._folder / f"{checked_digest(digest)}.lock"
+        lock = None
+        # Tried again and again: a wait for the lock could not be ended when this place is closed.
+        while not self._closed.is_set() and (lock := FileLock.try_acquire(path)) is None:
+            time.sleep(_PAUSE)
+        with lock or nullcontext():
+            yield lock is not None and not self._closed.is_set()
 
 
 def _scan_build(digest: str, path: Path) -> BuildResult:

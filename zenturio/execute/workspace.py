@@ -8,7 +8,6 @@ dead one left, folders and processes, is taken away by the next. A folder that i
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
@@ -21,6 +20,7 @@ from zenturio.execute import process_tree
 from zenturio.execute.file_staging import StagedFolder, disk_errors, empty_folder, remove_tree
 from zenturio.experiment import METRICS
 from zenturio.experiment.identity import checked_digest
+from zenturio.files import LockedFolder
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,6 @@ Keep = Literal["always", "failed", "never"]
 
 REPORT = ".zen-metrics"
 """The file that ``$ZEN_METRICS`` names, in the experiment's folder."""
-_LOCK = "lock"
 _SESSION = "session-"
 
 
@@ -40,8 +39,8 @@ class Workspace:
         with disk_errors(self._work):
             self._work.mkdir(parents=True, exist_ok=True)
             self._sweep()
-            self._session, self._lock = self._begin()
-        self._path = str(self._session)
+            self._session = LockedFolder.begin(self._work, _SESSION)
+        self._path = str(self._session.path)
         self._used: set[str] = set()
         self._spare: dict[str, set[str]] = {}
         """Cleared folders, and the files in them that may be written anew."""
@@ -83,36 +82,14 @@ class Workspace:
     def close(self) -> None:
         """Take the session away."""
         remove_tree(self._path)
-        os.close(self._lock)
-
-    def _begin(self) -> tuple[Path, int]:
-        """A session of our own, and the lock that is held on it."""
-        while True:
-            session = self._work / f"{_SESSION}{os.getpid()}-{secrets.token_hex(4)}"
-            session.mkdir()
-            lock = os.open(session / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with suppress(OSError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if (session / _LOCK).exists():  # else somebody swept it in this very moment
-                    return session, lock
-            os.close(lock)
+        self._session.release()
 
     def _sweep(self) -> None:
         """Take away the sessions whose drivers are dead, and what runs on in them."""
-        for session in self._work.glob(f"{_SESSION}*"):
-            try:
-                lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-            except OSError:
-                continue  # it begins, or it ends
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                process_tree.kill_marked(environment_mark(f"{session}/"))
-                _log.info("cleared %s, which a dead driver left", session.name)
-                remove_tree(str(session))
-            except BlockingIOError:
-                continue  # its driver lives
-            finally:
-                os.close(lock)
+        for session in LockedFolder.take_abandoned(self._work, _SESSION):
+            process_tree.kill_marked(environment_mark(f"{session.path}/"))
+            _log.info("cleared %s, which a dead driver left", session.path.name)
+            remove_tree(str(session.path))
 
 
 def running_folder(folder: Path, digest: str) -> Path | None:
@@ -123,17 +100,7 @@ def running_folder(folder: Path, digest: str) -> Path | None:
 
 def live_driver_pids(folder: Path) -> list[int]:
     """Return the processes of the drivers that hold a session below *folder*."""
-    pids = []
-    for session in sorted((folder / "work").glob(f"{_SESSION}*")):
-        with suppress(OSError):
-            lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                pids.append(int(session.name.removeprefix(_SESSION).partition("-")[0]))
-            finally:
-                os.close(lock)
-    return pids
+    return LockedFolder.live_pids(folder / "work", _SESSION)
 
 
 def environment_mark(path: str) -> bytes:

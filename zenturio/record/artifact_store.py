@@ -15,7 +15,6 @@ objects holds the lock alone, so what is published meanwhile has its row by then
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -31,6 +30,7 @@ from pathlib import Path
 from zenturio.errors import PlaceError
 from zenturio.experiment.experiment import INCOMING, Artifact, Outcome
 from zenturio.failpoints import Failpoint
+from zenturio.files import FileLock
 from zenturio.record.filesystem import sync_files
 
 LINKED = Failpoint("store.linked")
@@ -74,7 +74,7 @@ class ArtifactStore:
         roots = {root for outcome in outcomes for a in outcome.artifacts if (root := _root(a))}
         with ExitStack() as locks:
             for root in sorted(roots):
-                locks.enter_context(_locked(root, fcntl.LOCK_SH))
+                locks.enter_context(_locked(root, shared=True))
                 self._sign(root)
             published = [replace(o, artifacts=tuple(map(_link, o.artifacts))) for o in outcomes]
             LINKED()
@@ -182,7 +182,7 @@ class ArtifactStore:
     def alone(self) -> Iterator[None]:
         """Keep others from publishing. A store that is a link holds no file that may be removed."""
         needs_lock = self.home.is_dir() and not self.root.is_symlink()
-        with _locked(self.root, fcntl.LOCK_EX) if needs_lock else ExitStack():
+        with _locked(self.root, shared=False) if needs_lock else ExitStack():
             yield
 
     def remove(self, paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -291,17 +291,10 @@ def _linked(target: Path, artifact: Artifact) -> Artifact:
     return replace(artifact, kept=target)
 
 
-@contextmanager
-def _locked(root: Path, kind: int) -> Iterator[None]:
+def _locked(root: Path, *, shared: bool) -> FileLock:
     with _explained(root):
         root.mkdir(parents=True, exist_ok=True)
-        lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        with _explained(root):
-            fcntl.flock(lock, kind)
-        yield
-    finally:
-        os.close(lock)
+        return FileLock.acquire(root / "lock", shared=shared, mode=0o666)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ kept. A repository whose tables only lack a column gets it where it is, in one t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from zenturio.errors import ConflictError, PlaceError, RecordError
 from zenturio.failpoints import Failpoint
+from zenturio.files import FileLock
 from zenturio.record import former_digests, schema, schema_version
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.database import Database, DatabaseDialect, Transaction
@@ -123,20 +123,16 @@ def _only_one(path: Path) -> Iterator[None]:
     """Keep other processes from upgrading the same file; ConflictError if one does."""
     name = path.with_name(f"{path.name}.upgrade")
     try:
-        lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        lock = FileLock.try_acquire(name, mode=0o666)
     except OSError as error:
         raise PlaceError(f"cannot write {name}: {error.strerror}") from error
-    try:
-        # The kernel drops the lock with the process, so a killed upgrade does not block the next.
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-        name.unlink(missing_ok=True)
-    except BlockingIOError:
+    if lock is None:
         raise ConflictError(
             f"another process is upgrading {path}", hint="wait until it has finished"
-        ) from None
-    finally:
-        os.close(lock)
+        )
+    with lock:
+        yield
+        lock.remove()
 
 
 def _begin_file(old: Database, kind: SQLite) -> Path:

@@ -7,17 +7,14 @@ by the next.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import subprocess
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 
 from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.files import LockedFolder
 
 _PREFIX = "dask-"
-_LOCK = "lock"
 QUEUED = "queued"
 """The file in it that names jobs of Slurm which end with the driver."""
 _CANCEL_SECONDS = 5.0
@@ -30,22 +27,16 @@ class DaskSession:
     def __init__(self, folder: Path) -> None:
         with disk_errors(folder):
             remove_dead_sessions(folder)
-            while not self._begins(folder, token_hex(8)):
-                os.close(self._lock)  # somebody swept it in this very moment
-
-    def _begins(self, folder: Path, name: str) -> bool:
-        self.name, self.folder = name, session_path(folder, name)
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self.folder.mkdir(mode=0o700)
-        lock = self.folder / _LOCK
-        self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        return lock.exists()
+            parent = session_path(folder, "").parent
+            parent.mkdir(parents=True, exist_ok=True)
+            self._locked = LockedFolder.begin(parent, _PREFIX, mode=0o700)
+        self.folder = self._locked.path
+        self.name = self.folder.name.removeprefix(_PREFIX)
 
     def close(self) -> None:
         """Take it away."""
         remove_tree(str(self.folder))
-        os.close(self._lock)
+        self._locked.release()
 
 
 def session_path(folder: Path, name: str) -> Path:
@@ -55,16 +46,9 @@ def session_path(folder: Path, name: str) -> Path:
 
 def remove_dead_sessions(folder: Path) -> None:
     """Takes away what drivers left that are dead: their folders, and jobs in the queue of Slurm."""
-    for session in session_path(folder, "").parent.glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # it lives, or it begins, or it ends
-            lock = os.open(session / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                # Fails while its driver lives; the kernel releases it however that ends.
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _cancel_jobs(session)
-                remove_tree(str(session))
-            finally:
-                os.close(lock)
+    for session in LockedFolder.take_abandoned(session_path(folder, "").parent, _PREFIX):
+        _cancel_jobs(session.path)
+        remove_tree(str(session.path))
 
 
 def _cancel_jobs(session: Path) -> None:

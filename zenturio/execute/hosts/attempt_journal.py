@@ -9,7 +9,6 @@ be reached.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -38,48 +37,7 @@ from zenturio.execute.json_checks import (
 from zenturio.execute.outcome_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import INCOMING, Outcome
 from zenturio.experiment.identity import checked_digest
-
-
-class NameLock:
-    """A name in a folder: a file that is locked, and gone when it is released."""
-
-    def __init__(self, folder: Path, name: str = "", *, hold: bool = True) -> None:
-        """*name*, or one that nobody has; not *hold*: only to ask for others."""
-        self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._folder = folder
-        self._lock = -1
-        if hold:
-            with disk_errors(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-                self._lock = os.open(folder / self.name, flags, 0o600)
-                fcntl.flock(self._lock, fcntl.LOCK_EX)
-
-    def is_held(self, name: str) -> bool:
-        """Return whether somebody holds *name*; what a process left that died is taken away."""
-        if name == self.name and self._lock >= 0:
-            return True
-        path = self._folder / name
-        try:
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink(missing_ok=True)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
-
-    def release(self) -> None:
-        """Nobody holds it any more."""
-        if self._lock >= 0:
-            (self._folder / self.name).unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = -1
-
+from zenturio.files import FileLock
 
 _check_drained = object_of(text(), any_text(2**16))
 _check_attempt = record(
@@ -115,7 +73,7 @@ class AttemptJournal:
         text = f"{node()}\n{self.folder}".encode("utf-8", "surrogateescape")
         self.owner = blake2b(text, digest_size=8).hexdigest()
         """Under which name this project has its jobs on hosts."""
-        self._driver = NameLock(self.folder / "drivers")
+        self._driver = self._lock_new("drivers", f"{os.getpid()}-{secrets.token_hex(4)}")
 
     def entry(self, digest: str) -> Path:
         return self.folder / checked_digest(digest)
@@ -142,7 +100,7 @@ class AttemptJournal:
 
     def is_driven(self, attempt: HostAttempt) -> bool:
         """Return whether the driver of *attempt* lives."""
-        return self._driver.is_held(attempt.driver)
+        return self._is_held("drivers", attempt.driver)
 
     def digests(self) -> list[str]:
         """Return all experiments of which something is known here."""
@@ -157,7 +115,7 @@ class AttemptJournal:
         folder = self.folder / "drained"
         with suppress(OSError):
             folder.mkdir(exist_ok=True)
-            _write_atomic(folder / self._driver.name, json.dumps(dict(hosts)).encode())
+            _write_atomic(folder / self._driver.path.name, json.dumps(dict(hosts)).encode())
 
     def drained(self) -> dict[str, str]:
         """Return the hosts that get nothing new from some driver that lives, and why."""
@@ -166,18 +124,18 @@ class AttemptJournal:
             with suppress(OSError, MalformedError):
                 hosts = read_json(path.read_bytes())
                 _check_drained(hosts, "drained")
-                if self._driver.is_held(path.name):
+                if self._is_held("drivers", path.name):
                     reasons.update(hosts)
         return reasons
 
     def close(self) -> None:
         """This driver begins nothing more."""
-        (self.folder / "drained" / self._driver.name).unlink(missing_ok=True)
-        self._driver.release()
+        (self.folder / "drained" / self._driver.path.name).unlink(missing_ok=True)
+        self._driver.remove()
 
     def _named(self, digest: str, attempt: HostAttempt) -> HostAttempt:
         with disk_errors(self.folder):
-            attempt = replace(attempt, driver=self._driver.name)
+            attempt = replace(attempt, driver=self._driver.path.name)
             self.entry(digest).mkdir(exist_ok=True)
             path = self.entry(digest) / "attempt.json"
             _write_atomic(path, json.dumps(asdict(attempt)).encode())
@@ -215,7 +173,7 @@ class AttemptJournal:
         """Return whether the attempt *token* is still wanted by any driver of this project."""
         if not is_token(token):
             return False
-        if NameLock(self.folder / "builds", token, hold=False).is_held(token):
+        if self._is_held("builds", token):
             return True
         digest = token.partition("-")[0]
         attempt = self.attempt(digest)
@@ -224,25 +182,44 @@ class AttemptJournal:
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """The only one in the project that has *name*; ConflictError where somebody else has it."""
-        folder = self.folder / "alone"
-        if NameLock(folder, name, hold=False).is_held(name):
+        lock = self._try_lock("alone", name)
+        if lock is None:
             raise ConflictError(
                 "this workflow runs in this project already", hint="wait until it has ended"
             )
-        held = NameLock(folder, name)
         try:
             yield
         finally:
-            held.release()
+            lock.remove()
 
     @contextmanager
     def building(self, digest: str) -> Iterator[str]:
         """A token for a build, which counts as long as this process makes it."""
-        held = NameLock(self.folder / "builds", f"{digest}-b{secrets.token_hex(4)}")
+        lock = self._lock_new("builds", f"{digest}-b{secrets.token_hex(4)}")
         try:
-            yield held.name
+            yield lock.path.name
         finally:
-            held.release()
+            lock.remove()
+
+    def _lock_new(self, kind: str, name: str) -> FileLock:
+        """Return the lock on a name that nobody else has."""
+        with disk_errors(self.folder):
+            (self.folder / kind).mkdir(parents=True, exist_ok=True)
+            return FileLock.acquire(self.folder / kind / name)
+
+    def _try_lock(self, kind: str, name: str) -> FileLock | None:
+        with disk_errors(self.folder):
+            (self.folder / kind).mkdir(parents=True, exist_ok=True)
+            return FileLock.try_acquire(self.folder / kind / name)
+
+    def _is_held(self, kind: str, name: str) -> bool:
+        """Return whether a process holds *name*; the file of one that died is removed."""
+        with suppress(OSError):
+            lock = FileLock.try_acquire(self.folder / kind / name, create=False)
+            if lock is None:
+                return True
+            lock.remove()
+        return False
 
 
 def _write_atomic(path: Path, content: bytes) -> None:

@@ -18,9 +18,7 @@ asked for an experiment of it takes the whole session over.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +30,7 @@ from zenturio.execute.json_checks import is_digest
 from zenturio.execute.slurm_commands import ArrayTask
 from zenturio.execute.worker import write_whole
 from zenturio.experiment.identity import checked_digest
+from zenturio.files import LockedFolder
 
 _PREFIX = "session-"
 _FOLDERS = ("parcels", "outcomes", "starts", "batches", "logs")
@@ -43,24 +42,19 @@ LARGEST_OUTCOME_BYTES = 2**32
 class SlurmSession:
     """The folder of one driver at one place, living or dead."""
 
-    def __init__(self, path: Path, lock: int | None = None) -> None:
+    def __init__(self, path: Path, locked: LockedFolder | None = None) -> None:
         self.path = path
-        self._lock = lock
+        self._locked = locked
 
     @staticmethod
     def begin(place: Path) -> SlurmSession:
         """A new one, held by this process."""
-        while True:
-            path = place / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
-            with disk_errors(path):
-                for folder in _FOLDERS:
-                    (path / folder).mkdir(parents=True)
-                lock = _lock_session(path, create=True)
-            if lock is not None:
-                # Another driver may have swept it between mkdir and flock.
-                if (path / "lock").exists():  # else somebody swept it in this very moment
-                    return SlurmSession(path, lock)
-                os.close(lock)
+        with disk_errors(place):
+            place.mkdir(parents=True, exist_ok=True)
+            locked = LockedFolder.begin(place, _PREFIX)
+            for folder in _FOLDERS:
+                (locked.path / folder).mkdir()
+        return SlurmSession(locked.path, locked)
 
     @staticmethod
     def all(place: Path) -> list[SlurmSession]:
@@ -76,15 +70,15 @@ class SlurmSession:
 
     def take(self) -> bool:
         """Hold it, if nobody does; false where its driver lives."""
-        if self._lock is None:
-            self._lock = _lock_session(self.path, create=False)
-        return self._lock is not None
+        if self._locked is None:
+            self._locked = LockedFolder.take(self.path)
+        return self._locked is not None
 
     def leave(self) -> None:
         """Hold it no longer: another driver may take it."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._locked is not None:
+            self._locked.release()
+            self._locked = None
 
     def remove(self) -> None:
         """Take it away."""
@@ -217,18 +211,3 @@ class SlurmSession:
         """Return the end of what the job of *task* said."""
         name, number = task
         return log_end(self.path / "logs" / f"{name}-{number}")
-
-
-def _lock_session(path: Path, *, create: bool) -> int | None:
-    """Return the lock on the session, if nobody has it."""
-    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-    try:
-        lock = os.open(path / "lock", flags, 0o600)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from getpass import getuser
 from pathlib import Path
 from time import monotonic, sleep
 
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
+from zenturio.files import FileLock, is_locked, lock_holder
 from zenturio.record import Lease, Repository, StudySubmission
 from zenturio.study.study_request import StudyRequest
 
@@ -92,20 +92,15 @@ def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
     With another *name*, the only one of what is called so.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConflictError(
-                f"another service runs here already: process {_holder(lock)}",
-                hint="zen submit hands it studies; to have another policy, stop it first",
-            ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    lock = FileLock.try_acquire(folder / name, mode=0o644)
+    if lock is None:
+        raise ConflictError(
+            f"another service runs here already: process {lock_holder(folder / name)}",
+            hint="zen submit hands it studies; to have another policy, stop it first",
+        )
+    with lock:
+        lock.write_pid()
         yield
-    finally:
-        os.close(lock)
 
 
 @contextmanager
@@ -121,16 +116,4 @@ def locked_repository(repository: Repository) -> Iterator[None]:
 
 def is_served(folder: Path) -> bool:
     """Return whether a service looks at the queue of that project, on this machine."""
-    with suppress(OSError):
-        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-    return False
-
-
-def _holder(lock: int) -> str:
-    return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    return is_locked(folder / LOCK)
