@@ -76,7 +76,7 @@ def test_what_the_kept_output_does_not_hold_is_told_before_anything_is_changed(r
         assert "7 that were ok fail without it" in told.out
         assert len(rows(ran.parent)["rows"]) == (7 if options else 0)
     ran.write_text(SMALL)
-    assert "7 that had failed are ok" in zen("extract", "small", cwd=ran.parent).out
+    assert "7 failed experiments are ok now" in zen("extract", "small", cwd=ran.parent).out
 
 
 def test_a_metric_that_is_asked_for_no_more_keeps_what_was_measured(ran):

@@ -259,7 +259,7 @@ def mixed(tmp_path):
     for number, machine in enumerate(MACHINES):
         repository.open("mixed", definition)
         lease = repository.acquire_lease("mixed", DriverProcess.current())
-        claims = repository.claim("mixed", lease.number, points, machine)
+        claims = repository.claim("mixed", lease.number, points, {machine})
         outcomes = [
             replace(outcome(e, attempt=claims[e.digest], time=number + 1.0), machine=machine)
             for e in points
