@@ -74,6 +74,28 @@ def test_a_secret_is_shown_first_and_goes_with_yes(leaky):
     assert (again["rows"], again["artifacts"], again["files"]) == ({}, [], [])
 
 
+def test_holes_of_a_sparse_file_are_neither_read_nor_written(tmp_path):
+    home = tmp_path / ".zenturio"
+    kept = home / "work" / "kept"
+    objects = home / "store" / "objects" / "ab"
+    for folder in (kept, objects):
+        folder.mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text(SECRET + "\n")
+    (tmp_path / "p.sh").write_text('#ZEN$ RUN "true"\n')
+    zen("run", "p.sh", cwd=tmp_path)
+    sparse = [kept / "sparse.txt", objects / ("cd" * 31)]
+    for path in sparse:
+        with path.open("wb") as file:
+            file.seek(2**39 - 3)
+            file.write(SECRET.encode())
+            file.truncate(2**40)
+    (kept / "empty.txt").write_bytes(b"")
+    os.truncate(kept / "empty.txt", 2**40)
+    result = zen("redact", "--from-file", "secret.txt", "--yes", "--json", cwd=tmp_path).facts
+    assert sorted(result["remaining"]) == sorted(map(str, sparse))
+    assert all(path.stat().st_size == 2**40 for path in sparse)
+
+
 def test_the_secret_is_read_from_standard_input(leaky):
     done = subprocess.run(
         [sys.executable, "-m", "zenturio", "redact", "-", "--yes"],

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -214,6 +215,28 @@ def folder(tmp_path):
 )
 def test_patterns_find_plain_files(folder, patterns, paths):
     assert matching_files(str(folder), patterns) == paths
+
+
+@pytest.mark.parametrize(
+    ("pattern", "paths"),
+    [
+        ("**/" * 40 + "*.dat", ["a.dat", "deep.dat"]),
+        ("**/*/" * 25 + "*.dat", ["deep.dat"]),
+        ("*/**/" * 200 + "*.dat", []),
+        ("[" * 40_000, []),
+        ("[" * 20_000 + "/" + "[a" * 20_000, []),
+    ],
+)
+def test_a_pattern_lists_each_folder_at_most_once(tmp_path, monkeypatch, pattern, paths):
+    deep = tmp_path / "/".join("d" * 30)
+    deep.mkdir(parents=True)
+    (tmp_path / "a.dat").touch()
+    (deep / "deep.dat").touch()
+    listed = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    assert [Path(path).name for path in matching_files(str(tmp_path), [pattern])] == paths
+    assert len(listed) == len(set(listed))
 
 
 # CPUs

@@ -6,12 +6,11 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from zenturio.annotate.diagnostics import Diagnostics
-from zenturio.annotate.path_patterns import closed_brackets
 from zenturio.errors import Diagnostic, Place, did_you_mean
+from zenturio.name_patterns import name_fits
 from zenturio.output_files import OutputFiles
 
 STUDY = "study.zen"
@@ -392,7 +391,7 @@ def match_glob(pattern: str, name: str) -> bool:
     ``*`` and ``?`` stay within a folder's name, ``**/`` stands for any folders or none.
     """
     if "/" not in pattern:
-        return _fits(name.rpartition("/")[2], pattern)
+        return name_fits(name.rpartition("/")[2], pattern)
     names = name.split("/")
     # How many of the names the parts so far can stand for; in a set, for ``**`` has many ways.
     matched = {0}
@@ -400,14 +399,10 @@ def match_glob(pattern: str, name: str) -> bool:
         if part == "**":
             matched = set(range(min(matched), len(names) + 1))
         else:
-            matched = {at + 1 for at in matched if at < len(names) and _fits(names[at], part)}
+            matched = {at + 1 for at in matched if at < len(names) and name_fits(names[at], part)}
         if not matched:
             return False
     return len(names) in matched
-
-
-def _fits(name: str, part: str) -> bool:
-    return fnmatchcase(name, closed_brackets(part))
 
 
 def under(study: str, names: Iterable[str]) -> Iterator[str]:

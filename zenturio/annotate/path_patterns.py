@@ -13,12 +13,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import translate
-from functools import cache
 from pathlib import Path
 
 import re2
 from pathspec import GitIgnoreSpec
+
+from zenturio.name_patterns import name_fits
 
 MOST_ENTRIES = 300_000
 """Entries of folders that a pattern may look at."""
@@ -102,22 +102,7 @@ class PathPattern:
 
 
 def _fits(name: str, part: str) -> bool:
-    return (part[0] == "." or name[0] != ".") and bool(_expression(part).match(name))
-
-
-@cache
-def _expression(part: str) -> re.Pattern[str]:
-    return re.compile(translate(closed_brackets(part)))
-
-
-def closed_brackets(pattern: str) -> str:
-    """Return a pattern that matches the same names, in which each bracket that opens is closed.
-
-    Python looks for the end of each one up to the end of the pattern: for thousands of them that
-    takes minutes.
-    """
-    end = pattern.rfind("]") + 1
-    return pattern[:end] + pattern[end:].replace("[", "[[]")
+    return (part[0] == "." or name[0] != ".") and name_fits(name, part)
 
 
 _NAME = ".gitignore"

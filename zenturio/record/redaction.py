@@ -10,6 +10,7 @@ Killed at any moment, the same call goes on: what it finds is what is still ther
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import mmap
 import os
@@ -38,6 +39,9 @@ RECORDED = Failpoint("redact.recorded")
 REMOVED = Failpoint("redact.removed")
 COMPACTED = Failpoint("redact.compacted")
 
+LARGEST_HOLES = 2**30
+"""Bytes of holes in a file that are written anew; files with more of them are only named."""
+
 _FILES = (
     "SELECT a.path, a.size, a.content, c.foreign_path, a.mode, coalesce(r.digest, t.digest)"
     " FROM artifacts a JOIN contents c ON c.digest = a.content"
@@ -57,7 +61,8 @@ class Redaction:
     artifacts: tuple[Path, ...]
     """Files of the project's store, which have given way to others."""
     foreign: tuple[Path, ...]
-    """Files of artifacts that stay: outside of the project, or needed by another database."""
+    """Files of artifacts that stay: outside of the project, with large holes, or needed by another
+    database."""
     copies: tuple[Path, ...]
     """Copies of the database, which may have it."""
     server: bool
@@ -100,7 +105,7 @@ def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redact
             dict(places.tables),
             places.numbers,
             tuple(sorted(path for paths in files.paths.values() for path in paths)),
-            tuple(sorted(files.foreign)),
+            tuple(sorted(set(files.foreign))),
             backup_files(url),
             not isinstance(dialect, SQLite),
             () if isinstance(dialect, SQLite) else database.read(_left_by_upgrades),
@@ -117,10 +122,39 @@ def _left_by_upgrades(transaction: Transaction) -> tuple[str, ...]:
 
 
 def contains_secret(path: Path, secret: Secret) -> bool:
-    """Return whether the file has *secret*; one that cannot be read has not."""
-    with suppress(OSError), _mapped(path) as data:
-        return secret.is_in(data)
+    """Return whether the file has *secret*; one that cannot be read has not.
+
+    Holes are not read: a sparse file may claim any size.
+    """
+    with suppress(OSError), path.open("rb") as file:
+        for begin, end in _extents(file.fileno()):
+            offset = begin - begin % mmap.ALLOCATIONGRANULARITY
+            with mmap.mmap(
+                file.fileno(), end - offset, access=mmap.ACCESS_READ, offset=offset
+            ) as data:
+                if secret.is_in(data):
+                    return True
     return False
+
+
+def has_large_holes(path: Path) -> bool:
+    """Return whether a copy of the file would take far more of the disk than the file does."""
+    status = path.stat()
+    return status.st_size - status.st_blocks * 512 > LARGEST_HOLES
+
+
+def _extents(descriptor: int) -> Iterator[tuple[int, int]]:
+    """Yield where the bytes of a file begin and end that are not in holes."""
+    end, size = 0, os.fstat(descriptor).st_size
+    while end < size:
+        try:
+            begin = os.lseek(descriptor, end, os.SEEK_DATA)
+            end = os.lseek(descriptor, begin, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole is left
+                return
+            begin, end = end, size  # a file system that knows no holes
+        yield begin, end
 
 
 @contextmanager
@@ -138,11 +172,14 @@ def _artifacts(database: Database, store: ArtifactStore, secret: Secret, *, real
     files = _Files()
     for sha, path in store.objects(young=-1):
         if contains_secret(path, secret):
-            files.paths.setdefault(sha, []).append(path)
+            if has_large_holes(path):
+                files.foreign.append(path)
+            else:
+                files.paths.setdefault(sha, []).append(path)
     for *facts, digest in database.read(lambda transaction: transaction.sql(_FILES)):
         artifact = store.located(artifact_of(*facts), bytes(digest or b"").hex())
         if contains_secret(artifact.kept, secret):
-            if store.owns(artifact.kept):
+            if store.owns(artifact.kept) and not has_large_holes(artifact.kept):
                 files.paths.setdefault(artifact.sha256, []).append(artifact.kept)
             else:
                 files.foreign.append(artifact.kept)

@@ -19,7 +19,7 @@ from zenturio.execute.workspace import live_driver_pids
 from zenturio.failpoints import Failpoint
 from zenturio.output_files import recorded_outputs
 from zenturio.record.open import FOLDER, project_folder
-from zenturio.record.redaction import Redaction, contains_secret
+from zenturio.record.redaction import Redaction, contains_secret, has_large_holes
 from zenturio.record.redaction import redact as redact_repository
 from zenturio.record.secret import Secret
 from zenturio.study.service.submission_queue import current_user, is_served
@@ -136,12 +136,17 @@ def _is_database(path: Path) -> bool:
 
 
 def _clean(home: Path, path: Path, secret: Secret) -> bool:
-    """Take the secret out of a file of the project; false where that cannot be written."""
+    """Take the secret out of a file of the project; false where that cannot be written.
+
+    Nor is a sparse file written anew, which might fill the disk and the memory.
+    """
     below = path.relative_to(home)
     try:
         if below.parts[0] in _CACHES:
             _remove(home / Path(*below.parts[:2]))
         elif path.exists():
+            if has_large_holes(path):
+                return False
             _write(path, _without(path, secret))
     except OSError:
         return False

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePath
 
 from zenturio import plugins
 from zenturio.annotate.dialects import braces, languages, scripts, settings
 from zenturio.annotate.dialects.dialect import Dialect
+from zenturio.name_patterns import name_fits
 
 UNKNOWN = Dialect(
     "text",
@@ -98,7 +98,7 @@ def _by_name(name: str, first_line: str) -> Dialect:
         or _by_content(_SHARED.get(ending.casefold(), ()), first_line)
         or _by_ending(ending)
         or _by_shebang(first_line)
-        or next((d for d in known() for p in _patterns(d) if fnmatchcase(name, p)), None)
+        or next((d for d in known() for p in _patterns(d) if name_fits(name, p)), None)
         or _by_content(_FIRST_LINES, first_line)
         or _by_mode(first_line)
         or UNKNOWN

@@ -35,6 +35,7 @@ from zenturio.execute.json_checks import MalformedError, integer
 _log = logging.getLogger(__name__)
 
 _FILES = (
+    "name_patterns.py",
     "execute/launcher.py",
     "execute/output_patterns.py",
     "execute/run_facts.py",

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
@@ -41,6 +40,7 @@ from zenturio.execute.run_verdict import judge_run
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
+from zenturio.name_patterns import name_fits
 
 _MOST_IN_MEMORY = 64 * 2**20
 """Bytes of a file that is wanted whole in memory."""
@@ -239,8 +239,8 @@ def suits_host(path: str, context: StageContext) -> bool:
     """Return whether a file is for this host: of the variants of a file, only its own."""
     facts = context.host.values()
     for variant in context.options.variants:
-        if fnmatchcase(path, host_pattern(variant)):
-            return fnmatchcase(path, fill_host_facts(variant, facts))
+        if name_fits(path, host_pattern(variant)):
+            return name_fits(path, fill_host_facts(variant, facts))
     return True
 
 
