@@ -1,11 +1,13 @@
 """Rows that no repository has written: each is named, and nobody waits for what they say."""
 
 import sqlite3
+import time
 
 import pytest
 
-from zenturio.errors import RecordError
+from zenturio.errors import ConflictError, RecordError
 from zenturio.record import DriverProcess, Field, StudyDefinition
+from zenturio.record.leases import LONGEST_LEASE_SECONDS
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import experiment, outcome
 
@@ -66,4 +68,23 @@ def test_what_drivers_without_a_lease_have_claimed_is_granted(tmp_path, lease):
     own = repository.acquire_lease("s", DriverProcess.current())
     assert repository.claim("s", own.number, EXPERIMENTS) == {e.digest: 2 for e in EXPERIMENTS}
     assert [a.state for a in repository.attempts(EXPERIMENTS[0].digest)] == ["stale", "running"]
+    repository.close()
+
+
+@pytest.mark.parametrize(("until", "seconds"), [("9e999", "60"), ("4e9", "60"), ("4e9", "9e999")])
+def test_a_lease_ends_within_its_own_length_however_far_it_reaches(tmp_path, until, seconds):
+    path = tmp_path / "zenturio.db"
+    repository = open_repository(path)
+    repository.open("s", DEFINITION)
+    other = repository.acquire_lease("s", DriverProcess("elsewhere", 7, "then"))
+    repository.claim("s", other.number, EXPERIMENTS)
+    change(path, f"UPDATE leases SET until = {until}, seconds = {seconds}")
+    with pytest.raises(ConflictError, match="process 7 on elsewhere"):
+        repository.acquire_lease("s", DriverProcess.current())
+    (lease,) = repository.leases("s")
+    assert lease.until <= time.time() + LONGEST_LEASE_SECONDS
+    change(path, f"UPDATE leases SET until = {until}, seconds = {seconds}")
+    own = repository.acquire_lease("s", DriverProcess.current(), join=True)
+    assert repository.claim("s", own.number, EXPERIMENTS) == {}
+    assert repository.leases("s")[0].until <= time.time() + LONGEST_LEASE_SECONDS
     repository.close()

@@ -297,7 +297,7 @@ def test_claims_that_another_driver_holds_are_waited_for(repository):
     planned = experiments(2)
     other = repository.acquire_lease("s", DriverProcess.current())
     repository.claim("s", other.number, planned)
-    refused = []
+    refused, progress = [], []
     claim = repository.claim
 
     def counted(*arguments):
@@ -309,5 +309,8 @@ def test_claims_that_another_driver_holds_are_waited_for(repository):
     repository.claim = counted
     lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
     with Scrambled(good) as place:
-        driver = StudyDriver("s", lease, repository, place, PointsInOrder(iter(planned), 2))
+        source = PointsInOrder(iter(planned), 2)
+        driver = StudyDriver("s", lease, repository, place, source, listener=progress.append)
         assert driver.drive().ok == 2
+    (remark,) = [remark for step in progress for remark in step.remarks]
+    assert f"process {other.pid} on {other.host} (study s)" in remark

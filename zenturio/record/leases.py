@@ -2,8 +2,9 @@
 
 A driver renews its lease while it runs. A lease ends when the driver releases it, when it runs out
 by the database's clock, or when its process on this host has exited; what it had claimed becomes
-stale then. ``ended`` decides, not ``until``: a lease that has run out still counts until somebody
-takes the study over, so a driver that was suspended for a while loses nothing if nobody came.
+stale then. No lease is believed to reach further than its own length. ``ended`` decides, not
+``until``: a lease that has run out still counts until somebody takes the study over, so a driver
+that was suspended for a while loses nothing if nobody came.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _STALE = (
     "ended", "cause", "position", "repeat", "point",
 )  # fmt: skip
 
+
+LONGEST_LEASE_SECONDS = 3600.0
+"""No lease is longer, whatever its row says: drivers renew theirs three times within it."""
 
 LeaseEnd = Literal["left", "superseded"]
 
@@ -55,6 +59,10 @@ class LeaseRow(NamedTuple):
             self.until > now
             and not DriverProcess(self.host, self.pid, self.born, self.token).has_exited()
         )
+
+    def latest_end(self, now: float) -> float:
+        """Return when the lease ends if it was renewed just now."""
+        return now + min(self.seconds, LONGEST_LEASE_SECONDS)
 
 
 def lock_lease(
@@ -111,7 +119,7 @@ def acquire(
     for lease in end_dead_leases(transaction, version):
         if not join:
             raise repository.study_has_driver(lease)
-    now = transaction.now
+    now, seconds = transaction.now, min(seconds, LONGEST_LEASE_SECONDS)
     facts = (version.id, driver.token, driver.host, driver.pid, driver.born, person())
     transaction.insert("leases", _COLUMNS, [(*facts, now, now + seconds, seconds)])
     number = max(row.number for row in _open(transaction, version) if row.token == driver.token)
@@ -180,7 +188,30 @@ def end_dead_leases(transaction: Transaction, version: StudyVersion) -> list[Lea
     for row in rows:
         if not row.alive(now):
             _end_lease(transaction, row.number, "superseded")
+    _shorten(transaction, rows)
     return [row.lease(version.name) for row in rows if row.alive(now)]
+
+
+def shorten_leases(transaction: Transaction, name: str) -> None:
+    """See to it that no lease on the study reaches further than its own length from now."""
+    _shorten(transaction, _open(transaction, studies.get_version(transaction, name)))
+
+
+def _shorten(transaction: Transaction, rows: Iterable[LeaseRow]) -> None:
+    """Let leases that reach too far, by a wrong clock or a forged row, run out in time.
+
+    They are not ended: a living driver, whose clock is ahead, renews its lease before that.
+    """
+    mark, now = transaction.dialect.mark, transaction.now
+    for row in rows:
+        end = row.latest_end(now)
+        if row.until > end:
+            query = f"UPDATE leases SET until = {mark} WHERE id = {mark} AND until > {mark}"
+            transaction.sql(query, (end, row.number, end))
+            transaction.log(
+                _log, "lease %d reached further than its length: it ends in %g s, unless renewed",
+                row.number, end - now, level=logging.WARNING,
+            )  # fmt: skip
 
 
 def refuse_drivers(transaction: Transaction, versions: Iterable[StudyVersion]) -> None:
@@ -203,7 +234,8 @@ def end_leases_of_dead_drivers(transaction: Transaction, numbers: Iterable[int])
         "l.id",
         sorted(numbers),
     )
-    unended = [LeaseRow(*facts) for facts in rows]
+    unended = sorted(LeaseRow(*facts) for facts in rows)
+    _shorten(transaction, unended)
     dead = {row.number for row in unended if not row.alive(transaction.now)}
     for number in sorted(dead):
         _end_lease(transaction, number, "superseded")

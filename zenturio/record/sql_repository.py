@@ -8,7 +8,7 @@ from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from zenturio.errors import Diagnostic
+from zenturio.errors import ConflictError, Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
 from zenturio.record import (
     claims,
@@ -305,17 +305,30 @@ class SQLRepository:
 
     # Drivers
 
-    @writes
     def acquire_lease(
+        self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
+    ) -> Lease:
+        try:
+            return self._acquire_lease(study, driver, join, seconds)
+        except ConflictError:
+            # With the refusal it was undone that leases which reach too far were shortened.
+            self._shorten_leases(study)
+            raise
+
+    @writes
+    def _acquire_lease(
         self,
         transaction: Transaction,
         study: str,
         driver: DriverProcess,
-        *,
-        join: bool = False,
-        seconds: float = 60.0,
+        join: bool,
+        seconds: float,
     ) -> Lease:
         return leases.acquire(transaction, study, driver, join, seconds)
+
+    @writes
+    def _shorten_leases(self, transaction: Transaction, study: str) -> None:
+        leases.shorten_leases(transaction, study)
 
     @writes_briefly
     def renew_lease(self, transaction: Transaction, lease: Lease) -> Lease:

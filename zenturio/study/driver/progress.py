@@ -216,6 +216,7 @@ class RunCounts:
         self._outdated: Counter[str] = Counter()
         self._remarks: dict[str, None] = {}
         self._news: list[str] = []
+        self._announced: set[str] = set()
 
     @property
     def rate(self) -> float:
@@ -283,6 +284,12 @@ class RunCounts:
         """Return the remarks of outcomes that nobody was told yet."""
         news, self._news = self._news, []
         return tuple(news)
+
+    def announce(self, text: str) -> None:
+        """Report *text* with the next progress, once; the end of the run does not repeat it."""
+        if text not in self._announced:
+            self._announced.add(text)
+            self._news.append(text)
 
     def _remark(self, remark: str) -> None:
         if remark not in self._remarks:

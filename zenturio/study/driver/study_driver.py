@@ -36,6 +36,8 @@ AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""
 ELSEWHERE = 1.0
 """Seconds between two looks at what other drivers hold."""
+MOST_NAMED = 3
+"""Other drivers that are named while the run waits for them."""
 QUIET = 5.0
 """Seconds for which a repository that failed is left alone while experiments still run."""
 CANCEL_POLL = 1.0
@@ -261,14 +263,22 @@ class StudyDriver:
             self._handle(states.CancelRequested(digest))
 
     def _check_for_stall(self) -> None:
-        """Raise RecordError where every claim is refused though no other driver is alive."""
-        if self._states.is_stalled and not self._records.has_other_driver():
-            digest = self._states.elsewhere[0].experiment.digest
+        """Say for whom the run waits; RecordError where no other driver is alive."""
+        if not self._states.is_stalled:
+            return
+        digest = self._states.elsewhere[0].experiment.digest
+        drivers = self._records.other_drivers()
+        if not drivers:
             raise RecordError(
                 f"the repository neither grants experiment {digest[:12]} nor has its outcome,"
                 " and no other driver is alive",
                 hint="see what `zen db check` says",
             )
+        names = [f"process {d.pid} on {d.host} (study {d.study})" for d in drivers[:MOST_NAMED]]
+        more = f" and {len(drivers) - MOST_NAMED:,} more" if drivers[MOST_NAMED:] else ""
+        self._counts.announce(
+            f"waiting for experiments that other drivers have claimed: {', '.join(names)}{more}"
+        )
 
     def _abandon(self, error: BaseException) -> None:
         """Kill what runs; keep what has finished all the same."""

@@ -12,7 +12,7 @@ from zenturio.errors import NotFoundError, RecordError
 from zenturio.experiment import MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds
 from zenturio.failpoints import Failpoint
-from zenturio.record import Repository
+from zenturio.record import Lease, Repository
 from zenturio.study.driver.cached_results import machines_with_results
 from zenturio.study.driver.experiment_states import Batch, LookedUp, Pair, TrackedExperiment
 
@@ -143,11 +143,13 @@ class StudyRecords:
             return Counter()
         return machines_with_results(self.repository, [t.experiment.digest for t in batch])
 
-    def has_other_driver(self) -> bool:
-        """Return whether a driver of any study is alive besides this one."""
-        names = {study.name for study in self.repository.studies()} | {self.study}
-        leases = (lease for name in names for lease in self.repository.leases(name))
-        return any(lease.number != self.driver for lease in leases)
+    def other_drivers(self) -> list[Lease]:
+        """Return the leases of all drivers besides this one, of any study, those of this first."""
+        names = {study.name for study in self.repository.studies()} - {self.study}
+        leases = (
+            lease for n in (self.study, *sorted(names)) for lease in self.repository.leases(n)
+        )
+        return [lease for lease in leases if lease.number != self.driver]
 
     def _doubt(self, digests: Iterable[str]) -> None:
         """Raise RecordError for cached outcomes that are never given: no claim is granted on them.
