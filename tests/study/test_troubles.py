@@ -314,3 +314,28 @@ def test_claims_that_another_driver_holds_are_waited_for(repository):
         assert driver.drive().ok == 2
     (remark,) = [remark for step in progress for remark in step.remarks]
     assert f"process {other.pid} on {other.host} (study s)" in remark
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_driver_that_ends_after_its_last_refusal_is_no_contradiction(repository, is_recorded):
+    planned = experiments(2)
+    other = repository.acquire_lease("s", DriverProcess.current())
+    attempts = repository.claim("s", other.number, planned)
+    claim, refused = repository.claim, []
+
+    def claim_and_end(*arguments):
+        granted = claim(*arguments)
+        refused.append(arguments)
+        if len(refused) == experiment_states.REFUSALS:
+            if is_recorded:
+                outcomes = [outcome(e, attempt=attempts[e.digest]) for e in planned]
+                repository.record("s", other.number, outcomes)
+            repository.release_lease(other)
+        return granted
+
+    repository.claim = claim_and_end
+    lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
+    with Scrambled(good) as place:
+        driver = StudyDriver("s", lease, repository, place, PointsInOrder(iter(planned), 2))
+        summary = driver.drive()
+    assert (summary.known, summary.ok) == ((2, 0) if is_recorded else (0, 2))

@@ -214,9 +214,7 @@ class StudyDriver:
             self._in_flight.cancel_queued()
             return False
         if self._states.has_to_look_elsewhere and monotonic() >= self._next_look:
-            self._check_for_stall()
-            while self._states.elsewhere:
-                self._handle(states.LookElsewhere())
+            self._look_elsewhere()
             self._next_look = monotonic() + ELSEWHERE
         return self._fill()
 
@@ -262,23 +260,37 @@ class StudyDriver:
         for digest in self._cancel_requests.unwanted():
             self._handle(states.CancelRequested(digest))
 
-    def _check_for_stall(self) -> None:
-        """Say for whom the run waits; RecordError where no other driver is alive."""
-        if not self._states.is_stalled:
+    def _look_elsewhere(self) -> None:
+        """Look up what others hold; RecordError where all is refused and no other driver is alive.
+
+        Asked before the look and after it: who held it at the last refusal may have ended since,
+        and the look gets what it recorded or gave back; another driver may have come meanwhile.
+        """
+        is_alone = self._states.is_stalled and not self._waits_for_others()
+        while self._states.elsewhere:
+            self._handle(states.LookElsewhere())
+        if not is_alone:
             return
-        digest = self._states.elsewhere[0].experiment.digest
-        drivers = self._records.other_drivers()
-        if not drivers:
+        self._fill()
+        if self._states.is_stalled and self._states.elsewhere and not self._waits_for_others():
+            digest = self._states.elsewhere[0].experiment.digest
             raise RecordError(
                 f"the repository neither grants experiment {digest[:12]} nor has its outcome,"
                 " and no other driver is alive",
                 hint="see what `zen db check` says",
             )
+
+    def _waits_for_others(self) -> bool:
+        """Return whether any other driver is alive, and say for which ones the run waits."""
+        drivers = self._records.other_drivers()
+        if not drivers:
+            return False
         names = [f"process {d.pid} on {d.host} (study {d.study})" for d in drivers[:MOST_NAMED]]
         more = f" and {len(drivers) - MOST_NAMED:,} more" if drivers[MOST_NAMED:] else ""
         self._counts.announce(
             f"waiting for experiments that other drivers have claimed: {', '.join(names)}{more}"
         )
+        return True
 
     def _abandon(self, error: BaseException) -> None:
         """Kill what runs; keep what has finished all the same."""
