@@ -1,19 +1,21 @@
 """Functions of this process as studies: each point once, whatever stops it."""
 
 from contextlib import suppress
+from threading import Event, current_thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from record.reference import ReferenceRepository
-from zenturio.errors import InputError
+from zenturio.errors import InputError, RecordError
 from zenturio.experiment import ExperimentFunction, Missing
 from zenturio.record.open import open_repository
 from zenturio.space import Space
 from zenturio.study.driver import function_study as evaluating
 from zenturio.study.driver.function_study import evaluate
 from zenturio.study.point_selection import select_points
+from zenturio.testing.executor import PATIENCE
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -120,6 +122,61 @@ def test_an_interrupted_study_goes_on_where_it_stopped(repository):
     summary = evaluate(function, select_points(SPACE), repository)
     assert (summary.known, summary.ok) == (16, 24)
     assert len(answers(repository)) == 40
+
+
+class Commits:
+    """The commits of a repository: what was written is an event, and the first one can fail."""
+
+    def __init__(self, repository, monkeypatch, error=None):
+        self.first, self.written = Event(), Event()
+        self._error, self._write = error, repository.add_results
+        monkeypatch.setattr(repository, "add_results", self)
+
+    def __call__(self, *arguments):
+        error, self._error = self._error, None
+        self.first.set()
+        if error is not None:
+            raise error
+        accepted = self._write(*arguments)
+        self.written.set()
+        return accepted
+
+
+def waiting_for(event):
+    """A function whose second call lasts until *event*."""
+
+    def halved(n):
+        return {"half": n / 2, "in_time": n == 0 or event.wait(PATIENCE)}
+
+    return ExperimentFunction(halved)
+
+
+def test_an_outcome_is_committed_while_the_next_call_runs(repository, monkeypatch):
+    function = waiting_for(Commits(repository, monkeypatch).written)
+    reporting = set()
+    summary = evaluate(
+        function,
+        select_points(Space(n=[0, 1])),
+        repository,
+        listener=lambda _: reporting.add(current_thread()),
+    )
+    assert (summary.ok, summary.failed) == (2, 0)
+    assert [r.outcome.metrics["in_time"] for r in repository.records("halved")] == [True, True]
+    assert reporting == {current_thread()}
+
+
+def test_a_commit_beside_a_call_that_fails_is_repeated(repository, monkeypatch):
+    commits = Commits(repository, monkeypatch, RecordError("away", hint="wait"))
+    summary = evaluate(waiting_for(commits.first), select_points(Space(n=[0, 1])), repository)
+    assert (summary.ok, summary.failed) == (2, 0)
+    assert [r.outcome.metrics["in_time"] for r in repository.records("halved")] == [True, True]
+
+
+def test_an_interrupted_commit_loses_nothing(repository, monkeypatch):
+    Commits(repository, monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(Counting().function, select_points(SPACE, limit=3), repository)
+    assert repository.count_states("halved")["ok"] == 3
 
 
 def test_points_that_are_chosen_in_part_are_completed_later(repository):

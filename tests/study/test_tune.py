@@ -1,6 +1,7 @@
 """Engines are tuned: settings are swept, each search is made once, and what is best is told."""
 
 import math
+from threading import Event
 
 import pytest
 from hypothesis import given
@@ -15,13 +16,14 @@ from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import describe, names
 from zenturio.space import Space
-from zenturio.study.tuning.tune import Tuning, tune
+from zenturio.study.tuning.tune import Tuning, _searched, tune
 from zenturio.study.tuning.tuning_target import (
     TunedFunction,
     TunedProgram,
     read_ranges,
     read_target,
 )
+from zenturio.testing.executor import PATIENCE
 
 SPACE = Space(x=range(-20, 21), y=range(-20, 21))
 
@@ -106,6 +108,18 @@ def test_searches_in_threads_come_to_the_same(project):
         told.append(found.frame()[["population", "seed", "best", "visited", "needed"]])
         place.close()
     assert told[0].equals(told[1])
+
+
+def test_a_search_that_is_over_waits_for_no_slower_one():
+    recorded = Event()
+
+    def hold(name):
+        return name == "quick" or recorded.wait(PATIENCE)
+
+    searches = _searched(["slow", "quick"], hold, 2)
+    assert next(searches) == ("quick", True)
+    recorded.set()
+    assert list(searches) == [("slow", True)]
 
 
 def test_what_is_searched_again_is_recalled(repository):

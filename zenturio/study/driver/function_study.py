@@ -27,6 +27,7 @@ from zenturio.study.driver.cached_results import (
     round_goes_on,
 )
 from zenturio.study.driver.each_machine import combined_summary, cumulative_listener, kinds_apart
+from zenturio.study.driver.group_commit import ExperimentOutcome, GroupCommit
 from zenturio.study.driver.lease_keeper import LeaseKeeper
 from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary, count_failure
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS
@@ -39,14 +40,12 @@ from zenturio.study.study_definition import (
     open_version,
 )
 
-WAIT = 0.1
-"""Seconds that an outcome waits for others at the most before it is committed."""
-
 
 class FunctionDriver:
     """A study that one process fills, from its opening to its giving back.
 
-    Whatever ends it, what was added is committed.
+    Whatever ends it, what was added is committed; soon after it was added, also while the process
+    is busy with the next call.
     """
 
     def __init__(
@@ -78,8 +77,8 @@ class FunctionDriver:
         self._notes: tuple[str, ...] | None = None
         self.archived: ArchivedStudy | None = None
         """The study of another program that had the name before."""
-        self._began = self._flushed = monotonic()
-        self._done: list[tuple[Experiment, Outcome]] = []
+        self._began = monotonic()
+        self._commits = GroupCommit(self._write)
         self._known = self._ok = self._failed = 0
         self._failures: dict[str, FailureGroup] = {}
 
@@ -96,6 +95,7 @@ class FunctionDriver:
             say = round_goes_on if newest.is_open else round_begins
             self._notes = (say(self._round),)
             self._report_progress(self._notes)
+        self._commits.start()
         return self
 
     def __exit__(
@@ -105,6 +105,7 @@ class FunctionDriver:
         trace: TracebackType | None,
     ) -> None:
         try:
+            self._commits.stop()
             self.flush()
             if error is None and self._round is not None and not self._goes_on:
                 self._repository.end_round(self._study, self._round)
@@ -142,30 +143,26 @@ class FunctionDriver:
 
     def add(self, experiment: Experiment, outcome: Outcome) -> None:
         """One more has ended."""
-        self._done.append((experiment, outcome))
-        if monotonic() - self._flushed > WAIT:
+        self._commits.add(experiment, outcome)
+        if self._commits.is_due:
             self.flush()
 
     def flush(self) -> None:
-        """Commit what was added."""
-        done, self._done = self._done, []
-        if done:
-            self._lease_keeper.check()
-            self._repository.add_results(
-                self._study, self._lease.number, done, self._kinds, self._round
-            )
-            for experiment, outcome in done:
-                self._count(experiment, outcome, new=True)
-        self._flushed = monotonic()
+        """Commit what was added, and report it."""
+        for experiment, outcome in self._commits.commit():
+            self._count(experiment, outcome, new=True)
         self._report_progress()
 
-    def add_all(self, experiments: Iterable[tuple[Experiment, Outcome]]) -> None:
+    def add_all(self, experiments: Iterable[ExperimentOutcome]) -> None:
         """Add all of them, and commit what is left."""
-        try:
-            for experiment, outcome in experiments:
-                self.add(experiment, outcome)
-        finally:
-            self.flush()
+        for experiment, outcome in experiments:
+            self.add(experiment, outcome)
+        self.flush()
+
+    def _write(self, outcomes: Sequence[ExperimentOutcome]) -> None:
+        self._lease_keeper.check()
+        number = self._lease.number
+        self._repository.add_results(self._study, number, outcomes, self._kinds, self._round)
 
     def summary(self) -> RunSummary:
         """Return how it ended."""
@@ -192,7 +189,7 @@ class FunctionDriver:
 
     def _report_progress(self, remarks: tuple[str, ...] = ()) -> None:
         ended = self._ok + self._failed
-        passed = self._flushed - self._began
+        passed = monotonic() - self._began
         rate = ended / passed if passed > 0 else 0.0
         unfinished = self._total - self._known - ended
         seconds = unfinished / rate if rate > 0 else None
@@ -260,7 +257,7 @@ def evaluate(
 
 def _called(
     function: ExperimentFunction, experiments: Sequence[Experiment], place: Executor
-) -> Iterator[tuple[Experiment, Outcome]]:
+) -> Iterator[ExperimentOutcome]:
     """The outcomes from a *place*, as they come; what still runs is killed if nobody asks on."""
     in_flight: dict[Future[Outcome], Experiment] = {}
     try:
@@ -277,7 +274,7 @@ def _called(
 
 def _completed(
     in_flight: dict[Future[Outcome], Experiment],
-) -> Iterator[tuple[Experiment, Outcome]]:
+) -> Iterator[ExperimentOutcome]:
     """Wait for one of them to end, and take all that have."""
     ended, _ = wait(in_flight, return_when=FIRST_COMPLETED)
     for future in ended:

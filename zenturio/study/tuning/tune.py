@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -36,6 +36,7 @@ from zenturio.search import Direction, Directions, parse_budget
 from zenturio.study.best_points import best
 from zenturio.study.driver.cached_results import is_exact
 from zenturio.study.driver.function_study import FunctionDriver
+from zenturio.study.driver.group_commit import ExperimentOutcome
 from zenturio.study.driver.progress import RunProgress, RunSummary
 from zenturio.study.extract import extract
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
@@ -319,7 +320,7 @@ def _outcomes(
     place: PlaceOptions,
     *,
     any_machine: bool,
-) -> Iterator[tuple[Experiment, Outcome]]:
+) -> Iterator[ExperimentOutcome]:
     """Yield what comes of each search: in this process, or where a program runs."""
     target = tuning.target
     if isinstance(target, TunedFunction):
@@ -330,7 +331,9 @@ def _outcomes(
                 experiment, lambda: local_trials.facts(*tuning.setting(experiment.values))
             )
 
-        yield from _held(experiments, hold, (place.jobs or cores()) if local_trials.compiled else 1)
+        yield from _searched(
+            experiments, hold, (place.jobs or cores()) if local_trials.compiled else 1
+        )
         return
     with _executor(place) as executor:
         tournament = Tournament(target, repository, executor, any_machine=any_machine)
@@ -372,10 +375,10 @@ def _unknown(
         yield from entry.unknown(batch)
 
 
-def _held(
+def _searched(
     experiments: Iterable[Experiment], hold: Callable[[Experiment], Outcome], jobs: int
-) -> Iterator[tuple[Experiment, Outcome]]:
-    """Searches for a function, in their order; so many *jobs* at a time."""
+) -> Iterator[ExperimentOutcome]:
+    """Make searches for a function, so many *jobs* at a time; yield each as soon as it is over."""
     waiting = iter(experiments)
     if jobs == 1:
         yield from ((experiment, hold(experiment)) for experiment in waiting)
@@ -383,7 +386,8 @@ def _held(
     with ThreadPoolExecutor(jobs) as pool:
         try:
             while batch := list(islice(waiting, 32 * jobs)):
-                yield from zip(batch, pool.map(hold, batch), strict=True)
+                searches = {pool.submit(hold, experiment): experiment for experiment in batch}
+                yield from ((searches[ended], ended.result()) for ended in as_completed(searches))
         finally:
             pool.shutdown(cancel_futures=True)
 

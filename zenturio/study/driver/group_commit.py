@@ -1,0 +1,92 @@
+"""Commits of outcomes in groups, also while the driver's thread is busy with a long call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event, Lock, Thread
+from time import monotonic
+
+from zenturio.experiment import Experiment, Outcome
+
+logger = logging.getLogger(__name__)
+
+WAIT = 0.1
+"""Seconds between two commits: an outcome waits for others at most twice as long."""
+QUIET = 5.0
+"""Seconds for which the thread leaves a repository that failed alone."""
+LEAVE_SECONDS = 1.0
+"""How long leaving waits for a commit that is under way; a hanging server must not hang us."""
+
+ExperimentOutcome = tuple[Experiment, Outcome]
+
+
+class GroupCommit:
+    """Outcomes that wait for others, so that many share the cost of one commit.
+
+    The driver's thread adds outcomes and commits them when that is due. A thread of its own commits
+    them where the driver's does not come to it, because it is in a user's function. It reports
+    nothing: the next `commit` of the driver's thread returns what was committed meanwhile, or
+    raises what the thread could not commit.
+    """
+
+    def __init__(self, write: Callable[[Sequence[ExperimentOutcome]], object]) -> None:
+        """*write* commits outcomes; it may be called again with the same ones if it failed."""
+        self._write = write
+        self._waiting: list[ExperimentOutcome] = []
+        self._committed: list[ExperimentOutcome] = []
+        self._last_commit = monotonic()
+        self._lock = Lock()
+        self._has_waiting = Event()
+        self._is_over = Event()
+        self._thread = Thread(target=self._commit_in_time, name="zenturio-commit", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what it has not committed still waits for `commit`."""
+        self._is_over.set()
+        self._has_waiting.set()
+        self._thread.join(LEAVE_SECONDS)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last commit was long enough ago."""
+        return monotonic() - self._last_commit > WAIT
+
+    def add(self, experiment: Experiment, outcome: Outcome) -> None:
+        """Let one more outcome wait."""
+        self._waiting.append((experiment, outcome))
+        self._has_waiting.set()
+
+    def commit(self) -> list[ExperimentOutcome]:
+        """Commit what waits; return what either thread has committed since the last call."""
+        self._commit_waiting()
+        with self._lock:
+            committed, self._committed = self._committed, []
+        return committed
+
+    def _commit_waiting(self) -> None:
+        with self._lock:
+            # Cleared before the copy: what is added meanwhile comes behind it and sets it again.
+            self._has_waiting.clear()
+            group = self._waiting[:]
+            if group:
+                self._write(group)
+                # Not reached if that failed or was interrupted: the group still waits then.
+                del self._waiting[: len(group)]
+                self._committed += group
+            self._last_commit = monotonic()
+
+    def _commit_in_time(self) -> None:
+        while self._has_waiting.wait() and not self._is_over.wait(WAIT):
+            if not self.is_due:
+                continue
+            try:
+                self._commit_waiting()
+            except Exception as error:  # noqa: BLE001 - the driver's thread meets and raises it
+                logger.warning("outcomes were not committed, they still wait: %s", error)
+                self._has_waiting.set()
+                self._is_over.wait(QUIET)
