@@ -220,7 +220,7 @@ def test_the_example_of_the_guide_runs(tmp_path):
     ("attributes", "said"),
     [
         ({"args": "-c true"}, "write ['-c', 'true']"),
-        ({"jobEnvironment": ["A=1"]}, "jobEnvironment is no mapping"),
+        ({"jobEnvironment": ["A=1"]}, "jobEnvironment is not a mapping"),
         ({"jobSubmissionState": "held"}, "did you mean 'hold'?"),
         ({"remoteComand": "sh"}, "did you mean 'remoteCommand'?"),
         ({"email": ["me@example.org"]}, "no attribute 'email' is known here"),
@@ -239,7 +239,7 @@ def test_functions_refuse_what_they_cannot_take(on_hosts):
             on_hosts.runBulkJobs(template, first, last, step)
     names = on_hosts.runBulkJobs(template, 3, 1, -1)
     assert [name.rpartition(".")[2] for name in names] == ["3", "2", "1"]
-    with pytest.raises(drmaa.InvalidArgumentException, match="is no list"):
+    with pytest.raises(drmaa.InvalidArgumentException, match="is not a list"):
         on_hosts.synchronize(names[0])
     on_hosts.synchronize([*names, *names], 30, dispose=True)
     with pytest.raises(drmaa.InvalidJobException):

@@ -123,7 +123,7 @@ def test_a_driver_that_is_killed_resumes_what_runs_on_hosts_and_nothing_runs_twi
         ("[hosts.a]\nport = 99999\n", "2:1: port is 99999"),
         ("[hosts.a]\nadress = 'x'\n", "did you mean 'address'"),
         ("[hosts.a]\nvia = 'telnet'\n", "via = 'telnet'"),
-        ("[hosts.a]\naddress = '-oProxyCommand=x'\n", "is no address"),
+        ("[hosts.a]\naddress = '-oProxyCommand=x'\n", "is not an address"),
         ("[hosts.a]\n[options]\ncontract = -1\n", "contract is -1"),
         ("[hosts.a]\n[options]\nthen = 'stpo'\n", "did you mean 'stop'"),
         ("[hosts.a]\n[options]\nrank = 'host.speed +'\n", "rank"),

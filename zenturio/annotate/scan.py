@@ -164,7 +164,7 @@ def _put(folder: Path, path: str, content: bytes) -> None:
             raise
         is_inside = False
     if not is_inside:
-        raise InputError(f"{path[:100]!r} is no path inside a study")
+        raise InputError(f"{path[:100]!r} is not a path inside a study")
 
 
 _NO_PATH = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}

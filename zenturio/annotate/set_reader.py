@@ -94,7 +94,7 @@ def _value(entry: TypedElement, kind: Type) -> Value:
         return reading(entry.text, kind)
     except SpaceError as error:
         message = error.diagnostics[0].message
-        if kind != "str" and "is no" in message:
+        if kind != "str" and "is not" in message:
             message = f"{entry.text!r}{entry.origin} is not {'an' if kind == 'int' else 'a'} {kind}"
         hint = _HINTS.get(kind, "")
         raise AnnotationError(message, place=entry.place, hint=hint) from None

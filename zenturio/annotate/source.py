@@ -137,7 +137,7 @@ class Source:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "it is no plain file", str(path))
+                raise OSError(errno.EINVAL, "it is not a plain file", str(path))
             mode, mtime = stat.S_IMODE(status.st_mode), status.st_mtime_ns
             head = file.read(_HEAD)
             if _is_binary(head):

@@ -451,7 +451,7 @@ def _write_on_terminal(text: str | bytes) -> None:
     from zenturio.errors import InputError
 
     if isinstance(text, bytes):
-        raise InputError("this format is no text for a terminal", hint="write a file: -o FILE")
+        raise InputError("this format cannot be shown in a terminal", hint="write a file: -o FILE")
     typer.echo(text, nl=False)
 
 

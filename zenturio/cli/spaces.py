@@ -183,7 +183,7 @@ def _parameter(parameter: "Parameter", domain: "Domain") -> dict[str, Any]:
 
 
 def _count(domain: "Domain") -> int | None:
-    """How many elements a set has; none where that is no number, or depends on the point."""
+    """Return the size of a set; None if it is not a number, or depends on the point."""
     from zenturio.space import Continuous, Dependent
 
     return None if isinstance(domain, Continuous | Dependent) else domain.size

@@ -147,7 +147,7 @@ class Session:
     ) -> None:
         """Waits until all of them have ended; with *dispose* they are forgotten."""
         if isinstance(jobIds, str):
-            raise InvalidArgumentException(f"{jobIds!r} is no list", hint=f"write [{jobIds!r}]")
+            raise InvalidArgumentException(f"{jobIds!r} is not a list", hint=f"write [{jobIds!r}]")
         every = names.JOB_IDS_SESSION_ALL in jobIds
         job_ids = self._jobs if every else dict.fromkeys(jobIds)
         jobs = [self._job(job_id) for job_id in list(job_ids)]
@@ -255,7 +255,7 @@ class Session:
                     raise ResumeInconsistentStateException(f"{job.name} is not suspended")
                 self._suspend(job, resume=True)
             case _:
-                raise DeniedByDrmException(f"{operation!r} is no operation")
+                raise DeniedByDrmException(f"{operation!r} is not an operation")
 
     def _terminate(self, job: _Job) -> None:
         if job.future is None:

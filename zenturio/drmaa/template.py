@@ -70,7 +70,8 @@ class JobTemplate:
             )
         if not isinstance(self.jobEnvironment, Mapping):
             raise InvalidAttributeValueException(
-                f"jobEnvironment is no mapping: {self.jobEnvironment!r}", hint='{"NAME": "value"}'
+                f"jobEnvironment is not a mapping: {self.jobEnvironment!r}",
+                hint='{"NAME": "value"}',
             )
         states = (JobSubmissionState.ACTIVE_STATE, JobSubmissionState.HOLD_STATE)
         if self.jobSubmissionState not in states:

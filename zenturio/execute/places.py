@@ -152,7 +152,7 @@ def find_place(text: str, project: Path) -> NamedPlace:
         kind = "dask" if scheme in ("tcp", "tls") else scheme
         _check_kind(kind, text, ())
         if not rest:
-            raise InputError(f"{text!r} is no address", hint="write dask://host:8786")
+            raise InputError(f"{text!r} is not an address", hint="write dask://host:8786")
         return NamedPlace(text, kind, Table({"address": Entry(text)}))
     places = configured_places(project)
     if text in places:

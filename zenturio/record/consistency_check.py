@@ -322,7 +322,7 @@ def _fault(artifact: Artifact, *, contents: bool) -> str:
     except OSError as error:
         return f"which is not there ({error.strerror})"
     if not stat.S_ISREG(file_stat.st_mode):
-        return "which is no file any more"
+        return "which is not a file any more"
     if file_stat.st_size != artifact.size:
         return f"which has {file_stat.st_size:,} bytes, and had {artifact.size:,}"
     if contents and not has_content(artifact.kept, artifact.size, artifact.sha256):

@@ -40,7 +40,9 @@ class Secret:
                 hint=f"name at least {SHORTEST} characters, together with the text around it",
             )
         if not text.strip("* \t\n") or "\0" in text:
-            raise InputError("this is no secret: it has only asterisks and blanks, or it has NUL")
+            raise InputError(
+                "this is not a secret: it has only asterisks and blanks, or it has NUL"
+            )
         self._text = text
         spellings = [text]
         for spelled in (text, *_in_json(text)):

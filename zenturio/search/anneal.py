@@ -57,6 +57,7 @@ class Anneal(GeneratorEngine):
             yield from self._cool(starts[losses.argmin()], losses, rng)
 
     def _cool(self, row: Ints, losses: Reals, rng: np.random.Generator) -> SearchGenerator:
+        # Failed starts say nothing about the scale of losses.
         usable = losses[losses < math.inf]
         scale = float(usable.std()) if len(usable) > 1 else 0.0
         loss, steps = float(losses.min()), self.steps
@@ -72,6 +73,7 @@ class Anneal(GeneratorEngine):
     def _near(self, row: Ints, reach: float, rng: np.random.Generator) -> Ints:
         """Return *row* with one gene changed, or more where that is not valid."""
         genome = self.genome
+        # Repairing may undo a move; where it always does, the chain jumps to a random row.
         for _ in range(8):
             gene = int(rng.integers(genome.length))
             size, target = int(genome.sizes[gene]), row.copy()
@@ -89,5 +91,6 @@ class Anneal(GeneratorEngine):
 
 def _accepted(worse: float, heat: float, rng: np.random.Generator) -> bool:
     """Accept a loss that is *worse* by the Metropolis criterion exp(-worse / heat)."""
+    # Drawn even if it is not needed: the stream must not depend on the losses.
     chance = rng.random()
     return heat > 0 and math.isfinite(worse) and chance < math.exp(-worse / heat)

@@ -31,6 +31,7 @@ class Random(GeneratorEngine):
 
     def walk(self) -> SearchGenerator:
         count = self.genome.count
+        # A permutation proposes each point once, but needs memory for all their numbers.
         if self.problem.allow_repeats or count is None or count > SHUFFLE_LIMIT:
             while True:
                 yield self.genome.draw(self.rng, BATCH)
@@ -99,6 +100,7 @@ class Exhaustive:
                 hint="take n points of it with LIN or LOG, or another engine: random, sobol, ga",
             )
         points = iter(problem.space)
+        # An empty space is an error when the engine is made, not after a silent search.
         first = next(points, None)
         if first is None:
             raise SpaceError(

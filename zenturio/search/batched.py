@@ -30,6 +30,8 @@ class Batched:
         self._trials: list[Trial] = []
 
     def ask(self, limit: int) -> Sequence[Point]:
+        # The engine is asked for the full size whatever *limit* is: otherwise its proposals would
+        # depend on the number of free slots.
         if not self._waiting and not self._pending:
             self._waiting = list(self._search.ask(self._size))
             self._pending = Counter(self._waiting)
@@ -39,6 +41,8 @@ class Batched:
     def tell(self, trials: Iterable[Trial]) -> None:
         for trial in trials:
             self._trials.append(trial)
+            # Trials of points that were not asked for count -1 and vanish below; they are still
+            # told.
             self._pending[trial.point] -= 1
             if self._pending[trial.point] <= 0:
                 del self._pending[trial.point]

@@ -22,6 +22,7 @@ UNLIMITED = 1 << 62
 
 def is_kernel(objective: Any) -> bool:
     """Return whether *objective* was compiled by Numba."""
+    # By its attributes, because importing Numba takes half a second.
     return hasattr(objective, "py_func") and hasattr(objective, "nopython_signatures")
 
 
@@ -111,7 +112,9 @@ def _run_batches(
     genes = next(walk, None)
     while genes is not None:
         genes = np.ascontiguousarray(genes)
+        # Only improvements are kept: a search of millions of evaluations must not fill the memory.
         losses = score_all(kernel, sign, genes[: budget - count])
+        # Each row is compared with the best before it, not with the best of the whole batch.
         for at in np.flatnonzero(losses < np.minimum.accumulate(np.append(best, losses))[:-1]):
             improvements.append(genes[at])
             best = float(losses[at])

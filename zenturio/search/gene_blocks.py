@@ -24,7 +24,10 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Column = np.ndarray[Any, np.dtype[Any]]
 
 FINE = 1 << 52
-"""Steps into which a continuous set is divided; its gene has one more value."""
+"""Steps into which a continuous set is divided; its gene has one more value.
+
+A double has 53 significant bits, so the share of a step is exact.
+"""
 
 MAX_TABLE_GENES = 1 << 26
 """Components up to this size are listed in a table (512 MB); larger ones are sampled."""
@@ -174,6 +177,7 @@ class ContinuousGene:
         values = low + (high - low) * share
         if self._domain.log:
             values = np.exp(values)
+            # exp(log(x)) is not always x, and both bounds belong to the set.
             values[share == 0], values[share == 1] = self._domain.low, self._domain.high
         return (np.clip(values, self._domain.low, self._domain.high),)
 
@@ -206,6 +210,7 @@ class TabulatedGenes:
             for column, order in zip(columns, map(_order, dimensions), strict=True)
         ]
         if any(_order(dimension) is not None for dimension in dimensions):
+            # The trie takes rows sorted by rank; lexsort() takes its last key first.
             sorting = np.lexsort(ranked[::-1])
             columns = tuple(column[sorting] for column in columns)
             ranked = [column[sorting] for column in ranked]
@@ -314,6 +319,7 @@ def _order(parameter: Parameter) -> tuple[Ints, Ints] | None:
     if np.array_equal(ranked, np.arange(len(ranked))):
         return None
     if parameter.when is not None:
+        # With a WHEN, code 0 means inactive, and positions begin at code 1.
         ranked = np.concatenate([[0], ranked + 1])
     ranks = np.empty(len(ranked), dtype=np.int64)
     ranks[ranked] = np.arange(len(ranked))

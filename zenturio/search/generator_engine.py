@@ -62,11 +62,15 @@ class GeneratorEngine(ABC):
     def ask(self, limit: int) -> Sequence[Point]:
         points: list[Point] = []
         while len(points) < limit:
+            # The generator continues only when its whole batch was told, so the order of answers
+            # cannot matter.
             if not self._queue and (self.ignores_results or not self._pending):
                 self._advance()
             if not self._queue:
                 break
             point, row = self._queue.popleft()
+            # By identity, which is faster than hashing all values; no other object can take this
+            # id while the point is held here.
             self._pending[id(point)] = point, row
             points.append(point)
         return points
@@ -130,6 +134,7 @@ class GeneratorEngine(ABC):
     def _offer(self, genes: Ints) -> None:
         rows = _bytes(genes)
         if self.problem.allow_repeats:
+            # A running number behind the genes makes each repeat a row of its own.
             rows = [
                 row + (self._repeat_count + at).to_bytes(8, "big") for at, row in enumerate(rows)
             ]
@@ -140,6 +145,7 @@ class GeneratorEngine(ABC):
                 new[row] = at
         self._rows = rows
         if self.ignores_results:
+            # Nobody waits for these losses, but each row must count as proposed.
             self.evaluated |= dict.fromkeys(new, self.problem.directions.worst)
         if new:
             new_genes = genes if len(new) == len(rows) else genes[list(new.values())]
@@ -156,5 +162,6 @@ def _bytes(genes: Ints) -> list[bytes]:
     length, width = genes.shape
     if not width:
         return [b""] * length
+    # A view as opaque items turns all rows into bytes without a loop over genes.
     as_bytes: list[bytes] = genes.view(f"V{8 * width}").ravel().tolist()
     return as_bytes

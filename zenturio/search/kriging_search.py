@@ -96,6 +96,7 @@ class GaussianProcess:
         for _ in range(STEPS):
             posterior, gradient = self._likelihood(features, costs, parameters)
             best = max(best, (posterior, parameters), key=lambda pair: pair[0])
+            # Rprop takes the sign of the gradient alone: its size varies by orders of magnitude.
             same = np.sign(gradient) * before
             strides = np.clip(strides * np.where(same < 0, 0.5, 1.3), 0.01, 2 * STRIDE)
             before = np.sign(gradient)
@@ -108,6 +109,7 @@ class GaussianProcess:
         kernel = _kernel(scaled, scaled)
         inverse = _inverse(kernel, parameters[-1])
         weights = inverse @ costs
+        # The variance that is most likely has a closed form, so it is not a hyperparameter.
         variance = max(float(costs @ weights) / count, 1e-300)
         offset = parameters - np.append(self._features.usual, NOISES[0])
         posterior = np.linalg.slogdet(inverse)[1] - count * np.log(variance)
@@ -194,6 +196,7 @@ class KrigingSearch(GeneratorEngine):
     def _evaluated_rows(self) -> tuple[Ints, Reals]:
         """Return the rows and losses of all trials, those of other engines included."""
         width = 8 * self.genome.length
+        # Behind its genes a repeated row has a number; a point of another space is an empty row.
         rows = np.frombuffer(b"".join(row[:width] for row in self.evaluated), dtype=np.int64)
         losses = np.array([bounds[0] for row, bounds in self.evaluated.items() if row])
         return rows.reshape(-1, self.genome.length), losses
@@ -204,6 +207,7 @@ class KrigingSearch(GeneratorEngine):
         best, bounds = np.empty((0, pool.shape[1]), dtype=np.int64), np.empty(0)
         targets = [self.genome.scatter(self.rng, count // 3), self._variations(pool, count)]
         for _ in range(ROUNDS):
+            # An evaluated row has little uncertainty, but noise may still rank it first.
             new = self.unseen(np.unique(self.genome.repair(np.concatenate(targets)), axis=0))
             mean, deviation = model.predict(new)
             best = np.concatenate([best, new])
@@ -225,6 +229,7 @@ class KrigingSearch(GeneratorEngine):
         share = rng.choice([0.0, 0.3], (count, 1))
         targets = np.where(rng.random((count, width)) < share, pool[second], pool[first])
         hit = rng.random((count, width)) < rng.choice([1.0, 2.0, 4.0], (count, 1)) / width
+        # At least one gene changes, or the variation would be a repeat.
         hit[np.arange(count), rng.integers(width, size=count)] = True
         reach = 0.3 * 10.0 ** -rng.uniform(0, 2.5, (count, 1))
         steps = rng.normal(size=(count, width)) * reach * (sizes - 1)

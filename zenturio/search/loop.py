@@ -207,6 +207,7 @@ class SearchLoop:
             if not batch:
                 break
             cached = self._cached([trial.point for trial in batch]) if self._cached else ()
+            # Telling scores may end the search, so the common case returns before that.
             if not any(scores is not None for scores in cached):
                 result += batch
                 continue
@@ -256,6 +257,7 @@ class SearchLoop:
         An engine that proposes nothing new for ``MAX_REPEATS`` points is exhausted.
         """
         while True:
+            # Told just before the engine is asked: it learns in one call of all that it can know.
             if self._untold:
                 untold, self._untold = self._untold, []
                 self._search.tell(untold)
@@ -292,6 +294,7 @@ class SearchLoop:
         self._untold.append(trial)
         self._tell_repeats()
         losses = self.directions.losses(scores)
+        # A failed trial is never an improvement, not even as the first one.
         if losses != self.directions.worst and self._improves(losses):
             self._improved_at = len(self.trials)
             if losses < self._best:
@@ -317,6 +320,7 @@ class SearchLoop:
     def _close(self, reason: str) -> None:
         """End the search now: pending trials no longer count."""
         self.stop_reason, self._closed = reason, True
+        # Scores that arrive from now on find nothing to complete, and are dropped by `_learn`.
         self._queue.clear()
         self._pending = 0
         self._out_of_order.clear()

@@ -54,6 +54,7 @@ def neighbours_of(
             candidates.append(move_gene(genome, row, gene, values - row[gene]))
             continue
         least = max(1, round(share * (size - 1)))
+        # Doubling steps: where repairing undoes small ones, a larger one may cross the gap.
         steps = least * (1 << np.arange(max(1, (size // least).bit_length())))
         # Of each direction, the first step that repairing does not undo.
         candidates += [move_gene(genome, row, gene, sign * steps)[:1] for sign in (-1, 1)]

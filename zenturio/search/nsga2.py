@@ -61,6 +61,7 @@ class Nsga2(GeneratorEngine):
             )
             both = np.concatenate([genes, children])
             union_losses = np.concatenate([losses, (yield children)])
+            # Copies of a row would crowd the front, and diversity would end.
             both, first = np.unique(both, axis=0, return_index=True)
             union_losses = union_losses[first]
             ranks = front_ranks(union_losses)
@@ -107,6 +108,7 @@ def front_ranks(losses: Reals) -> Ints:
     while (front := np.flatnonzero(covered == 0)).size:
         ranks[front] = rank
         covered -= better[front].sum(axis=0)
+        # Never 0 again, so that later fronts do not contain it.
         covered[front] = -1
         rank += 1
     return ranks
@@ -121,6 +123,7 @@ def crowding_distance(losses: Reals, ranks: Ints) -> Reals:
             order = front[np.argsort(objective, kind="stable")]
             values = np.sort(objective)
             distance[order[[0, -1]]] = np.inf
+            # Failed trials have infinite losses, for which there is no width.
             if len(order) < 3 or np.isinf(values[-1]) or values[0] == values[-1]:
                 continue
             width = values[-1] - values[0]

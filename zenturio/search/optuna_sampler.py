@@ -59,6 +59,7 @@ class OptunaSampler(GeneratorEngine):
                 raise InputError(
                     f"optuna:{name} cannot be used here", hint=f"use engine {_NO_SEED[name]}"
                 )
+            # NumPy's legacy generators, which Optuna uses, take seeds of 32 bits.
             return getattr(samplers, full)(seed=self.problem.seed % 2**32)
         raise InputError(
             f"Optuna has no sampler {self._settings.variant!r}",
@@ -70,6 +71,7 @@ class OptunaSampler(GeneratorEngine):
         sets, size = self._optuna.distributions, int(self.genome.sizes[gene])
         if size > FINE:
             return sets.FloatDistribution(0.0, 1.0)
+        # A categorical distribution has a weight for each choice, which large sets cannot afford.
         if self.genome.ordered[gene] or size > 4096:
             return sets.IntDistribution(0, size - 1)
         return sets.CategoricalDistribution(list(range(size)))
@@ -77,6 +79,7 @@ class OptunaSampler(GeneratorEngine):
     def walk(self) -> SearchGenerator:
         repeats = 0
         while True:
+            # Samplers know nothing of points that were evaluated, and converge to one of them.
             if repeats >= MAX_REPEATS:
                 new = self.unseen(self.genome.draw(self.rng, 64))[:1]
                 if len(new):
@@ -112,6 +115,7 @@ class OptunaSampler(GeneratorEngine):
             values: list[float] = losses.tolist()
             self._worst = [max(pair) for pair in zip(values, self._worst or values, strict=True)]
             return values
+        # Samplers ignore failed trials; a bad value keeps them away from such points.
         return self._worst or None
 
     def _add(self, row: Ints, losses: Reals) -> None:

@@ -44,6 +44,7 @@ class PortfolioMember:
 
     def credit(self, reward: float) -> None:
         """Count one more turn with *reward*."""
+        # Old turns are forgotten: which engine is best changes during a search.
         self.turns = self.turns * DISCOUNT + 1
         self.reward_sum = self.reward_sum * DISCOUNT + reward
 
@@ -94,6 +95,7 @@ class Portfolio:
             if turn is None or trial.point not in turn.pending:
                 continue
             for member in self._members:
+                # The member itself is told of its whole turn at once, when it is complete.
                 if member is not turn.member:
                     member.search.tell([trial])
             turn.pending.subtract([trial.point])

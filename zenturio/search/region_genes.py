@@ -56,6 +56,7 @@ class Trie:
             right = np.minimum(right, len(keys) - 1)
             far = np.abs(keys[right] - target_keys)
             near = np.abs(keys[below] - target_keys)
+            # A key outside of this interval belongs to another parent.
             far[(keys[right] < base) | (keys[right] >= base + size)] = size
             near[(keys[below] < base) | (keys[below] >= base + size)] = size
             nodes = np.where(near <= far, below, right)
@@ -138,11 +139,14 @@ class RegionGenes:
         """Return the last valid rows on the lines from anchors to *targets*, which are invalid."""
         starts = self._starts(targets)
         ordered = np.array(self.ordered, dtype=np.bool_)
+        # There is nothing between the values of an unordered gene: it is taken over or not.
         line = np.where(ordered, targets - starts, 0)
         low, high = np.zeros(len(targets)), np.ones(len(targets))
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             middles = starts + np.rint(line * middle[:, None]).astype(np.int64)
+            # Bisection finds one border of the region on the line, not always the nearest to the
+            # target.
             valid = self._valid(middles)
             low, high = np.where(valid, middle, low), np.where(valid, high, middle)
         return starts + np.rint(line * low[:, None]).astype(np.int64)

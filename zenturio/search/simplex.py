@@ -55,6 +55,8 @@ class Simplex(GeneratorEngine):
             middle = corners[:-1].mean(axis=0)
             reflection = np.clip(middle + (middle - corners[-1]), 0, 1)
             reflected = float((yield self._placed(row, reflection[None, :]))[0, 0])
+            # Reflection 1, expansion 2, contraction and shrinking 1/2: the coefficients of the
+            # paper.
             if reflected < losses[0]:
                 other = np.clip(middle + 2 * (middle - corners[-1]), 0, 1)
             elif reflected < losses[-2]:

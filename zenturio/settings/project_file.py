@@ -21,7 +21,9 @@ def read_project_file(path: Path) -> Document:
     if not path.exists():
         return Document(str(path), "", {}, toml=True)
     if not path.is_file():
-        raise InputError(f"{path} is no plain file", hint="remove it: a pipe would be waited for")
+        raise InputError(
+            f"{path} is not a plain file", hint="remove it: a pipe would be waited for"
+        )
     return Document.from_toml(path, read_text(path), _HINT)
 
 

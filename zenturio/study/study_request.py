@@ -155,7 +155,7 @@ def choose_only(text: str) -> frozenset[OnlyState]:
     for word in (part.strip().lower() for part in text.split(",")):
         if word not in get_args(OnlyState):
             hint = did_you_mean(word, get_args(OnlyState))
-            raise InputError(f"--only {text}: {word!r} is no state", hint=hint)
+            raise InputError(f"--only {text}: {word!r} is not a state", hint=hint)
         states.add(word)  # type: ignore[arg-type] # it is one of them
     return frozenset(states)
 

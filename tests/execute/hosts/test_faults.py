@@ -548,7 +548,7 @@ def test_a_job_that_runs_cannot_be_prepared_anew(connection, tmp_path):
 
 @pytest.mark.parametrize("token", ["../x", "a/b", "", ".hidden", "a b"])
 def test_names_that_lead_elsewhere_are_refused(connection, token):
-    with pytest.raises(RefusedError, match="is no name"):
+    with pytest.raises(RefusedError, match="is not a name"):
         connection[0].ask("state", token=token)
 
 

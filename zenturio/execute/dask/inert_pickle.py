@@ -166,14 +166,14 @@ for _code in (pickle.INT, pickle.LONG, pickle.LONG4, pickle.GET, pickle.PUT):
 
 def _checked_keys(keys: list[Any]) -> list[Any]:
     if not all(type(key) in _KEYS for key in keys):
-        raise pickle.UnpicklingError("a key that is no text and no number")
+        raise pickle.UnpicklingError("a key that is neither a text nor a number")
     return keys
 
 
 def _object(klass: object, args: object) -> Inert:
     """Return what stands for the result of calling *klass*."""
     if not (isinstance(klass, type) and issubclass(klass, Inert) and type(args) is tuple):
-        raise pickle.UnpicklingError("a call of what is no class")
+        raise pickle.UnpicklingError("a call of something that is not a class")
     # The package tblib wraps exceptions, to keep their tracebacks.
     if klass.__name__.startswith("unpickle_exception") and len(args) > 1:
         inner, inner_args = args[:2]

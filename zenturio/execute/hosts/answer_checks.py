@@ -145,7 +145,7 @@ def check_answer(do: str, answer: Mapping[str, Any]) -> None:
 
 
 def check_event(message: dict[str, Any]) -> None:
-    """MalformedError where *message* is no event."""
+    """MalformedError where *message* is not an event."""
     kind = message.get("event")
     if not isinstance(kind, str) or kind not in _EVENT_CHECKS:
         raise MalformedError(f"there is no event {short_repr(kind)}")

@@ -188,7 +188,7 @@ def _read_machine(
         document.wrong((*key_path, "via"), f"via = {via!r}", did_you_mean(str(via), ("ssh", "sh")))
     address = _read_text(document, value, "address", key_path, name)
     if address.startswith("-"):
-        document.wrong((*key_path, "address"), f"{address!r} is no address")
+        document.wrong((*key_path, "address"), f"{address!r} is not an address")
     port, slots = value.get("port"), value.get("slots")
     return HostMachine(
         name,
@@ -289,7 +289,7 @@ def _read_module(document: FormatDocument, text: str, key_path: KeyPath) -> str:
     if not colon:
         return text
     if not path.endswith(".py") or not name.isidentifier():
-        document.wrong(key_path, f"{text!r} is no module", "write FILE.py:CLASS, or a name")
+        document.wrong(key_path, f"{text!r} is not a module", "write FILE.py:CLASS, or a name")
     file = Path(document.file).absolute().parent / path
     trust.check_owner(file, "module")
     if not file.is_file():

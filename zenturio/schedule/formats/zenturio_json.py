@@ -316,7 +316,7 @@ def read_zenturio_json(document: FormatDocument) -> Instance:
     ends = _read_edges(document, tasks, sweeps, value.get("edges", []))
     notes = value.get("notes", {})
     if not isinstance(notes, dict):
-        document.wrong(("notes",), "notes is no object")
+        document.wrong(("notes",), "notes is not an object")
     flow = Workflow(
         document.words(value.get("name", Path(document.file).stem), ("name",)),
         tuple(tasks.names), tasks.work,

@@ -26,6 +26,8 @@ def split_span(begins: Any, room: Any, size: Any, time: Any) -> Any:
     index = np.searchsorted(begins[:size], time)
     if index < size and begins[index] == time:
         return index, size
+    # The first span never begins after *time* (`drop_past`), so there is one to split; the new
+    # span has as many free nodes as the one it was part of.
     for i in range(size, index, -1):
         begins[i], room[i] = begins[i - 1], room[i - 1]
     begins[index], room[index] = time, room[index - 1]
@@ -47,6 +49,8 @@ def reserve_nodes(begins: Any, room: Any, size: Any, need: Any, lasts: Any) -> A
 
     Return the start, and the number of spans.
     """
+    # Only the beginnings of spans are candidates, because nodes become free at no other time. In
+    # the last span all nodes are free, so the search always ends.
     first, index = 0, 0
     while index < size and (index == first or begins[index] < begins[first] + lasts):
         if room[index] < need:
@@ -124,6 +128,7 @@ def enqueue(queue: Any, head: Any, tail: Any, rank: Any) -> None:
 @njit(cache=True)
 def reservation(codes: Any, size: Any, need: Any, free: Any, counts: Any, end: Any) -> Any:
     """Return when *need* nodes will be free if nothing else starts, and the spare nodes then."""
+    # Codes from the number of tasks on mean arrivals of data, which hold no nodes.
     running = codes[:size]
     running = running[running < len(end)]
     running = running[np.argsort(end[running], kind="mergesort")]
@@ -132,6 +137,7 @@ def reservation(codes: Any, size: Any, need: Any, free: Any, counts: Any, end: A
         free += counts[running[index]]
         index += 1
     when = end[running[index - 1]]
+    # Tasks that end at the same moment leave spare nodes beside the reservation.
     while index < len(running) and end[running[index]] == when:
         free += counts[running[index]]
         index += 1
@@ -168,6 +174,7 @@ def backfill(
         ends_in_time = now + seconds[task] <= when
         if counts[task] <= free and (ends_in_time or counts[task] <= extra):
             free -= counts[task]
+            # It still runs when the first task starts, so it uses up spare nodes.
             if not ends_in_time:
                 extra -= counts[task]
             start[task], end[task] = now, now + seconds[task]
@@ -226,6 +233,7 @@ def play_queue(
             when = now
             if kind == CONSERVATIVE:
                 when, spans = reserve_nodes(begins, room, spans, counts[task], seconds[task])
+            # FIFO waits for this task; EASY looks behind it, in `backfill`.
             elif counts[task] > free:
                 break
             head += 1
@@ -243,12 +251,14 @@ def play_queue(
         while size > 0 and times[0] == now:
             code = pop(times, codes, size)
             size -= 1
+            # The arrival of data releases one task; the end of a task replaces this below.
             freed[0], count = code - tasks, 1
             if code < tasks:
                 free += counts[code]
                 makespan = now
                 count = release_children(graph, code, now, on.waits, ready, freed)
             for task in freed[:count]:
+                # Its data are still being transferred: they arrive as an event of their own.
                 if ready[task] > now:
                     push(times, codes, size, ready[task], task + tasks)
                     size += 1
@@ -261,7 +271,7 @@ def play_queue(
 def play_queues(
     kind: Any, nodes: Any, graph: Any, table: Any, row: Any, counts: Any, figures: Any
 ) -> None:
-    """Fill *found* for each row of *counts*: all seconds, the makespan, all node seconds."""
+    """Fill *figures* for each row of *counts*: all seconds, the makespan, all node seconds."""
     tasks = len(row)
     buffers, start, end = queue_buffers(tasks), np.empty(tasks), np.empty(tasks)
     seconds = np.empty(tasks)

@@ -102,7 +102,7 @@ def edge_delay(net: Any, origin: Any, target: Any, edge: Any) -> Any:
 
 @njit(cache=True)
 def data_arrival(net: Any, queues: Any, times: Any, task: Any, place: Any, excluded: Any) -> Any:
-    """Return when the data of *task* arrive on *place*, ignoring those of the task *but*."""
+    """Return when the data of *task* arrive on *place*, ignoring those of the task *excluded*."""
     arrival = 0.0
     for edge in range(net.numbers.start[task], net.numbers.start[task + 1]):
         parent = np.int64(net.numbers.parent[edge])
@@ -123,7 +123,7 @@ def latest_finish(
     makespan: Any,
     printed: Any,
 ) -> Any:
-    """Return the latest finish (ALFT) of *task* on *place* before *behind* that keeps *whole*.
+    """Return the latest finish (ALFT) of *task* on *place* before *behind* that keeps *makespan*.
 
     The minimum over its successors, as the paper's text says; its printed formula takes the
     maximum.
@@ -145,7 +145,7 @@ def latest_finish(
 def update_times(net: Any, queues: Any, times: Any, makespan: Any, printed: Any) -> Any:
     """Fill *times*, and return the length of the critical path.
 
-    The latest times keep *whole*, or the length if *whole* is 0.
+    The latest times keep *makespan*, or the length if *makespan* is 0.
     """
     numbers = net.numbers
     length = earliest_finish_times(
@@ -166,6 +166,8 @@ def earliest_finish_times(
     span: Any, lag: Any, early: Any, order: Any, missing: Any,
 ) -> Any:  # fmt: skip
     """Fill *early* and *order*. Bare arrays, because arrays in tuples are slow to access."""
+    # Kahn's algorithm over two kinds of edges: those of the workflow, and one from each task to
+    # the next in its queue.
     tasks, done, reached, length = len(early), 0, 0, 0.0
     for task in range(tasks):
         missing[task] = np.int64(start[task + 1] - start[task]) + (prior[task] != NONE)
@@ -203,6 +205,7 @@ def latest_finish_times(
     """Fill *late*, in reverse *order*; equals `latest_finish` for each task."""
     for i in range(len(order) - 1, -1, -1):
         task = order[i]
+        # The reverse order visits successors first, so their latest times are final.
         limit, successor, has_successor = makespan, behind[task], False
         if successor != NONE:
             limit, has_successor = late[successor] - span[successor], True
@@ -297,7 +300,7 @@ def find_slot(
     makespan: Any,
     printed: Any,
 ) -> Any:
-    """Return whether *place* has a slot that keeps *whole*, the task before it, and the end.
+    """Return whether *place* has a slot that keeps *makespan*, the task before it, and the end.
 
     If there is none, the last slot that precedence allows.
     """
@@ -316,9 +319,11 @@ def find_slot(
         behind = queues.first[place] if prior == NONE else queues.next[prior]
         queue_free = 0.0 if prior == NONE else times.early[prior]
         limit = latest_finish(net, queues, times, task, place, behind, makespan, printed)
+        # The condition as it is printed ignores when the data arrive.
         earliest = queue_free if printed else max(queue_free, ready)
         if limit - earliest >= time - TIE_TOLERANCE * makespan:
             return True, prior, max(queue_free, ready) + time
+        # Behind a descendant there is no slot that precedence allows.
         if behind == NONE or marks[behind] == 1:
             return False, prior, max(queue_free, ready) + time
         prior = behind
@@ -331,6 +336,7 @@ def most_urgent(times: Any, level: Any, done: Any, makespan: Any) -> Any:
     for task in range(len(done)):
         if not done[task]:
             slack = times.late[task] - times.early[task]
+            # Sums in another order differ by rounding, which must not decide who is critical.
             if slack <= TIE_TOLERANCE * makespan:
                 slack = 0.0
             is_better = urgent == NONE or slack < best
@@ -413,6 +419,7 @@ def place_by_urgency(net: Any, queues: Any, times: Any, group: Any, home: Any) -
             sum_of_starts = end - time
             if child != NONE:
                 sum_of_starts += max(end, data_arrival(net, queues, times, child, place, task))
+            # A slot that does not lengthen the critical path wins over any that does.
             is_better = fits and not keeps_length
             if is_better or (
                 fits == keeps_length and sum_of_starts < best - TIE_TOLERANCE * makespan

@@ -101,6 +101,8 @@ def next_ready(flow: Any, scene: Any, ready: Any, count: Any, rule: Any) -> Any:
     for i in range(count):
         task = ready[i]
         is_pinned = scene.home[flow.group[task]] != NONE
+        # SOONEST and QUICKEST queue tasks at busy processors; the other rules wait for an idle
+        # one.
         if not (rule < MASTERS or is_pinned or scene.idle[flow.kind[task]] > 0):
             continue
         if best == NONE or comes_before(flow, scene, task, ready[best], rule):
@@ -125,6 +127,7 @@ def send_task(
 ) -> None:  # fmt: skip
     """Send *task* to its processor, and set its start and end."""
     numbers = flow.numbers
+    # Just in time: data leave when the task is sent, not when their producer ended.
     for edge in range(numbers.start[task], numbers.start[task + 1]):
         leave[numbers.parent[edge]] = now
     fill_arrivals(numbers, task, place, leave, arrivals)
@@ -146,6 +149,8 @@ def send_task(
     place[task], start[task], end[task] = processor, begin, begin + work * pace[processor]
     scene.home[group], scene.free[processor] = processor, end[task]
     scene.sent[processor] += 1
+    # Only the step from idle to busy counts: rules that use *idle* never send to a busy one, but
+    # tasks of one group may queue at their home.
     if scene.sent[processor] == 1:
         for kind in range(len(flow.fits)):
             scene.idle[kind] -= flow.fits[kind, processor]
@@ -182,6 +187,7 @@ def push_parents(
     """Push the parents of *task* that are neither done nor marked onto *stack*; return its size."""
     for edge in range(numbers.start[task], numbers.start[task + 1]):
         parent = np.int64(numbers.parent[edge])
+        # Each visit has a mark of its own, so *seen* is never cleared.
         if not done[parent] and seen[parent] != mark:
             seen[parent] = mark
             stack[size] = parent
@@ -232,6 +238,7 @@ def interval_excess(first: Any, last: Any, length: Any, begins: Any, processors:
 @njit(cache=True)
 def equal_task_times(pace: Any, count: Any) -> Any:
     """Return the shortest times in which the processors do 1 to *count* tasks of work 1."""
+    # Greedy choice is optimal, because the tasks are equal.
     times, ends = np.empty(count), pace.copy()
     for i in range(count):
         place = np.argmin(ends)
@@ -248,6 +255,8 @@ def joint_time(tasks: Any, work: Any, fastest: Any, unit: Any, processors: Any) 
         longest = max(longest, fastest[task])
         total += fastest[task]
     falling = np.sort(work[tasks])[::-1]
+    # i + 1 tasks have at least the work falling[i], so they take at least as long as i + 1 equal
+    # tasks of this work.
     for i in range(len(falling)):
         longest = max(longest, falling[i] * unit[i])
     return max(longest, total / processors)

@@ -88,6 +88,7 @@ def first_gap(board: Any, place: Any, ready: Any, length: Any) -> Any:
 
     Searches from the last task backwards, because most tasks are placed near the end.
     """
+    # Tasks that start before *ready* + *length* end the search: a gap before them is too early.
     begin, behind, next_task = ready, NONE, board.last[place]
     if next_task >= 0:
         begin = max(ready, board.end[next_task])
@@ -150,6 +151,7 @@ def decode_plan(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> 
     for i in range(len(order)):
         task = order[i]
         group = case.group[task]
+        # The first task of a group decides for all of them.
         if board.home[group] == FREE:
             board.home[group] = earliest_processor(case, numbers, board, task)
         place = np.uint32(board.home[group])
@@ -169,7 +171,7 @@ def decode_plan(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> 
 
 @njit(cache=True)
 def reversed_order(order: Any, end: Any, result: Any) -> None:
-    """Fill *found* with the tasks of *order* by descending *end*, the later ones first on ties.
+    """Fill *result* with the tasks of *order* by descending *end*, the later ones first on ties.
 
     It is a topological order of the problem backwards in time.
     """
@@ -189,10 +191,11 @@ RUINED_GROUPS = 3
 
 @njit(cache=True)
 def critical_tasks(numbers: Any, board: Any, state: Any, path: Any) -> Any:
-    """Fill *found* with tasks from the last end back, each causing the start of the next.
+    """Fill *path* with tasks from the last end back, each causing the start of the next.
 
     Return their number. Of several causes, a random one is followed.
     """
+    # Reservoir sampling: each of the tied tasks is equally likely, in a single pass.
     task_at: Any = 0 if len(board.end) else NONE
     ties = 0
     for task in range(len(board.end)):
@@ -213,6 +216,7 @@ def critical_tasks(numbers: Any, board: Any, state: Any, path: Any) -> Any:
 @njit(cache=True)
 def cause_of_start(numbers: Any, board: Any, task: Any, state: Any) -> Any:
     """Return a task that keeps *task* from starting earlier, or -1."""
+    # Exact comparison is right here: the start is the maximum of these same expressions.
     begin, place = board.start[task], board.place[task]
     cause, ties = np.int64(NONE), 0
     previous = board.above[task]
@@ -228,7 +232,7 @@ def cause_of_start(numbers: Any, board: Any, task: Any, state: Any) -> Any:
 
 @njit(cache=True)
 def has_edge(numbers: Any, predecessor: Any, task: Any) -> Any:
-    """Return whether *task* depends directly on *other*."""
+    """Return whether *task* depends directly on *predecessor*."""
     for edge in range(numbers.start[task], numbers.start[task + np.uint64(1)]):
         if numbers.parent[edge] == predecessor:
             return True
@@ -237,7 +241,7 @@ def has_edge(numbers: Any, predecessor: Any, task: Any) -> Any:
 
 @njit(cache=True)
 def move_earlier(case: Any, order: Any, position: Any, state: Any) -> None:
-    """Move the task at *at* to a random earlier position, not before its predecessors."""
+    """Move the task at *position* to a random earlier position, not before its predecessors."""
     # Precedence limits the move: stop at the first predecessor.
     task, first = order[position], position
     while first > 0 and not has_edge(case.forth, order[first - 1], task):
@@ -251,7 +255,7 @@ def move_earlier(case: Any, order: Any, position: Any, state: Any) -> None:
 
 @njit(cache=True)
 def move_later(case: Any, order: Any, position: Any, state: Any) -> None:
-    """Move the task at *at* to a random later position, not behind its successors."""
+    """Move the task at *position* to a random later position, not behind its successors."""
     # Precedence limits the move: stop at the first successor.
     task, last = order[position], position
     while last + 1 < len(order) and not has_edge(case.back, order[last + 1], task):
@@ -268,6 +272,7 @@ def random_processor(case: Any, group: Any, state: Any) -> Any:
     """Return a random processor that can run *group*."""
     fits = case.fits[case.forth.row[group]]
     place = below(state, len(fits))
+    # This ends, because a problem has a processor for each group.
     while not fits[place]:
         place = below(state, len(fits))
     return place
@@ -322,7 +327,8 @@ def crossover(
     """Fill *order* and *child* from two plans: order crossover, with the genes of the middle part.
 
     The first tasks are in the order of *mother*, then some in that of *father*, then the rest, so
-    precedence is kept. *theirs* are the genes of *father*.
+    precedence is kept (the two-point crossover of Hartmann, 1998). *theirs* are the genes of
+    *father*.
     """
     count = len(order)
     used = np.zeros(count, np.bool_)
@@ -365,6 +371,8 @@ def evaluate_plan(case: Any, order: Any, genes: Any, board: Any) -> Any:
 def justify(case: Any, order: Any, genes: Any, board: Any) -> Any:
     """Shift every task as late as possible, then as early; return the makespan.
 
+    Double justification: Valls, Ballestin and Quintanilla (EJOR 165, 2005).
+
     *board* holds the plan before and after. The plan never becomes longer, except by rounding.
     """
     reversed_tasks = np.empty_like(order)
@@ -383,6 +391,7 @@ def local_search(
     Return its makespan, the sum of its ends, and the number of decodings. On equal makespans,
     earlier ends are better; otherwise most moves would lead nowhere.
     """
+    # One decoding by `evaluate_plan`, two by `justify`.
     path = np.empty(len(order), np.int64)
     best, total, count = evaluate_plan(case, order, genes, board), board.end.sum(), 3
     trial, trial_genes = order.copy(), genes.copy()
@@ -391,6 +400,7 @@ def local_search(
         order[:], genes[:] = trial, trial_genes
         best, total = makespan, board.end.sum()
     else:
+        # The board still holds the rejected plan, and the critical path is read from it.
         evaluate_plan(case, order, genes, board)
         count += 1
     length, tries_left = critical_tasks(case.forth, board, state, path), tries
@@ -589,6 +599,8 @@ def decoded_makespan(coding: Any, genes: Any, desk: Any) -> Any:
     desk.free[:] = 0.0
     for task in range(len(coding.work)):
         gene = coding.gene[task]
+        # The first alleles are the processors that fit, as many as the gene's size: no row of genes
+        # is invalid.
         desk.place[task] = coding.allele[gene, genes[gene]]
     makespan = 0.0
     for task in range(len(coding.work)):

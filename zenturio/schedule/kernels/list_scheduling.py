@@ -1,8 +1,9 @@
 """List scheduling: placing tasks in order into idle gaps, and batch-mode selection.
 
-The gaps of a processor form a treap in the order of time. Each node knows the longest gap of its
-subtree, so that a search skips subtrees that are too short: a gap is found in logarithmic time. A
-gap that is used up stays with zero length; there are never more gaps than tasks.
+The gaps of a processor form a treap (Seidel and Aragon 1996) in the order of time. Each node knows
+the longest gap of its subtree, so that a search skips subtrees that are too short: a gap is found
+in logarithmic time. A gap that is used up stays with zero length; there are never more gaps than
+tasks.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Gaps(NamedTuple):
 
 @njit(cache=True)
 def no_gaps(processors: Any, capacity: Any) -> Any:
-    """Return an empty set of gaps with room for *most*."""
+    """Return an empty set of gaps with room for *capacity*."""
     return Gaps(
         np.full(processors, NONE, np.int32),
         np.full(processors, -1.0),
@@ -136,6 +137,8 @@ def insert_gap(gaps: Any, processor: Any, before: Any, start: Any, end: Any) -> 
 def use_gap(gaps: Any, processor: Any, gap: Any, start: Any, end: Any) -> None:
     """Remove *start* to *end* from *gap*; what remains before and after stays a gap."""
     first, last = gaps.start[gap], gaps.end[gap]
+    # A gap that is used from its beginning shrinks, perhaps to nothing: removing a node would cost
+    # rotations, and an empty gap fits no task.
     if start > first:
         gaps.end[gap] = start
         update_longest_upwards(gaps, gap)
@@ -179,6 +182,7 @@ def next_long(gaps: Any, gap: Any, length: Any) -> Any:
 @njit(cache=True)
 def find_gap(gaps: Any, processor: Any, ready: Any, length: Any) -> Any:
     """Return the first gap in which a task of *length* fits from *ready* on, or -1."""
+    # Gaps do not overlap, so the order of their starts is also the order of their ends.
     candidate, node = NONE, gaps.root[processor]
     while node != NONE:  # the first gap that ends late enough
         if gaps.end[node] >= ready + length:
@@ -248,6 +252,7 @@ def fill_arrivals(numbers: Any, task: Any, processor: Any, end: Any, arrivals: A
         send_data(numbers, edge, processor, end, arrivals)
     for place in range(np.uint64(len(arrivals.ready))):
         arrivals.ready[place] = arrivals.first[numbers.site[place]]
+    # Each machine of a parent is visited once for each of its parents: the result is the same.
     for edge in range(first, last):
         machine = numbers.node[processor[numbers.parent[edge]]]
         for place in range(arrivals.begin[machine], arrivals.begin[machine + np.uint64(1)]):
@@ -255,6 +260,7 @@ def fill_arrivals(numbers: Any, task: Any, processor: Any, end: Any, arrivals: A
             is_origin = arrivals.origin[site] == machine
             transferred = arrivals.second[site] if is_origin else arrivals.first[site]
             arrivals.ready[place] = max(arrivals.near[machine], transferred)
+    # Clearing only what was set costs less than clearing all machines.
     for edge in range(first, last):
         arrivals.near[numbers.node[processor[numbers.parent[edge]]]] = 0.0
 
@@ -313,6 +319,8 @@ def optimistic_cost_table(numbers: Any, order: Any, start: Any, child: Any, dela
                     near[numbers.node[place]] = min(near[numbers.node[place]], cost)
                     best = min(best, cost)
             for place in range(processors):
+                # On the machine of the parent the data are local; elsewhere the delay is the mean
+                # one.
                 cost = min(near[numbers.node[place]], best + delay[edge])
                 table[task, place] = max(table[task, place], cost)
     return table
@@ -343,6 +351,7 @@ def place_in_gaps(
             home[group[task]] = processor
         length = work * pace[processor]
         begin, gap = max(free[processor], ready[processor]), NONE
+        # Most tasks begin after all gaps: this comparison saves the search.
         if ready[processor] + length <= gaps.latest[processor]:
             gap = find_gap(gaps, processor, ready[processor], length)
         if gap != NONE:
@@ -484,6 +493,7 @@ def batch_mode(
         free[processor] = end[task]
         for i in range(count):
             waiting_task = ready[i]
+            # The first task of a group fixes the processor of the others, ready ones included.
             bound = group[waiting_task] == group_of_task and home[group_of_task] == NONE
             stale = (
                 choices.place[waiting_task] == processor or choices.other[waiting_task] == processor

@@ -148,6 +148,7 @@ def drop_finished(active: Any, count: Any, unfinished: Any) -> Any:
     """Remove finished workflows from *active*, and return their number."""
     count_active = 0
     for i in range(count):
+        # A finished workflow is written, too, but the next one takes its place.
         active[count_active] = active[i]
         count_active += unfinished[active[i]] > 0
     return count_active
@@ -202,6 +203,7 @@ def send_ready(
 ) -> Any:  # fmt: skip
     """Send what can be sent at *time*, and return the number of running tasks."""
     processors = len(numbers.node)
+    # BASIC queues tasks at busy processors, so to it none is ever occupied.
     idle = processors if policy == BASIC else np.sum(now.busy == 0)
     if idle == 0:
         return running
@@ -215,6 +217,7 @@ def send_ready(
         if flow == NONE:
             if not turns or sent == 0:
                 break
+            # A new round begins when every workflow had its turn, unless the last sent nothing.
             sent = 0
             for other_flow in active:
                 now.out[other_flow] = False
@@ -222,6 +225,7 @@ def send_ready(
         task = pop_ready(tasks, now, flow)
         place, begin = earliest_idle(numbers, tasks, policy, now, guess, task, time)
         if place == NONE:
+            # It fits no idle processor; behind it may be one that does.
             now.aside[set_aside] = task
             set_aside += 1
             continue
@@ -290,6 +294,7 @@ def soonest(numbers: Any, guess: Any, home: Any, task: Any, time: Any) -> Any:
     places = range(len(pace)) if home == NONE else range(home, home + 1)
     for place in places:
         begin, length = max(free[place], ready), work * pace[place]
+        # Written with `not`: a task that cannot run there lasts inf, or NaN if it has no work.
         if not begin + length < best_end:
             continue
         if numbers.moves:
@@ -338,6 +343,7 @@ def forecast_finish(
     latest = time
     for position in range(now.head[flow], last):
         task = tasks.sequence[position]
+        # Tasks that were sent keep their times; only the others are guessed.
         if where[task] == NONE:
             group = tasks.group[task]
             place, begin = soonest(numbers, guess, guess.home[group], task, time)

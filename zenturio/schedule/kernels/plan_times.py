@@ -146,7 +146,7 @@ def topological_sorts(start: Any, after: Any, waits: Any, ranks: Any, orders: An
 
 @njit(cache=True)
 def sooner(first: Any, second: Any, rank: Any) -> Any:
-    """Return whether task *one* precedes task *other* in the heap."""
+    """Return whether task *first* precedes task *second* in the heap."""
     return rank[first] < rank[second] or (rank[first] == rank[second] and first < second)
 
 
@@ -169,6 +169,7 @@ def pop_by_rank(heap: Any, size: Any, rank: Any) -> Any:
     """Remove the first task of *heap*, and return the new size."""
     size -= 1
     task, hole = heap[size], 0
+    # The smaller child moves up until the last task of the heap fits into the hole.
     while 2 * hole + 1 < size:
         child = 2 * hole + 1
         if child + 1 < size and sooner(heap[child + 1], heap[child], rank):

@@ -71,7 +71,7 @@ def metric(name: str) -> PlanMetric:
 @singledispatch
 def metrics(plan: Any) -> dict[str, float]:
     """Return all metrics of *plan* by name."""
-    raise TypeError(f"{plan!r} is no plan")
+    raise TypeError(f"{plan!r} is not a plan")
 
 
 @metrics.register

@@ -52,7 +52,7 @@ class Plan:
 @singledispatch
 def faults(plan: Any) -> Iterator[str]:
     """Yield a message for each way in which *plan* cannot be carried out."""
-    raise TypeError(f"{plan!r} is no plan")
+    raise TypeError(f"{plan!r} is not a plan")
 
 
 @faults.register

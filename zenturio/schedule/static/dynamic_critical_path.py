@@ -83,6 +83,7 @@ class Xdcp:
         net, times = _path_problem(problem), empty_times(problem.tasks)
         queues = _shuffled_queues(problem, net)
         level = problem.workflow.level.astype(np.int64)
+        # Moving one task of a group would part it from the others, so these keep their processor.
         is_grouped = np.bincount(problem.group, minlength=problem.tasks)[problem.group] > 1
         printed = self.settings.formulas == "printed"
         # The first length is that of the shuffled plan.
@@ -118,6 +119,7 @@ def _shuffled_queues(problem: Problem, net: PathProblem) -> ProcessorQueues:
     places = shuffle_placement(problem)
     for task in problem.order.tolist():
         place = int(places[task])
+        # Behind the last task: the topological order keeps every queue free of deadlocks.
         enqueue_task(net, queues, task, place, int(queues.last[place]), -1)
     return queues
 

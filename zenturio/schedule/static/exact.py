@@ -99,6 +99,7 @@ class _CpModel:
         self.model = _load_cp_model().CpModel()
         self.times = problem.work[:, None] * problem.pace[problem.row]
         self.scale = self._scale()
+        # No better plan ends after the first one.
         self.horizon = int(np.ceil(first.makespan * self.scale))
         self.start = [self._number(f"start{t}") for t in range(problem.tasks)]
         self.end = [self._number(f"end{t}") for t in range(problem.tasks)]
@@ -125,6 +126,7 @@ class _CpModel:
         for group, places in self.on.items():
             genes[group] = next(place for place, literal in places.items() if solver.value(literal))
         plan = Plan(problem, "", genes, start, end)
+        # Rounded down, times of the model may overlap by steps: the decoder computes true ones.
         return decoded_plan(problem, self.case, "cp-sat", start_order(plan), genes, {})
 
     def _scale(self) -> float:
@@ -173,6 +175,8 @@ class _CpModel:
             begin, end, lengths = self.start[task], self.end[task], {}
             for place, literal in self.on[group].items():
                 lengths[place] = self._steps(float(self.times[task, place]))
+                # Tasks of zero length delay no others, but `no_overlap` would keep them out of
+                # intervals.
                 if self.times[task, place] > 0:
                     span = self.model.new_optional_interval_var(
                         begin, lengths[place], end, literal, ""
@@ -197,6 +201,7 @@ class _CpModel:
         problem = self.problem
         source, target = int(problem.group[a]), int(problem.group[b])
         sites = sorted({int(problem.site[place]) for place in self.on[target]})
+        # By site of the target, not by processor: far fewer clauses say the same.
         for place, runs_here in self.on[source].items():
             elsewhere = self._lies("node", target, int(problem.node[place])).negated()
             for site in sites:
@@ -223,6 +228,7 @@ class _CpModel:
         last = self._number("makespan")
         for end in self.end:
             self.model.add(last >= end)
+        # A bound that the solver need not derive by itself.
         self.model.add(last >= self._steps(lower_bound(self.problem)))
         for task, begin in enumerate(self.start):
             self.model.add_hint(begin, self._steps(float(self.first.start[task])))

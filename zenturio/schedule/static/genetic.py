@@ -74,6 +74,7 @@ def ranked_orders(problem: Problem, count: int, rng: np.random.Generator) -> NDA
     variants = [(mean, delays), (_fastest_times(problem), delays), (mean, np.zeros_like(delays))]
     while len(variants) < count:
         times, transfer_times = variants[len(variants) % 3]
+        # Small spreads stay near HEFT, large ones diversify the first population.
         spread = rng.uniform(0.05, 0.6)
         variants.append((times * rng.uniform(1 - spread, 1 + spread, len(times)), transfer_times))
     ranks = np.array([upward_ranks(problem, *variant) for variant in variants[:count]])
@@ -99,6 +100,7 @@ def decoded_plan(
 def start_order(plan: Plan) -> NDArray[np.uint32]:
     """Return the tasks of *plan* by start time, each after its predecessors."""
     position = np.empty(plan.problem.tasks, np.int64)
+    # Tasks of zero length start when their predecessors do: the topological position decides.
     position[plan.problem.order] = np.arange(len(position))
     return np.lexsort((position, plan.end, plan.start)).astype(np.uint32)
 
@@ -285,6 +287,7 @@ class GeneticScheduler:
         orders = ranked_orders(problem, count, rng)
         genes = np.full((count, problem.tasks), FREE, np.int32)
         for index, plan in enumerate(heuristic_plans, 1):
+            # From the back, so that the order of HEFT's ranks stays the first.
             orders[-index], genes[-index] = start_order(plan), plan.processor[problem.group]
         return orders, genes
 
@@ -444,6 +447,7 @@ class Ga2005:
             children, parents = np.empty_like(genes), np.zeros((len(genes), 2), np.int64)
             zero = zero_fitness_loss(worst, settings.const)
             breed(genes, values, zero, coding.sizes, unordered, rules, state, children, parents)
+            # A child that equals a parent is not a new point, so it is not counted as visited.
             inherited = (children[:, None] == genes[parents]).all(axis=2).any(axis=1)
             visited += int((~inherited).sum()) if generation + 1 < settings.generations else 0
             genes = children

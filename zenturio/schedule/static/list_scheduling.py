@@ -25,6 +25,7 @@ NONE = -1
 
 def mean_times(problem: Problem) -> Floats:
     """Return the mean time of each task over the processors that can run it."""
+    # An infinite pace means that the processor cannot run the task: it must not enter the mean.
     fits = np.isfinite(problem.pace)
     total = np.where(fits, problem.pace, 0.0).sum(axis=1)
     times: Floats = problem.work * (total / np.maximum(fits.sum(axis=1), 1))[problem.row]
@@ -59,6 +60,7 @@ def downward_ranks(problem: Problem, times: Floats, delays: Floats) -> Floats:
     """Return the length of the longest path from an entry to each task, the task excluded."""
     from zenturio.schedule.kernels.list_scheduling import longest_paths  # noqa: PLC0415 - loads Numba
 
+    # The longest path from an entry is the longest path to an exit of the reversed graph.
     order = problem.order[::-1].astype(np.uint32)
     path_lengths: Floats = longest_paths(order, times, *_edge_arrays(problem.before, delays))
     return path_lengths - times
@@ -169,6 +171,7 @@ class Cpop:
         home = np.full(problem.tasks, NONE)
         if path:
             home[problem.group[path]] = _processor_of(problem, path)
+            # The best processor of the path need not be able to run each of its tasks.
             able = np.isfinite(problem.pace[problem.row, home[problem.group]])
             home[problem.group[~able]] = NONE  # placed where it finishes first
         names = [problem.workflow.names[task] for task in path]
@@ -184,6 +187,7 @@ def critical_path(problem: Problem, upward: Floats, delays: Floats) -> list[int]
         return []
     first = np.flatnonzero(np.diff(problem.before.start) == 0)
     path, after = [_highest(first, upward[first])], problem.after
+    # Every task of the path is followed by the child with the longest way to an exit.
     while True:
         edges = slice(after.start[path[-1]], after.start[path[-1] + 1])
         if edges.start == edges.stop:

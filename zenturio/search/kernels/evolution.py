@@ -74,6 +74,8 @@ def evolve(
     while True:
         total, usable = 0.0, 0
         for i in range(size):
+            # A child that equals a parent has its loss: converged generations cost few
+            # evaluations.
             loss = inherited(genes, i, parents, children, before) if generation else np.nan
             if np.isnan(loss):
                 if count >= limits.budget:
@@ -87,6 +89,8 @@ def evolve(
                 usable += 1
                 worst = max(worst, loss)
             if loss < best:
+                # Records are rare: doubling now and then costs less than room for every
+                # evaluation.
                 if finds == len(found):
                     found, marks = longer(found), longer(marks)
                 found[finds], marks[finds, 0], marks[finds, 1] = genes[i], count, loss
@@ -105,7 +109,7 @@ def evolve(
 
 @njit(float64[::1](_SCORE, float64, int64[:, ::1]), cache=True)
 def score_all(score: Any, sign: Any, genes: Any) -> Any:
-    """The loss of each row: its score times *sign*; infinite where that is no number."""
+    """Return the loss of each row: its score times *sign*; infinite unless it is finite."""
     losses = np.empty(len(genes))
     for i in range(len(genes)):
         loss = sign * score(genes[i])

@@ -33,6 +33,8 @@ def fitness_of(losses: Any, worst: Any, scaling: Any) -> Any:
     if count == 0 or scaling <= 1.0 or most <= least:
         return fitness
     mean = total / count
+    # Scaling the best to *scaling* times the mean leaves the least fit above 0; otherwise the
+    # least fit becomes 0, and the best as much as that allows.
     if least * (scaling - 1.0) > scaling * mean - most:
         slope = (scaling - 1.0) * mean / (most - mean)
         shift = mean * (most - scaling * mean) / (most - mean)
@@ -53,6 +55,7 @@ def wheel(weights: Any, state: Any, chosen: Any, start: Any) -> None:
     for i in range(start, len(chosen)):
         if ends[size - 1] > 0.0:
             spun = unit(state) * ends[size - 1]
+            # Rounding may put the last draw at the very end of the wheel.
             chosen[i] = min(np.searchsorted(ends, spun, side="right"), size - 1)
         else:
             chosen[i] = below(state, size)
@@ -72,6 +75,7 @@ def remainder(fitness: Any, state: Any, chosen: Any) -> None:
             share = fitness[i] / total * len(chosen)
             copies: Any = np.int64(share)
             rests[i] = share - copies
+            # Rounded shares may add up to one copy too many.
             copies = min(copies, len(chosen) - filled)
             chosen[filled : filled + copies] = i
             filled += copies
@@ -160,6 +164,7 @@ def mutated(kind: Any, gene: Any, size: Any, ordered: Any, reach: Any, state: An
     if size < 2:
         return gene
     if kind == RANDOM or not ordered:
+        # Of one value less, skipping the present one: uniform over all others.
         other = below(state, size - 1)
         return other + 1 if other >= gene else other
     step = 1 + below(state, max(1, np.int64(reach * (size - 1))))
@@ -182,6 +187,8 @@ def mutate(
     step = 0.0 if rate >= 1.0 else 1.0 / math.log1p(-rate)
     at: Any = 0
     while True:
+        # Distances between mutated genes are geometric: one draw for each mutation, not for each
+        # gene, which at usual rates is hundreds of times fewer.
         skip = math.log1p(-unit(state)) * step
         if skip >= cells - at:
             return
@@ -194,7 +201,7 @@ def mutate(
 
 
 class Rules(NamedTuple):
-    """How generations follow each other; kinds are the numbers of ``selecting`` and ``varying``."""
+    """How generations follow each other; kinds are the constants above."""
 
     selection: int
     crossover: int

@@ -1,4 +1,8 @@
-"""Chance that is the same on every machine: a counter, well mixed (SplitMix64)."""
+"""Random numbers that are the same on every machine: SplitMix64 (Steele, Lea, Flood 2014).
+
+Not NumPy's generators, whose streams may change between versions, and which compiled code cannot
+share with Python.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,13 @@ _UNIT = 2.0**-53
 
 
 def stream(seed: int) -> Any:
-    """The state of the chance that *seed* begins."""
+    """Return the state of a generator that begins with *seed*."""
     return np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)
 
 
 @njit(cache=True)
 def draw(state: Any) -> Any:
-    """64 bits."""
+    """Advance the state, and return 64 random bits."""
     state[0] += _GAMMA
     bits = state[0]
     bits = (bits ^ (bits >> _30)) * _ONE
@@ -31,11 +35,13 @@ def draw(state: Any) -> Any:
 
 @njit(cache=True)
 def unit(state: Any) -> Any:
-    """A number from 0 to below 1."""
+    """Return a random number from 0 to below 1."""
+    # 53 bits are what a double holds: every multiple of 2**-53 is equally likely.
     return (draw(state) >> _11) * _UNIT
 
 
 @njit(cache=True)
 def below(state: Any, size: Any) -> Any:
-    """A whole number from 0 to below *size*."""
+    """Return a random integer from 0 to below *size*."""
+    # For sizes near 2**53 and beyond, the product may be rounded up to *size* itself.
     return min(np.int64(unit(state) * size), size - 1)

@@ -146,7 +146,7 @@ class RateMeter:
 
 
 class BestScore:
-    """The best value of the first goal so far; a value that is no number is never the best."""
+    """The best value of the first objective so far; what is not a number is never the best."""
 
     def __init__(self, goals: tuple[Goal, ...]) -> None:
         self._goal = goals[0] if goals else None

@@ -129,7 +129,7 @@ class _Reader:
     def _policy(self, name: str, entry: Entry) -> str:
         if entry.value not in POLICIES:
             hint = did_you_mean(str(entry.value), POLICIES)
-            self._wrong(entry, f"{name} = {entry.value!r} is no policy", hint)
+            self._wrong(entry, f"{name} = {entry.value!r} is not a policy", hint)
         return str(entry.value)
 
     def _texts(self, name: str, entry: Entry) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ class _Reader:
             try:
                 ip_address(address)
             except ValueError:
-                self._wrong(entry, f"{address!r} is no address", 'such as "10.0.0.7" or "::1"')
+                self._wrong(entry, f"{address!r} is not an address", 'such as "10.0.0.7" or "::1"')
         return addresses
 
     def _port(self, name: str, entry: Entry) -> int:
@@ -163,7 +163,7 @@ class _Reader:
     def _header(self, name: str, entry: Entry) -> str:
         text = self._text(name, entry)
         if not text.replace("-", "").isalnum() or not text.isascii():
-            self._wrong(entry, f"{text!r} is no name of a header", 'such as "X-Remote-User"')
+            self._wrong(entry, f"{text!r} is not the name of a header", 'such as "X-Remote-User"')
         return text
 
     def _secret(self, name: str, entry: Entry) -> str:
@@ -192,7 +192,7 @@ class _Reader:
             return ServiceUser(name)
         role, password = facts.get("role", "look"), facts.get("password", "")
         if role not in get_args(UserRole):
-            self._wrong(entry, f"user {name!r}: {role!r} is no role", "write look, or run")
+            self._wrong(entry, f"user {name!r}: {role!r} is not a role", "write look, or run")
             return ServiceUser(name)
         if password and not str(password).startswith("scrypt:"):
             self._wrong(entry, f"the password of {name!r} is not hashed", hint)

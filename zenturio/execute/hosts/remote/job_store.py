@@ -253,7 +253,7 @@ def remove_tree(folder: Path) -> None:
 def _checked_name(text: str) -> str:
     """*text* if it can be the name of a file, and of nothing else."""
     if not text or text.startswith(".") or not text.replace("-", "").isalnum():
-        raise ValueError(f"{text!r} is no name")
+        raise ValueError(f"{text!r} is not a name")
     return text
 
 
