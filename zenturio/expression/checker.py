@@ -57,8 +57,10 @@ def _divides_by_zero(step: OperatorStep) -> bool:
 
 def _constants(parts: Sequence[SyntaxNode]) -> list[SyntaxNode]:
     """The largest of the *parts* of a tree, its root first, that use no names and compute."""
+    # By identity: equal parts at two places are two diagnostics.
     below = {id(part): children(part) for part in parts if not isinstance(part, _LEAVES)}
     constant: dict[int, bool] = {}
+    # Children come behind their parent in *parts*, so the reverse visits them first.
     for part in reversed(parts):
         if faults := below.get(id(part)):
             constant[id(part)] = all(
@@ -277,6 +279,7 @@ class Checker:
     def _call(self, node: Call) -> Known:
         signature = SIGNATURES[node.function]
         types = [self.type(argument) for argument in node.arguments]
+        # Longer than needed; the last want holds for all further arguments.
         wants = (*signature.wants, *[signature.wants[-1]] * len(types))
         for argument, type_, want in zip(node.arguments, types, wants, strict=False):
             allowed, words, hint = _WANTED[want]

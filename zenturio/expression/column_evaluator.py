@@ -120,6 +120,7 @@ class ColumnEvaluator:
                 raise self._located(fault, node, rows) from None
             if cells is not None:
                 return cells
+        # NULL in, NULL out: no row needs a look.
         if any(operand.constant and operand.data is None for operand in operands):
             return constant(None)
         return self._slowly(slow, operands, node, rows)
@@ -225,6 +226,7 @@ class ColumnEvaluator:
             if first.data is decisive:
                 return first
             return combined(operator, first, self._truth(operand, rows, operator))
+        # `b != 0 and a / b > 1` must not divide where b is 0.
         undecided = ~are(first, decisive)
         if not undecided.any():
             return first
@@ -248,6 +250,7 @@ class ColumnEvaluator:
         mask = np.asarray(are(condition, True))
         if mask.all() or not mask.any():
             return self.cells(node.then if mask.all() else node.other, rows)
+        # One branch may fail in rows of the other; mostly none does, and no rows are picked.
         was, self.trying = self.trying, True
         try:
             return self._branches(node, mask, rows)

@@ -61,6 +61,7 @@ def constant(value: Value) -> ColumnValues:
 def of_integers(data: Array) -> ColumnValues:
     """Machine integers with their bounds, as narrow as these allow; one row at least."""
     low, high = int(np.minimum.reduce(data)), int(np.maximum.reduce(data))
+    # Unsigned 64 bits from a caller: int64 cannot hold them, Python's integers can.
     if high > 2**63 - 1:
         return ColumnValues("mixed", data.astype(object))
     narrow = INT32 if low >= -(2**31) and high < 2**31 else INT64
@@ -124,6 +125,7 @@ def by_values(function: Callable[[Value], Value], operand: ColumnValues) -> Colu
             texts = operand.data.tolist()
             table = {text: function(text) for text in dict.fromkeys(texts)}
             return of_list([table[text] for text in texts])
+        # By bits: np.unique() would merge -0.0 with 0.0.
         bits = operand.data.view(np.int64) if operand.kind == "real" else operand.data
         distinct, where = np.unique(bits, return_inverse=True)
         results = of_list([function(value) for value in distinct.view(operand.data.dtype).tolist()])
@@ -218,6 +220,7 @@ def by_nulls(block: RowBlock, keys: Iterable[Key]) -> Iterator[RowSelection]:
     Nothing if the rows need not be parted, or would be parted too often.
     """
     nulls = {key: mask for key in keys if (mask := _nulls(block.column(key))) is not None}
+    # A pattern of NULLs is a bit for each column, in one int64.
     if not nulls or len(nulls) > 60:
         return
     codes = sum(mask.astype(np.int64) << at for at, mask in enumerate(nulls.values()))

@@ -82,6 +82,7 @@ class Expression:
         host: Mapping[str, Value] | None = None,
     ) -> Value:
         """The value at one point."""
+        # The common case needs no scene: names are looked up in the caller's mapping.
         if self._names_only:
             return self._run(values)
         return self._run(self._scene(values, positions or {}, host or {}))
@@ -101,12 +102,14 @@ class Expression:
         """The same with the names that are defined written out, down to what is not."""
         trees = {name: definition.node for name, definition in definitions.items()}
         node = replaced(self.node, trees, self.passage)
+        # The same object if nothing is replaced: its compiled closure is kept.
         return self if node is self.node else Expression(self.passage, node, write(node))
 
     def __str__(self) -> str:
         return self.text
 
     def __reduce__(self) -> tuple[type[Expression], tuple[Passage, SyntaxNode, str]]:
+        # Cached closures cannot be pickled, and are made again where they are needed.
         return Expression, (self.passage, self.node, self.text)
 
 

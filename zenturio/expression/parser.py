@@ -177,6 +177,7 @@ def _token(passage: Passage, at: int) -> Token:
     if first == "`":
         return _quoted(passage, at)
     sign = _SIGN.match(text, at)
+    # The fast path; before = < > the sign may be half of another language's operator.
     if sign and text[sign.end() : sign.end() + 1] not in _FOREIGN_ENDS:
         return Token("sign", sign.group(), at, sign.end())
     foreign = _FOREIGN.match(text, at)
@@ -191,6 +192,7 @@ def _token(passage: Passage, at: int) -> Token:
 def _name_end(text: str, at: int) -> int:
     match = _NAME.match(text, at)
     end = match.end() if match else at + 1
+    # Unicode letters and digits behind the ASCII ones: "a" before it lets a digit continue.
     while end < len(text) and ("a" + text[end]).isidentifier():
         end += 1
     return end
@@ -207,12 +209,14 @@ def _number(passage: Passage, match: re.Match[str]) -> Token:
     unit = text[end:stop]
     if unit and unit not in UNITS:
         raise _refused(passage, end, stop, f"unknown unit {unit!r}", _unit_hint(digits, unit))
+    # log10(2) is 0.301: counted before int(), whose time grows with the square of the digits.
     if whole and len(digits.lstrip("0")) > BITS * 0.302:
         raise _refused(passage, start, end, f"the number has {len(digits)} digits", _SMALLER)
     if not whole and float(digits) == float("inf"):
         raise _refused(passage, start, end, f"{digits} is too large for a real number", _SMALLER)
     if not unit:
         value = int(digits) if whole else float(digits)
+    # Fraction("1e999999999") would compute that power.
     elif abs(int((match.group(2) or "e0")[1:])) > 400:
         raise _refused(passage, start, end, f"the exponent of {digits} is too far out", _SMALLER)
     else:
@@ -397,6 +401,7 @@ class _Parser:
             case "sign", "(":
                 return self._parenthesised(token)
             case "sign", "-" | "+":
+                # Below a power, as in Python: -2 ** 2 is -4.
                 operand = self.expression(SIGN)
                 sign = Negative if token.text == "-" else Positive
                 return sign(operand, start=token.start, end=operand.end)
@@ -420,6 +425,7 @@ class _Parser:
         if self.token.text == "," and self.token.kind == "sign":
             hint = "a list stands behind 'in': n in (1, 2, 4)"
             raise self.refused(self.token, "a list cannot stand here", hint)
+        # The parentheses belong to the place that a diagnostic shows, not to the tree.
         return replace(node, start=opener.start, end=self._close(opener))
 
     def _operation(self, first: SyntaxNode, token: Token, rank: int) -> SyntaxNode:
@@ -432,6 +438,7 @@ class _Parser:
                 return self._comparison(first)
             case 9:
                 self.take()
+                # To the right, with its own sign: 2 ** -1, and 2 ** 3 ** 2 is 2 ** 9.
                 right = self.expression(SIGN)
                 return Power(first, right, start=first.start, end=right.end)
             case _:
@@ -444,6 +451,7 @@ class _Parser:
         if (self.token.kind, self.token.text) != ("word", "else"):
             raise self.refused(word, "this 'if' has no 'else'", "write 'a if condition else b'")
         self.take()
+        # To the right, so that `a if p else b if q else c` needs no parentheses.
         other = self.expression(CONDITIONAL)
         return Conditional(then, condition, other, start=then.start, end=other.end)
 
@@ -514,6 +522,7 @@ class _Parser:
     def _call(self, name: Token) -> SyntaxNode:
         if name.text not in FUNCTIONS:
             hint = ELSEWHERE.get(name.text) or did_you_mean(name.text, FUNCTIONS)
+            # did_you_mean() lists some names where none is near; all functions are a better list.
             if hint.startswith("there"):
                 hint = "functions are " + " ".join(sorted(FUNCTIONS))
             raise self.refused(name, f"unknown function {clipped(name.text)!r}", hint)

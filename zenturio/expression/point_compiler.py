@@ -129,6 +129,7 @@ class _Compiler:
                 value = scene[key]
             except KeyError:
                 raise unknown(key, scene, node, passage) from None
+            # By type, not isinstance(): NumPy's scalars and subclasses must become built-in ones.
             if type(value) in PLAIN:
                 return value  # type: ignore[no-any-return]
             try:
@@ -209,6 +210,7 @@ class _Compiler:
                     raise located(fault, step, passage) from None
                 if holds is False:
                     return False
+                # NULL in a chain makes it NULL, unless a later pair is false.
                 answer = answer if holds else None  # type: ignore[assignment]
                 previous = right
             return answer

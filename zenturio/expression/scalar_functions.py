@@ -262,7 +262,9 @@ def _whole_power(base: int, exponent: int) -> int:
     if exponent < 0:
         raise Fault(f"an integer has no integer power {exponent}", f"write {base}.0 ** {exponent}")
     if base in (-1, 0, 1):
+        # The parity of the exponent decides; 2 or 3 stands for any exponent above 0.
         return int(base ** (exponent % 2 + 2 if exponent else 0))
+    # A lower bound of the result's bits: refused before it is computed.
     if (abs(base).bit_length() - 1) * exponent > BITS:
         raise too_large()
     return whole(int(base**exponent))
@@ -310,6 +312,7 @@ def _both(a: Value, b: Value) -> str:
 def equal(a: Value, b: Value) -> Value:
     if a is None or b is None:
         return None
+    # In Python 1 == True; here a number and a condition cannot be compared.
     if type(a) is type(b) or (type(a) in _NUMBERS and type(b) in _NUMBERS):
         return a == b
     raise Fault(f"{_both(a, b)} cannot be compared", _comparison_hint(a, b))
@@ -505,6 +508,7 @@ def _is_power_of_two(value: Value) -> Value:
 
 def _divides(divisor: Value, value: Value) -> Value:
     d, n = _integer(divisor, "divides"), _integer(value, "divides")
+    # 0 divides 0 alone, as in number theory; no division by zero.
     return n % d == 0 if d else n == 0
 
 
@@ -530,6 +534,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     import re2  # noqa: PLC0415 - few expressions match
 
     options = re2.Options()
+    # RE2 would write the mistake to stderr, too.
     options.log_errors = False
     try:
         return re2.compile(pattern, options)  # type: ignore[no-any-return]

@@ -43,6 +43,7 @@ def _integers(
     ufunc: Any, a: ColumnValues, b: ColumnValues, low: int, high: int
 ) -> ColumnValues | None:
     """*ufunc* in integers wide enough for the operands and for results from *low* to *high*."""
+    # Proven by bounds: no value of these columns can overflow, so no result need be checked.
     width = _width(a.low, a.high, b.low, b.high, low, high)
     if width is None:
         return None
@@ -129,6 +130,7 @@ def remainder(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
     if not _divisible(a, b):
         return None
     if a.kind == "int" and b.kind == "int":
+        # The remainder has the sign of the divisor, and is smaller.
         low, high = min(b.low + 1, 0), max(b.high - 1, 0)
         return _integers(np.remainder, a, b, low, high)
     return _reals(np.remainder, a, b)
@@ -139,6 +141,7 @@ def power(a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
     if a.kind != "int" or b.kind != "int" or b.low < 0:
         return None
     most = max(abs(a.low), abs(a.high))
+    # Far beyond 64 bits: the bound itself would be slow to compute.
     if most.bit_length() * b.high > 128:
         return None
     high = max(most**b.high, 1)
@@ -183,6 +186,7 @@ _UFUNCS: dict[str, Any] = {
 def relation(operator: str, a: ColumnValues, b: ColumnValues) -> ColumnValues | None:
     """Whether ``a operator b``, row by row."""
     if a.kind == "int" and b.kind == "int":
+        # Bounds may decide for all rows, and then no row is touched.
         decided = _ALWAYS[operator](a, b)
         if decided is not None:
             return constant(decided)
@@ -263,6 +267,7 @@ def _rounded(ufunc: Any) -> Callable[[ColumnValues], ColumnValues | None]:
         if a.kind != "real":
             return a if a.kind == "int" else None
         rounded = ufunc(a.data)
+        # NaN and infinity compare false, and Python's own rounding then says what is wrong.
         within = (rounded >= -_BELOW) & (rounded < _BELOW)
         return of_integers(rounded.astype(np.int64)) if within.all() else None
 
@@ -290,6 +295,7 @@ def _common_divisor(*values: ColumnValues) -> ColumnValues | None:
 
 
 def _is_power_of_two(a: ColumnValues) -> ColumnValues | None:
+    # a - 1 must not leave the column's own width.
     if a.kind != "int" or a.low <= -(2**31):
         return None
     return ColumnValues("bool", (a.data > 0) & ((a.data & (a.data - 1)) == 0))
@@ -298,6 +304,7 @@ def _is_power_of_two(a: ColumnValues) -> ColumnValues | None:
 def _divides(divisor: ColumnValues, value: ColumnValues) -> ColumnValues | None:
     if divisor.kind != "int" or value.kind != "int":
         return None
+    # Where 0 may be among the divisors, the scalar function decides row by row.
     if divisor.low <= 0 <= divisor.high:
         return None
     rest = remainder(value, divisor)
@@ -338,6 +345,7 @@ def combined(operator: str, a: ColumnValues, b: ColumnValues) -> ColumnValues:
 def equals_one(item: ColumnValues, *options: ColumnValues) -> ColumnValues | None:
     """Whether the item equals one of the options, if no row needs a closer look."""
     if item.kind == "int" and not item.constant and all(_is_integer(o) for o in options):
+        # Options beyond the column's dtype would overflow, and cannot be equal anyway.
         in_range = [o.data for o in options if item.low <= o.data <= item.high]
         return ColumnValues("bool", np.isin(item.data, np.array(in_range, dtype=item.data.dtype)))
     if item.constant and all(option.constant for option in options):

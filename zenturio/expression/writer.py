@@ -89,6 +89,7 @@ class _Replacement:
         if not any(isinstance(part, Name) and part.name in self.known for part in walk(node)):
             return node
         result = _put(node, self.known)
+        # Definitions that double each other grow exponentially: the count stops at the limit.
         if sum(1 for _ in islice(walk(result), LONGEST + 1)) > LONGEST:
             self._refuse(where, f"written out, this has more than {LONGEST} parts")
         if depth_of(result)[1] > DEEPEST:
@@ -180,6 +181,7 @@ def _operation(node: SyntaxNode) -> str:
         case Not(operand):
             return "not " + _text(operand, NOT)
         case Power(base, exponent):
+            # A power as base needs parentheses, because ** binds to the right.
             return f"{_text(base, ATOM)} ** {_text(exponent, SIGN)}"
         case Arithmetic(first, steps) | Compare(first, steps):
             rank = _rank(node) + 1

@@ -55,6 +55,7 @@ class Choices:
         """The *codes* as an array."""
         assert self.codes is not None, "codes, or where they start"
         if isinstance(self.codes, range):
+            # Narrow codes: a table of millions of rows is read from memory again and again.
             kind = np.min_scalar_type(max(self.codes.stop - 1, 0))
             return np.arange(self.codes.start, self.codes.stop).astype(kind)
         return self.codes
@@ -78,6 +79,7 @@ class Choices:
             codes = range(low, high) if self.codes is None else self.listed[low:high]
         if isinstance(codes, range):
             return code - codes.start if code in codes else None
+        # Codes are unsigned and narrow: a larger code would not fit into their type.
         at = int(np.searchsorted(codes.astype(np.int64), code))
         return at if at < len(codes) and codes[at] == code else None
 
@@ -92,6 +94,7 @@ class Choices:
 
 def origins(counts: Column) -> Column:
     """Return ``np.repeat(np.arange(len(counts)), counts)``, in half the time."""
+    # Marks of empty ranges would fall on one another; without these ranges each mark is alone.
     present = np.flatnonzero(counts)
     if len(present) < len(counts):
         return present.take(origins(counts.take(present)))
@@ -153,6 +156,8 @@ class CodeTable:
 
     def parts(self, rows: int, columns: int) -> list[CodeTable]:
         """Split into pieces of about *rows* rows; equal prefixes of *columns* stay together."""
+        # Pieces must stay sorted when they are joined further and put behind each other, so a run
+        # of equal prefixes is never divided.
         cuts = np.arange(rows, self.length, rows)
         if columns < len(self.columns):
             starts, _ = self.groups(columns)
@@ -198,6 +203,7 @@ class CodeTable:
         low, high = 0, self.length
         for name, column in zip(self.names, self.columns, strict=True):
             code, part = codes[name], column[low:high]
+            # A code beyond the narrow dtype cannot be in the column, and converting it would wrap.
             if code > np.iinfo(column.dtype).max:
                 return None
             exact = column.dtype.type(code)

@@ -81,6 +81,7 @@ class JoinStatistics:
 
     def __init__(self, part: Part) -> None:
         self.part = part
+        # Codes of a zipped dimension follow its leader, so they cannot be listed by themselves.
         zipped = {name for group in part.zips for name in group}
         self.sizes = {
             parameter.name: parameter.domain.size
@@ -90,6 +91,7 @@ class JoinStatistics:
         self.allowed: dict[str, Column] = {}
         rest = [condition for condition in part.conditions if not self._apply_unary(condition)]
         pairs: list[PairTable] = []
+        # The smallest pair first: it is cheapest, and its arc consistency shrinks the others.
         while binary := [condition for condition in rest if self._cells(condition) <= CELLS]:
             smallest = min(binary, key=self._cells)
             rest.remove(smallest)
@@ -137,6 +139,7 @@ class JoinStatistics:
         grid = {first: np.repeat(a, len(b)), second: np.tile(b, len(a))}
         rows = PointColumns(self.part.parameters, grid, len(a) * len(b))
         cells = np.zeros((self.sizes[first], self.sizes[second]), dtype=np.bool_)
+        # A condition is never evaluated for codes that others have excluded: it may fail there.
         cells[np.ix_(a, b)] = rows.kept(condition.expression).reshape(len(a), len(b))
         return PairTable(first, second, cells)
 
@@ -172,12 +175,14 @@ class JoinStatistics:
             return 0.5
         if not rule.names <= self.sizes.keys():
             return 0.5
+        # A fixed seed: the same space has the same plan in every run.
         rng = np.random.default_rng(0)
         codes = {}
         for name in sorted(rule.names):
             samples = rng.integers(self.count(name), size=PROBES)
             codes[name] = self.allowed[name][samples] if name in self.allowed else samples
         rows = PointColumns(self.part.parameters, codes, PROBES)
+        # Half a hit more, or a rule that no probe met would seem to keep nothing and cost nothing.
         return (float(rows.kept(rule.expression).sum()) + 0.5) / PROBES
 
 
@@ -324,6 +329,8 @@ def _cost(facts: JoinStatistics, plan: JoinPlan) -> float:
             rows *= facts.count(step.name)
             if step.pair is not None:
                 rows *= facts.shares[step.pair]
+            # Inserting between columns copies all of them, and an expression costs more than a lookup
+            # in a table of pairs.
             cost += rows * (3 if between else 1)
         else:
             cost += rows * (1 if isinstance(step.rule, PairTable) else 5)
@@ -436,8 +443,10 @@ class PlanExecutor:
             high[:] = self._sizes(parameter, rows)
         else:
             active = rows.active(parameter)
+            # With a WHEN, code 0 means inactive: there the codes are 0 to 1, elsewhere from 1 on.
             low[active] = high[~active] = 1
             high[active] = self._sizes(parameter, rows.where(active)) + 1
+        # The first leader is applied last, so it decides where several are active.
         for leader in reversed(self.part.leaders.get(parameter.name, ())):
             self._follow(parameter, self.part.parameters[leader], table, (low, high))
         return low, high

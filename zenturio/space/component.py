@@ -67,6 +67,8 @@ class BlockTree:
                 self._counts[block] = sum(self._count(child, progress) for child in children)
             else:
                 self._counts[block] = diagram.size
+                # A diagram counts as its largest size: what counting costs depends on their
+                # number.
                 progress.rows += EDGES
                 progress.share += block.share
                 self._refuse_hopeless(progress)
@@ -97,6 +99,7 @@ class BlockTree:
         while (diagram := self._diagram(block)) is None:
             inside = None
             for child in self._children[block]:
+                # All windows before the last have one code each, which the parent has checked.
                 code = codes[self.part.names[len(child.windows) - 1]]
                 low, high = child.windows[-1]
                 if low <= code < high:
@@ -122,6 +125,7 @@ class BlockTree:
     def _divide(self, block: Block, rows: int) -> None:
         """Divide *block* in order, into more children the more *rows* it would have had."""
         windows = block.windows
+        # A window of one code cannot be halved: the next dimension is divided.
         while not windows or windows[-1][1] - windows[-1][0] == 1:
             windows = (*windows, self._extent(windows))
         low, high = windows[-1]
@@ -139,6 +143,7 @@ class BlockTree:
         }
         rows = PointColumns(self.part.parameters, codes, 1)
         for leader in self.part.leaders.get(parameter.name, ()):
+            # Both are always active, so the leader's position is the only one.
             if self.part.parameters[leader].when is None and parameter.when is None:
                 code = int(codes[leader][0])
                 return code, code + 1
@@ -263,6 +268,7 @@ class JoinedComponent:
 
     def _by_diagram(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
         numbers = np.array(rows, dtype=np.int64 if self.size < _INT64 else np.object_)
+        # Ascending numbers need each diagram once, however the numbers are mixed.
         order = np.argsort(numbers, kind="stable")
         ascending = numbers[order]
         tables, done = [], 0
@@ -276,6 +282,7 @@ class JoinedComponent:
         return stacked(self.part.names, tables).take(inverse).columns
 
     def find(self, codes: dict[str, int]) -> int | None:
+        # Not by the property: it would build the table, perhaps for minutes, to find one row.
         held = self.__dict__.get("_table", self._whole)
         return self._blocks.find(codes) if held is None else held.find(codes)
 
@@ -297,6 +304,7 @@ class JoinedComponent:
         if self._whole is not None:
             return self._whole
         diagram = self._blocks.diagram
+        # Counted by the diagram, the size of the table is known before any of it is built.
         small = diagram is None or diagram.size * len(self.part.names) <= MAX_TABLE_BYTES
         table = self._joined(math.inf) if small else None
         self._walked.clear()
@@ -330,6 +338,8 @@ class JoinedComponent:
             held += table.length * table.width
             if progress.codes > most or held > MAX_TABLE_BYTES or progress.is_hopeless:
                 return False
+            # Extrapolated, the whole would be four times too large; below a sixteenth, the share
+            # covered so far is no good estimate.
             if held > MAX_TABLE_BYTES // 16 and held > 4 * MAX_TABLE_BYTES * progress.share:
                 return False
         return True
@@ -396,6 +406,7 @@ class Product:
         """Return the codes of the points with these *numbers*."""
         codes: Codes = {}
         for component, stride in zip(self.components, self._strides, strict=True):
+            # Python's integers: numbers and strides may be beyond 64 bits.
             rows = [number // stride % component.size for number in numbers]
             codes.update(zip(component.part.names, component.codes(rows), strict=True))
         return codes
@@ -447,6 +458,7 @@ def _runs(
     rows: Sequence[int] | Column = range(low, low + count)
     if low + count > size:
         small = size < _INT64 // 2
+        # Near 2**63 the sum would overflow.
         rows = np.arange(low, low + count) % size if small else _turning(low, count, size)
     if stride == 1:
         return rows, None

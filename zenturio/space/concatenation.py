@@ -68,6 +68,7 @@ class Concatenation:
         return read(self.text(position), self.type)
 
     def position(self, value: Value) -> int:
+        # The digits in the first decoding are the only ones: ambiguous sets were refused.
         for text in _spellings(value, self.type):
             for digits in _digits(self.parts, text):
                 position = 0
@@ -107,6 +108,7 @@ def concatenation(parts: Sequence[Part]) -> Elements | Concatenation:
         return whole
     if size <= COMPARED:
         return elements(whole.texts())
+    # No number is written in two ways, so positions and values correspond one to one.
     if kind == "int" and not _zeros(parts):
         return Concatenation(kind, whole.parts)
     raise SpaceError(

@@ -82,5 +82,6 @@ class Continuous:
         """Draw a random number of the set."""
         if not self.log:
             return rng.uniform(self.low, self.high)
+        # exp(log(x)) may be a little outside of the bounds.
         drawn = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
         return min(max(drawn, self.low), self.high)

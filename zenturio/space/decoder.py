@@ -53,6 +53,8 @@ class Decoder:
         positions = [self._positions(name, codes[name]) for name in self.layout.dimensions]
         if not self.layout.parameters:
             return iter([Point(self.layout, (), ())] * length)
+        # zip() of no columns would be empty: a space without dimensions has derived values all the
+        # same.
         every = zip(*positions, strict=True) if positions else iter([()] * length)
         return (
             Point(self.layout, chosen, places)
@@ -74,6 +76,7 @@ class Decoder:
             if isinstance(self.parameters[name].domain, Continuous):
                 codes[name] = math.nan if position is None else position
                 continue
+            # Code 0 means inactive where there is a WHEN.
             shift = 0 if self.parameters[name].when is None else 1
             codes[name] = 0 if position is None else int(position) + shift
         return codes
@@ -123,6 +126,7 @@ class Decoder:
         assert parameter.derived is not None, "called for derived parameters only"
         name = parameter.name
         values[name] = parameter.derived.value(values, positions)
+        # A stored point names derived values, too; they must still be what the space computes.
         if name in values_by_name and values_by_name[name] != values[name]:
             raise SpaceError(
                 f"{name} is derived, and it is {values[name]!r}, not {values_by_name[name]!r}"

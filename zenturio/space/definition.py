@@ -69,6 +69,7 @@ class Definition:
         groups: list[set[str]] = []
         for constraint in self.constraints:
             if isinstance(constraint, Zip):
+                # Zips that share a name are one group: a == b and b == c are a == b == c.
                 touched = [group for group in groups if group & set(constraint.names)]
                 groups = [group for group in groups if group not in touched]
                 groups.append(set(constraint.names).union(*touched))
@@ -314,6 +315,7 @@ def parted(
 
     def find(name: str) -> str:
         while parent[name] != name:
+            # Path halving keeps the trees flat.
             parent[name] = name = parent[parent[name]]
         return name
 

@@ -322,7 +322,10 @@ class ArithmeticRange:
     def position(self, value: Value) -> int:
         fitted = fit(value, self.type)
         if isinstance(fitted, int) or (isinstance(fitted, float) and math.isfinite(fitted)):
+            # Exact arithmetic: for 17 digits, a product of floats may round to the next element.
             scaled = round(Fraction(fitted) * 10**self.numeral.places)
+            # A real is found by the nearest scaled integer, then compared: 0.1 is not exactly
+            # 1/10.
             near: int = (scaled - self.first) // self.stride
             if 0 <= near < self.size and self.value(near) == fitted:
                 return near
@@ -344,6 +347,7 @@ class ArithmeticRange:
 
     def at(self, positions: Column) -> Column:
         last = self.first + (self.size - 1) * self.stride
+        # Half of the range, so that no intermediate sum overflows.
         if self.type == "int" and max(abs(self.first), abs(last), abs(self.stride)) < _INT64 // 2:
             return self.first + positions.astype(np.int64) * self.stride
         return column([self.value(position) for position in positions.tolist()], self.type)
@@ -377,6 +381,7 @@ def arithmetic(first: str, last: str, stride: str = "1") -> Domain:
         )
     numeral = Numeral.like(first, stride)
     with decimal.localcontext(_EXACT):
+        # Scaled integers keep decimals exact: the third element of 0.1:1:0.1 is 0.3.
         start, by = (int(exact.scaleb(numeral.places)) for exact in (low, step))
         size = int((high - low) // step) + 1
     kind: Type = "int" if kind_of(first) == kind_of(stride) == "int" else "real"
@@ -407,6 +412,7 @@ def geometric_texts(first: str, last: str, factor: str) -> Elements:
         raise SpaceError(
             f"the factor {factor} leads away from {last}", hint="swap the bounds, or invert it"
         )
+    # An estimate, before any element is computed: a factor of 1.0000001 must not fill the memory.
     count = int((abs(high) / abs(low)).ln() / by.ln() + Decimal("0.5")) + 1
     if count > MAX_ELEMENTS:
         raise SpaceError(f"the factor {factor} makes more than {MAX_ELEMENTS:,} elements")
@@ -447,8 +453,11 @@ def logarithmic(first: str | float, last: str | float, count: int) -> Elements:
     if count == 1:
         return elements([str(first)])
     with decimal.localcontext(_EXACT):
+        # More than twice the digits of a real, so that powers of the factor round to the right
+        # one.
         decimal.getcontext().prec = 40
         by = ((high / low).ln() / (count - 1)).exp()
+        # Bounds are kept as written: computed, they might differ in the last digit.
         inner = [_rounded(low * by**i) for i in range(1, count - 1)]
     return elements([str(first), *inner, str(last)])
 

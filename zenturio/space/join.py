@@ -224,6 +224,8 @@ def _merge(table: CodeTable, needed: frozenset[str]) -> tuple[CodeTable, Column]
         column = table.codes[name]
         most = int(column.max(initial=0)) + 1
         if cells * most >= _EXACT:
+            # The mixed radix would overflow: number the distinct keys anew, which are as many as
+            # rows at most.
             distinct, key = np.unique(key, return_inverse=True)
             cells = len(distinct)
         key, cells = key * most + column, cells * most
@@ -234,6 +236,7 @@ def _merge(table: CodeTable, needed: frozenset[str]) -> tuple[CodeTable, Column]
 
 def _running_sums(weights: Column) -> Column:
     """Return the running sums from 0 on, as Python integers where 64 bits may overflow."""
+    # A bound from above, checked first: an overflow of NumPy's integers is silent.
     if len(weights) and int(weights.max()) * len(weights) >= _EXACT:
         weights = weights.astype(np.object_)
     sums = np.zeros(len(weights) + 1, dtype=weights.dtype)
@@ -295,6 +298,8 @@ class Join:
             plan, passed = self._plan, 0
             try:
                 for table in self._run(UNIT, 0, PlanExecutor(self.part, plan, windows), progress):
+                    # Every plan yields the same rows in the same order, so what an earlier one
+                    # yielded is skipped.
                     start, passed = max(yielded - passed, 0), passed + table.length
                     yielded = max(yielded, passed)
                     yield table.cut(min(start, table.length), table.length)
@@ -388,6 +393,8 @@ class Join:
         steps = executor.plan.steps[number:]
         places = [self.part.ranks[step.name] for step in steps if isinstance(step, BindStep)]
         if total > MAX_PIECE_ROWS and table.length > 1:
+            # Only columns before all that are still to be bound: rows that agree in these must
+            # stay in one piece, or the pieces would interleave.
             columns = sum(self.part.ranks[name] < min(places) for name in table.names)
             parts = table.parts(max(table.length * MAX_PIECE_ROWS // total, 1), columns)
             if len(parts) > 1:

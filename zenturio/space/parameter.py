@@ -159,6 +159,7 @@ class Dependent:
             return None
         numbers = []
         for bound in bounds:
+            # Reals are exact integers below 2**53; all else goes row by row, in decimal.
             values = np.asarray(float(bound) if isinstance(bound, str) else bound)
             if values.dtype.kind not in "if":
                 return None
@@ -168,6 +169,7 @@ class Dependent:
         first, last, stride = numbers
         if not (np.all(first == np.floor(first)) and np.all(stride != 0)):
             return None
+        # A last bound between two integers is never reached: round it towards the first.
         last = np.where(stride > 0, np.floor(last), np.ceil(last))
         return first.astype(np.int64), last.astype(np.int64), stride.astype(np.int64)
 
@@ -195,6 +197,7 @@ class Dependent:
                 f"the bound {bound.text} is {text_of(value)!r}, which is not a number",
                 place=_place(bound),
             )
+        # n / 2 is a real, but of an even n it is written as an integer.
         if isinstance(value, float) and value.is_integer() and self.type == "int":
             return str(int(value))
         return text_of(value)
@@ -252,6 +255,7 @@ def _set(geometric: bool, kind: Type, first: str, last: str, stride: str) -> Dom
     step, low, high = number(stride, "stride"), number(first), number(last)
     up = step > 1 if geometric else step > 0
     if geometric and low < 0:
+        # A geometric range of negative numbers grows away from zero.
         low, high = -low, -high
     if step and ((high < low) if up else (high > low)):
         return None
@@ -375,6 +379,7 @@ def domain_of(values: Values) -> Domain:
         if not values:
             raise SpaceError("the set is empty", hint=f"{values} has no element")
         return arithmetic(str(values[0]), str(values[-1]), str(values.step))
+    # A text is one element, though it is iterable.
     if isinstance(values, str | bool | int | float | Decimal):
         return _listed([values])
     if isinstance(values, set | frozenset):

@@ -117,11 +117,13 @@ class Point(Mapping[str, Value]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Point):
             return NotImplemented
+        # The usual case: points of one space need no names.
         if self._layout is other._layout:
             return self._values == other._values
         return self._chosen() == other._chosen()
 
     def __hash__(self) -> int:
+        # Without types and order, so that equal points of other spaces hash alike.
         return hash(frozenset((name, self[name]) for name in self._layout.dimensions))
 
     def _chosen(self) -> dict[str, tuple[type, Value]]:
@@ -170,6 +172,8 @@ class PointColumns:
     def kept(self, condition: Expression) -> Column:
         """Return the mask of the rows in which *condition* holds."""
         if self.length > BLOCK:
+            # Columns of a block stay in the processor's cache between the operations of a
+            # condition.
             starts = range(0, self.length, BLOCK)
             return np.concatenate([self._cut(at, at + BLOCK).kept(condition) for at in starts])
         values = self.of(condition)
@@ -198,6 +202,7 @@ class PointColumns:
     def where(self, mask: Column) -> PointColumns:
         """Return the rows for which *mask* is true."""
         at = np.flatnonzero(mask)
+        # Lazily: most conditions read few of many columns.
         codes = _LazyMapping(self.codes, lambda name: self.codes[name][at])
         fixed = {name: column[at] for name, column in self._fixed.items()}
         return PointColumns(self.parameters, codes, len(at), fixed)
@@ -232,6 +237,8 @@ class PointColumns:
         active = codes != 0
         if active.all():
             return self.elements(parameter, codes - 1)
+        # Bounds are evaluated for active rows alone: in others they may be NULL, which is an
+        # error.
         return _spread(active, self.where(active).elements(parameter, codes[active] - 1))
 
     def elements(self, parameter: Parameter, positions: Column) -> Column:

@@ -137,6 +137,7 @@ class RejectionSampler:
         sizes = np.full(rows.length, domain.size if not isinstance(domain, Dependent) else 0)
         if isinstance(domain, Dependent):
             sizes[active] = rows.where(active).counts(domain)
+        # Where a range is empty there is no point, whatever the other values are.
         kept = ~active | (sizes > 0)
         shift = 0 if parameter.when is None else 1
         codes = [
@@ -164,6 +165,7 @@ class RejectionSampler:
         late = {parameter.name for parameter in self._uncountable}
         early = [condition for condition in self.part.conditions if not condition.names & late]
         inner: tuple[SpaceCondition, ...] = ()
+        # Conditions on few names first: they join small tables, and leave more to join.
         for condition in sorted(early, key=lambda candidate: len(candidate.names)):
             whole = next(
                 part for part in self._parts((*inner, condition)) if condition in part.conditions
