@@ -59,6 +59,7 @@ def check_parameters(names: NameTable, dimensions: Mapping[str, Parameter]) -> N
     order, circular = in_order(needs, places, names.diagnostics)
     for name in order:
         parameter = dimensions[name]
+        # Its circle is a diagnostic already; checking it would only repeat that.
         if name in circular:
             continue
         if parameter.derived is not None:
@@ -135,6 +136,7 @@ class Assembly:
         space = self.space(dimensions, names)
         aim = self.once(ObjectiveStatement, "OBJECTIVE", lambda statement: statement.place)
         rank = self.once(RankStatement, "RANK", lambda statement: statement.place)
+        # All steps ran before this: a user sees every mistake at once, not one for each try.
         if space is None or self.diagnostics.errors:
             return None
         return Application(
@@ -300,6 +302,8 @@ class Assembly:
         declarations = list(self.statements_of(Declaration))
         unlisted = (Continuous, Dependent, type(None))
         names = NameTable(self.diagnostics, seed=repeat.seed)
+        # A directive that cannot be read may have declared any of its words: no diagnostic about
+        # these.
         words = {word for document in self.documents for word in document.failed}
         names.words = words - {repeat.seed}
         names.declared = {d.name.text for d in declarations if not d.same} - {repeat.seed}
@@ -362,6 +366,7 @@ class Assembly:
                         constraints.append(Zip(together_names, together.place))
                     case _:
                         pass
+        # Constraints of a program with mistakes would name what is missing, a second time.
         if not self.diagnostics.errors:
             with self.diagnostics.gather():
                 return Space(tuple(dimensions.values()), tuple(constraints))
@@ -404,6 +409,8 @@ _TYPES: dict[str, Type] = {"wtime": "real", "ctime": "real", "maxrss": "int", "e
 def _project_of(root: Path) -> Path:
     """The project that a program in *root* belongs to: its own folder, or one above it."""
     for folder in (root.resolve(), *root.resolve().parents):
+        # Only a folder of the user's own: anybody can put a .zenturio into /tmp, and widen the
+        # project.
         if (folder / ".zenturio").is_dir() and trust.is_own(folder):
             return folder
     return root.resolve()

@@ -63,6 +63,8 @@ def unquote(passage: Passage) -> Passage:
     kept: list[tuple[int, int]] = []
     start = 0
     for escape in re.finditer(r"\\.", inner.text, re.DOTALL):
+        # All other escapes stay: in a command, a pattern or a path the backslash is part of the
+        # text.
         if escape[0][1] == quote:
             kept.append((start, escape.start()))
             start = escape.start() + 1
@@ -190,6 +192,7 @@ class TextReader:
         code = self.text[self.at : self.at + digits]
         self.at += digits
         number = int(code, 16) if re.fullmatch(r"[0-9a-fA-F]+", code) else -1
+        # Between these are surrogates, which no encoding can write.
         if len(code) == digits and (0 <= number < 0xD800 or 0xE000 <= number < 0x110000):
             return chr(number)
         hint = f"{digits} hexadecimal digits that name a character, as \\x41 for A"
@@ -275,6 +278,7 @@ class Clauses:
         """Where the next known clause begins behind a mistake."""
         text = self.passage.text
         keywords = (t for t in tokens(text, start) if t.upper() in self.keywords)
+        # A keyword counts only with blanks around it: `unit=` within a text is none.
         around = ((t, text[t.start - 1] + text[t.end : t.end + 1]) for t in keywords)
         return next((t.start for t, beside in around if not beside.strip()), len(text))
 

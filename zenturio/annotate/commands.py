@@ -57,6 +57,7 @@ class _Filling:
         self.braces = 0
         self.names = _names(command.text, texts)
         self.ordered = sorted(self.names)
+        # `{{` is a brace only if some `}}` follows: otherwise it is the shell's own.
         self.last_doubled = command.text.rfind("}}")
 
     def run(self) -> str:
@@ -240,7 +241,10 @@ class _Filling:
         behind = self.text[self.at + len(name) + 2 : self.at + len(name) + 3]
         is_plain = _PLAIN.fullmatch(text) and not _VARIABLE.search("".join(self.out[-99:]))
         if level.kind == "double":
+            # Leave the double quotes, quote singly, and enter them again: within them $ and `
+            # would expand.
             return text if is_plain else '"' + _single_quoted(text) + '"'
+        # A bare `then` is syntax, and `2>` redirects a stream.
         is_word = text not in _RESERVED and not (text.isdigit() and behind in {"<", ">"})
         return text if is_plain and is_word else _single_quoted(text)
 
@@ -270,6 +274,7 @@ def _names(text: str, values: Mapping[str, str]) -> dict[int, str]:
             end = text.find("}", start)
         if end < 0:
             break
+        # The length first: thousands of open braces would each copy the rest of the command.
         if end - start <= longest + 1 and text[start + 1 : end] in values:
             names[start] = text[start + 1 : end]
         start = text.find("{", start + 1)

@@ -57,6 +57,7 @@ class DirectiveLines:
 
 def find(source: Source, dialect: Dialect) -> DirectiveLines:
     """Every directive of a text file; nothing of a binary."""
+    # Most files of a program have no directive: one search spares them all patterns.
     if source.text is None or "zen" not in source.text.lower():
         return DirectiveLines()
     search = _Search(source, dialect)
@@ -142,10 +143,13 @@ class _Search:
         head = self.dialect.head.match(text)
         rest = head["rest"] if head else ""
         if hidden:
+            # Behind OFF nothing but ON counts, not even a misspelt directive.
             is_on = re.match(r"ZEN\$[ \t]*ON\b", rest, re.IGNORECASE)
             return self._line(number, text, head) if head and is_on else None
         if head and (rest.startswith(MARK) or _MISSPELT.match(rest)):
             span = self.spans.at(self.starts[number] + _opener_at(head))
+            # The opener must begin its comment: in a string, or within a longer comment, it is
+            # text.
             begins_here = span is None or span.start == self.starts[number] + _opener_at(head)
             if begins_here and rest.startswith(MARK):
                 return self._line(number, text, head)

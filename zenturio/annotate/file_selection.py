@@ -73,6 +73,7 @@ def find_files(
     named = [path for path in map(Path, paths) if _exists(path, diagnostics)]
     folders = [p if p.is_dir() else p.parent for p in named] or [Path()]
     root = Path(os.path.commonpath([_absolute(folder) for folder in folders]))
+    # As it was written: messages then name files as the user does.
     if len(folders) == 1:
         root = folders[0]
     selection = FileSelection(_title(named, root), root)
@@ -86,9 +87,12 @@ def find_files(
             walk.named(path, prefix)
     files_named = {path.absolute() for path in named}
     _part_outputs(selection, files_named)
+    # After all files are known: a link is kept only if what it leads to is part of the
+    # application.
     _Links(walk).settle()
     selection.files = _once(selection.files)
     selection.sides = _once(selection.sides)
+    # Following links may have brought outputs in again.
     _part_outputs(selection, files_named)
     selection.folders = _empty(walk.folders, [*selection.files, *selection.links])
     _check_sides(selection, diagnostics)
@@ -219,6 +223,7 @@ class _Walk:
         """Everything in a folder; *above* are the real paths of the folders around it."""
         try:
             with os.scandir(folder) as scanned:
+                # The order of a folder differs by file system, and digests depend on it.
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except OSError as error:
             message = f"{folder} cannot be read: {error.strerror}"
@@ -277,6 +282,7 @@ class _Walk:
         real = os.path.realpath(path)
         if not os.path.exists(real):  # noqa: PTH110
             return "leads nowhere"
+        # A received program could lead to a user's keys, and copy them into its experiments.
         if os.path.commonpath([real, self.inside]) != self.inside:
             return f"leads out of {self.selection.root}"
         return "leads to a folder around it" if self.encloses(real, above) else ""

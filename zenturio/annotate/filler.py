@@ -129,6 +129,7 @@ class _Template:
         self._source = annotated.source
         edits = [*_occurrence_edits(annotated), *_line_edits(annotated, named)]
         edits.sort(key=lambda edit: edit.start)
+        # Behind the sorted ones: they stand at the end of the file, where a slot may end, too.
         edits += _routines(annotated)
         self._inputs = list(dict.fromkeys(edit.input for edit in edits if edit.input))
         index = {assignment: i for i, assignment in enumerate(self._inputs)}
@@ -141,6 +142,7 @@ class _Template:
     def skeleton(self) -> Skeleton:
         pieces, slots = self._essence
         parameters = tuple(self._inputs[i].parameter for _, i in slots)
+        # No text file has a NUL, so no content can be mistaken for a slot.
         return Skeleton(self.path, self._source.mode, b"\0".join(pieces), parameters)
 
     @property
@@ -351,6 +353,7 @@ def _cut(source: Source, edits: list[_Edit], index: Mapping[_Input, int]) -> _Cu
         gap.append(edit.behind)
         position = edit.end
     pieces.append(source.encode("".join(gap) + text[position:]))
+    # The mark stands before all else, also if the first piece is empty.
     pieces[0] = source.bom + pieces[0]
     return pieces, tuple(slots)
 

@@ -95,6 +95,7 @@ def declaration(body: Passage, start: int, keyword: str) -> Declaration:
 def _known(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
     """The clauses that may follow; those that describe a dimension need a set before them."""
     places = _PLACES if keyword == "SUBSTITUTE" else ()
+    # The parameter is declared elsewhere, with its clauses.
     if sign == "=" and body.text[at : at + 1] == "@":
         return places
     if sign == ":=":
@@ -315,6 +316,7 @@ def _check_source(clauses: Clauses, chosen: Sequence[str], name: Passage) -> Non
 
 def check_inside(path: Passage, keyword: str) -> None:
     """A path or a pattern stays in the experiment's folder: relative, and without ``..``."""
+    # A backslash parts folders on other systems; refused everywhere, it is safe everywhere.
     parts = PurePosixPath(path.text.replace("\\", "/")).parts
     outside = not parts or parts[0] == "/" or ".." in parts
     if outside:
@@ -417,6 +419,7 @@ def _amount(clauses: Clauses, keyword: Literal["TIMEOUT", "MEMORY"]) -> float | 
     match = _AMOUNT.fullmatch(clause.text.text)
     example = "TIMEOUT 30s, 10min or 2h" if keyword == "TIMEOUT" else "MEMORY 512MB or 4GiB"
     if match and match[1] in _UNITS[keyword]:
+        # The expression language knows the units, and a unit there touches its number.
         value = parse(re.sub(r"\s", "", clause.text.text)).value({})
         if isinstance(value, int | float) and 0 < value < 2**62:
             return float(value)
@@ -592,6 +595,8 @@ def _output(body: Passage, token: DirectiveToken) -> Statement:
                 'write OUTPUT "a.csv", "b.csv" with a comma between two, OPTIONAL behind the last'
             )
             raise AnnotationError(f"{comma.text} is not expected here", place=place, hint=hint)
+        # As if the keyword stood at the comma, so that a diagnostic about what follows points
+        # there.
         before = DirectiveToken("word", "OUTPUT", comma.start, comma.end)
 
 
@@ -645,6 +650,7 @@ def _end(body: Passage, token: DirectiveToken) -> Statement:
     names = rest[1:] if region else rest
     place = body.place(token.start, len(body.text.rstrip()))
     number = body.cut(token.end, len(body.text)).strip()
+    # The target of a SUBSTITUTE may be a number, which is several tokens: 0.8, -1.
     if NUMBER.fullmatch(number.text):
         return EndStatement(number, region, place)
     if len(names) > 1 or any(name.kind == "sign" for name in names):

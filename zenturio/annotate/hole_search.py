@@ -73,6 +73,7 @@ def occurrences(annotated: Annotated) -> tuple[Occurrence, ...]:
     order = {id(hole): i for i, hole in enumerate(annotated.holes)}
     places = sorted(
         (o for o in _candidates(annotated) if layout.allows(o)),
+        # Leftmost, longest, literal before regular expression, innermost scope, first declared.
         key=lambda o: (o.start, -o.end, o.hole.match == "regex", -o.hole.first, order[id(o.hole)]),
     )
     taken: list[Occurrence] = []
@@ -126,10 +127,12 @@ def _literal(annotated: Annotated, holes: list[Hole]) -> Iterator[Occurrence]:
     for hole in holes:
         at[hole.target].append(hole)
     lengths = {len(target) for target in at}
+    # One pattern for all targets finds where any of them may stand, in one walk over the file.
     any_of = re.compile("|".join(map(re.escape, sorted(at, key=len, reverse=True))))
     position = 0
     while match := any_of.search(text, position):
         start = match.start()
+        # Not behind the match: overlapping targets compete, and `occurrences` decides.
         position = start + 1
         for target in {text[start : start + length] for length in lengths}:
             for hole in at.get(target, ()):
@@ -154,6 +157,7 @@ class Escapes:
 
     def __contains__(self, position: object) -> bool:
         assert isinstance(position, int)
+        # The patterns first: finding the strings of a whole file costs far more.
         before = self._text[max(position - _LONGEST_ESCAPE, 0) : position]
         if not _ESCAPE.search(before):
             return False
@@ -178,6 +182,7 @@ def _boundaries(target: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     before = _NO_WORD_BEFORE if _WORD.match(target) else ""
     behind = _NO_WORD_BEHIND if target and _WORD.match(target[-1]) else ""
     if _NUMBER.fullmatch(target):
+        # Not behind a word, nor behind the point of a decimal; but behind `..` or `.eq.`.
         before = r"(?<!\w)(?<!(?<![.A-Za-z])\.)"
         if target[0] in "+-":
             before = r"(?<![\d.][eEdDqQ])"
@@ -198,6 +203,7 @@ def _regex(annotated: Annotated, hole: Hole) -> Iterator[Occurrence]:
         if hole.first <= number < hole.last:
             for match in pattern.finditer(without_end(line)):
                 start, end = match.span(group)
+                # A group that took no part has no place, and an empty match replaces nothing.
                 if start >= 0 and match.end() > match.start():
                     yield Occurrence(position + start, position + end, hole)
         position += len(line)

@@ -52,6 +52,7 @@ def insert(
         lines[at - 1] += end
         new[-1] = without_end(new[-1])
     result = "".join((*lines[:at], *new, *lines[at:]))
+    # Read back what was written: line *before* may be within a string or a comment block.
     directives = find(Source(Path("<text>"), result), kind).directives
     if sum(at <= line.first < at + len(new) for line in directives) != len(bodies_in_order):
         message = f"a directive before line {at + 1} would stand in a string, a comment or between"

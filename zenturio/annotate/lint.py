@@ -300,6 +300,7 @@ def names_in_commands(application: Application) -> Iterator[Diagnostic]:
 
 def _near_names(command: Command, parameters: set[str]) -> Iterator[Diagnostic]:
     for match in _BRACES.finditer(command.text.text):
+        # Only near names: braces are the shell's own, too, as in {a,b}.
         near = get_close_matches(match[1], parameters, n=1, cutoff=0.7)
         if match[1] not in parameters and near:
             message = f"{match[0]} is not a parameter, so it is left as it is"

@@ -128,6 +128,7 @@ def _doubt(text: str, names: set[str]) -> tuple[str, str] | None:
         odd = (
             text.count(opener) % 2 if opener == closer else text.count(opener) - text.count(closer)
         )
+        # A comma in brackets has cut one element in two.
         if odd:
             message = f"{text} has a {opener if opener in text else closer} without its partner"
             return message, "put quotes around an element that holds a comma"
@@ -142,6 +143,8 @@ def constraints(application: Application) -> Iterator[Diagnostic]:
     for constraint in space.constraints:
         if not isinstance(constraint, Expression):
             continue
+        # A constraint is judged by its own parameters: their product is small where the whole is
+        # vast.
         alone = _only(by_name, constraint.names | constraint.indexed)
         place = constraint.passage.place(0, len(constraint.passage.text))
         kept = _size(alone, (constraint,))

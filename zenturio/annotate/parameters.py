@@ -43,6 +43,7 @@ class NameTable:
     ) -> Type | None:
         """The type of *expression*, which *who* says; all that is wrong becomes diagnostics."""
         used = expression.names | expression.indexed
+        # Of unknown type: a name that is declared wrongly has its diagnostic already.
         types: dict[str, Type | None] = dict.fromkeys(self.declared | (self.words & used))
         types.update(self.metrics if metrics else {})
         types.update(self.parameters)
@@ -141,6 +142,7 @@ class _Walk:
     def visit(self, name: str) -> None:
         if name in self.done:
             return
+        # A dict is both the stack, in order of insertion, and the set of what is on it.
         path = {name: iter(sorted(self.needs[name]))}
         while path:
             last, rest = next(reversed(path.items()))
@@ -188,6 +190,7 @@ def merge(
     parameters = Parameters()
     for name, group in groups.items():
         with diagnostics.gather():
+            # Until it is read: an error leaves it there.
             parameters.broken.add(name)
             _check_name(group[0].declaration)
             parameters.by_name[name] = _parameter(group)
@@ -219,6 +222,7 @@ def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Decl
         if getattr(override, clause) is None
     }
     if override.expression is not None:
+        # A derived parameter has no set, so TYPE, DEFAULT and WHEN do not apply to it.
         kept = {"unit": kept.get("unit")} if "unit" in kept else {}
     return Declared(replace(override, way=first.way, **kept), Path())
 

@@ -79,6 +79,7 @@ class PathPattern:
                 continue
             if not rest:
                 yield prefix + entry.name
+            # A folder may hold a link to itself.
             if entry.is_dir(follow_symlinks=False):
                 inner = self._recursive(f"{prefix}{entry.name}/", rest)
                 yield from (path for path in inner if rest or path[-1] != "/")
@@ -102,6 +103,7 @@ class PathPattern:
 
 
 def _fits(name: str, part: str) -> bool:
+    # As in a shell: a star does not match hidden files.
     return (part[0] == "." or name[0] != ".") and name_fits(name, part)
 
 
@@ -164,6 +166,7 @@ class GitIgnore:
             return None
         name = real.relative_to(self.top).as_posix()
         folder = name.rpartition("/")[0]
+        # As Git does: below an ignored folder no rule can take a file in again.
         return (self._folder(folder) if folder else None) or self._decided(name, folder)
 
     def _folder(self, folder: str) -> IgnoreRule | None:

@@ -159,6 +159,7 @@ def c_routine(name: str, region: MeasuredRegion, key: Callable[[str], str]) -> s
     text = ", ".join(f"{key(f'{region.name}_{n}')}: {form}" for n, form, _ in printed)
     code = _C_CODE.replace("@TEXT", "{" + text + "}")
     code = code.replace("@VALUES", "".join(f", {value}" for _, _, value in printed))
+    # A probe that is not asked for must cost nothing: its lines are left out, not skipped.
     for probe, mark in (("CTIME", "@CPU"), ("MAXRSS", "@SIZE")):
         if probe in region.probes:
             code = code.replace(mark, "")

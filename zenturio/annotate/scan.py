@@ -43,7 +43,9 @@ def scan(
     declared_outputs = [
         member for member in selection.outputs if member.path.absolute() in declared
     ]
+    # A file that zenturio wrote is no part of the program, unless a directive declares it.
     documents += read_documents(declared_outputs, diagnostics, beside=False)
+    # By name, not by the order of reading: it decides which of two declarations is the first.
     documents.sort(key=lambda document: document.name)
     for document in documents:
         _check_side(document, diagnostics)

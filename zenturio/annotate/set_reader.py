@@ -135,7 +135,9 @@ def _content(name: Passage, base: Path, place: Place) -> str:
     path = base / name.text
     hint = "a text file with one element in each line"
     try:
+        # Not a pipe or a device, which would be waited for, nor a file that fills the memory.
         if path.is_file() and path.stat().st_size <= _LARGEST:
+            # A byte order mark would become part of the first element.
             return path.read_bytes().decode("utf-8-sig")
         reason = "it is too large" if path.is_file() else ""
     except UnicodeDecodeError:
@@ -176,6 +178,7 @@ def folder_entries(pattern: Passage, base: Path, place: Place) -> list[TypedElem
     if unreadable := [name for name in names if not _is_text(name)]:
         message = f"{unreadable[0]!a} is not a name in UTF-8"
         raise AnnotationError(message, place=place, hint="rename the file")
+    # Sorted: the order of a folder differs by file system, and positions depend on it.
     return [TypedElement(name, place, f" in {pattern.text}") for name in sorted(names)]
 
 

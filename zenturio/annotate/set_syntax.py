@@ -116,6 +116,7 @@ class _Reader(TextReader):
         if self.next() in ",}":
             hint = 'one comma between two elements; the empty text is written ""'
             raise self.error("an element is missing here", self.at, self.at + 1, hint)
+        # Ranges and calls first: what is neither is a text, such as 10:30 pm or f(x).
         item = self.range() or self.call()
         if item:
             return item
@@ -125,6 +126,7 @@ class _Reader(TextReader):
         start = self.at
         bounds = self.bounds()
         self.skip()
+        # Back to its start: 1:2-a begins as a range, but is a text.
         if bounds is None or self.next() not in (",", "}"):
             self.at = start
             return None
@@ -218,6 +220,7 @@ class _Reader(TextReader):
         self.skip()
         if self.next() in ("", ",", "}"):
             return
+        # A group may touch the quote; behind a blank it would be another element without a comma.
         if self.next() == "{" and self.at == behind:
             return
         hint = 'a comma between two elements; a quote inside a quoted text is written \\"'

@@ -170,9 +170,12 @@ class Targets:
         if declaration.match == "regex":
             check_pattern(declaration.target)
         files = self.files_of(document, declaration)
+        # A study.zen concerns every file of a folder: holes only where the text occurs at all.
         held = [file for file in files if self.may_hold(file, declaration)]
+        # If none holds it, all get a hole, so that the missing target is reported with its files.
         for file in held or files:
             first, last = 0, len(file.source.lines)
+            # In its own file the scope begins below the directive.
             if file is document:
                 first = line.last + 1
                 last = document.scopes.ends.get(line.first, last)

@@ -329,8 +329,8 @@ def _cost(facts: JoinStatistics, plan: JoinPlan) -> float:
             rows *= facts.count(step.name)
             if step.pair is not None:
                 rows *= facts.shares[step.pair]
-            # Inserting between columns copies all of them, and an expression costs more than a lookup
-            # in a table of pairs.
+            # Inserting between columns copies all of them, and an expression costs more than a
+            # look into a table of pairs.
             cost += rows * (3 if between else 1)
         else:
             cost += rows * (1 if isinstance(step.rule, PairTable) else 5)
