@@ -70,7 +70,7 @@ def test_what_is_written_into_the_folder_is_no_input(project, writer):
     assert len(made) == 1
     assert is_known()
     name = made.pop().relative_to(project).as_posix()
-    assert f"left out, as zen wrote them: {name}" in zen("check", ".")
+    assert f"because zen wrote them: {name}" in zen("check", ".")
     assert json.loads(zen("check", ".", "--json"))["left_out"] == [name]
 
 
@@ -135,7 +135,7 @@ def test_what_a_record_that_came_with_a_project_hides_is_told(project):
     write_output(project / "copy", [b"int main;"])
     record = project / ".zenturio" / "outputs.jsonl"
     record.write_text(record.read_text().replace('"copy"', '"solver.c"'))
-    assert "left out, as zen wrote them: solver.c" in zen("check", ".")
+    assert "because zen wrote them: solver.c" in zen("check", ".")
 
 
 def test_a_record_that_is_a_link_is_not_written_through(project, tmp_path):

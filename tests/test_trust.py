@@ -262,7 +262,7 @@ def received(tmp_path):
 
 def test_an_honest_program_runs_and_resumes_without_a_question(tmp_path):
     (tmp_path / "p.sh").write_text(PROGRAM)
-    for cached in ("0 cached", "2 cached"):
+    for cached in ("none cached", "2 cached"):
         done = loaded.zen("run", "p.sh", cwd=tmp_path)
         assert done.returncode == 0, done
         assert cached in done.stdout

@@ -110,9 +110,9 @@ def _excerpt(place: Place, widest: int = 100) -> list[str]:
     before = shown[: place.column - 1 - first]
     pad = "".join("\t" if c == "\t" else " " for c in before)
     carets = "^" * max(1, min(place.width, len(shown) - len(before)))
-    left = "..." if first else ""
-    right = "..." if len(place.text) > first + widest else ""
-    return [f"    {left}{shown}{right}", f"    {' ' * len(left)}{pad}{carets}"]
+    prefix = "..." if first else ""
+    suffix = "..." if len(place.text) > first + widest else ""
+    return [f"    {prefix}{shown}{suffix}", f"    {' ' * len(prefix)}{pad}{carets}"]
 
 
 class ZenError(Exception):
@@ -134,9 +134,9 @@ class InputError(ZenError):
     @classmethod
     def all(cls, diagnostics: Iterable[Diagnostic]) -> InputError:
         """One error that carries all *diagnostics*, in the order of their places."""
-        found = sorted(set(diagnostics), key=_order)
-        error = cls(found[0].message)
-        error.diagnostics = tuple(found)
+        ordered = tuple(sorted(set(diagnostics), key=_order))
+        error = cls(ordered[0].message)
+        error.diagnostics = ordered
         return error
 
 

@@ -92,8 +92,8 @@ class OutputFiles:
     def of(folder: Path) -> OutputFiles:
         """The records of the project that *folder* is in, and of the one that one stands in."""
         projects = {own_project(Path(os.path.realpath(folder))), own_project(Path.cwd())} - {None}
-        records = {each: _read(each) for each in projects if each is not None}
-        return OutputFiles({each: record for each, record in records.items() if record})
+        records = {project: _read(project) for project in projects if project is not None}
+        return OutputFiles({project: record for project, record in records.items() if record})
 
     def includes(self, path: Path) -> bool:
         """Whether the file *path* is an output, and its content still the one that was written."""
@@ -126,14 +126,14 @@ def _read(project: Path) -> dict[str, Any]:
             lines = record.read(_LARGEST).splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
-    found = {}
+    digests = {}
     for line in lines:
         try:
             facts = json.loads(line)
-            found[str(facts["path"])] = facts["digest"]
+            digests[str(facts["path"])] = facts["digest"]
         except (ValueError, KeyError, TypeError, RecursionError):
             continue  # cut short by a full disk, or by hand
-    return found
+    return digests
 
 
 def _digest(path: Path) -> str:

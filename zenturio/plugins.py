@@ -20,22 +20,22 @@ _ONE = {
 
 
 @cache
-def _found(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
+def _entry_points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
     """Entry points of a group by name; one that is listed twice for the same object is one."""
-    found: dict[str, dict[str, EntryPoint]] = {}
+    points_by_name: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=f"zenturio.{kind}"):
-        found.setdefault(point.name, {})[point.value] = point
-    return {name: tuple(points.values()) for name, points in found.items()}
+        points_by_name.setdefault(point.name, {})[point.value] = point
+    return {name: tuple(points.values()) for name, points in points_by_name.items()}
 
 
 def names(kind: str) -> list[str]:
     """All names in group ``zenturio.<kind>``, sorted."""
-    return sorted(_found(kind))
+    return sorted(_entry_points(kind))
 
 
 def load(kind: str, name: str) -> Any:
     """The object that *name* stands for in group ``zenturio.<kind>``."""
-    match _found(kind).get(name, ()):
+    match _entry_points(kind).get(name, ()):
         case ():
             raise unknown_name(_ONE.get(kind, kind), name, names(kind))
         case (only,):

@@ -31,17 +31,23 @@ def rows(folder, *options):
 
 def test_a_study_runs_to_its_end_and_says_what_it_did(study):
     told = zen("run", study.name, "-j", 2, cwd=study.parent)
-    assert "study small: 7 points, 7 experiments, 0 cached; 2 at a time" in told.out
+    assert "study small: 7 points, 7 experiments, none cached; 2 at a time" in told.out
     assert "7 ok" in told.out
     assert "best: total = 40 at n=4, level=high" in told.out
     assert study.read_text() == SMALL
+
+
+def test_one_point_is_announced_in_the_singular(tmp_path):
+    (tmp_path / "a.sh").write_text('#ZEN$ RUN "sh a.sh"\n#ZEN$ PARAM n = { 1 }\nn=1\n')
+    told = zen("run", "a.sh", "--dry-run", "-j", 2, cwd=tmp_path)
+    assert "study a: 1 point, 1 experiment, none cached" in told.out
 
 
 def test_each_machine_is_refused_where_it_means_nothing(study):
     told = zen("run", study.name, "--each-machine", "--machine", "any", cwd=study.parent, code=2)
     assert "leave one of them out" in told.err
     told = zen("run", study.name, "--each-machine", cwd=study.parent)
-    assert "study small: 7 points, 7 experiments, 0 cached" in told.out
+    assert "study small: 7 points, 7 experiments, none cached" in told.out
 
 
 def test_running_again_recalls_everything(ran):

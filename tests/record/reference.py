@@ -48,6 +48,7 @@ from zenturio.record.entities import (
     StudyDeletion,
     StudyInfo,
 )
+from zenturio.record.leases import END_DESCRIPTIONS, LeaseEnd
 
 
 class ReferenceRepository(ReferenceQueue):
@@ -290,11 +291,11 @@ class ReferenceRepository(ReferenceQueue):
     def _alive(self, lease: Lease, driver: DriverProcess) -> bool:
         return lease.until > self._clock() and not driver.has_exited()
 
-    def _retire(self, number: int, why: str) -> None:
+    def _retire(self, number: int, why: LeaseEnd) -> None:
         """Ends a lease; what its driver had claimed is stale."""
         _, _, shelf = self._leases.pop(number)
         self._ended[number] = shelf
-        self._note(shelf, "driver", f"lease {number}: {why}")
+        self._note(shelf, "driver", f"lease {number}: {END_DESCRIPTIONS[why]}")
         now = self._clock()
         claims = [(d, c) for d, c in self._claims.items() if c.lease == number]
         for digest, claim in sorted(claims, key=lambda pair: pair[1].id):

@@ -37,14 +37,14 @@ def test_what_becomes_of_a_lease_and_its_attempts_is_logged(tmp_path, caplog):
         f"study {STUDY}: lease 1 acquired for 0 s by process 7 on elsewhere",
         f"study {STUDY}: lease 1 renewed",
         "lease 1: 1 of 1 experiments claimed",
-        "lease 1 ended: superseded",
+        "lease 1 ended: its driver was lost",
         "lease 1: 1 claims are stale",
         f"study {STUDY}: lease 2 acquired for 60 s by process {second.pid} on {second.host}",
         "lease 2: 1 of 1 experiments claimed",
         "attempt 2 of D: ok, accepted",
         "D was accepted before",
         "attempt 1 of D is superseded: it came after lease 1 had lost its claim",
-        "lease 2 ended: left",
+        "lease 2 ended: released by its driver",
     ]
 
 

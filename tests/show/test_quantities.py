@@ -2,11 +2,15 @@
 
 import pytest
 
-from zenturio.show.quantities import count, duration, rate, size
+from zenturio.show.quantities import amount, count, duration, rate, size
 
 
 def test_counts_have_their_thousands_apart_and_large_ones_a_power():
     assert [count(n) for n in (7, 349_853, 10**30)] == ["7", "349,853", "1.00e+30"]
+
+
+def test_an_amount_has_its_noun_in_the_plural_unless_it_is_one():
+    assert [amount(n, "point") for n in (0, 1, 2000)] == ["0 points", "1 point", "2,000 points"]
 
 
 def test_times_have_the_two_units_that_matter():

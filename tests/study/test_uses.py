@@ -124,7 +124,7 @@ def test_looking_asks_no_version_and_takes_the_last_answer(study, tmp_path):
     asked = tmp_path / "asked"
     version = f"echo >> {asked}; cat ../data/mesh.bin"
     folder = study(f'USE VERSION "{version}"')
-    assert "0 cached" in zen("run", folder, "--dry-run")
+    assert "none cached" in zen("run", folder, "--dry-run")
     for verb in ("check", "space"):
         zen(verb, folder)
     assert not asked.exists()

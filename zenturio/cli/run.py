@@ -151,11 +151,12 @@ def run(
 def _plan(plan: RunPlan) -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
     repeats += f" x {plan.kinds} kinds of machine" if plan.kinds > 1 else ""
-    cached = f"{plan.known:,} cached" if plan.looked_at else "cached ones are skipped"
+    number_cached = f"{plan.known:,}" if plan.known else "none"
+    cached = f"{number_cached} cached" if plan.looked_at else "cached ones are skipped"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
-        cached = f"{plan.known:,} of the first {plan.looked_at:,} cached"
-    points, experiments = quantities.count(plan.points), quantities.count(plan.experiments)
-    what = f"{points} points{repeats}, {experiments} experiments"
+        cached = f"{number_cached} of the first {plan.looked_at:,} cached"
+    points = quantities.amount(plan.points, "point")
+    what = f"{points}{repeats}, {quantities.amount(plan.experiments, 'experiment')}"
     if plan.engine:
         most = f"at most {what}" if plan.points else "any number of points"
         what = f"search by {plan.engine}, {most}"

@@ -118,8 +118,8 @@ def points(application: "Application", size: int | None) -> str:
     if size is None:
         return "number of points unknown"
     times = application.repeat.count
-    runs = f", {quantities.count(size * times)} experiments" if times > 1 else ""
-    return f"{quantities.count(size)} point{'' if size == 1 else 's'}{runs}"
+    runs = f", {quantities.amount(size * times, 'experiment')}" if times > 1 else ""
+    return f"{quantities.amount(size, 'point')}{runs}"
 
 
 def facts(application: "Application", seconds: float) -> dict[str, Any]:

@@ -33,6 +33,11 @@ LONGEST_LEASE_SECONDS = 3600.0
 """No lease is longer, whatever its row says: drivers renew theirs three times within it."""
 
 LeaseEnd = Literal["left", "superseded"]
+"""How a lease ended, as attempts that became stale by it have it in their cause."""
+END_DESCRIPTIONS: dict[LeaseEnd, str] = {
+    "left": "released by its driver",
+    "superseded": "its driver was lost",
+}
 
 
 class LeaseRow(NamedTuple):
@@ -259,8 +264,13 @@ def _end_lease(transaction: Transaction, number: int, why: LeaseEnd) -> None:
     transaction.sql(
         f"UPDATE leases SET ended = {mark} WHERE id = {mark}", (transaction.now, number)
     )
-    add_event(transaction, LeaseRow(*rows[0]).version, "driver", f"lease {number}: {why}")
-    transaction.log(_log, "lease %d ended: %s", number, why, level=logging.INFO)
+    add_event(
+        transaction,
+        LeaseRow(*rows[0]).version,
+        "driver",
+        f"lease {number}: {END_DESCRIPTIONS[why]}",
+    )
+    transaction.log(_log, "lease %d ended: %s", number, END_DESCRIPTIONS[why], level=logging.INFO)
     _make_claims_stale(transaction, number, why)
 
 

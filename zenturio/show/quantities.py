@@ -13,6 +13,11 @@ def count(number: int) -> str:
     return f"{str(number)[0]}.{str(number)[1:3]}e+{digits}"
 
 
+def amount(number: int, noun: str) -> str:
+    """``1 point``, ``349,853 points``."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float | None) -> str:
     """``0.42 s``, ``12 s``, ``3 min 20 s``, ``5 h 12 min``, ``3 d 4 h``; nothing of none."""
     if seconds is None or not math.isfinite(seconds):
