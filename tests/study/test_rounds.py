@@ -201,7 +201,7 @@ def test_a_status_tells_the_rounds(study, project):
     assert (found.ok, found.total, found.rounds) == (4, 4, {1: 4, 2: 4})
     told = command("status", "counted", "--db", study.db, cwd=project).out
     assert "4 of 4 experiments, 8 results of 2 rounds" in told
-    assert "round 2: 4 results, begun" in told
+    assert "round 2: 4 results, started" in told
 
 
 def test_the_command_line_measures_again_and_chooses_rounds(study, project):
