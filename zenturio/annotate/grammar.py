@@ -127,6 +127,7 @@ def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
     match = _BARE.match(body.text, token.start)
     end = match.end() if match else token.end
     bare = body.text[token.start : end]
+    # Only SUBSTITUTE looks for text: the others need a name that something can be called.
     number = keyword == "SUBSTITUTE" and NUMBER.fullmatch(bare)
     if not number and re.fullmatch(r"\w+", bare) is None:
         raise AnnotationError(

@@ -239,6 +239,7 @@ def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
             yield f"it stands in line {line + 1}, but {_scope(scope)}"
         else:
             yield f"in line {line + 1} it is part of a longer target"
+    # The directive itself holds its target: that line is no hint.
     own_line = hole.place.line - 1 if hole.place.file == str(file.source.path) else -1
     for line in hidden_lines:
         if line != own_line:

@@ -129,6 +129,7 @@ def _names(region: MeasuredRegion) -> tuple[str, ...]:
 
 def _unicode(character: str) -> str:
     """As in JSON within a string of the host, where a backslash is written twice."""
+    # JSON escapes beyond the basic plane as two halves, a surrogate pair.
     units = character.encode("utf-16-be").hex()
     return "".join(f"\\\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 

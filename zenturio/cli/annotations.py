@@ -20,110 +20,6 @@ if TYPE_CHECKING:
     from zenturio.study.used_files import Trace
 
 
-SHOWN_REPLACEMENTS = 1000
-"""Occurrences that are printed at most; as JSON, all are."""
-
-
-def print_replacements(application: Application, *, in_colour: bool) -> None:
-    """Print each occurrence, marked within its line."""
-    from zenturio.annotate.hole_search import replacements
-
-    count = 0
-    for count, replacement in enumerate(replacements(application.files), 1):
-        if count <= SHOWN_REPLACEMENTS:
-            _print(replacement, in_colour=in_colour)
-    if count > SHOWN_REPLACEMENTS:
-        typer.echo(f"... and {count - SHOWN_REPLACEMENTS:,} more: --json lists all")
-    places = "1 place is" if count == 1 else f"{count:,} places are"
-    typer.echo(f"{places} filled in by SUBSTITUTE and ASSIGN")
-
-
-def replacement_facts(application: Application) -> list[dict[str, Any]]:
-    """The occurrences as plain values."""
-    from zenturio.annotate.hole_search import replacements
-
-    return [
-        {
-            "parameter": replacement.parameter,
-            "target": replacement.target,
-            "file": replacement.place.file,
-            "line": replacement.place.line,
-            "column": replacement.place.column,
-            "width": replacement.place.width,
-            "context": replacement.context,
-        }
-        for replacement in replacements(application.files)
-    ]
-
-
-def _print(replacement: Replacement, *, in_colour: bool) -> None:
-    from zenturio.annotate.hole_search import ASSIGNMENT
-    from zenturio.errors import Diagnostic
-
-    context = (
-        replacement.context if replacement.context == ASSIGNMENT else f"in {replacement.context}"
-    )
-    message = f"{replacement.parameter}, {context}"
-    head, line, carets = str(Diagnostic(message, replacement.place)).rsplit("\n", 2)
-    if not in_colour:
-        typer.echo(f"{head}\n{line}\n{carets}")
-        return
-    start, end = carets.index("^"), carets.rindex("^") + 1
-    typer.echo(f"{head}\n{line[:start]}", nl=False)
-    terminal.styled(line[start:end], "reverse")
-    typer.echo(line[end:])
-
-
-_SHOWN_NAMES = 50
-"""Names of each sort that are printed."""
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A trace, the directives that declare what it found, and where they were written."""
-
-    trace: Trace
-    directives: list[str]
-    written_to: Path | None
-
-    @staticmethod
-    def of(application: Application, *, fix: bool) -> Traced:
-        """Trace the first point; with *fix*, declare what it used in the file of the first RUN."""
-        from zenturio.study.used_files import declare, declaring_folder, trace
-
-        with output.waiting("tracing"):
-            trace_result = trace(application)
-        bodies = trace_result.directives(declaring_folder(application))
-        path = declare(application, bodies) if fix and bodies else None
-        return Traced(trace_result, bodies, path)
-
-    def facts(self) -> dict[str, Any]:
-        written_to = str(self.written_to) if self.written_to else None
-        return {**asdict(self.trace), "directives": self.directives, "written_to": written_to}
-
-    def lines(self) -> Iterator[str]:
-        trace = self.trace
-        if trace.exit:
-            yield f"the traced experiment failed: exit {trace.exit}; it may have used less"
-        if trace.is_partial:
-            yield "a process of another architecture ran: what it used is not known"
-        for title, names in (
-            ("used, but not declared", (*trace.programs, *trace.files)),
-            ("written outside of its folder", trace.written),
-        ):
-            if names:
-                yield f"{title}:"
-                yield from (f"  {name}" for name in names[:_SHOWN_NAMES])
-            if len(names) > _SHOWN_NAMES:
-                yield f"  ... and {len(names) - _SHOWN_NAMES:,} more: --json lists all"
-        yield f"{trace.system:,} files of the system and of programs' installations were read"
-        if self.written_to:
-            yield f"wrote {len(self.directives)} directives into {self.written_to}"
-        elif self.directives:
-            yield "declare them (or let --fix write it):"
-            yield from (f"  ZEN$ {body}" for body in self.directives[:_SHOWN_NAMES])
-
-
 SHOWN = 100
 """Diagnostics that are printed at most; as JSON, all are."""
 
@@ -208,6 +104,8 @@ def check(
     if not json:
         number = len(diagnostics)
         warnings = f"{number} warning{'s' * (number > 1)}" if number else "no mistakes"
+        # Counted last: it may take COUNTING seconds, and all diagnostics are on the screen by
+        # then.
         points = spaces.points(application, spaces.size(application.space, COUNTING))
         typer.echo(f"{application.name}: {points}, {warnings}")
 
@@ -232,6 +130,7 @@ def _checked(
     diagnostics += tuple(c for stage in stages for c in doubtful_formulas(stage))
     if not refused:
         return application, diagnostics
+    # A refusal says more of a place than a warning about it.
     places = {diagnostic.place for diagnostic in refused}
     return None, (*refused, *(c for c in diagnostics if c.place not in places))
 
@@ -350,3 +249,109 @@ def _tell(diagnostics: Sequence[Diagnostic], *, err: bool = False) -> None:
         typer.echo(str(diagnostic), err=err)
     if len(diagnostics) > SHOWN:
         typer.echo(f"... and {len(diagnostics) - SHOWN:,} more: --json lists all", err=err)
+
+
+SHOWN_REPLACEMENTS = 1000
+"""Occurrences that are printed at most; as JSON, all are."""
+
+
+def print_replacements(application: Application, *, in_colour: bool) -> None:
+    """Print each occurrence, marked within its line."""
+    from zenturio.annotate.hole_search import replacements
+
+    count = 0
+    for count, replacement in enumerate(replacements(application.files), 1):
+        if count <= SHOWN_REPLACEMENTS:
+            _print(replacement, in_colour=in_colour)
+    if count > SHOWN_REPLACEMENTS:
+        typer.echo(f"... and {count - SHOWN_REPLACEMENTS:,} more: --json lists all")
+    places = "1 place is" if count == 1 else f"{count:,} places are"
+    typer.echo(f"{places} filled in by SUBSTITUTE and ASSIGN")
+
+
+def replacement_facts(application: Application) -> list[dict[str, Any]]:
+    """The occurrences as plain values."""
+    from zenturio.annotate.hole_search import replacements
+
+    return [
+        {
+            "parameter": replacement.parameter,
+            "target": replacement.target,
+            "file": replacement.place.file,
+            "line": replacement.place.line,
+            "column": replacement.place.column,
+            "width": replacement.place.width,
+            "context": replacement.context,
+        }
+        for replacement in replacements(application.files)
+    ]
+
+
+def _print(replacement: Replacement, *, in_colour: bool) -> None:
+    from zenturio.annotate.hole_search import ASSIGNMENT
+    from zenturio.errors import Diagnostic
+
+    context = (
+        replacement.context if replacement.context == ASSIGNMENT else f"in {replacement.context}"
+    )
+    message = f"{replacement.parameter}, {context}"
+    # A diagnostic ends with the line and the marks below it: on a terminal the occurrence is
+    # marked in the line instead.
+    head, line, carets = str(Diagnostic(message, replacement.place)).rsplit("\n", 2)
+    if not in_colour:
+        typer.echo(f"{head}\n{line}\n{carets}")
+        return
+    start, end = carets.index("^"), carets.rindex("^") + 1
+    typer.echo(f"{head}\n{line[:start]}", nl=False)
+    terminal.styled(line[start:end], "reverse")
+    typer.echo(line[end:])
+
+
+_SHOWN_NAMES = 50
+"""Names of each sort that are printed."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A trace, the directives that declare what it found, and where they were written."""
+
+    trace: Trace
+    directives: list[str]
+    written_to: Path | None
+
+    @staticmethod
+    def of(application: Application, *, fix: bool) -> Traced:
+        """Trace the first point; with *fix*, declare what it used in the file of the first RUN."""
+        from zenturio.study.used_files import declare, declaring_folder, trace
+
+        with output.waiting("tracing"):
+            trace_result = trace(application)
+        bodies = trace_result.directives(declaring_folder(application))
+        path = declare(application, bodies) if fix and bodies else None
+        return Traced(trace_result, bodies, path)
+
+    def facts(self) -> dict[str, Any]:
+        written_to = str(self.written_to) if self.written_to else None
+        return {**asdict(self.trace), "directives": self.directives, "written_to": written_to}
+
+    def lines(self) -> Iterator[str]:
+        trace = self.trace
+        if trace.exit:
+            yield f"the traced experiment failed: exit {trace.exit}; it may have used less"
+        if trace.is_partial:
+            yield "a process of another architecture ran: what it used is not known"
+        for title, names in (
+            ("used, but not declared", (*trace.programs, *trace.files)),
+            ("written outside of its folder", trace.written),
+        ):
+            if names:
+                yield f"{title}:"
+                yield from (f"  {name}" for name in names[:_SHOWN_NAMES])
+            if len(names) > _SHOWN_NAMES:
+                yield f"  ... and {len(names) - _SHOWN_NAMES:,} more: --json lists all"
+        yield f"{trace.system:,} files of the system and of programs' installations were read"
+        if self.written_to:
+            yield f"wrote {len(self.directives)} directives into {self.written_to}"
+        elif self.directives:
+            yield "declare them (or let --fix write it):"
+            yield from (f"  ZEN$ {body}" for body in self.directives[:_SHOWN_NAMES])

@@ -136,6 +136,7 @@ def plot(
         else:
             result = draw_chart(repository, chart_query)
             chart, rows = result.chart, result.rows
+    # A name of a study may hold a slash, which would name a folder here.
     path = out or Path(f"{'-'.join(chart_query.studies) or 'plot'}.html".replace("/", "-"))
     facts: dict[str, Any] = {"picture": str(path), "kind": kind, "rows": rows}
     if str(path) == TERMINAL:

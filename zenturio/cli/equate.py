@@ -78,6 +78,7 @@ def _lines(equated: "EquateResult", db: str | None) -> list[str]:
         f"{_results(equated.accepted)} of {version} accepted as equal by {equated.person}",
         f"differences of the two programs: {', '.join(equated.changes)}",
     ]
+    # The first equate after an edit archives the version before it, which is often the one named.
     if equated.archived not in ("", version):
         lines.append(f"the version of {equated.study} before the edit is {equated.archived}")
     if equated.cached:

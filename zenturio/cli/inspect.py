@@ -17,6 +17,282 @@ if TYPE_CHECKING:
     from zenturio.study.overview import ExperimentDetails, ExperimentDifference, StudyStatus
 
 
+Digest = Annotated[str, typer.Argument(help="Digest of an experiment, or its first digits.")]
+Of = Annotated[
+    str | None, typer.Option("--study", help="Study, if several contain the experiment.")
+]
+
+MOST_RUNNING = 20
+"""Experiments that run now and are listed."""
+NOTHING = "there are no studies yet: zen run PATH"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs of this module in *app*."""
+    app.command(name="list")(list_studies)
+    app.command()(status)
+    app.command()(show)
+    app.command()(logs)
+    app.command()(diff)
+
+
+def list_studies(db: Database = None, json: Json = False) -> None:
+    """List the studies of the project.
+
+    Example: zen list
+    """
+    from zenturio.study.overview import study_statuses
+
+    statuses = study_statuses(db)
+    if json:
+        output.facts([_standing_facts(status) for status in statuses])
+    elif not statuses:
+        typer.echo(NOTHING)
+    else:
+        output.table(
+            ("study", "experiments", "ok", "failed", "missing", "created"),
+            [(s.study, s.total, s.ok, s.failed, s.left, utc_time(s.created)) for s in statuses],
+            right="lrrrr",
+        )
+
+
+def status(
+    study: Annotated[str | None, typer.Argument(help="Name of the study; default: all.")] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show the progress, failures and drivers of studies.
+
+    For a named study, also lists running experiments, and groups failures by cause, with the last
+    lines of output of one experiment each.
+
+    Example: zen status matmul
+    """
+    from zenturio.study.overview import study_status, study_statuses
+
+    statuses = study_statuses(db) if study is None else [study_status(db, study)]
+    # Causes take a query of their own: only where a single study was asked for.
+    failed = output.failures_of_study(study, db) if study is not None and statuses[0].failed else []
+    outside = _outside(db, statuses)
+    running = _running(db, study) if study is not None and statuses[0].running else {}
+    if json:
+        facts = [{**_standing_facts(item), "outside": outside[item.study]} for item in statuses]
+        more = {"running_experiments": running, "failures": output.failure_facts(failed)}
+        output.facts(facts if study is None else {**facts[0], **more})
+        return
+    for item in statuses:
+        typer.echo(_standing_line(item, db))
+        if count := outside[item.study]:
+            was = "experiment is" if count == 1 else "experiments are"
+            typer.echo(f"  {count:,} {was} no longer in the space")
+        for digest, values in running.items():
+            typer.echo(f"  running {digest[:12]}  {output.values_text(values)}")
+        output.print_failures(failed, item.study, db)
+    if not statuses:
+        typer.echo(NOTHING)
+
+
+def _running(db: str | None, study: str) -> dict[str, Mapping[str, Any]]:
+    """The values of experiments that run now, by digest: the first few, for `zen logs --follow`."""
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        records = islice(repository.records(study, states=("running",)), MOST_RUNNING)
+        return {record.digest: record.values for record in records}
+
+
+def show(digest: Digest, study: Of = None, db: Database = None, json: Json = False) -> None:
+    """Show an experiment: parameters, metrics, attempts.
+
+    Example: zen show 5c37b9d7
+    """
+    from zenturio.study.overview import find_experiment, opened_repository
+
+    with opened_repository(db) as repository:
+        details = find_experiment(repository, digest, study)
+    if json:
+        output.facts(experiment_facts(details))
+    else:
+        print_experiment(details, db)
+
+
+def logs(
+    digest: Digest,
+    attempt: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of the attempt; default: the accepted or newest one."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Print output as it arrives, until the experiment finishes."
+        ),
+    ] = False,
+    safe: Annotated[
+        bool | None,
+        typer.Option(
+            "--safe/--raw",
+            help="Escape control characters (default on a terminal), or print them.",
+        ),
+    ] = None,
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Print the output of an experiment, byte for byte.
+
+    Its stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped
+    because they could change what the terminal shows or does; --raw prints them. The output of a
+    running experiment can only be read on the machine where it runs, in its project.
+
+    Examples: zen logs 5c37b9d7 --follow; zen logs 5c37b9d7 --raw
+    """
+    from zenturio.cli.terminal import LogOutput
+    from zenturio.study.log_follower import follow_log as follow_it
+    from zenturio.study.log_follower import log_after, log_so_far
+    from zenturio.study.overview import find_experiment, opened_repository
+
+    printed_bytes = (0, 0)
+    log_output = LogOutput(safe=safe)
+    with opened_repository(db) as repository:
+        details = find_experiment(repository, digest)
+        digest_in_full = details.record.digest
+        if follow:
+            printed_bytes = follow_it(
+                repository, details.study, digest_in_full, _nothing if json else log_output.put
+            )
+        # What runs has no log in the database yet: it is read from the experiment's folder.
+        elif details.record.state == "running" and attempt is None and not json:
+            log_so_far(digest_in_full, log_output.put)
+            log_output.close()
+            typer.echo("the experiment is still running: --follow waits for more", err=True)
+            return
+        kept_logs = repository.logs(digest_in_full, attempt)
+    if json:
+        output.facts({"stdout": log_facts(kept_logs.stdout), "stderr": log_facts(kept_logs.stderr)})
+        return
+    for number, log in enumerate((kept_logs.stdout, kept_logs.stderr)):
+        for part in log_after(log, printed_bytes[number]):
+            log_output.put(number, part)
+    log_output.close()
+
+
+def _nothing(_number: int, _content: bytes) -> None:
+    """Ignore output as it arrives: JSON is printed once, at the end."""
+
+
+def diff(
+    one: Digest, other: Digest, study: Of = None, db: Database = None, json: Json = False
+) -> None:
+    """Compare two experiments: parameters, metrics, files.
+
+    Example: zen diff 5c37b9d7 4f1e2baa
+    """
+    from zenturio.study.overview import compare_experiments, find_experiment, opened_repository
+
+    with opened_repository(db) as repository:
+        difference = compare_experiments(
+            find_experiment(repository, one, study), find_experiment(repository, other, study)
+        )
+    if json:
+        output.facts(difference_facts(difference))
+    else:
+        print_difference(difference)
+
+
+def _standing_line(status: "StudyStatus", db: str | None) -> str:
+    parts = [f"{status.ok:,} ok"]
+    parts += [f"{status.failed:,} failed"] if status.failed else []
+    # Records of a driver that died still say "running".
+    at_work = "running" if status.drivers or status.stages else "interrupted"
+    parts += [f"{status.running:,} {at_work}"] if status.running else []
+    parts += [f"{status.missing:,} missing"] if status.missing else []
+    line = f"{status.study}: {', '.join(parts)}{_several(status)}"
+    if status.stages:
+        stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(status))
+        line += f"\n  at {status.place}: {stages}"
+    elif status.running and status.place not in ("", "local"):
+        line += f"\n  at {status.place}"
+    for machine, why in status.drained.items():
+        line += f"\n  {machine}: {why}"
+    for round_ in status.history[1:]:
+        line += (
+            f"\n  round {round_.number}: {status.rounds.get(round_.number, 0):,} results,"
+            f" started {utc_time(round_.began)} by {round_.person}"
+        )
+        line += "; zen run --again continues it" if round_.is_open else ""
+    for driver in status.drivers:
+        line += f"\n  driver: process {driver.pid} on {driver.host} since {utc_time(driver.since)}"
+    if status.left and not status.drivers:
+        resume = (
+            output.command_to_type("attach", status.study, db=db) if status.place else "zen run"
+        )
+        line += f"\n  no driver is running; to resume: {resume}"
+    return line
+
+
+def _several(status: "StudyStatus") -> str:
+    """How many results the experiments have, where some have several."""
+    count = sum(status.machines.values())
+    parts = [
+        f"{len(origins)} {noun}"
+        for origins, noun in (
+            (status.machines, "kinds of machine"),
+            (status.rounds, "rounds"),
+        )
+        if len(origins) > 1
+    ]
+    if not parts:
+        return ""
+    experiments = f"{status.total:,} of {max(status.planned, status.total):,} experiments"
+    return f"\n  {experiments}, {count:,} results of {' and '.join(parts)}"
+
+
+def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:
+    """How many experiments of each study are of points that its space does not hold any more."""
+    from zenturio.query.present import digests_outside
+    from zenturio.study.overview import opened_repository
+
+    if not statuses:
+        return {}
+    with opened_repository(db) as repository:
+        return {status.study: len(digests_outside(repository, status.study)) for status in statuses}
+
+
+def _ordered(status: "StudyStatus") -> list[tuple[str, int]]:
+    """How many of its experiments are how far at its place; those that are over came last."""
+    order = ("running", "queued", "ended")
+    return sorted(status.stages.items(), key=lambda item: order.index(item[0]))
+
+
+def _standing_facts(status: "StudyStatus") -> dict[str, Any]:
+    return {
+        "study": status.study,
+        "planned": status.planned,
+        "experiments": status.total,
+        **{str(state): count for state, count in status.counts.items()},
+        "results": sum(status.machines.values()),
+        "machines": status.machines,
+        "rounds": [
+            {
+                "number": round_.number,
+                "began": iso_time(round_.began),
+                "person": round_.person,
+                "reason": round_.reason,
+                "open": round_.is_open,
+                "results": status.rounds.get(round_.number, 0),
+            }
+            for round_ in status.history
+        ],
+        "created": iso_time(status.created),
+        "place": status.place,
+        "stages": dict(_ordered(status)),
+        "drained": dict(status.drained),
+        "drivers": [
+            {"host": d.host, "pid": d.pid, "since": iso_time(d.since)} for d in status.drivers
+        ],
+    }
+
+
 def experiment_facts(details: "ExperimentDetails") -> dict[str, Any]:
     from zenturio.study.overview import measure_json
 
@@ -222,6 +498,7 @@ def _told_apart(one: Any, other: Any) -> tuple[str, str]:
 
 def _ratio(one: Any, other: Any) -> str:
     """The ratio of numbers above zero: of others it says nothing."""
+    # A bool is an int in Python, and has no ratio.
     numbers = [x for x in (one, other) if isinstance(x, int | float) and not isinstance(x, bool)]
     if len(numbers) < 2 or not all(number > 0 for number in numbers):
         return ""
@@ -234,276 +511,3 @@ def _brief(measure: Any) -> str:
     from zenturio.study.overview import measure_text
 
     return "missing" if isinstance(measure, Missing) else measure_text(measure)
-
-
-Digest = Annotated[str, typer.Argument(help="Digest of an experiment, or its first digits.")]
-Of = Annotated[
-    str | None, typer.Option("--study", help="Study, if several contain the experiment.")
-]
-
-MOST_RUNNING = 20
-"""Experiments that run now and are listed."""
-NOTHING = "there are no studies yet: zen run PATH"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs of this module in *app*."""
-    app.command(name="list")(list_studies)
-    app.command()(status)
-    app.command()(show)
-    app.command()(logs)
-    app.command()(diff)
-
-
-def list_studies(db: Database = None, json: Json = False) -> None:
-    """List the studies of the project.
-
-    Example: zen list
-    """
-    from zenturio.study.overview import study_statuses
-
-    statuses = study_statuses(db)
-    if json:
-        output.facts([_standing_facts(status) for status in statuses])
-    elif not statuses:
-        typer.echo(NOTHING)
-    else:
-        output.table(
-            ("study", "experiments", "ok", "failed", "missing", "created"),
-            [(s.study, s.total, s.ok, s.failed, s.left, utc_time(s.created)) for s in statuses],
-            right="lrrrr",
-        )
-
-
-def status(
-    study: Annotated[str | None, typer.Argument(help="Name of the study; default: all.")] = None,
-    db: Database = None,
-    json: Json = False,
-) -> None:
-    """Show the progress, failures and drivers of studies.
-
-    For a named study, also lists running experiments, and groups failures by cause, with the last
-    lines of output of one experiment each.
-
-    Example: zen status matmul
-    """
-    from zenturio.study.overview import study_status, study_statuses
-
-    statuses = study_statuses(db) if study is None else [study_status(db, study)]
-    failed = output.failures_of_study(study, db) if study is not None and statuses[0].failed else []
-    outside = _outside(db, statuses)
-    running = _running(db, study) if study is not None and statuses[0].running else {}
-    if json:
-        facts = [{**_standing_facts(item), "outside": outside[item.study]} for item in statuses]
-        more = {"running_experiments": running, "failures": output.failure_facts(failed)}
-        output.facts(facts if study is None else {**facts[0], **more})
-        return
-    for item in statuses:
-        typer.echo(_standing_line(item, db))
-        if count := outside[item.study]:
-            was = "experiment is" if count == 1 else "experiments are"
-            typer.echo(f"  {count:,} {was} no longer in the space")
-        for digest, values in running.items():
-            typer.echo(f"  running {digest[:12]}  {output.values_text(values)}")
-        output.print_failures(failed, item.study, db)
-    if not statuses:
-        typer.echo(NOTHING)
-
-
-def _running(db: str | None, study: str) -> dict[str, Mapping[str, Any]]:
-    """The values of experiments that run now, by digest: the first few, for `zen logs --follow`."""
-    from zenturio.study.overview import opened_repository
-
-    with opened_repository(db) as repository:
-        records = islice(repository.records(study, states=("running",)), MOST_RUNNING)
-        return {record.digest: record.values for record in records}
-
-
-def show(digest: Digest, study: Of = None, db: Database = None, json: Json = False) -> None:
-    """Show an experiment: parameters, metrics, attempts.
-
-    Example: zen show 5c37b9d7
-    """
-    from zenturio.study.overview import find_experiment, opened_repository
-
-    with opened_repository(db) as repository:
-        details = find_experiment(repository, digest, study)
-    if json:
-        output.facts(experiment_facts(details))
-    else:
-        print_experiment(details, db)
-
-
-def logs(
-    digest: Digest,
-    attempt: Annotated[
-        int | None,
-        typer.Option(min=1, help="Number of the attempt; default: the accepted or newest one."),
-    ] = None,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow", "-f", help="Print output as it arrives, until the experiment finishes."
-        ),
-    ] = False,
-    safe: Annotated[
-        bool | None,
-        typer.Option(
-            "--safe/--raw",
-            help="Escape control characters (default on a terminal), or print them.",
-        ),
-    ] = None,
-    db: Database = None,
-    json: Json = False,
-) -> None:
-    """Print the output of an experiment, byte for byte.
-
-    Its stdout goes to stdout, its stderr to stderr. On a terminal, control characters are escaped
-    because they could change what the terminal shows or does; --raw prints them. The output of a
-    running experiment can only be read on the machine where it runs, in its project.
-
-    Examples: zen logs 5c37b9d7 --follow; zen logs 5c37b9d7 --raw
-    """
-    from zenturio.cli.terminal import LogOutput
-    from zenturio.study.log_follower import follow_log as follow_it
-    from zenturio.study.log_follower import log_after, log_so_far
-    from zenturio.study.overview import find_experiment, opened_repository
-
-    printed_bytes = (0, 0)
-    log_output = LogOutput(safe=safe)
-    with opened_repository(db) as repository:
-        details = find_experiment(repository, digest)
-        digest_in_full = details.record.digest
-        if follow:
-            printed_bytes = follow_it(
-                repository, details.study, digest_in_full, _nothing if json else log_output.put
-            )
-        elif details.record.state == "running" and attempt is None and not json:
-            log_so_far(digest_in_full, log_output.put)
-            log_output.close()
-            typer.echo("the experiment is still running: --follow waits for more", err=True)
-            return
-        kept_logs = repository.logs(digest_in_full, attempt)
-    if json:
-        output.facts({"stdout": log_facts(kept_logs.stdout), "stderr": log_facts(kept_logs.stderr)})
-        return
-    for number, log in enumerate((kept_logs.stdout, kept_logs.stderr)):
-        for part in log_after(log, printed_bytes[number]):
-            log_output.put(number, part)
-    log_output.close()
-
-
-def _nothing(_number: int, _content: bytes) -> None:
-    """Ignore output as it arrives: JSON is printed once, at the end."""
-
-
-def diff(
-    one: Digest, other: Digest, study: Of = None, db: Database = None, json: Json = False
-) -> None:
-    """Compare two experiments: parameters, metrics, files.
-
-    Example: zen diff 5c37b9d7 4f1e2baa
-    """
-    from zenturio.study.overview import compare_experiments, find_experiment, opened_repository
-
-    with opened_repository(db) as repository:
-        difference = compare_experiments(
-            find_experiment(repository, one, study), find_experiment(repository, other, study)
-        )
-    if json:
-        output.facts(difference_facts(difference))
-    else:
-        print_difference(difference)
-
-
-def _standing_line(status: "StudyStatus", db: str | None) -> str:
-    parts = [f"{status.ok:,} ok"]
-    parts += [f"{status.failed:,} failed"] if status.failed else []
-    at_work = "running" if status.drivers or status.stages else "interrupted"
-    parts += [f"{status.running:,} {at_work}"] if status.running else []
-    parts += [f"{status.missing:,} missing"] if status.missing else []
-    line = f"{status.study}: {', '.join(parts)}{_several(status)}"
-    if status.stages:
-        stages = ", ".join(f"{count:,} {stage}" for stage, count in _ordered(status))
-        line += f"\n  at {status.place}: {stages}"
-    elif status.running and status.place not in ("", "local"):
-        line += f"\n  at {status.place}"
-    for machine, why in status.drained.items():
-        line += f"\n  {machine}: {why}"
-    for round_ in status.history[1:]:
-        line += (
-            f"\n  round {round_.number}: {status.rounds.get(round_.number, 0):,} results,"
-            f" started {utc_time(round_.began)} by {round_.person}"
-        )
-        line += "; zen run --again continues it" if round_.is_open else ""
-    for driver in status.drivers:
-        line += f"\n  driver: process {driver.pid} on {driver.host} since {utc_time(driver.since)}"
-    if status.left and not status.drivers:
-        resume = (
-            output.command_to_type("attach", status.study, db=db) if status.place else "zen run"
-        )
-        line += f"\n  no driver is running; to resume: {resume}"
-    return line
-
-
-def _several(status: "StudyStatus") -> str:
-    """How many results the experiments have, where some have several."""
-    count = sum(status.machines.values())
-    parts = [
-        f"{len(origins)} {noun}"
-        for origins, noun in (
-            (status.machines, "kinds of machine"),
-            (status.rounds, "rounds"),
-        )
-        if len(origins) > 1
-    ]
-    if not parts:
-        return ""
-    experiments = f"{status.total:,} of {max(status.planned, status.total):,} experiments"
-    return f"\n  {experiments}, {count:,} results of {' and '.join(parts)}"
-
-
-def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:
-    """How many experiments of each study are of points that its space does not hold any more."""
-    from zenturio.query.present import digests_outside
-    from zenturio.study.overview import opened_repository
-
-    if not statuses:
-        return {}
-    with opened_repository(db) as repository:
-        return {status.study: len(digests_outside(repository, status.study)) for status in statuses}
-
-
-def _ordered(status: "StudyStatus") -> list[tuple[str, int]]:
-    """How many of its experiments are how far at its place; those that are over came last."""
-    order = ("running", "queued", "ended")
-    return sorted(status.stages.items(), key=lambda item: order.index(item[0]))
-
-
-def _standing_facts(status: "StudyStatus") -> dict[str, Any]:
-    return {
-        "study": status.study,
-        "planned": status.planned,
-        "experiments": status.total,
-        **{str(state): count for state, count in status.counts.items()},
-        "results": sum(status.machines.values()),
-        "machines": status.machines,
-        "rounds": [
-            {
-                "number": round_.number,
-                "began": iso_time(round_.began),
-                "person": round_.person,
-                "reason": round_.reason,
-                "open": round_.is_open,
-                "results": status.rounds.get(round_.number, 0),
-            }
-            for round_ in status.history
-        ],
-        "created": iso_time(status.created),
-        "place": status.place,
-        "stages": dict(_ordered(status)),
-        "drained": dict(status.drained),
-        "drivers": [
-            {"host": d.host, "pid": d.pid, "since": iso_time(d.since)} for d in status.drivers
-        ],
-    }

@@ -58,6 +58,7 @@ def check(
     damage = maintenance.check_repository(db, contents=artifacts)
     messages = [diagnostic.message for diagnostic in damage]
     facts: dict[str, object] = {}
+    # Digests of a damaged database would only repeat the damage.
     if identity and not messages:
         with opened_repository(db) as repository:
             checked = check_identity(repository)
@@ -125,6 +126,7 @@ def backup(
     removed: tuple[Path, ...] = ()
     if target is not None:
         path = maintenance.backup(db, target)
+        # Noted as an output of ours, so that a copy in the project is not taken for an input.
         note_database(path)
     else:
         done = maintenance.rotate(db, keep)
@@ -198,6 +200,7 @@ def grant(
     else:
         for statement in done.statements:
             typer.echo(f"{statement};")
+    # Printed before the error: the statements are what an administrator needs.
     if done.why:
         raise PlaceError(
             f"the server did not execute the statements: {done.why}",
@@ -336,6 +339,7 @@ def _read(secret: str | None, from_file: Path | None) -> str:
             return secret or ""
     except OSError as error:
         raise InputError(f"cannot read {from_file}: {error.strerror}") from error
+    # A secret need not be UTF-8; escaped, its bytes are looked for as they are.
     text = data.decode(errors="surrogateescape")
     return text.removesuffix("\n").removesuffix("\r")
 

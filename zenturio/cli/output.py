@@ -32,6 +32,7 @@ def report(line: bytes) -> None:
     """Tell the study *line*, if this is one of its experiments."""
     from zenturio.experiment import METRICS
 
+    # Set where this command is itself the RUN of an experiment, as in studies of schedules.
     path = os.environ.get(METRICS)
     if path:
         with Path(path).open("ab") as file:
@@ -123,6 +124,7 @@ def values_text(values: Mapping[str, object]) -> str:
 
 def command_to_type(*words: str, db: str | None = None) -> str:
     """``zen WORDS``, with ``--db`` where the database was named on the command line."""
+    # A command that is copied must reach the same database, without a password in it.
     named = [] if not db or db == os.environ.get("ZENTURIO_DB") else ["--db", _shown(db)]
     return shlex.join(["zen", *words, *named])
 

@@ -89,6 +89,7 @@ def check(
 
     project = project_folder()
     named = find_place(name, project)
+    # Before anything is started: a mistake in zenturio.toml is an error, not a finding.
     named.options()
     findings = []
     for finding in probe_place(named, project / FOLDER):
@@ -155,6 +156,7 @@ def _script(named: "NamedPlace") -> str:
     write = getattr(named.load(), "script", None)
     if write is None:
         raise InputError(f"the place {named.name} starts no jobs", hint="see zen places show")
+    # To stderr: stdout is the script alone, and can be a file.
     typer.echo("nothing was submitted; the script of a job:", err=True)
     text: str = write(project_folder() / FOLDER, named.options())
     return text
@@ -246,6 +248,7 @@ def _names(events: "list[HostEvent]") -> dict[str, str]:
             for _, studies in repository.find_digests(digest, 1):
                 values[digest] = repository.experiment_record(studies[0], digest).values
     all_of_them = [set(point.items()) for point in values.values()]
+    # Values that all jobs share tell none of them apart.
     same = dict(set.intersection(*all_of_them)) if len(all_of_them) > 1 else {}
     differs = {d: {n: v for n, v in point.items() if n not in same} for d, point in values.items()}
     return {digest: output.values_text(point) or digest[:8] for digest, point in differs.items()}

@@ -113,8 +113,10 @@ def results(
     from zenturio.query import results as ask
     from zenturio.study.overview import opened_repository
 
+    # Checked before the query, which may take long.
     format = _format(format, out, spreadsheet=spreadsheet)  # noqa: A001
     tabled = format == "table" and out is None and not json
+    # A pipe gets all rows: what reads it must not miss any silently.
     most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
     with opened_repository(db) as repository:
         if columns.strip() == "?":
@@ -436,6 +438,7 @@ def _write(text: str | bytes, out: Path | None) -> None:
         if sys.stdout.isatty():
             _write_on_terminal(text)
             return
+        # Bytes past the guard of the terminal: a file or a program wants them unescaped.
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
         return

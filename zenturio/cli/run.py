@@ -142,6 +142,7 @@ def run(
     else:
         for stage in stages:
             _print_summary(stage, db, named=len(stages) > 1)
+    # 130 before 3: who pressed Ctrl-C knows of the failures, a script asks why it ended.
     if summary.interrupted:
         raise typer.Exit(130)
     if any(stage.failures for stage in stages):
@@ -246,11 +247,14 @@ class ProgressLine:
     def __call__(self, progress: RunProgress) -> None:
         for remark in progress.remarks:
             self._remark(remark)
+        # Not each of thousands of steps a second is drawn; remarks above are, for they are said
+        # once.
         if monotonic() < self._next:
             return
         self._next = monotonic() + (OFTEN if self._moves else SELDOM)
         words = progress_line(progress)
         if self._moves:
+            # A line that fills the terminal would wrap, and \r returns to its last row only.
             width = shutil.get_terminal_size().columns - 1
             bar = _bar(progress.done, progress.total)
             self._clear_line()
@@ -340,6 +344,7 @@ def attach(
         repository.study(study)
         options = recall_options(study, repository.definition(study).notes)
     overrides = {"jobs": jobs, "on": on}
+    # Options of this command line count more than those of the last run.
     options |= {name: value for name, value in overrides.items() if value is not None}
     run(**options, name=study, same=True, db=db, json=json)
 

@@ -17,6 +17,120 @@ if TYPE_CHECKING:
     from zenturio.study.tuning.tune import Tuning, TuningPlan
 
 
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs of this module in *app*."""
+    app.command()(engines)
+    app.command()(best)
+    app.command()(tune)
+
+
+def engines(
+    engine: Annotated[str | None, typer.Argument(help="Engine to show with its settings.")] = None,
+    json: Json = False,
+) -> None:
+    """List the search engines and their settings.
+
+    Examples: zen engines; zen engines ga
+    """
+    from dataclasses import asdict
+
+    from zenturio.search import describe, names
+
+    descriptions = [describe(name) for name in ([engine] if engine else names())]
+    if json:
+        output.facts([asdict(description) for description in descriptions])
+    elif engine is None:
+        rows = [(e.name, "several" if e.multi_objective else "one", e.about) for e in descriptions]
+        output.table(("engine", "objectives", "description"), rows)
+        typer.echo("\nsettings of one: zen engines NAME; a search: zen run FILE --search NAME")
+    else:
+        typer.echo(f"{descriptions[0].name}: {descriptions[0].about}\n")
+        settings = descriptions[0].settings
+        output.table(
+            ("setting", "type", "default", "description"),
+            [(s.name, output.kind(s), _default(s), s.help) for s in settings],
+        )
+
+
+def _default(setting: "Setting") -> str:
+    from zenturio.settings.schema import AUTO
+
+    return AUTO if setting.optional and setting.default is None else output.number(setting.default)
+
+
+def best(
+    study: Annotated[str, typer.Argument(help="Name of the study.")],
+    count: Annotated[int, typer.Option("-n", min=1, help="Number of points.")] = 1,
+    objective: Annotated[
+        str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the study.")
+    ] = "",
+    outside: All = False,
+    machine: OfMachine = "",
+    round_: OfRound = "",
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show the best points of a study.
+
+    Points are ranked by the mean of their repeats, separately for each kind of machine. Columns:
+    used repeats have a value of the objective, ok ones succeeded, tried ones finished. For several
+    objectives, the Pareto front is shown.
+
+    Example: zen best matmul -n 5
+    """
+    from zenturio.query.present import digests_outside, left_out_notes
+    from zenturio.query.result_table import display_rows
+    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.study.best_points import best as best_of
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository:
+        without = frozenset() if outside else digests_outside(repository, study)
+        rows = RowChoice(machine, read_round(round_))
+        ranking = best_of(repository, study, count, objective, without=without, rows=rows)
+    if json:
+        output.facts(
+            [
+                {
+                    "parameters": dict(point.values),
+                    "scores": dict(point.scores),
+                    "used": point.used,
+                    "ok": point.ok,
+                    "tried": point.tried,
+                    "left_out": ranking.outside,
+                    "machine": point.machine.label if point.machine else None,
+                    "round": point.round,
+                }
+                for point in ranking.points
+            ]
+        )
+        return
+    apart = []
+    if len(ranking.machines) > 1:
+        apart.append("machine")
+    if any(point.round is not None for point in ranking.points) and len(ranking.rounds) > 1:
+        apart.append("round")
+    names = list(ranking.points[0].values) if ranking.points else []
+    goals = list(ranking.points[0].scores) if ranking.points else []
+    lines = [
+        (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *_origin(p, apart))
+        for p in ranking.points
+    ]
+    heads = (*names, *goals, "used", "ok", "tried", *apart)
+    output.table(
+        heads, display_rows(lines), right="l" * len(names) + "r" * (len(heads) - len(names))
+    )
+    typer.echo(f"\n{len(ranking.points):,} of {ranking.of:,} points: {ranking.words}")
+    for note in (*ranking.notes, *left_out_notes(ranking.outside)):
+        typer.echo(note)
+
+
+def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:
+    """What tells apart the rows of a point that several machines or rounds have measured."""
+    origins = {"machine": point.machine.label if point.machine else "", "round": point.round}
+    return [origins[name] for name in names]
+
+
 SHOWN = 5
 """Settings that are shown without being asked for."""
 
@@ -273,117 +387,3 @@ def _setting(setting: "RankedSetting") -> dict[str, Any]:
         **setting.costs,
         "repeats": setting.repeats,
     }
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs of this module in *app*."""
-    app.command()(engines)
-    app.command()(best)
-    app.command()(tune)
-
-
-def engines(
-    engine: Annotated[str | None, typer.Argument(help="Engine to show with its settings.")] = None,
-    json: Json = False,
-) -> None:
-    """List the search engines and their settings.
-
-    Examples: zen engines; zen engines ga
-    """
-    from dataclasses import asdict
-
-    from zenturio.search import describe, names
-
-    descriptions = [describe(name) for name in ([engine] if engine else names())]
-    if json:
-        output.facts([asdict(description) for description in descriptions])
-    elif engine is None:
-        rows = [(e.name, "several" if e.multi_objective else "one", e.about) for e in descriptions]
-        output.table(("engine", "objectives", "description"), rows)
-        typer.echo("\nsettings of one: zen engines NAME; a search: zen run FILE --search NAME")
-    else:
-        typer.echo(f"{descriptions[0].name}: {descriptions[0].about}\n")
-        settings = descriptions[0].settings
-        output.table(
-            ("setting", "type", "default", "description"),
-            [(s.name, output.kind(s), _default(s), s.help) for s in settings],
-        )
-
-
-def _default(setting: "Setting") -> str:
-    from zenturio.settings.schema import AUTO
-
-    return AUTO if setting.optional and setting.default is None else output.number(setting.default)
-
-
-def best(
-    study: Annotated[str, typer.Argument(help="Name of the study.")],
-    count: Annotated[int, typer.Option("-n", min=1, help="Number of points.")] = 1,
-    objective: Annotated[
-        str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the study.")
-    ] = "",
-    outside: All = False,
-    machine: OfMachine = "",
-    round_: OfRound = "",
-    db: Database = None,
-    json: Json = False,
-) -> None:
-    """Show the best points of a study.
-
-    Points are ranked by the mean of their repeats, separately for each kind of machine. Columns:
-    used repeats have a value of the objective, ok ones succeeded, tried ones finished. For several
-    objectives, the Pareto front is shown.
-
-    Example: zen best matmul -n 5
-    """
-    from zenturio.query.present import digests_outside, left_out_notes
-    from zenturio.query.result_table import display_rows
-    from zenturio.record.row_filter import RowChoice, read_round
-    from zenturio.study.best_points import best as best_of
-    from zenturio.study.overview import opened_repository
-
-    with opened_repository(db) as repository:
-        without = frozenset() if outside else digests_outside(repository, study)
-        rows = RowChoice(machine, read_round(round_))
-        ranking = best_of(repository, study, count, objective, without=without, rows=rows)
-    if json:
-        output.facts(
-            [
-                {
-                    "parameters": dict(point.values),
-                    "scores": dict(point.scores),
-                    "used": point.used,
-                    "ok": point.ok,
-                    "tried": point.tried,
-                    "left_out": ranking.outside,
-                    "machine": point.machine.label if point.machine else None,
-                    "round": point.round,
-                }
-                for point in ranking.points
-            ]
-        )
-        return
-    apart = []
-    if len(ranking.machines) > 1:
-        apart.append("machine")
-    if any(point.round is not None for point in ranking.points) and len(ranking.rounds) > 1:
-        apart.append("round")
-    names = list(ranking.points[0].values) if ranking.points else []
-    goals = list(ranking.points[0].scores) if ranking.points else []
-    lines = [
-        (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *_origin(p, apart))
-        for p in ranking.points
-    ]
-    heads = (*names, *goals, "used", "ok", "tried", *apart)
-    output.table(
-        heads, display_rows(lines), right="l" * len(names) + "r" * (len(heads) - len(names))
-    )
-    typer.echo(f"\n{len(ranking.points):,} of {ranking.of:,} points: {ranking.words}")
-    for note in (*ranking.notes, *left_out_notes(ranking.outside)):
-        typer.echo(note)
-
-
-def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:
-    """What tells apart the rows of a point that several machines or rounds have measured."""
-    origins = {"machine": point.machine.label if point.machine else "", "round": point.round}
-    return [origins[name] for name in names]

@@ -279,6 +279,7 @@ def portal(
     from zenturio.show.portal.state import PortalSettings
 
     settings = PortalSettings(db, project_folder(), allow_run)
+    # Taken out of the environment, so that no experiment or program of the portal inherits it.
     password = os.environ.pop(PASSWORD, "")
     if socket is None:
         if proxy_user or name:
@@ -301,6 +302,7 @@ def portal(
         where = f" at {socket}"
     link = service.link()
     typer.echo(f"portal of {settings.folder}{where}\n{link}")
+    # A pipe is buffered, and who started the portal reads the link from it.
     sys.stdout.flush()
     if browser and socket is None and sys.stdout.isatty():
         with suppress(webbrowser.Error):

@@ -29,33 +29,35 @@ def serve_here(
 ) -> None:  # fmt: skip
     """Serve the project until somebody stops it."""
     project = project_folder()
-    house = _house(project, host, port, policy, on)
+    config = _configuration(project, host, port, policy, on)
     with ExitStack() as stack:
+        # Before the database is opened: a second service of the project must not resume its
+        # studies.
         stack.enter_context(locked_alone(begin_project()))
         repository = open_repository(db)
         stack.callback(repository.close)
         stack.enter_context(locked_repository(repository))
         places: dict[str, Executor] = {}
-        for name in house.places:
+        for name in config.places:
             opened = open_place(name, project / FOLDER, jobs, keep="failed")
             places[name] = stack.enter_context(opened)
         serving = StudyService(
-            repository, places, house.policy, _tell, CancelRequests(project / FOLDER)
+            repository, places, config.policy, _tell, CancelRequests(project / FOLDER)
         )
         slots = ", ".join(f"{place.slots} on {name}" for name, place in places.items())
-        _tell(f"serving {project}: slots {slots}; policy {house.policy}")
+        _tell(f"serving {project}: slots {slots}; policy {config.policy}")
         settings = PortalSettings(db, project, serves=True)
         people = UserDirectory(
-            house.users, house.header, house.proxy_secret, house.proxies,
-            at_socket=house.socket is not None,
+            config.users, config.header, config.proxy_secret, config.proxies,
+            at_socket=config.socket is not None,
         )  # fmt: skip
-        if house.socket is not None:
-            _tell(f"its pages are at the socket {house.socket}")
+        if config.socket is not None:
+            _tell(f"its pages are at the socket {config.socket}")
         with (
             _stopping() as over,
             PagesProcess(
-                settings, house.host, house.port, people, house.names, _say,
-                socket_path=house.socket, proxy_user=house.proxy_user,
+                settings, config.host, config.port, people, config.names, _say,
+                socket_path=config.socket, proxy_user=config.proxy_user,
             ),
         ):  # fmt: skip
             _serve(serving, over)
@@ -78,20 +80,21 @@ def _serve(serving: StudyService, over: threading.Event) -> None:
         raise failed[0]
 
 
-def _house(
+def _configuration(
     project: Path, host: str | None, port: int | None, policy: str, on: Sequence[str]
 ) -> ServiceConfig:
     """What the file says, and options say otherwise."""
-    house = ServiceConfig.of(project)
+    config = ServiceConfig.of(project)
     if host is not None or port is not None:
-        house = replace(house, socket=None, proxy_user="")
+        # An address on the command line replaces the socket of the file.
+        config = replace(config, socket=None, proxy_user="")
     if host is not None:
-        house = replace(house, host=host)
+        config = replace(config, host=host)
     if port is not None:
-        house = replace(house, port=port)
+        config = replace(config, port=port)
     if policy:
-        house = replace(house, policy=choose_policy(policy))
-    return replace(house, places=tuple(dict.fromkeys(on))) if on else house
+        config = replace(config, policy=choose_policy(policy))
+    return replace(config, places=tuple(dict.fromkeys(on))) if on else config
 
 
 def _tell(words: str) -> None:

@@ -120,6 +120,7 @@ def _chart(times: "ArrayLike", counts: "ArrayLike", end: float) -> str:
     marks = np.linspace(0, end, WIDTH + 1)
     first = np.searchsorted(instants, marks[:-1], side="right") - 1
     last = np.searchsorted(instants, marks[1:], side="left")
+    # The maximum of each span, not its mean: a short peak must stay visible.
     tops = [
         int(values[max(a, 0) : max(b, a + 1, 1)].max()) for a, b in zip(first, last, strict=True)
     ]

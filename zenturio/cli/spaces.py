@@ -37,6 +37,7 @@ def within(seconds: float) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGALRM, _ring)
+    # 0 would switch the alarm off, and the block would take its time.
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     try:
         yield
@@ -81,9 +82,12 @@ class _Count:
         try:
             with within(self.end - time.monotonic()):
                 return space.size
+        # An alarm in the middle of compiled code is raised as soon as Python runs again.
         except TimeIsUp:
             self.reasons[f"not counted within {self.seconds:g} s; --within allows more time"] = None
         except SpaceError as error:
+            # An error with a place is a mistake in a file; without one, the space is too large to
+            # count.
             if space.finite and any(diagnostic.place for diagnostic in error.diagnostics):
                 raise
             self.reasons[str(error)] = None

@@ -46,6 +46,7 @@ def guard() -> None:
     """Put the door before stdout and stderr, once."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
+        # None under pythonw and some services; twice would escape the escapes.
         if stream is not None and not isinstance(stream, VisibleText):
             setattr(sys, name, VisibleText(stream))
 
@@ -77,6 +78,7 @@ class LogOutput:
 
     def __init__(self, *, safe: bool | None) -> None:
         self._safe = [stream.isatty() if safe is None else safe for stream in _streams()]
+        # One for each stream: a part may end within a character, and the next one completes it.
         self._decoders = [_DECODER("backslashreplace") for _ in self._safe]
         self._escaped = False
 

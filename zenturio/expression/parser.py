@@ -448,6 +448,7 @@ class _Parser:
     def _conditional(self, then: SyntaxNode) -> SyntaxNode:
         word = self.take()
         condition = self.expression(OR)
+        # Without `else` the value would be NULL somewhere, unsaid.
         if (self.token.kind, self.token.text) != ("word", "else"):
             raise self.refused(word, "this 'if' has no 'else'", "write 'a if condition else b'")
         self.take()

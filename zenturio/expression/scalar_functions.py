@@ -552,6 +552,7 @@ def _null_in_null_out(function: Function) -> Function:
     return guarded
 
 
+# Each takes values without NULL: the guard in CALLED answers for those with it.
 _PLAIN: dict[str, Function] = {
     "min": _least,
     "max": _greatest,

@@ -48,6 +48,7 @@ class Gradient(GeneratorEngine):
     def _descend(self, row: Ints, loss: float) -> SearchGenerator:
         share = self._settings.step
         while True:
+            # At least to the next value: below that, both neighbours would be the point itself.
             steps = np.maximum(share, 1 / self._scale)
             nearby = self._nearby(row, steps)
             losses = (yield nearby)[:, 0]

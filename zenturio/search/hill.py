@@ -57,4 +57,5 @@ class Hill(GeneratorEngine):
                     continue
             if share < finest:
                 return
+            # A quarter, not a half: each size costs a round over all neighbours.
             share /= 4

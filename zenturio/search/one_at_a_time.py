@@ -66,6 +66,7 @@ class OneAtATime(GeneratorEngine):
                 losses = (yield rows)[:, 0]
                 if self._settings.keep and losses.min() < loss:
                     row, loss = rows[losses.argmin()], float(losses.min())
+            # Another pass would propose the same points again.
             if (row == before).all():
                 return
 

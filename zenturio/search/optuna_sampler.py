@@ -80,6 +80,7 @@ class OptunaSampler(GeneratorEngine):
         repeats = 0
         while True:
             # Samplers know nothing of points that were evaluated, and converge to one of them.
+            # The space is finite, but a sampler may propose the point that it likes best for ever.
             if repeats >= MAX_REPEATS:
                 new = self.unseen(self.genome.draw(self.rng, 64))[:1]
                 if len(new):

@@ -71,6 +71,7 @@ class Simplex(GeneratorEngine):
             elif reflected < losses[0]:
                 corners[-1], losses[-1] = reflection, reflected
             else:
+                # All corners but the best move, so all are evaluated again; repeats cost nothing.
                 corners = corners[0] + (corners - corners[0]) / 2
                 losses = (yield self._placed(row, corners))[:, 0]
 

@@ -296,6 +296,7 @@ def common_levels(names: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
     """
     by_count = [name for name, _ in Counter(names).most_common()]
     kept = set(by_count if len(by_count) <= MOST_LEVELS else by_count[: MOST_LEVELS - 1])
+    # In the order of appearance, though the most frequent ones were chosen.
     levels = [name for name in dict.fromkeys(names) if name in kept]
     number = {name: i for i, name in enumerate(levels)}
     if len(levels) < len(by_count):
@@ -309,6 +310,7 @@ def shorten(text: str, longest: int = LONGEST_TEXT) -> str:
     if len(line) <= longest:
         return line
     half = (longest - 1) // 2
+    # The middle goes: names of a series often differ at their ends.
     return f"{line[: longest - 1 - half]}…{line[-half:]}"
 
 
@@ -349,6 +351,7 @@ def is_geometric(values: Sequence[float]) -> bool:
         return False
     plain = [b - a for a, b in pairwise(values)]
     log = [math.log(b / a) for a, b in pairwise(values)]
+    # Both: 1, 2, 3 is even on either axis, and stays on a linear one.
     return max(log) / min(log) < 2.5 and max(plain) / min(plain) > 4
 
 
@@ -384,6 +387,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 def tick_text(value: float) -> str:
     """Return a number as it stands at a tick: plain, or a power of ten where that is long."""
+    # log10(1000) may be just below 3.
     size = math.floor(math.log10(abs(value)) + 1e-9) if value else 0
     if -4 <= size < 6:
         return f"{value:.6g}"

@@ -72,6 +72,7 @@ def write_cell_file(name: str, cell: str) -> Path:
     path = begin_project() / CELLS_FOLDER / name
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, [cell.encode()])
+    # Its RUN may start the file itself.
     path.chmod(0o755)
     return path
 

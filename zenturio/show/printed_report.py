@@ -66,6 +66,7 @@ def print_report(blocks: Sequence[Block], file_format: str) -> bytes:
     target = io.BytesIO()
     with mpl.rc_context(cast("Any", STYLE)):
         if file_format == "pdf":
+            # Without dates the same report is the same bytes.
             with PdfPages(target, metadata={"CreationDate": None}) as pages:
                 for page in _pages(blocks):
                     pages.savefig(_figure(page, page_height=PAGE_HEIGHT))

@@ -101,6 +101,7 @@ def check_name(name: str) -> str:
 
 def chart_line(caption: str, target: str) -> str:
     """Return the line of a report that shows the chart at the address *target*."""
+    # Brackets would end the caption, and angle brackets the address below.
     words = re.sub(r"[\[\]\\]", " ", " ".join(caption.split()))
     return f"![{words}](<{target.replace('<', '%3C').replace('>', '%3E')}>)"
 
@@ -113,6 +114,7 @@ def _render_image(_self: Any, tokens: Sequence[Token], at: int, _options: Any, _
 
 
 def _markdown_parser() -> MarkdownIt:
+    # HTML in a report is shown as text: it may come from somebody else.
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.add_render_rule("image", _render_image)
     return parser
@@ -144,6 +146,7 @@ def _chart_blocks(tokens: Sequence[Token]) -> list[ChartBlock]:
     """Return the charts of a top-level paragraph that contains nothing else."""
     if [token.type for token in tokens] != ["paragraph_open", "inline", "paragraph_close"]:
         return []
+    # Within a list or a quote an image stays text.
     if tokens[0].level:
         return []
     charts = []

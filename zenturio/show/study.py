@@ -72,6 +72,8 @@ def run(
         function = what if isinstance(what, ExperimentFunction) else as_experiment(what)
         points = select_points(space or Space(), limit=limit, sample=sample, seed=seed)
         with open_or_use(db, create=True) as repository:
+            # Without a place a function runs in this process, where its closure and the debugger
+            # work.
             place = open_place(on, project_folder() / FOLDER, jobs) if on else None
             with place or nullcontext():
                 summary = evaluate(
@@ -191,6 +193,7 @@ class TuningResult:
         """A row for each search that counts: of one kind of machine, where several have some."""
         table = self.study.frame()
         machine = self.tuned.machine
+        # Times of different machines must not be mixed; with one kind there is nothing to choose.
         if machine not in table.attrs["machines"]:
             return table
         return self.study.frame(machine=machine)

@@ -101,6 +101,8 @@ def concatenation(parts: Sequence[Part]) -> Elements | Concatenation:
     whole = Concatenation("str", tuple(parts))
     if size <= LISTED:
         return elements(whole.text(i) for i in range(size))
+    # Ambiguous texts would be one element under two numbers; few can be compared, many are
+    # refused.
     if not _decodable(parts):
         _compare(whole)
     kind = _type_of(parts)
@@ -192,6 +194,7 @@ def _ends(part: Part, neighbour: Part, side: int) -> bool:
 def _letters(domain: Domain) -> tuple[set[str], set[int]]:
     """Return the characters and lengths of the texts of *domain*, estimated for a long range."""
     if isinstance(domain, ArithmeticRange):
+        # The lengths of a range lie between those of its ends, unless its sign changes.
         ends = {len(domain.text(0)), len(domain.text(domain.size - 1))}
         same_sign = domain.first * (domain.first + (domain.size - 1) * domain.stride) >= 0
         exact = not domain.numeral.shortest

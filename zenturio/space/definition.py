@@ -328,6 +328,8 @@ def parted(
     members: dict[str, list[Parameter]] = {}
     for parameter in dimensions:
         members.setdefault(find(parameter.name), []).append(parameter)
+    # Conditions without names hold everywhere or nowhere: a part of no dimensions, with one
+    # combination or none.
     parts = [Part((), constant)] if (constant := _naming(conditions, frozenset())) else []
     for group in members.values():
         names = frozenset(parameter.name for parameter in group)

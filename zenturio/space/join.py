@@ -165,6 +165,7 @@ def _forward(executor: PlanExecutor) -> list[_Edges | tuple[Choices, Column]]:
         step = steps[at]
         assert isinstance(step, BindStep), "each group of steps begins with one"
         choices = executor.choices(table, step)
+        # Rows that agree in all that later steps read continue alike: they become one state.
         needed = _names_read(executor, steps[end:])
         # Nothing behind reads this dimension: all its codes lead to the same state, and no edge is
         # listed.
@@ -347,6 +348,7 @@ class Join:
         """
         if plan is self._declared:
             raise error
+        # Another walk may have replaced it already.
         if plan is self._plan:
             wide = isinstance(error, TableTooLarge)
             self._plan = self._sequential if wide else self._declared
@@ -399,6 +401,8 @@ class Join:
             parts = table.parts(max(table.length * MAX_PIECE_ROWS // total, 1), columns)
             if len(parts) > 1:
                 return [(part, executor, total * part.length / table.length) for part in parts]
+        # A single row cannot be divided, but the codes that it takes can, if no later column is
+        # inserted before them.
         if total > MAX_BOUND_CODES and table.length == 1 and min(places) == places[0]:
             low, high = growth.choices.ends
             windows = (low, (low + high) // 2), ((low + high) // 2, high)

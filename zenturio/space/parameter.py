@@ -259,6 +259,7 @@ def _set(geometric: bool, kind: Type, first: str, last: str, stride: str) -> Dom
         low, high = -low, -high
     if step and ((high < low) if up else (high > low)):
         return None
+    # Bounds repeat from point to point, and a set is made once for each of them (the cache above).
     make = geometric_texts if geometric else arithmetic
     return typed(make(first, last, stride), kind)
 

@@ -231,6 +231,7 @@ class PointColumns:
         codes = self.codes[parameter.name]
         if parameter.when is None:
             return self.elements(parameter, codes)
+        # NaN is the code of an inactive continuous parameter: it has no code 0 to spare.
         if isinstance(parameter.domain, Continuous):
             active = ~np.isnan(codes)
             return _spread(active, codes[active])

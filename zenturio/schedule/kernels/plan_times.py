@@ -264,6 +264,7 @@ def run_under_load(loads: Any, machine: Any, begin: Any, left: Any) -> Any:
         stop = now + left / share
         if stop != stop:  # 0 * inf: no work, but it cannot run  # noqa: PLR0124
             stop = np.inf
+        # A task that ends at the very moment of a change is not touched by it.
         if step == last or stop <= loads.time[step]:
             return begin, stop, False
         left = max(left - (loads.time[step] - now) * share, 0.0)

@@ -248,6 +248,7 @@ def breed(
     unborn = np.empty(genes.shape[1], dtype=np.int64)
     for i in range(0, len(chosen), 2):
         at, father, mother = elite + i, chosen[i], chosen[i + 1]
+        # Crossover takes two rows; the second of the last pair is thrown away.
         twin = children[at + 1] if at + 1 < size else unborn
         for gene in range(genes.shape[1]):  # faster than the assignment of slices
             children[at, gene] = genes[father, gene]

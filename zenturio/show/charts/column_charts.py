@@ -105,6 +105,7 @@ def _series_chart(
     places = levels(table.parts["x"])
 
     def series(name: str, rank: int, facet: Any, colour: Any) -> Line | Bars | None:
+        # The order of *places* is that of the axis; an x without a value is a gap, not a zero.
         present = {place: cell for place in places if (cell := cells.get((facet, colour, place)))}
         positions = tuple(_position(x, place) for place in present)
         return make(name, rank, positions, list(present.values())) if present else None
@@ -167,6 +168,7 @@ def _scatter_chart(table: ChartTable) -> Chart:
             return _points(name, rank, x, rows) if len(rows) else None
 
         return _chart_with_panels(table, x, y, series)
+    # NULL has no place on a scale of colours.
     coloured = parts[parts["colour"].notna()]
     panels = [
         Panel(_panel_title(table, facet), (_points("", 0, x, rows, shaded=True),))
@@ -230,6 +232,7 @@ def _pie_chart(table: ChartTable) -> Chart:
     panels = []
     for facet in table.split("facet", MOST_PANELS):
         shares = {label_of(place): cell.value for (f, place), cell in cells.items() if f == facet}
+        # Written with `not`, so that NaN is refused, too.
         if min(shares.values()) < 0 or not sum(shares.values()) > 0:
             raise InputError(
                 "a pie chart shows shares of a whole: values must not be negative, nor all zero",

@@ -111,6 +111,7 @@ class SessionStore:
         token = secrets.token_urlsafe(24)
         self._links[token] = None
         while len(self._links) > MOST_LINKS:
+            # The oldest link goes.
             del self._links[next(iter(self._links))]
         return token
 
@@ -139,6 +140,7 @@ class SessionStore:
             del self._sessions[cookie]
             return None
         session.last_used = now
+        # Kept in the order of use, so that the first one is the one to end.
         self._sessions.move_to_end(cookie)
         return session.user
 
@@ -254,6 +256,8 @@ class UserDirectory:
     def client(self, scope: Mapping[str, Any], headers: Headers) -> str:
         """Return the address of the client; a proxy names it last in the header."""
         if self.is_proxy(scope, headers) or _is_socket_user(scope):
+            # The last address is the one that the proxy itself added; those before it anybody can
+            # send.
             forwarded = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
             if forwarded:
                 return forwarded[:100]
@@ -264,6 +268,7 @@ class UserDirectory:
             address = ip_address(client)
         except ValueError:
             return False
+        # A socket for both families shows 10.0.0.7 as ::ffff:10.0.0.7.
         mapped = getattr(address, "ipv4_mapped", None)
         return any(ip_address(proxy) in (address, mapped) for proxy in self.proxies)
 

@@ -41,6 +41,7 @@ def selection_meaning(
     def part(name: str) -> dict[str, Any] | None:
         if not name or (name == STUDY and STUDY not in types):
             return None
+        # What is not a column is a formula: in parentheses it can be compared.
         column = quoted(name) if name in types else f"({name})"
         return {"of": column, "type": types.get(name) or "real"}
 

@@ -86,6 +86,7 @@ def _remove_left(path: Path) -> None:
     except OSError:
         return
     ours = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
+    # Only a socket of ours that nobody answers at: anything else may belong to somebody.
     if not ours or _answers(path):
         what = "a portal answers there" if ours else "something else is there"
         raise PlaceError(f"cannot listen at {path}: {what}", hint="name another path")
@@ -140,6 +141,8 @@ class ConnectionTable:
 
     def admit(self, new: BoundedProtocol) -> bool:
         """Count *new*, closing an idle connection if there are too many; False if none is."""
+        # Room is made among the connections of the same address: one client cannot push out
+        # others.
         if self._per_address[new.address] >= self.most_of_one:
             admitted = self._make_room(new.address)
         elif len(self) >= self.most:

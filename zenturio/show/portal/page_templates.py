@@ -74,6 +74,7 @@ class Assets:
         if asset is None:
             return PlainTextResponse("this file does not exist", 404)
         content = asset.path.read_bytes()
+        # An address without the current version must not be cached for a year with this content.
         is_current = request.query_params.get("v") == asset.version
         headers = {
             "Cache-Control": CACHE_FOR_A_YEAR if is_current else "no-cache",

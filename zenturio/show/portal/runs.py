@@ -93,6 +93,7 @@ class PortalRuns:
 
     def start(self, study: str, arguments: Sequence[str]) -> PortalRun:
         """Start ``zen run`` with *arguments* in its own session, so that it outlives the portal."""
+        # Names sort by time; the random part parts two portals that start at the same moment.
         key = f"{time.time_ns():x}-{secrets.token_hex(3)}"
         try:
             trust.begin(self._records.parent)
@@ -163,6 +164,7 @@ class PortalRuns:
         """Let the run cancel what it has started, too."""
         _interrupt(run)
         timer = Timer(SECOND_SIGNAL_SECONDS, _interrupt_if_alive, [run])
+        # The portal may end before: then the first signal alone counts.
         timer.daemon = True
         timer.start()
 

@@ -96,6 +96,7 @@ class ResultCache:
             self._entries.move_to_end(key)
             while len(self._entries) > self._most:
                 self._entries.popitem(last=False)
+        # The table's own lock is free by now: others need not wait for this computation.
         with entry.lock:
             if entry.result is None or not _is_fresh(entry, stamp):
                 started = time.monotonic()
@@ -143,6 +144,8 @@ class Portal:
         Raise NotFoundError as long as nothing was ever run.
         """
         with self._lock:
+            # An upgrade or a restored backup replaces the file; an open connection would show the
+            # old one.
             if self._repository is not None and self._file_id != _file_id(self._repository):
                 self._repository.close()
                 self._repository = None

@@ -147,6 +147,7 @@ def _table(text: str, delimiters: str, *, cut: bool) -> FilePreview:
         lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error:
         return _plain(text, cut=cut)
+    # The last line of a beginning is torn.
     complete = lines[:-1] if cut else lines
     rows = [
         [printable(cell[:200]) for cell in line[:COLUMNS]] for line in complete[: ROWS + 1] if line
@@ -240,6 +241,7 @@ def _open_checked(artifact: Artifact) -> BufferedReader:
     Raise NotFoundError if it is gone, ConflictError if it has changed.
     """
     try:
+        # Neither a link that was put in its place, nor a pipe that would be waited for.
         handle = os.open(artifact.kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise NotFoundError(f"{artifact.path} is gone: {error.strerror}") from error
@@ -258,6 +260,7 @@ def _is_unchanged(file: BufferedReader, artifact: Artifact) -> bool:
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode) or status.st_size != artifact.size:
         return False
+    # On the open file: between a check by path and the reading it could be exchanged.
     is_same = hashlib.file_digest(file, "sha256").hexdigest() == artifact.sha256
     file.seek(0)
     return is_same

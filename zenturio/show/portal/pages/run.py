@@ -130,6 +130,7 @@ def annotated_files(folder: Path) -> tuple[list[str], bool]:
 def check_annotated(portal: Portal, form: Mapping[str, str]) -> str:
     """Return the path in a form; raise InputError unless it is an annotated file of the project."""
     path = form.get("path", "")
+    # Compared with the list, never opened as a form names it: no ".." can lead out.
     if path not in annotated_files(portal.settings.folder)[0]:
         raise InputError(
             f"{path!r} is not an annotated file of this project", hint="choose one from the list"
@@ -156,6 +157,7 @@ def run_arguments(portal: Portal, form: Mapping[str, str]) -> list[str]:
         if (number := number_of(form, name)) is not None
     ]
     arguments += [f"--{o}={text}" for o in TEXT_OPTIONS if (text := form.get(o, "").strip())]
+    # A file whose name begins with a hyphen is no option.
     return [*arguments, "--", path]
 
 
