@@ -28,6 +28,7 @@ from zenturio.experiment.experiment import (
 )
 from zenturio.record import acceptance_rules, repository, sql_names
 from zenturio.record.acceptance_rules import shared_metrics
+from zenturio.record.column_pages import ColumnPage, ColumnRequest
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
     OUTCOME_STATES,
@@ -49,6 +50,7 @@ from zenturio.record.entities import (
     StudyInfo,
 )
 from zenturio.record.leases import END_DESCRIPTIONS, LeaseEnd
+from zenturio.record.row_filter import RowChoice
 
 
 class ReferenceRepository(ReferenceQueue):
@@ -741,6 +743,24 @@ class ReferenceRepository(ReferenceQueue):
             if record and record.digest not in shelf.rows and record.digest not in self._claims:
                 missing[record.digest] = record
         yield from missing.values()
+
+    def column_pages(self, study: str, request: ColumnRequest) -> Iterator[ColumnPage]:
+        rows = [
+            (record, record.outcome)
+            for record in self.records(study, states=request.states)
+            if record.outcome
+            and record.digest not in request.without
+            and RowChoice("", request.round).holds(record)
+        ]
+        kinds = {outcome.machine: n for n, (_, outcome) in enumerate(rows, 1) if outcome.machine}
+        yield ColumnPage(
+            [record.state for record, _ in rows],
+            [kinds.get(outcome.machine, 0) if outcome.machine else 0 for _, outcome in rows],
+            [record.round for record, _ in rows],
+            {name: [row.values.get(name) for row, _ in rows] for name in request.parameters},
+            {name: [o.metrics.get(name) for _, o in rows] for name in request.metrics},
+            {number: kind for kind, number in kinds.items()},
+        )
 
     def experiment_record(self, study: str, digest: str) -> ExperimentRecord:
         with self._lock:

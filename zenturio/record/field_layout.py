@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -157,7 +157,7 @@ class FieldLayout:
     @cached_property
     def reader(self) -> SlotReader:
         """How its rows are read."""
-        return SlotReader(self)
+        return SlotReader(self.own_fields)
 
     @property
     def has_chunks(self) -> bool:
@@ -453,18 +453,19 @@ _Plan = list[tuple[str, str, list[tuple[int, bool]], int | None]]
 class SlotReader:
     """Reads rows of a study back: their remarks, their slots, and their chunks."""
 
-    def __init__(self, layout: FieldLayout) -> None:
+    def __init__(self, fields: Collection[StoredField]) -> None:
+        """Read *fields*, all of a version's or some of them."""
         self.slots: list[str] = []
         """Which slots to ask for, in this order."""
         self.chunks: list[int] = sorted(
-            {f.place.chunk // CHUNK for f in layout.own_fields if f.place.chunk is not None}
+            {f.place.chunk // CHUNK for f in fields if f.place.chunk is not None}
         )
         """Which chunks to ask for."""
-        self._plans: dict[Role, _Plan] = {role: self._plan(layout, role) for role in ROLES}
+        self._plans: dict[Role, _Plan] = {role: self._plan(fields, role) for role in ROLES}
 
-    def _plan(self, layout: FieldLayout, role: Role) -> _Plan:
+    def _plan(self, fields: Collection[StoredField], role: Role) -> _Plan:
         plan: _Plan = []
-        for stored in layout.own_fields:
+        for stored in fields:
             if stored.role != role:
                 continue
             places = []
@@ -505,6 +506,40 @@ class SlotReader:
                     value = _of_chunk(chunks.get(number // CHUNK), number % CHUNK)
             pairs.append((name, value))
         return pairs
+
+    def columns(
+        self,
+        role: Role,
+        remarks: Sequence[str | None],
+        slots: Sequence[Sequence[Any]],
+        chunks: Sequence[Mapping[int, Any]],
+    ) -> dict[str, Sequence[Any]]:
+        """Return the values of many rows, field by field; None where a row has none.
+
+        *remarks*, each of the *slots*, and *chunks* have an element for each row.
+        """
+        noted = [(row, codec.parse_object(text)) for row, text in enumerate(remarks) if text]
+        columns: dict[str, Sequence[Any]] = {}
+        for name, key, places, number in self._plans[role]:
+            column: Sequence[Any] = (None,) * len(remarks)
+            for nth, (place, truth) in enumerate(places):
+                values = list(map(_truth, slots[place])) if truth else slots[place]
+                # Most fields have one slot, whose column is taken as it is.
+                column = values if nth == 0 else list(map(_later, column, values))
+            if number is not None:
+                at = divmod(number, CHUNK)
+                others = [_of_chunk(arrays.get(at[0]), at[1]) for arrays in chunks]
+                column = list(map(_later, others, column))
+            exact = {row: codec.from_json(said[key]) for row, said in noted if key in said}
+            if exact:
+                column = [exact.get(row, value) for row, value in enumerate(column)]
+            columns[name] = column
+        return columns
+
+
+def _later(first: Any, second: Any) -> Any:
+    """Return the value of two places; the second one goes before."""
+    return first if second is None else second
 
 
 def _truth(value: Any) -> Any:

@@ -16,6 +16,7 @@ from zenturio.record import (
     result_rows,
     studies,
 )
+from zenturio.record.column_pages import ColumnPage, ColumnRequest
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
     OUTCOME_STATES,
@@ -26,6 +27,8 @@ from zenturio.record.entities import (
     ExperimentState,
     RecordKey,
 )
+from zenturio.record.field_layout import SlotReader
+from zenturio.record.row_filter import RowFilter
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
 BATCH = 2000
@@ -102,6 +105,59 @@ def next_results(
             context.transaction, context.layout, condition, parameters
         )
     ]
+
+
+_PAGE = 4000
+"""How many results a page of columns has; fewer where each has many chunks."""
+_COLUMN_FACTS = "e.position, e.repeat, e.id, e.digest, e.status, e.machine, e.round, e.remarks"
+_COLUMN_HEADS = 8
+
+
+def next_page(
+    context: StudyContext, request: ColumnRequest, after: RecordKey | None
+) -> tuple[ColumnPage, RecordKey] | None:
+    """Return the next results behind *after*, and the key of the last of them; None at the end."""
+    transaction = context.transaction
+    dialect, mark = transaction.dialect, transaction.dialect.mark
+    names = {"parameter": request.parameters, "metric": request.metrics}
+    fields = [f for f in context.layout.own_fields if f.field.name in names[f.role]]
+    reader = SlotReader(fields)
+    states = sorted(request.states)
+    condition = f"e.version = {mark} AND e.status IN ({', '.join([mark] * len(states))})"
+    condition += RowFilter(None, request.round).conditions
+    values: list[Any] = [context.layout.version, *states]
+    if after is not None:
+        condition += f" AND (e.position, e.repeat, e.id) > ({mark}, {mark}, {mark})"
+        values += [dialect.position(after.number), after.repeat, after.row]
+    slots = "".join(f", e.{slot}" for slot in reader.slots)
+    most = max(20, _PAGE // (1 + len(reader.chunks)))
+    rows = transaction.sql(
+        f"SELECT {_COLUMN_FACTS}{slots} FROM results e WHERE {condition}"
+        f" ORDER BY e.position, e.repeat, e.id LIMIT {most}",
+        values,
+    )
+    if not rows:
+        return None
+    position, repeat, number = rows[-1][:3]
+    last = RecordKey(dialect.index(position), repeat, number)
+    if request.without:
+        keys = set(map(codec.digest_key, request.without))
+        rows = [row for row in rows if bytes(row[3]) not in keys]
+    return _page(context, reader, rows), last
+
+
+def _page(context: StudyContext, reader: SlotReader, rows: Iterable[Sequence[Any]]) -> ColumnPage:
+    columns = list(zip(*rows, strict=True)) or [()] * (_COLUMN_HEADS + len(reader.slots))
+    _, _, numbers, _, states, kinds, rounds, remarks = columns[:_COLUMN_HEADS]
+    by_result = result_rows.chunks_of(context.transaction, reader.chunks, numbers)
+    chunks = [by_result.get(number, {}) for number in numbers] if reader.chunks else []
+    with codec.decoding():
+        parameters, metrics = (
+            reader.columns(role, remarks, columns[_COLUMN_HEADS:], chunks)
+            for role in ("parameter", "metric")
+        )
+    known = machines.machines_of(context.transaction, set(kinds))
+    return ColumnPage(states, kinds, rounds, parameters, metrics, known)
 
 
 def unfinished_records(

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from zenturio.errors import ConflictError, Diagnostic, NotFoundError, RecordError, unknown_name
 from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
+from zenturio.record.column_pages import ColumnPage, ColumnRequest
 from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
@@ -286,6 +287,13 @@ class Repository(Protocol):
         Of all STATES, if none are named. *after* goes on behind a record's ``key``. Rows are
         fetched in batches, each as of its own moment, so a long iteration holds no lock and no
         transaction.
+        """
+        ...
+
+    def column_pages(self, study: str, request: ColumnRequest) -> Iterator[ColumnPage]:
+        """Yield what *request* asks of the results of *study*, in the order of ``records``.
+
+        Each page is as of its own moment.
         """
         ...
 

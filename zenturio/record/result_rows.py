@@ -313,18 +313,18 @@ def read_results(
     else:
         text = f"{head} {condition} AND {{among}}"
         rows = transaction.among_sql(text, among[0], among[1], values)
-    chunks = _chunks(transaction, layout, [row[0] for row in rows])
+    chunks = chunks_of(transaction, reader.chunks, [row[0] for row in rows])
     kinds = machines.machines_of(transaction, {row[11] for row in rows})
     with codec.decoding():
         return [_read(transaction, layout, row, chunks.get(row[0], {}), kinds) for row in rows]
 
 
-def _chunks(
-    transaction: Transaction, layout: FieldLayout, numbers: Sequence[int]
+def chunks_of(
+    transaction: Transaction, chunks: Sequence[int], numbers: Sequence[int]
 ) -> dict[int, dict[int, Any]]:
-    """Return the chunks of results, by their numbers."""
+    """Return the chunks of results, by their numbers; nothing if no *chunks* are asked for."""
     chunks_by_result: dict[int, dict[int, Any]] = {}
-    if layout.reader.chunks:
+    if chunks:
         rows = transaction.among_sql(
             "SELECT result, chunk, doc FROM chunks WHERE {among}", "result", numbers
         )

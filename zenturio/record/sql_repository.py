@@ -28,6 +28,7 @@ from zenturio.record import (
 )
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.codec import to_local, to_portable
+from zenturio.record.column_pages import ColumnPage, ColumnRequest
 from zenturio.record.database import Connections, Database, Transaction
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
@@ -612,6 +613,22 @@ class SQLRepository:
         states: Sequence[ExperimentState],
     ) -> list[ExperimentRecord]:
         return record_queries.next_results(self._context(transaction, study), after, states)
+
+    def column_pages(self, study: str, request: ColumnRequest) -> Iterator[ColumnPage]:
+        after = None
+        while following := self._next_page(study, request, after):
+            page, after = following
+            yield page
+
+    @reads
+    def _next_page(
+        self,
+        transaction: Transaction,
+        study: str,
+        request: ColumnRequest,
+        after: RecordKey | None,
+    ) -> tuple[ColumnPage, RecordKey] | None:
+        return record_queries.next_page(self._context(transaction, study), request, after)
 
     @reads
     def experiment_record(

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import heapq
+import math
+from array import array
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import cast
 
 from zenturio.annotate.model import Goal
 from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
-from zenturio.experiment.experiment import MachineKind, machine_notes
-from zenturio.expression import Value, parse
+from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_notes
+from zenturio.expression import Expression, Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
-from zenturio.record.row_filter import NEWEST, RowChoice, label_of, machine_named, round_notes
+from zenturio.record.column_pages import ColumnPage, ColumnRequest
+from zenturio.record.row_filter import NEWEST, RowChoice, machine_named, round_notes
 from zenturio.search import Directions
-from zenturio.study.driver.progress import score
+from zenturio.search.objective import Losses
+from zenturio.study.driver.progress import scalars, score_of_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +74,20 @@ class PointRanking:
         return tuple(notes)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Repeats:
-    values: Mapping[str, Value]
+    point: tuple[Value, ...]
     machine: MachineKind | None
     round: int | None
     tried: int = 0
-    scores: list[tuple[float | None, ...]] = field(default_factory=list)
-    """For each repeat that succeeded, its score for each goal."""
+    ok: int = 0
+    scores: array[float] = field(default_factory=lambda: array("d"))
+    """Of each repeat that has a number for all goals, these numbers one behind the other."""
+
+    def means(self, goals: int) -> tuple[float, ...]:
+        """Return the mean of each of so many *goals*; nothing where no repeat has numbers."""
+        means = (mean(self.scores[goal::goals]) for goal in range(goals))
+        return tuple(value for value in means if value is not None)
 
 
 TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "timeout")
@@ -97,41 +110,118 @@ def best(
     score stand in the order of the space.
     """
     goals = _goals(repository, study, objective)
-    points: dict[tuple[tuple[Value, ...], str, int | None], _Repeats] = {}
-    machines: dict[str, Counter[int]] = {}
     fields = repository.definition(study).parameters
     names = [field.name for field in fields if field.kind != SEED_KIND]  # it differs run by run
-    for record in repository.records(study, states=TRIED):
-        if record.outcome is None or record.digest in without or not rows.holds(record):
-            continue
-        key = tuple(record.values.get(name) for name in names)
-        label = label_of(record)
-        machines.setdefault(label, Counter())[record.round] += 1
-        apart = record.round if rows.round == "all" else None
-        fresh = _Repeats(dict(zip(names, key, strict=True)), record.outcome.machine, apart)
-        repeats = points.setdefault((key, label, apart), fresh)
-        repeats.tried += 1
-        if record.state == "ok":
-            values, outcome = record.values, record.outcome
-            scores = tuple(score(goal.expression, values, outcome) for goal in goals)
-            repeats.scores.append(scores)
+    needed = frozenset[str]().union(*(goal.expression.names for goal in goals))
+    request = ColumnRequest(names + sorted(needed), needed, TRIED, rows.round, without)
+    points = _MeasuredPoints(names, goals, apart=rows.round == "all")
+    for page in repository.column_pages(study, request):
+        points.add(page)
+    machines = points.machines
+    measured = points.ordered
     if rows.machine:
         only = machine_named(rows.machine, machines)
         machines = {only: machines[only]}
-        points = {key: repeats for key, repeats in points.items() if key[1] == only}
-    scored = [point for point in (_scored(repeats, goals) for repeats in points.values()) if point]
+        measured = [r for r in measured if _label(r.machine) == only]
     directions = Directions([goal.direction for goal in goals])
-    words = ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals)
-    ranked = _ranked(scored, directions)
-    chosen = ranked[:count] if len(goals) == 1 else _front(ranked, directions)
+    scored = [(directions.losses(means), r) for r in measured if (means := r.means(len(goals)))]
+    if len(goals) == 1:
+        chosen = heapq.nsmallest(count, scored, key=itemgetter(0))  # stable, as sorting is
+    else:
+        chosen = _front(sorted(scored, key=itemgetter(0)))
     return PointRanking(
-        tuple(chosen),
-        len({key for key, *_ in points}),
-        words,
+        tuple(_scored_point(names, goals, repeats) for _, repeats in chosen),
+        len({repeats.point for repeats in measured}) if points.has_several else len(measured),
+        ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals),
         len(without),
         {label: counts.total() for label, counts in machines.items()},
         dict(sum(machines.values(), Counter[int]())),
     )
+
+
+class _MeasuredPoints:
+    """The repeats of each point, gathered page by page."""
+
+    def __init__(self, names: Sequence[str], goals: Sequence[Goal], *, apart: bool) -> None:
+        """*names*: the parameters that make a point. *apart*: tell rounds apart."""
+        self._names = names
+        self._goals = goals
+        self._apart = apart
+        self._groups: dict[tuple[str, int | None], dict[tuple[Value, ...], _Repeats]] = {}
+        self.ordered: list[_Repeats] = []
+        """In the order of the space."""
+        self.machines: dict[str, Counter[int]] = {}
+        """Results by kind of machine and round."""
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a point may have several places: one for each kind of machine and round."""
+        return len(self._groups) > 1
+
+    def add(self, page: ColumnPage) -> None:
+        """Gather the results of *page*."""
+        for (number, round_), count in Counter(
+            zip(page.machines, page.rounds, strict=True)
+        ).items():
+            label = _label(page.kinds.get(number))
+            self.machines.setdefault(label, Counter())[round_] += count
+        length = len(page.states)
+        columns = [page.parameters.get(name, (None,) * length) for name in self._names]
+        points = zip(*columns, strict=True) if columns else [()] * length
+        scores = zip(*(_scores(goal.expression, page) for goal in self._goals), strict=True)
+        origin: tuple[int, int] | None = None
+        repeats: _Repeats | None = None
+        for point, number, round_, state, score in zip(
+            points, page.machines, page.rounds, page.states, scores, strict=True
+        ):
+            if origin != (number, round_):
+                origin, repeats = (number, round_), None
+                machine, apart = page.kinds.get(number), round_ if self._apart else None
+                group = self._groups.setdefault((_label(machine), apart), {})
+            # Repeats of a point mostly follow each other.
+            if repeats is None or repeats.point != point:
+                repeats = group.get(point)
+                if repeats is None:
+                    repeats = group[point] = _Repeats(point, machine, apart)
+                    self.ordered.append(repeats)
+            repeats.tried += 1
+            if state == "ok":
+                repeats.ok += 1
+                if None not in score:
+                    repeats.scores.extend(score)
+
+
+def _label(machine: MachineKind | None) -> str:
+    return machine.label if machine else UNKNOWN_KIND
+
+
+def _scores(expression: Expression, page: ColumnPage) -> Iterable[float | None]:
+    """Return the score of each result of *page*."""
+    names = sorted(expression.names)
+    if names == [expression.text] and names[0] in page.metrics:
+        column = page.metrics[names[0]]
+        # Most goals are a measured real, as it is.
+        if set(map(type, column)) == {float}:
+            reals = cast("Sequence[float]", column)
+            return [value if math.isfinite(value) else None for value in reals]
+    return (score_of_values(expression, values) for values in _values(names, page))
+
+
+def _values(names: Sequence[str], page: ColumnPage) -> Iterator[dict[str, Value]]:
+    """Yield what these *names* stand for in each result: a metric goes before a parameter."""
+    columns = [
+        (name, page.parameters.get(name), page.metrics.get(name, (None,) * len(page.states)))
+        for name in names
+    ]
+    for row in range(len(page.states)):
+        values: dict[str, Value] = {}
+        for name, parameter, metric in columns:
+            measured = metric[row]
+            if measured is not None:
+                values |= scalars({name: measured})
+            elif parameter is not None:
+                values[name] = parameter[row]
+        yield values
 
 
 def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ...]:
@@ -149,29 +239,27 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
     return tuple(Goal(d, e) for d, e in zip(directions, expressions, strict=True))
 
 
-def _scored(repeats: _Repeats, goals: Sequence[Goal]) -> ScoredPoint | None:
-    used = [scores for scores in repeats.scores if None not in scores]
-    means: dict[str, float] = {}
-    for goal, column in zip(goals, zip(*used, strict=True), strict=False):
-        score = mean([value for value in column if value is not None])
-        if score is not None:
-            means[goal.expression.text] = score
-    if not means:
-        return None
-    counts = (len(used), len(repeats.scores), repeats.tried)
-    return ScoredPoint(repeats.values, means, *counts, repeats.machine, repeats.round)
+def _scored_point(names: Sequence[str], goals: Sequence[Goal], repeats: _Repeats) -> ScoredPoint:
+    return ScoredPoint(
+        dict(zip(names, repeats.point, strict=True)),
+        dict(zip((goal.expression.text for goal in goals), repeats.means(len(goals)), strict=True)),
+        len(repeats.scores) // len(goals),
+        repeats.ok,
+        repeats.tried,
+        repeats.machine,
+        repeats.round,
+    )
 
 
-def _ranked(scored: Sequence[ScoredPoint], goals: Directions) -> list[ScoredPoint]:
-    return sorted(scored, key=lambda point: goals.losses(tuple(point.scores.values())))
+def _front(ranked: Iterable[tuple[Losses, _Repeats]]) -> list[tuple[Losses, _Repeats]]:
+    """Return those that no other is at least as good as in every respect.
 
-
-def _front(ranked: Sequence[ScoredPoint], goals: Directions) -> list[ScoredPoint]:
-    """Return those that no other is at least as good as in every respect."""
-    front: list[ScoredPoint] = []
-    losses = [goals.losses(tuple(point.scores.values())) for point in ranked]
-    for at, point in enumerate(ranked):
-        others = (o for i, o in enumerate(losses) if i != at and o != losses[at])
-        if not any(all(a <= b for a, b in zip(o, losses[at], strict=True)) for o in others):
-            front.append(point)
+    In *ranked*, sorted, what is better than a point stands before it, and is in the front itself
+    or behind one that is: so only the front is compared.
+    """
+    front: list[tuple[Losses, _Repeats]] = []
+    for losses, repeats in ranked:
+        others = (other for other, _ in front if other != losses)
+        if not any(all(a <= b for a, b in zip(o, losses, strict=True)) for o in others):
+            front.append((losses, repeats))
     return front

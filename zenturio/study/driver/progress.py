@@ -171,8 +171,13 @@ class BestScore:
 
 def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome) -> float | None:
     """Return the value of an objective, or none where it has none that can be compared."""
+    return score_of_values(expression, {**values, **scalars(outcome.metrics)})
+
+
+def score_of_values(expression: Expression, values: Mapping[str, Value]) -> float | None:
+    """Return the same of the parameters and metrics together."""
     try:
-        value = expression.value({**values, **scalars(outcome.metrics)})
+        value = expression.value(values)
     except ExpressionError:
         return None
     if isinstance(value, str) or value is None:
