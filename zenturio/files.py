@@ -7,12 +7,17 @@ import errno
 import fcntl
 import os
 import secrets
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
+
+from zenturio.errors import SafetyError
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 PROJECT = ".zenturio"
 """The folder in which a project keeps what is its own."""
@@ -81,6 +86,41 @@ def write_whole(path: Path, pieces: Iterable[bytes]) -> None:
         with contextlib.suppress(OSError):
             Path(draft).unlink()
         raise
+
+
+def make_folder(base: Path, *names: str, mode: int = 0o777) -> Path:
+    """Return the folder *names*, each in the one before, below *base*; what is missing is created.
+
+    Links below *base* are not followed: a project that came from others could have zenturio write
+    elsewhere by them. They are refused with a SafetyError.
+    """
+    base.mkdir(parents=True, exist_ok=True)
+    path, parent = base, os.open(base, _DIRECTORY)
+    try:
+        for name in names:
+            path /= name
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, mode, dir_fd=parent)
+            try:
+                folder = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+            except OSError as error:
+                refuse_link(path)
+                raise OSError(error.errno, error.strerror, str(path)) from error
+            os.close(parent)
+            parent = folder
+    finally:
+        os.close(parent)
+    return path
+
+
+def refuse_link(path: Path) -> None:
+    """Raise SafetyError if *path* is a symbolic link."""
+    if path.is_symlink():
+        raise SafetyError(
+            f"{path} is a link, by which files outside of the project would be written or removed",
+            hint=f"remove it (rm {shlex.quote(str(path))}); to keep the data elsewhere, move the"
+            " whole project there",
+        )
 
 
 def _passes_on(path: Path) -> bool:

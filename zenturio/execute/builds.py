@@ -38,7 +38,7 @@ from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, Log, Status, Step
 from zenturio.experiment.identity import checked_digest
-from zenturio.files import FileLock
+from zenturio.files import FileLock, make_folder
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class BuildCache:
         if cached is not None:
             return cached
         with disk_errors(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder.parents[1], *self._folder.parts[-2:])
             # Another process may have built it while this one waited: looked for under the lock.
             with self._lock_held(build.digest) as held:
                 if not held:

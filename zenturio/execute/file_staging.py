@@ -28,6 +28,7 @@ from time import time_ns
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.experiment import ExperimentFile
 from zenturio.experiment.identity import checked_digest, content_digest, content_hash
+from zenturio.files import make_folder
 
 COPY_LIMIT_BYTES = 2**20
 """Files up to so many bytes are copied."""
@@ -171,7 +172,7 @@ class InputCache:
         with self._turn:
             copy = self._copies.get((name, time))
             if copy is None:
-                path = self._folder / name
+                path = make_folder(self._folder.parent, self._folder.name) / name
                 if path.exists() and time is not None and path.stat().st_mtime_ns != time:
                     path = self._folder / f"{name}-{time:x}"
                 if not _has_content(path, filed.digest):
@@ -193,7 +194,6 @@ class InputCache:
                 f"{original} has changed since the study began",
                 hint="run the study again: it is another experiment now",
             )
-        self._folder.mkdir(parents=True, exist_ok=True)
         descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -339,6 +339,10 @@ def empty_folder(folder: str, written: set[str]) -> set[str] | None:
 
 def remove_tree(folder: str) -> None:
     """Take a folder away with all that is in it, whatever its mode; links are not followed."""
+    if os.path.islink(folder):  # noqa: PTH114 - called often
+        with suppress(OSError):
+            os.unlink(folder)  # noqa: PTH108
+        return
     for path, folders, _ in os.walk(folder, followlinks=False):
         for name in folders:
             with suppress(OSError):

@@ -22,6 +22,7 @@ from zenturio.execute.output_patterns import matching_files
 from zenturio.experiment import Artifact
 from zenturio.experiment.identity import checked_digest
 from zenturio.failpoints import Failpoint
+from zenturio.files import make_folder
 
 COLLECTED = Failpoint("store.collected")
 _NAME = re.compile("[0-9a-f]{32}-[0-9a-f]{16}")
@@ -32,8 +33,9 @@ STALE_SECONDS = 30 * 86400.0
 
 def attempt_folder(incoming: Path, digest: str) -> Path:
     """A new folder for the files of one attempt."""
+    make_folder(incoming.parents[1], *incoming.parts[-2:])
     folder = incoming / f"{checked_digest(digest)}-{secrets.token_hex(8)}"
-    folder.mkdir(parents=True)
+    folder.mkdir()
     return folder
 
 

@@ -20,7 +20,7 @@ from zenturio.execute import process_tree
 from zenturio.execute.file_staging import StagedFolder, disk_errors, empty_folder, remove_tree
 from zenturio.experiment import METRICS
 from zenturio.experiment.identity import checked_digest
-from zenturio.files import LockedFolder
+from zenturio.files import LockedFolder, make_folder
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Workspace:
     def __init__(self, folder: Path) -> None:
         self._work = folder.absolute() / "work"
         with disk_errors(self._work):
-            self._work.mkdir(parents=True, exist_ok=True)
+            make_folder(self._work.parent, self._work.name)
             self._sweep()
             self._session = LockedFolder.begin(self._work, _SESSION)
         self._path = str(self._session.path)

@@ -30,7 +30,7 @@ from pathlib import Path
 from zenturio.errors import PlaceError
 from zenturio.experiment.experiment import INCOMING, Artifact, Outcome
 from zenturio.failpoints import Failpoint
-from zenturio.files import FileLock
+from zenturio.files import FileLock, make_folder
 from zenturio.record.filesystem import sync_files
 
 LINKED = Failpoint("store.linked")
@@ -233,6 +233,11 @@ def object_path(root: Path, sha256: str) -> Path:
     return root / OBJECTS / sha256[:2] / sha256[2:]
 
 
+def make_object_folder(path: Path) -> None:
+    """Create the folder of a content in its store, which lies at STORE/objects/ab/REST."""
+    make_folder(path.parents[3], *path.parts[-4:-1])
+
+
 def is_inside(home: Path, path: Path) -> bool:
     """Return whether *path* is a file below *home*, and no link leads to it from there."""
     try:
@@ -275,7 +280,7 @@ def _link(artifact: Artifact) -> Artifact:
 
 def _linked(target: Path, artifact: Artifact) -> Artifact:
     with _explained(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_object_folder(target)
         # What a machine that lost its power left under this name need not be whole.
         if not has_content(target, artifact.size, artifact.sha256):
             draft = target.with_name(f".{secrets.token_hex(8)}")
@@ -293,7 +298,7 @@ def _linked(target: Path, artifact: Artifact) -> Artifact:
 
 def _locked(root: Path, *, shared: bool) -> FileLock:
     with _explained(root):
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root.parent, root.name)
         return FileLock.acquire(root / "lock", shared=shared, mode=0o666)
 
 

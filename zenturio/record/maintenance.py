@@ -21,6 +21,7 @@ from zenturio.errors import (
     SafetyError,
     ZenError,
 )
+from zenturio.files import make_folder
 from zenturio.record import reader_role, schema_version
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
@@ -325,7 +326,7 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
     if ending == "dump":
         begin_project()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent, folder.name)
     except OSError as error:
         raise PlaceError(f"no folder for copies: {folder}: {error.strerror}") from error
     _check_folder(folder)

@@ -22,8 +22,9 @@ from pathlib import Path
 
 from zenturio.errors import ConflictError, PlaceError
 from zenturio.failpoints import Failpoint
+from zenturio.files import make_folder
 from zenturio.record import maintenance, studies, study_views
-from zenturio.record.artifact_store import ArtifactStore, object_path
+from zenturio.record.artifact_store import ArtifactStore, make_object_folder, object_path
 from zenturio.record.database import Database, Transaction
 from zenturio.record.filesystem import sync_files
 from zenturio.record.maintenance import backup_files
@@ -195,14 +196,14 @@ def _without(store: ArtifactStore, path: Path, secret: Secret) -> NewContent:
     digest, size = hashlib.sha256(), 0
     draft = store.root / f".{secrets.token_hex(8)}"
     try:
-        store.root.mkdir(parents=True, exist_ok=True)
+        make_folder(store.root.parent, store.root.name)
         with _mapped(path) as data, draft.open("wb") as file:
             for piece in secret.pieces(data):
                 digest.update(piece)
                 size += file.write(piece)
         draft.chmod(path.stat().st_mode & 0o555)
         target = object_path(store.root, digest.hexdigest())
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_object_folder(target)
         draft.replace(target)
     except OSError as error:
         raise PlaceError(

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from zenturio.errors import InputError, ZenError
-from zenturio.files import write_whole
+from zenturio.files import make_folder, refuse_link, write_whole
 from zenturio.record.open import begin_project
 from zenturio.show.study import Study, run
 from zenturio.study.driver.progress import RunProgress
@@ -69,8 +69,8 @@ def write_cell_file(name: str, cell: str) -> Path:
         raise InputError(
             f"no cell can be called {name!r}", hint="a name without folders, such as first.py"
         )
-    path = begin_project() / CELLS_FOLDER / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = make_folder(begin_project(), CELLS_FOLDER) / name
+    refuse_link(path)
     write_whole(path, [cell.encode()])
     # Its RUN may start the file itself.
     path.chmod(0o755)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zenturio.execute.file_staging import disk_errors, remove_tree
-from zenturio.files import LockedFolder
+from zenturio.files import LockedFolder, make_folder
 
 _PREFIX = "dask-"
 QUEUED = "queued"
@@ -26,9 +26,8 @@ class DaskSession:
 
     def __init__(self, folder: Path) -> None:
         with disk_errors(folder):
+            parent = make_folder(folder, session_path(folder, "").parent.name)
             remove_dead_sessions(folder)
-            parent = session_path(folder, "").parent
-            parent.mkdir(parents=True, exist_ok=True)
             self._locked = LockedFolder.begin(parent, _PREFIX, mode=0o700)
         self.folder = self._locked.path
         self.name = self.folder.name.removeprefix(_PREFIX)

@@ -22,6 +22,7 @@ from zenturio.execute.dask.session_folder import QUEUED
 from zenturio.execute.file_staging import disk_errors, write_new
 from zenturio.execute.job_setup import setup_lines
 from zenturio.execute.slurm_commands import SlurmCommands
+from zenturio.files import make_folder
 
 _CLASSES = {
     "slurm": "SLURMCluster",
@@ -65,7 +66,7 @@ class WorkerJobs:
         """How many experiments they take, when all have begun."""
         folder = session.parents[1]
         with disk_errors(session):
-            _log_folder(folder).mkdir(parents=True, exist_ok=True)
+            make_folder(folder, *_log_folder(folder).parts[-2:])
             security = _create_keys(session)
             self._name = name = session.name.replace("dask-", "zen-")
             self._logs = _log_folder(folder)

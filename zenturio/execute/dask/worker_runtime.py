@@ -25,6 +25,7 @@ from zenturio.execute.local_runner import RunnerSettings
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, ExperimentFile, Outcome
 from zenturio.experiment.identity import checked_digest
+from zenturio.files import make_folder
 
 
 class WorkerFiles:
@@ -63,7 +64,7 @@ class WorkerFiles:
         path = self._path(filed)
         if not path.exists():
             with disk_errors(self._folder):
-                self._folder.mkdir(parents=True, exist_ok=True)
+                make_folder(self._folder.parent, self._folder.name)
                 descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(content)

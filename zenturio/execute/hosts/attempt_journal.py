@@ -21,7 +21,7 @@ from pathlib import Path
 from platform import node
 
 from zenturio.errors import ConflictError, PlaceError
-from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.file_staging import disk_errors, remove_tree, write_new
 from zenturio.execute.json_checks import (
     MalformedError,
     any_text,
@@ -37,7 +37,7 @@ from zenturio.execute.json_checks import (
 from zenturio.execute.outcome_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import INCOMING, Outcome
 from zenturio.experiment.identity import checked_digest
-from zenturio.files import FileLock
+from zenturio.files import FileLock, make_folder
 
 _check_drained = object_of(text(), any_text(2**16))
 _check_attempt = record(
@@ -66,10 +66,9 @@ class AttemptJournal:
     """The attempts of the experiments of one project."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute() / "places" / "hosts"
         self._incoming = folder.absolute() / INCOMING
-        with disk_errors(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+        with disk_errors(folder):
+            self.folder = make_folder(folder.absolute(), "places", "hosts")
         text = f"{node()}\n{self.folder}".encode("utf-8", "surrogateescape")
         self.owner = blake2b(text, digest_size=8).hexdigest()
         """Under which name this project has its jobs on hosts."""
@@ -112,9 +111,8 @@ class AttemptJournal:
 
     def keep_drained(self, hosts: Mapping[str, str]) -> None:
         """The hosts that get nothing new from this driver, and why: for who looks on."""
-        folder = self.folder / "drained"
         with suppress(OSError):
-            folder.mkdir(exist_ok=True)
+            folder = make_folder(self.folder, "drained")
             _write_atomic(folder / self._driver.path.name, json.dumps(dict(hosts)).encode())
 
     def drained(self) -> dict[str, str]:
@@ -136,7 +134,7 @@ class AttemptJournal:
     def _named(self, digest: str, attempt: HostAttempt) -> HostAttempt:
         with disk_errors(self.folder):
             attempt = replace(attempt, driver=self._driver.path.name)
-            self.entry(digest).mkdir(exist_ok=True)
+            make_folder(self.folder, checked_digest(digest))
             path = self.entry(digest) / "attempt.json"
             _write_atomic(path, json.dumps(asdict(attempt)).encode())
         return attempt
@@ -152,7 +150,7 @@ class AttemptJournal:
     def deliver(self, outcome: Outcome) -> None:
         """Keep *outcome* until it is forgotten."""
         with disk_errors(self.folder):
-            self.entry(outcome.digest).mkdir(exist_ok=True)
+            make_folder(self.folder, checked_digest(outcome.digest))
             content = pack_outcome(outcome, shared=True)
             _write_atomic(self.entry(outcome.digest) / "outcome", content)
 
@@ -204,13 +202,11 @@ class AttemptJournal:
     def _lock_new(self, kind: str, name: str) -> FileLock:
         """Return the lock on a name that nobody else has."""
         with disk_errors(self.folder):
-            (self.folder / kind).mkdir(parents=True, exist_ok=True)
-            return FileLock.acquire(self.folder / kind / name)
+            return FileLock.acquire(make_folder(self.folder, kind) / name)
 
     def _try_lock(self, kind: str, name: str) -> FileLock | None:
         with disk_errors(self.folder):
-            (self.folder / kind).mkdir(parents=True, exist_ok=True)
-            return FileLock.try_acquire(self.folder / kind / name)
+            return FileLock.try_acquire(make_folder(self.folder, kind) / name)
 
     def _is_held(self, kind: str, name: str) -> bool:
         """Return whether a process holds *name*; the file of one that died is removed."""
@@ -225,6 +221,7 @@ class AttemptJournal:
 def _write_atomic(path: Path, content: bytes) -> None:
     """A file that nobody sees in part."""
     draft = path.with_name(f".{path.name}")
-    draft.write_bytes(content)
+    draft.unlink(missing_ok=True)  # a link that came with a project is not written through
+    write_new(str(draft), content, 0o666)
     # Readers see the former file or the whole new one, never a part.
     draft.replace(path)

@@ -30,7 +30,7 @@ from zenturio.execute.json_checks import is_digest
 from zenturio.execute.slurm_commands import ArrayTask
 from zenturio.execute.worker import write_whole
 from zenturio.experiment.identity import checked_digest
-from zenturio.files import LockedFolder
+from zenturio.files import LockedFolder, make_folder, refuse_link
 
 _PREFIX = "session-"
 _FOLDERS = ("parcels", "outcomes", "starts", "batches", "logs")
@@ -50,7 +50,7 @@ class SlurmSession:
     def begin(place: Path) -> SlurmSession:
         """A new one, held by this process."""
         with disk_errors(place):
-            place.mkdir(parents=True, exist_ok=True)
+            make_folder(place.parents[1], *place.parts[-2:])
             locked = LockedFolder.begin(place, _PREFIX)
             for folder in _FOLDERS:
                 (locked.path / folder).mkdir()
@@ -59,7 +59,11 @@ class SlurmSession:
     @staticmethod
     def all(place: Path) -> list[SlurmSession]:
         """Return every one that is there, by name; not held."""
-        return [SlurmSession(path) for path in sorted(place.glob(f"{_PREFIX}*")) if path.is_dir()]
+        with disk_errors(place):
+            for folder in (place.parent, place):
+                refuse_link(folder)
+        paths = sorted(place.glob(f"{_PREFIX}*"))
+        return [SlurmSession(p) for p in paths if p.is_dir() and not p.is_symlink()]
 
     @staticmethod
     def sweep(place: Path) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 
 from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
-from zenturio.files import open_regular, read_regular
+from zenturio.files import make_folder, open_regular, read_regular
 from zenturio.record.entities import process_birth
 from zenturio.record.open import FOLDER
 
@@ -97,7 +97,7 @@ class PortalRuns:
         key = f"{time.time_ns():x}-{secrets.token_hex(3)}"
         try:
             trust.begin(self._records.parent)
-            self._records.mkdir(exist_ok=True)
+            make_folder(self._records.parent, self._records.name)
             with (self._records / f"{key}.log").open("xb") as log:
                 child = subprocess.Popen(
                     [*_ZEN_COMMAND, "run", *arguments],

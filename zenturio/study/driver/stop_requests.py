@@ -11,6 +11,7 @@ from pathlib import Path
 
 from zenturio import trust
 from zenturio.execute.file_staging import disk_errors
+from zenturio.files import make_folder, refuse_link
 
 GENTLE = (signal.SIGINT,)
 AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
@@ -66,7 +67,8 @@ class CancelRequests:
         """Ask the driver that runs the experiment to cancel it."""
         with disk_errors(self._folder):
             trust.begin(self._folder.parent)
-            self._folder.mkdir(exist_ok=True)
+            make_folder(self._folder.parent, self._folder.name)
+            refuse_link(self._folder / digest)
             (self._folder / digest).touch()
 
     def take_back(self, digest: str) -> None:

@@ -29,6 +29,7 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.provenance import cores
+from zenturio.files import make_folder, refuse_link
 from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.acceptance_rules import machine_counts
 from zenturio.record.open import FOLDER, begin_project, project_folder
@@ -114,8 +115,9 @@ class Tuning:
 
     def application(self, folder: Path) -> Application:
         """Write the file into *folder*, unless it stands there, and reads it."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent, folder.name)
         path = folder / (re.sub(r"[^\w.-]", "-", self.study) + ENDING)
+        refuse_link(path)
         text = self.text()
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
