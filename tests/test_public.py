@@ -57,7 +57,7 @@ def test_a_function_is_run_and_remembered():
     assert [f.cause for f in study.summary.failures] == ["ValueError"]
     assert len(calls) == 8
     again = zen.run(speed, space)
-    assert (again.summary.known, again.summary.ok) == (8, 0)
+    assert (again.summary.cached, again.summary.ok) == (8, 0)
     assert len(calls) == 8
     frame = study.frame()
     assert frame["gflops"].tolist() == [1.0, 0.5, 2.0, 1.0, 3.0, 1.5]

@@ -155,7 +155,7 @@ def cube(n):
 if __name__ == "__main__":
     study = zen.run(cube, zen.Space(n=range(20)), on=sys.argv[1], jobs=2, db="zen.db")
     again = zen.run(cube, zen.Space(n=range(21)), on=sys.argv[1], jobs=2, db="zen.db")
-    print(study.summary.ok, again.summary.known, again.summary.ok, sum(again.frame()["cube"]))
+    print(study.summary.ok, again.summary.cached, again.summary.ok, sum(again.frame()["cube"]))
 """
 
 

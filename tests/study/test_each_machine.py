@@ -109,31 +109,31 @@ def test_a_point_runs_once_on_any_of_the_kinds_of_machine(repository, tmp_path, 
     place = at(ZEN5, RISCV)
     assert session(repository, tmp_path).run(place).ok == 3
     assert len({digest for _, digest in place.ran}) == len(place.ran) == 3
-    assert session(repository, tmp_path).run(at(ZEN5, RISCV)).known == 3
+    assert session(repository, tmp_path).run(at(ZEN5, RISCV)).cached == 3
 
 
 def test_results_of_a_kind_that_the_place_does_not_have_do_not_count(repository, tmp_path, at):
     session(repository, tmp_path).run(at(CRAY, ZEN5), planned=lambda _plan: None)
     measured = {each.machine: each.count for each in repository.count_results("counted")}
     summary = session(repository, tmp_path).run(at(ZEN5, RISCV))
-    assert (summary.known, summary.ok) == (measured[ZEN5], measured[CRAY])
+    assert (summary.cached, summary.ok) == (measured[ZEN5], measured[CRAY])
     exact = PROGRAM.replace('\\d+)"', '\\d+)" EXACT')
-    assert session(repository, tmp_path, exact).run(at(CRAY, ZEN5)).known == 3
+    assert session(repository, tmp_path, exact).run(at(CRAY, ZEN5)).cached == 3
 
 
 def test_with_each_machine_every_kind_measures_every_point_once(repository, tmp_path, at):
     plans, heard, place = [], [], at(ZEN5, RISCV)
     each = session(repository, tmp_path, each_machine=True)
     summary = each.run(place, plans.append, heard.append)
-    assert (summary.total, summary.known, summary.ok, summary.unfinished) == (6, 0, 6, 0)
+    assert (summary.total, summary.cached, summary.ok, summary.unfinished) == (6, 0, 6, 0)
     assert (plans[0].points, plans[0].kinds, plans[0].experiments) == (3, 2, 6)
-    assert (plans[0].known, plans[0].remarks) == (0, ())
+    assert (plans[0].cached, plans[0].remarks) == (0, ())
     assert (heard[-1].total, heard[-1].ok) == (6, 6)
     assert set(repository.count_results("counted")) == {ok(ZEN5), ok(RISCV)}
     assert repository.count_states("counted")["ok"] == 3
     again = at(ZEN5, RISCV)
     summary = each.run(again)
-    assert (summary.total, summary.known, summary.ok, again.ran) == (6, 6, 0, [])
+    assert (summary.total, summary.cached, summary.ok, again.ran) == (6, 6, 0, [])
     third = at(ZEN5, RISCV, CRAY)
     assert each.run(third).ok == 3
     assert {machine for machine, _ in third.ran} == {CRAY}
@@ -152,7 +152,7 @@ def test_each_machine_that_was_stopped_goes_on_where_it_was(repository, tmp_path
     assert first.interrupted
     assert (first.ok, first.unfinished) == (3, 3)
     second = each.run(at(ZEN5, RISCV))
-    assert (second.known, second.ok, second.unfinished) == (3, 3, 0)
+    assert (second.cached, second.ok, second.unfinished) == (3, 3, 0)
     assert set(repository.count_results("counted")) == {ok(ZEN5), ok(RISCV)}
 
 
@@ -207,9 +207,9 @@ def test_what_has_one_result_for_each_point_is_not_for_each_machine(repository, 
 def test_one_kind_of_machine_is_each_of_them(repository, tmp_path):
     with Local(tmp_path / ".zenturio", 2) as place:
         assert session(repository, tmp_path, each_machine=True).run(place).ok == 3
-        assert session(repository, tmp_path, each_machine=True).run(place).known == 3
+        assert session(repository, tmp_path, each_machine=True).run(place).cached == 3
     plan = session(repository, tmp_path, each_machine=True).foresee(frozenset({own_machine()}))
-    assert (plan.known, plan.experiments) == (3, 3)
+    assert (plan.cached, plan.experiments) == (3, 3)
     plan = session(repository, tmp_path, each_machine=True).foresee()
     assert plan.remarks == ("each kind of machine that the place has measures all of it",)
 
@@ -224,7 +224,7 @@ def test_a_function_is_measured_on_each_kind_of_machine(repository, at):
 
     def measured(**options):
         summary = evaluate(function, points, repository, place=place, each_machine=True, **options)
-        return summary.total, summary.known, summary.ok
+        return summary.total, summary.cached, summary.ok
 
     assert measured() == (6, 0, 6)
     assert measured() == (6, 6, 0)

@@ -89,7 +89,7 @@ def test_a_second_call_recalls_and_calls_nothing(repository):
     calls = len(counting.calls)
     again = evaluate(counting.function, select_points(SPACE), repository)
     assert len(counting.calls) == calls
-    assert (again.known, again.ok, again.failed) == (40, 0, 0)
+    assert (again.cached, again.ok, again.failed) == (40, 0, 0)
     assert [(f.cause, f.count) for f in again.failures] == [
         (f.cause, f.count) for f in first.failures
     ]
@@ -120,7 +120,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(repository):
     assert repository.count_states("halved")["ok"] == 16
     assert repository.leases("halved") == ()
     summary = evaluate(function, select_points(SPACE), repository)
-    assert (summary.known, summary.ok) == (16, 24)
+    assert (summary.cached, summary.ok) == (16, 24)
     assert len(answers(repository)) == 40
 
 
@@ -183,7 +183,7 @@ def test_points_that_are_chosen_in_part_are_completed_later(repository):
     counting = Counting()
     evaluate(counting.function, select_points(SPACE, sample=11, seed=3), repository)
     summary = evaluate(counting.function, select_points(SPACE), repository)
-    assert (summary.known, summary.ok) == (11, 29)
+    assert (summary.cached, summary.ok) == (11, 29)
     assert len(set(counting.calls)) == len(counting.calls) == 40
 
 
@@ -191,7 +191,7 @@ def test_another_study_of_the_same_function_gets_what_is_known(repository):
     counting = Counting()
     evaluate(counting.function, select_points(SPACE, limit=10), repository)
     summary = evaluate(counting.function, select_points(SPACE), repository, name="more")
-    assert (summary.known, summary.ok) == (10, 30)
+    assert (summary.cached, summary.ok) == (10, 30)
     assert len(answers(repository, "more")) == 40
 
 

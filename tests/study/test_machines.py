@@ -59,11 +59,11 @@ class Driven:
             settings=DriverSettings(**settings),
             planned=plans.append,
         )
-        return summary.known, summary.ok, plans[-1].remarks
+        return summary.cached, summary.ok, plans[-1].remarks
 
     def foresee(self, **settings):
         plan = plan_locally(*self._application(), db=self.db, settings=DriverSettings(**settings))
-        return plan.known, plan.remarks
+        return plan.cached, plan.remarks
 
     def machines(self):
         repository = open_repository(self.db)

@@ -77,7 +77,7 @@ def run_function(repository, function=square, **options):
         **options,
     )
     assert study.summary.notes == tuple(remarks)
-    return study.summary.known, study.summary.ok, remarks
+    return study.summary.cached, study.summary.ok, remarks
 
 
 def test_a_function_is_measured_anew_on_another_kind_of_machine(repository, on):
@@ -115,9 +115,9 @@ def test_searches_of_a_tuning_are_made_anew_on_another_kind_of_machine(repositor
     on("Zen 5")
     assert tuned(repository).ok == 2
     on("RISC-V")
-    assert tuned(repository, machine="any").known == 2
+    assert tuned(repository, machine="any").cached == 2
     summary = tuned(repository)
-    assert (summary.known, summary.ok) == (0, 2)
+    assert (summary.cached, summary.ok) == (0, 2)
     assert "2 have results of another kind of machine: Zen 5" in summary.notes[0]
     assert processors(repository, summary.study) == ["RISC-V"] * 2 + ["Zen 5"] * 2
 
@@ -133,12 +133,12 @@ def test_a_search_recalls_only_what_its_own_kind_of_machine_measured(repository,
         )  # fmt: skip
 
     on("Zen 5")
-    assert (search().known, search().known) == (0, 4)
+    assert (search().cached, search().cached) == (0, 4)
     on("RISC-V")
     summary = search(any_machine=True)
-    assert (summary.known, summary.ok) == (4, 0)
+    assert (summary.cached, summary.ok) == (4, 0)
     summary = search()
-    assert (summary.known, summary.ok) == (0, 4)
+    assert (summary.cached, summary.ok) == (0, 4)
     assert processors(repository, "searched") == ["RISC-V"] * 4 + ["Zen 5"] * 4
 
 
@@ -166,7 +166,7 @@ def test_a_stage_gets_the_files_that_its_own_kind_of_machine_made(repository, tm
     ]
     assert sorted(got) == sorted(files)
     on("Zen 5")
-    assert run().known == 2
+    assert run().cached == 2
 
 
 def test_a_submitted_study_is_measured_anew_on_another_kind_of_machine(repository, tmp_path, on):

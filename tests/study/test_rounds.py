@@ -51,7 +51,7 @@ class Driven:
             application, select_points(application.space, limit=limit), db=self.db, place=PlaceOptions(jobs=2),
             only=frozenset(only), settings=DriverSettings(**settings), listener=listener,
         )  # fmt: skip
-        return summary.known, summary.ok, summary.failed, summary.notes
+        return summary.cached, summary.ok, summary.failed, summary.notes
 
     def foresee(self, **settings):
         application = scan([str(self.path)])
@@ -61,7 +61,7 @@ class Driven:
             db=self.db,
             settings=DriverSettings(**settings),
         )
-        return plan.known, plan.remarks
+        return plan.cached, plan.remarks
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_a_function_is_measured_again(project):
     assert again.frame()["calls"].tolist() == [2, 2]
     assert again.frame(round=1)["calls"].tolist() == [1, 1]
     assert [each.number for each in again.rounds()] == [1, 2]
-    assert run().summary.known == 2
+    assert run().summary.cached == 2
     assert run(again=True).summary.round == 3
 
 
@@ -288,7 +288,7 @@ def test_a_function_that_was_interrupted_goes_on_with_its_round(project):
     with pytest.raises(KeyboardInterrupt):
         run(again=True)
     summary = run(again=True).summary
-    assert (summary.known, summary.ok, summary.round) == (1, 1, 2)
+    assert (summary.cached, summary.ok, summary.round) == (1, 1, 2)
     assert "round 2 goes on" in summary.notes[0]
 
 

@@ -94,7 +94,7 @@ def test_each_experiment_is_run_once_whatever_ends_first(repository, seed):
     given = experiments(300)
     with Scrambled(slots=7, seed=seed) as place:
         summary = drive(repository, place, given)
-    assert (summary.ok, summary.failed, summary.known, summary.unfinished) == (300, 0, 0, 0)
+    assert (summary.ok, summary.failed, summary.cached, summary.unfinished) == (300, 0, 0, 0)
     assert sorted(place.ran) == sorted(e.digest for e in given)
     assert place.ran != [e.digest for e in given]
     assert repository.count_states("s")["ok"] == 300
@@ -107,7 +107,7 @@ def test_what_is_known_is_recalled_and_not_run(repository):
     with Scrambled(lambda e: good(e) if e.index else outcome(e, "failed")) as place:
         drive(repository, place, given[:12])
         summary = drive(repository, place, given)
-    assert (summary.known, summary.ok, summary.failed) == (12, 8, 0)
+    assert (summary.cached, summary.ok, summary.failed) == (12, 8, 0)
     assert [(f.cause, f.count, f.digest) for f in summary.failures] == [
         ("exit 3", 1, given[0].digest)
     ]
@@ -118,7 +118,7 @@ def test_two_points_that_are_the_same_experiment_run_it_once(repository):
     given = [*experiments(5), *experiments(5)]
     with Scrambled(lambda e: time.sleep(0.01) or good(e)) as place:
         summary = drive(repository, place, given)
-    assert (summary.ok, summary.known, summary.unfinished) == (5, 5, 0)
+    assert (summary.ok, summary.cached, summary.unfinished) == (5, 5, 0)
     assert len(place.ran) == 5
 
 
@@ -219,7 +219,7 @@ def test_only_those_in_the_wanted_state_are_run(repository, only, ran, known):
     with Scrambled() as place:
         summary = drive(repository, place, given, only=frozenset(only))
     assert sorted(place.ran) == sorted(given[n].digest for n in ran)
-    assert (summary.known, summary.ok) == (known, len(ran))
+    assert (summary.cached, summary.ok) == (known, len(ran))
     assert summary.unfinished == len(given) - known - len(ran)
 
 
@@ -354,7 +354,7 @@ def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch)
         results = [replace(good(e), attempt=held[e.digest]) for e in given[:2]]
         repository.record("s", other.number, results)
         summary = done.result()
-    assert (summary.ok, summary.known, summary.unfinished) == (2, 2, 0)
+    assert (summary.ok, summary.cached, summary.unfinished) == (2, 2, 0)
     assert len(place.ran) == 2
 
 
@@ -402,7 +402,7 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
         assert not done.done()
         repository.record("s", other.number, [replace(good(given[0]), attempt=2)])
         summary = done.result()
-    assert (summary.known, summary.ok, summary.failed) == (1, 0, 0)
+    assert (summary.cached, summary.ok, summary.failed) == (1, 0, 0)
 
 
 def test_a_superseded_driver_ends_with_a_conflict_and_its_results_do_not_count():
@@ -555,11 +555,11 @@ def test_progress_adds_up_and_ends_with_all(repository):
         drive(repository, place, experiments(10))
         drive(repository, place, experiments(200), listener=told.append)
     assert [p.done for p in told] == sorted(p.done for p in told)
-    assert all(p.total == 200 and p.known == 10 and p.failed == 0 for p in told)
+    assert all(p.total == 200 and p.cached == 10 and p.failed == 0 for p in told)
     assert all(0 <= p.running <= 200 - p.done + 1 for p in told)
     last = told[-1]
     assert (last.done, last.ok, last.running) == (200, 190, 0)
-    assert last.left == 0
+    assert last.seconds_left == 0
 
 
 def test_what_waits_for_a_slot_is_not_told_to_run(repository):
@@ -686,7 +686,7 @@ def test_a_search_goes_on_where_outcomes_are_known(repository):
     with Scrambled() as place:
         drive(repository, place, experiments(8))
         summary = searched(repository, place, Generations())
-    assert (summary.known, summary.ok) == (8, 4)
+    assert (summary.cached, summary.ok) == (8, 4)
 
 
 def test_a_search_that_waits_for_what_is_left_out_ends(repository):

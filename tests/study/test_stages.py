@@ -115,7 +115,7 @@ def test_what_is_known_is_not_run_again_and_what_changed_before_it_is(three):
     run("plot.sh")
     again = run("plot.sh")
     assert [each.ok for each in (*again.before, again)] == [0, 0, 0]
-    assert [each.known for each in (*again.before, again)] == [8, 8, 2]
+    assert [each.cached for each in (*again.before, again)] == [8, 8, 2]
     mesh = three / "mesh.sh"
     mesh.write_text(mesh.read_text().replace('"mesh $1', '"mesh  $1'))
     third = run("plot.sh")
@@ -137,7 +137,7 @@ def test_more_inputs_make_another_study_where_several_are_waited_for(three):
         path = three / name
         path.write_text(path.read_text().replace("{ 1:4 }", "{ 1:5 }"))
     again = run("plot.sh")
-    assert [(each.known, each.ok) for each in (*again.before, again)] == [(8, 2), (8, 2), (0, 2)]
+    assert [(each.cached, each.ok) for each in (*again.before, again)] == [(8, 2), (8, 2), (0, 2)]
     assert told("plot", "all")[1,].endswith("mesh 5 1")
     assert len(told("plot", "all")) == len(told("plot@1", "all")) == 2
 

@@ -134,10 +134,10 @@ def test_what_is_searched_again_is_recalled(repository):
 
     again("population=4:8:4")
     first = len(calls)
-    assert again("population=4:8:4").tuned.summary.known == 4
+    assert again("population=4:8:4").tuned.summary.cached == 4
     assert len(calls) == first
     more = again("population=4:12:4").tuned.summary
-    assert (more.known, more.ok) == (4, 2)
+    assert (more.cached, more.ok) == (4, 2)
 
 
 def test_a_point_is_evaluated_once_for_all_searches(repository):
@@ -170,7 +170,7 @@ def test_a_tuning_that_was_stopped_goes_on(repository):
     kept = repository.count_states("stopping_ga")["ok"]
     assert 0 < kept < 30
     assert repository.leases("stopping_ga") == ()
-    assert go().tuned.summary.known == kept
+    assert go().tuned.summary.cached == kept
     assert repository.count_states("stopping_ga")["ok"] == 30
 
 
@@ -197,7 +197,7 @@ def test_precision_is_told_by_the_best_that_was_found_and_by_the_optimum_that_is
     known = zen.tune(
         SPACE, bowl, settings="population=4:8:4", repeats=5, budget=30, optimum=0.5, db=repository
     )
-    assert known.tuned.summary.known == 10
+    assert known.tuned.summary.cached == 10
     table = known.frame()
     assert list(table["precision"]) == pytest.approx(list(0.5 / table["best"]))
     assert known.recommended.mean < 1

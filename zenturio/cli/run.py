@@ -118,7 +118,7 @@ def run(
         plan = plan_request(request, application, db=db)
         script = job_script(application, request.points(application), place)
         if json:
-            output.facts({**_plan_facts(plan), "script": script})
+            output.facts({**_facts_of(plan), "script": script})
         else:
             typer.echo("\n".join(_plan(stage) for stage in (*plan.before, plan)))
             if script:
@@ -152,7 +152,7 @@ def run(
 def _plan(plan: RunPlan) -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
     repeats += f" x {plan.kinds} kinds of machine" if plan.kinds > 1 else ""
-    number_cached = f"{plan.known:,}" if plan.known else "none"
+    number_cached = f"{plan.cached:,}" if plan.cached else "none"
     cached = f"{number_cached} cached" if plan.looked_at else "cached ones are skipped"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
         cached = f"{number_cached} of the first {plan.looked_at:,} cached"
@@ -189,8 +189,8 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     words = [f"{ran:,} run in {quantities.duration(summary.seconds)}", f"{summary.ok:,} ok"]
     if summary.failed:
         words.append(f"{summary.failed:,} failed")
-    if summary.known:
-        words.append(f"{summary.known:,} cached")
+    if summary.cached:
+        words.append(f"{summary.cached:,} cached")
     if summary.blocked:
         words.append(f"{summary.blocked:,} not run because experiments that they need failed")
     if unfinished := summary.unfinished - summary.blocked:
@@ -213,16 +213,16 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     typer.echo(f"results: {output.command_to_type('results', summary.study, db=db)}")
 
 
-def _plan_facts(plan: RunPlan) -> dict[str, Any]:
+def _facts_of(stage: RunPlan | RunSummary) -> dict[str, Any]:
+    """Return all fields, and those of the stages before; the key ``known`` is a promise."""
     from dataclasses import asdict
 
-    return asdict(plan)
+    facts = {"known" if key == "cached" else key: item for key, item in asdict(stage).items()}
+    return {**facts, "before": tuple(map(_facts_of, stage.before))}
 
 
 def _summary_facts(summary: RunSummary) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    facts = asdict(summary)
+    facts = _facts_of(summary)
     for stage in (facts, *facts["before"]):
         for failure in stage["failures"]:
             failure["values"] = dict(failure["values"])
@@ -292,8 +292,8 @@ def progress_line(progress: RunProgress) -> str:
     parts.append(f"{progress.running} in flight")
     if progress.rate > 0:
         parts.append(f"{quantities.rate(progress.rate)}")
-    if progress.left is not None and progress.done < progress.total:
-        parts.append(f"{quantities.duration(progress.left)} left")
+    if progress.seconds_left is not None and progress.done < progress.total:
+        parts.append(f"{quantities.duration(progress.seconds_left)} left")
     if progress.last is not None:
         parts.append(f"{progress.goal} {output.number(progress.last)}{_best(progress)}")
     return " · ".join(parts)

@@ -269,7 +269,7 @@ def _print(verdict: "TuningResult", db: str | None) -> None:
     summary, study = tuned.summary, verdict.study.name
     typer.echo(
         f"{summary.ok + summary.failed:,} run in {quantities.duration(summary.seconds)}, "
-        f"{summary.ok:,} ok, {summary.known:,} cached"
+        f"{summary.ok:,} ok, {summary.cached:,} cached"
     )
     if tuned.archived is not None:
         changes = ", ".join(tuned.archived.changes)
@@ -353,7 +353,7 @@ def _tuning_facts(verdict: "TuningResult") -> None:
         "settings": tuned.settings,
         "of": tuned.of,
         "searches": summary.total,
-        "known": summary.known,
+        "known": summary.cached,
         "ok": summary.ok,
         "failed": summary.failed,
         "seconds": summary.seconds,

@@ -128,4 +128,4 @@ def _summary_text(study: Study) -> str:
     assert summary is not None
     causes = "; ".join(f"{failure.count:,} x {failure.cause}" for failure in summary.failures)
     failed = f", {summary.failed:,} failed ({causes})" if summary.failed else ""
-    return f"{study.name}: {summary.ok:,} run, {summary.known:,} cached{failed}"
+    return f"{study.name}: {summary.ok:,} run, {summary.cached:,} cached{failed}"

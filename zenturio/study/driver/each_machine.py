@@ -86,7 +86,7 @@ def cumulative_listener(
             replace(
                 progress,
                 total=total,
-                known=progress.known + sum(summary.known for summary in earlier),
+                cached=progress.cached + sum(summary.cached for summary in earlier),
                 ok=progress.ok + sum(summary.ok for summary in earlier),
                 failed=progress.failed + sum(summary.failed for summary in earlier),
             )
@@ -99,7 +99,7 @@ def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     """Return how the run of *total* experiments ended, of how each kind of machine ended."""
     first = summaries[0]
     cached, ok, failed = (
-        sum(getattr(summary, name) for summary in summaries) for name in ("known", "ok", "failed")
+        sum(getattr(summary, name) for summary in summaries) for name in ("cached", "ok", "failed")
     )
     causes: dict[str, FailureGroup] = {}
     for failure in (failure for summary in summaries for failure in summary.failures):
@@ -109,7 +109,7 @@ def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     return replace(
         first,
         total=total,
-        known=cached,
+        cached=cached,
         ok=ok,
         failed=failed,
         unfinished=total - cached - ok - failed,

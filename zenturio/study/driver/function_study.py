@@ -79,7 +79,7 @@ class FunctionDriver:
         """The study of another program that had the name before."""
         self._began = monotonic()
         self._commits = GroupCommit(self._write)
-        self._known = self._ok = self._failed = 0
+        self._cached = self._ok = self._failed = 0
         self._failures: dict[str, FailureGroup] = {}
 
     def __enter__(self) -> Self:
@@ -127,7 +127,7 @@ class FunctionDriver:
             if any(each.former for each in recalled):  # they have their present digests by now
                 present = [each.digest for each in recalled]
                 outcomes = self._repository.find_outcomes(present, *scope)
-            self._known += len(outcomes)
+            self._cached += len(outcomes)
             for experiment in batch:
                 if experiment.digest in outcomes:
                     self._count(experiment, outcomes[experiment.digest], new=False)
@@ -166,11 +166,11 @@ class FunctionDriver:
 
     def summary(self) -> RunSummary:
         """Return how it ended."""
-        unfinished = self._total - self._known - self._ok - self._failed
+        unfinished = self._total - self._cached - self._ok - self._failed
         return RunSummary(
             self._study,
             self._total,
-            self._known,
+            self._cached,
             self._ok,
             self._failed,
             unfinished,
@@ -191,9 +191,9 @@ class FunctionDriver:
         ended = self._ok + self._failed
         passed = monotonic() - self._began
         rate = ended / passed if passed > 0 else 0.0
-        unfinished = self._total - self._known - ended
+        unfinished = self._total - self._cached - ended
         seconds = unfinished / rate if rate > 0 else None
-        counts = (self._total, self._known, self._ok, self._failed, 0)
+        counts = (self._total, self._cached, self._ok, self._failed, 0)
         self._listener(RunProgress(*counts, rate, seconds, remarks=remarks))
 
 

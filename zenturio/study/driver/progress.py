@@ -25,7 +25,7 @@ class RunPlan:
     points: int
     repeats: int
     experiments: int
-    known: int
+    cached: int
     """Have an outcome already, among those that were looked at."""
     looked_at: int
     """As many as fit into one batch: all of them, if it equals ``experiments``."""
@@ -47,15 +47,15 @@ class RunProgress:
     """Where a run stands."""
 
     total: int
-    known: int
+    cached: int
     ok: int
     failed: int
     """Of any sort, in this run."""
     running: int
     rate: float
     """Experiments a second, lately."""
-    left: float | None
-    """Seconds that it may still take."""
+    seconds_left: float | None
+    """An estimate from the rate; None before there is one."""
     goal: str = ""
     last: Value = None
     best: BestPoint | None = None
@@ -64,7 +64,7 @@ class RunProgress:
 
     @property
     def done(self) -> int:
-        return self.known + self.ok + self.failed
+        return self.cached + self.ok + self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class RunSummary:
 
     study: str
     total: int
-    known: int
+    cached: int
     """Had an outcome before the run, or from another driver meanwhile; the failed ones among
     them are in ``failures`` too."""
     ok: int
@@ -213,7 +213,7 @@ class RunCounts:
         self._meter = RateMeter()
         self._best = BestScore(goals)
         self._failures: dict[str, FailureGroup] = {}
-        self.known = 0
+        self.cached = 0
         self.ok = 0
         self.failed = 0
         self._alone = 0
@@ -230,7 +230,7 @@ class RunCounts:
 
     def recalled(self, experiment: Experiment, outcome: Outcome) -> None:
         """One had its outcome already, or got it from another driver."""
-        self.known += 1
+        self.cached += 1
         self._outdated.update(self._programs.changed_since(outcome))
         self._learn(experiment, outcome)
 
@@ -248,11 +248,11 @@ class RunCounts:
 
     def progress(self, total: int, running: int, skipped: int) -> RunProgress:
         """Return where the run of *total* stands, with so many *running* and *skipped*."""
-        unfinished = total - self.known - self.ok - self.failed - skipped
+        unfinished = total - self.cached - self.ok - self.failed - skipped
         rate = self._meter.rate
         return RunProgress(
             total,
-            self.known,
+            self.cached,
             self.ok,
             self.failed,
             running,
@@ -268,10 +268,10 @@ class RunCounts:
         return RunSummary(
             self._study,
             total,
-            self.known,
+            self.cached,
             self.ok,
             self.failed,
-            total - self.known - self.ok - self.failed,
+            total - self.cached - self.ok - self.failed,
             seconds,
             interrupted=interrupted,
             failures=tuple(sorted(self._failures.values(), key=lambda f: -f.count)),

@@ -132,7 +132,7 @@ class StudyDriver:
         """Make and look up the first batch; return its size, and how many of it are cached."""
         proposed = self._propose(states.Propose(1))
         self._handle(proposed)
-        return len(proposed.experiments), self._counts.known
+        return len(proposed.experiments), self._counts.cached
 
     def other_machines(self) -> Counter[MachineKind]:
         """Return which other kinds of machine have results of what is to be run first."""

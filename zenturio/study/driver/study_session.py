@@ -370,12 +370,12 @@ class StudySession:
     def plan(
         self,
         looked_at: int,
-        known: int,
+        cached: int,
         slots: int,
         archived: ArchivedStudy | None = None,
         kinds: int = 1,
     ) -> RunPlan:
-        """Return what is going to be done, when *known* of the first *looked_at* have an outcome.
+        """Return what is going to be done, when *cached* of the first *looked_at* are.
 
         On each of so many *kinds* of machine.
         """
@@ -384,7 +384,7 @@ class StudySession:
             self.planned,
             self.application.repeat.count,
             self.experiments * kinds,
-            known,
+            cached,
             looked_at,
             slots,
             archived,

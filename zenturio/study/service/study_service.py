@@ -181,7 +181,7 @@ class SubmissionWorker:
 
     def _planned(self, plan: RunPlan) -> None:
         self._tell_plan(plan)
-        self._total, self._done = plan.experiments, max(self._done, plan.known)
+        self._total, self._done = plan.experiments, max(self._done, plan.cached)
 
     def _tell_plan(self, plan: RunPlan) -> None:
         for remark in plan.remarks:
@@ -190,7 +190,7 @@ class SubmissionWorker:
     def _heard(self, progress: RunProgress) -> None:
         for remark in progress.remarks:
             self._notify(f"{self.place}: {remark}")
-        self._total, self._done, self._known = progress.total, progress.done, progress.known
+        self._total, self._done, self._known = progress.total, progress.done, progress.cached
 
 
 def _words(summary: RunSummary) -> str:

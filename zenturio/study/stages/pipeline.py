@@ -361,7 +361,7 @@ class Pipeline:
     def _plan(self, stage: Stage, plan: RunPlan) -> None:
         """Tell what each stage is going to do, in the order of stages."""
         with self._turn:
-            self._plans[stage.number] = replace(plan, known=0, looked_at=0)
+            self._plans[stage.number] = replace(plan, cached=0, looked_at=0)
             while (told := self._plans.get(self._planned)) is not None:
                 self._planned += 1
                 self.planned(told)
@@ -377,7 +377,7 @@ class Pipeline:
         last = self._said.get(len(self.stages) - 1)
         total = RunProgress(
             self.experiments,
-            sum(progress.known for progress in reports),
+            sum(progress.cached for progress in reports),
             sum(progress.ok for progress in reports),
             sum(progress.failed for progress in reports),
             sum(progress.running for progress in reports),
@@ -387,4 +387,4 @@ class Pipeline:
         )
         seconds = (total.total - total.done) / total.rate if total.rate > 0 else None
         best = (last.goal, last.last, last.best) if last else ("", None, None)
-        return replace(total, left=seconds, goal=best[0], last=best[1], best=best[2])
+        return replace(total, seconds_left=seconds, goal=best[0], last=best[1], best=best[2])
