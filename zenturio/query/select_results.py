@@ -158,7 +158,7 @@ def _listed(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> Re
     found_rows = select_rows(reader, statement, items, order=order, limit=query.limit)
     recorded = restore_rows(selected, found_rows)
     rows = compute_rows(columns, selected, recorded)
-    ((count,),) = reader.rows(statement.count()) if query.limit is not None else [(len(rows),)]
+    count = len(rows) if query.limit is None else _count(reader, statement)
     return ResultTable(
         columns=tuple(column.name for column in columns),
         rows=tuple(rows),
@@ -227,11 +227,19 @@ def _metrics(catalog: Catalog, query: ResultsQuery, *, numbers: bool = False) ->
 
 
 def _repeated(reader: SnapshotReader, catalog: Catalog) -> bool:
-    statement = StudySelect(reader.dialect, catalog, None)
     repeat = catalog.facts["repeat"]
-    greatest = SelectItem("most", sql("max({})", repeat.fragment(reader.dialect)))
-    ((most,),) = reader.rows(statement.select([greatest], facts=True))
-    return (most or 0) > 1
+    later = sql("{} > 1", repeat.fragment(reader.dialect))
+    statement = StudySelect(reader.dialect, catalog, None, also=later, facts=True)
+    # The first one answers: the greatest would need all rows.
+    return bool(reader.rows(with_limit(statement.select([SelectItem.of(repeat)]), 1)))
+
+
+def _count(reader: SnapshotReader, statement: StudySelect) -> int:
+    """How many rows there are; the study's counters know it where no condition is put."""
+    if not statement.condition.parts:
+        return statement.catalog.counts["ok"]
+    ((count,),) = reader.rows(statement.count())
+    return int(count)
 
 
 def _order(

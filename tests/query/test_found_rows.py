@@ -1,0 +1,54 @@
+"""How many rows there are is known without reading them, where no condition is put."""
+
+from hashlib import blake2b
+
+import pytest
+
+from zenturio.experiment.experiment import Experiment, MachineKind, Outcome, Recipe
+from zenturio.query.select_results import results
+from zenturio.query.select_statement import StudySelect
+from zenturio.record import DriverProcess, Field, StudyDefinition
+
+
+@pytest.fixture
+def rounds(repository):
+    """Two rounds on two kinds of machine: the second round has the first half of the points."""
+    definition = StudyDefinition((Field("n", "int"),), (Field("y", "int"),))
+    repository.open("s", definition)
+    lease = repository.acquire_lease("s", DriverProcess.current(), seconds=600)
+    for round_, points in ((1, 8), (2, 4)):
+        if round_ == 2:
+            repository.begin_round("s")
+        written = []
+        for n in range(points):
+            digest = blake2b(f"{n}".encode(), digest_size=16).hexdigest()
+            kind = MachineKind("fast" if n % 2 else "slow", 4)
+            # Only what failed was repeated.
+            status, repeat = ("failed", 2) if n in (3, 6) else ("ok", 1)
+            outcome = Outcome(digest, status, "", {"y": n}, 1, "kofel", 1.0, 2.0, machine=kind)
+            point = Experiment(digest, n, repeat, {"n": n}, (), (), {}, None, Recipe())
+            written.append((point, outcome))
+        repository.add_results("s", lease.number, written)
+    repository.release_lease(lease)
+    return repository
+
+
+@pytest.mark.parametrize("round_", ["", "all", 1, 2])
+@pytest.mark.parametrize("machine", ["", "fast", "slow"])
+def test_a_limit_changes_neither_how_many_rows_there_are_nor_the_columns(rounds, machine, round_):
+    everything = results(rounds, "s", machine=machine, round=round_)
+    limited = results(rounds, "s", machine=machine, round=round_, limit=1)
+    assert (limited.found, limited.experiments) == (len(everything.rows), len(everything.rows))
+    assert limited.columns == everything.columns
+    assert "repeat" not in limited.columns
+
+
+def test_rows_are_counted_only_where_a_condition_is_put(rounds, monkeypatch):
+    counted = []
+    count = StudySelect.count
+    monkeypatch.setattr(StudySelect, "count", lambda self: counted.append(self) or count(self))
+    assert results(rounds, "s", limit=1).found == 6
+    assert not counted
+    assert results(rounds, "s", where="n > 4", limit=1).found == 2
+    assert results(rounds, "s", where="status == 'failed'", limit=1).found == 2
+    assert len(counted) == 2
