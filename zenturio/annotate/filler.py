@@ -195,6 +195,8 @@ class _Template:
         width = self._annotated.dialect.width or 0
         for limit in self._limits:
             columns = limit.columns(texts)
+            # Compilers of fixed form ignore what is behind, without a word: another program would
+            # run.
             if columns > width:
                 line = without_end(self._source.lines[limit.line])
                 names = {self._inputs[i].parameter: texts[i] for i in limit.inputs}

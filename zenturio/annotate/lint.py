@@ -11,7 +11,7 @@ from time import time_ns
 from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.filler import Filler
 from zenturio.annotate.hole_search import ASSIGNMENT, Replacement, occurrences, replacements
-from zenturio.annotate.lint_space import constraints, elements, size, unused
+from zenturio.annotate.lint_space import constraints, elements, size, unused, warning
 from zenturio.annotate.metric_patterns import check_pattern
 from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command
 from zenturio.annotate.path_patterns import GitIgnore, IgnoreRule
@@ -20,15 +20,27 @@ from zenturio.annotate.source import Spans, without_end
 from zenturio.errors import Diagnostic, InputError, Passage, Place
 from zenturio.space import Continuous, Dependent, Parameter
 
+Rule = Callable[[Application], Iterable[Diagnostic]]
+
+
+def lint(application: Application) -> tuple[Diagnostic, ...]:
+    """Warnings about what is likely not meant, in the order of their places."""
+    diagnostics = {diagnostic for rule in RULES for diagnostic in rule(application)}
+    return tuple(sorted(diagnostics, key=_order))
+
+
+def _order(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
+    place = diagnostic.place or Place("", 0, 0)
+    return place.file, place.line, place.column, diagnostic.message
+
+
+# What is in the folder
+
 _LINES = 5
 """Lines for .zenignore that are offered at the most."""
 _SKEW = 60 * 10**9
 """Nanoseconds by which clocks may differ that are not worth a word."""
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta/history")
-
-
-def _warning(message: str, hint: str) -> Diagnostic:
-    return Diagnostic(message, None, hint, severity="warning")
 
 
 def ignored(application: Application) -> Iterator[Diagnostic]:
@@ -55,8 +67,9 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
         else f"{len(rule_by_path):,} files that Git ignores are"
     )
     lines = [line for rule, paths in by_rule.items() for line in _lines(rule, paths)]
-    yield _warning(
+    yield warning(
         f"{count} part of every experiment: {first}",
+        None,
         "a change of such a file makes every experiment another one, and a BUILD may take what an "
         "earlier one left\n"
         f"for what it is to make; if these are no inputs, write into {application.root / IGNORE}:\n"
@@ -85,8 +98,9 @@ def environments(application: Application) -> Iterator[Diagnostic]:
         for mark in _ENVIRONMENT_MARKS:
             if file.path.endswith(f"/{mark}"):
                 folder = file.path.removesuffix(f"/{mark}")
-                yield _warning(
+                yield warning(
                     f"{folder} is a virtual environment: its copy in an experiment does not work",
+                    None,
                     f"write ./{folder} into {application.root / IGNORE}, and name its programs "
                     f"in full: {(application.root / folder).absolute()}/bin/...",
                 )
@@ -98,8 +112,9 @@ def future(application: Application) -> Iterator[Diagnostic]:
     late = [file.path for file in application.files if _time(file) > limit]
     if late:
         more = f" and {len(late) - 1:,} more files" if len(late) > 1 else ""
-        yield _warning(
+        yield warning(
             f"{late[0]}{more}: last written in the future, so a BUILD cannot tell what is newer",
+            None,
             f"set the clock, or the time: touch {late[0]}",
         )
 
@@ -107,6 +122,8 @@ def future(application: Application) -> Iterator[Diagnostic]:
 def _time(file: Annotated) -> int:
     return file.source.mtime or 0
 
+
+# What is filled in
 
 _TRIED = 10_000
 _OPERATORS = tuple("=,(+-*/%<>&|[")
@@ -230,6 +247,8 @@ def _sets(assignment: Assignment, line: str) -> bool:
     return match is not None and not re.search(rf"(?<!\w){target}(?!\w)", line[match.end() :])
 
 
+# What directives say
+
 _BRACES = re.compile(r"(?<![\${])\{([^\W\d]\w*)\}")
 _VARIABLE = re.compile(r"\$\{?([^\W\d]\w*)\}?")
 # Comments that something reads all the same: a batch system, a compiler, the kernel.
@@ -238,23 +257,6 @@ _READ = re.compile(
     re.IGNORECASE,
 )
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-Rule = Callable[[Application], Iterable[Diagnostic]]
-
-
-def lint(application: Application) -> tuple[Diagnostic, ...]:
-    """Warnings about what is likely not meant, in the order of their places."""
-    diagnostics = {diagnostic for rule in RULES for diagnostic in rule(application)}
-    return tuple(sorted(diagnostics, key=_order))
-
-
-def _order(diagnostic: Diagnostic) -> tuple[str, int, int, str]:
-    place = diagnostic.place or Place("", 0, 0)
-    return place.file, place.line, place.column, diagnostic.message
-
-
-def warning(message: str, place: Place | None, hint: str) -> Diagnostic:
-    return Diagnostic(message, place, hint, severity="warning")
 
 
 def no_run(application: Application) -> Iterator[Diagnostic]:

@@ -297,6 +297,7 @@ def _equal(one: Domain, other: Domain) -> bool:
         return True
     if isinstance(one, Continuous | Dependent) or isinstance(other, Continuous | Dependent):
         return False
+    # Larger sets are equal only if they are written alike, which was compared before.
     if one.size != other.size or one.size > MOST:
         return False
     return list(one.texts()) == list(other.texts())

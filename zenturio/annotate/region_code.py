@@ -361,6 +361,7 @@ def _written(region: str, values: Sequence[tuple[str, str]]) -> Iterable[str]:
     opening = "{"
     for name, statement in values:
         text = f"{opening}{json.dumps(f'{region}_{name}')}: "
+        # Fixed form ends at column 72, so a long name is written in parts.
         for at in range(0, len(text), _CHUNK):
             yield f"      write(u, '(a)', advance='no') '{text[at : at + _CHUNK]}'\n"
         yield statement

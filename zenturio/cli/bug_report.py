@@ -172,6 +172,7 @@ def _lines(path: Path) -> bytes:
 
 
 def _read(path: Path) -> bytes:
+    # A link in a received project may lead to a key, and a pipe would be waited for.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags), "rb") as file:
         return file.read(_MOST_BYTES)

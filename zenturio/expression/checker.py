@@ -217,6 +217,7 @@ class Checker:
                 hint = "1 if ... else 0 makes a number of a condition"
                 self._complain(node, f"'+' takes no condition, but {_shown(node)} is bool", hint)
                 return None
+        # An unknown type may be a text as well: only what is certainly wrong is a mistake.
         if "str" in (a, b) and a != b and None not in (a, b):
             number = first if a != "str" else second
             self._complain(

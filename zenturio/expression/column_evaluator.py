@@ -140,6 +140,8 @@ class ColumnEvaluator:
             (at,) = varying
             before = [operand.data for operand in operands[:at]]
             after = [operand.data for operand in operands[at + 1 :]]
+            # Parameters have few values: a function runs once for each of them, not once for each
+            # row.
             return by_values(lambda value: slow(*before, value, *after), operands[at])
         except Fault as fault:
             raise self._located(fault, node, rows) from None

@@ -108,6 +108,7 @@ def by_rows(function: Callable[..., Value], operands: Sequence[ColumnValues]) ->
         return constant(function(*(operand.data for operand in operands)))
     results: list[Value] = []
     try:
+        # Not strict: constants are endless.
         for row in zip(*(operand.list() for operand in operands), strict=False):
             results.append(function(*row))  # noqa: PERF401 - how many there are tells the row
     except Fault as fault:

@@ -85,12 +85,15 @@ class Gradient(GeneratorEngine):
             moved = (nearby[at, self._moving] - row[self._moving]) / self._scale
             run = moved[at % count]
             if run and np.isfinite(losses[at]) and np.isfinite(loss):
+                # Half of each side: the mean of both differences, or half a slope where one side
+                # is missing.
                 slopes[at % count] -= (losses[at] - loss) / run / 2
         most = np.abs(slopes).max()
         return slopes / most if most > 0 else slopes
 
     def _along(self, row: Ints, direction: Reals) -> Ints:
         """Return points along *direction*, at doubling distances up to half of each set."""
+        # The steepest gene sets the scale, so a length is the share of that gene's set.
         lengths = 0.5 ** np.arange(self._settings.lengths, 0, -1)
         targets = np.repeat(row[None, :], len(lengths), axis=0)
         steps = lengths[:, None] * direction[None, :] * self._scale

@@ -73,6 +73,7 @@ class Cpa:
         cluster = ClusterQueue(problem, self._settings.queue)
         allocations = [grow_allocations(cluster, self._settings.until)]
         if self._settings.until == "best":
+            # Growth sees one critical path at a time; for many alike, equal numbers may be better.
             allocations += simple_allocations(problem)
         cluster, counts, _ = best_start(cluster, MAKESPAN, allocations)
         cluster, counts = anneal_allocations(
@@ -111,6 +112,7 @@ class MoldableFront:
     def plan(self, problem: MoldableProblem) -> MoldablePlan:
         """Return the plan of the front that is nearest to its ends, weighted by alpha."""
         cluster, counts, objectives = self._search(problem)
+        # A front of one plan has no span.
         span = np.maximum(np.ptp(objectives, axis=0), np.finfo(float).tiny)
         distance = (
             (objectives - objectives.min(axis=0))
@@ -130,6 +132,7 @@ class MoldableFront:
 
     def _search(self, problem: MoldableProblem) -> tuple[ClusterQueue, Counts, Floats]:
         def objectives(outcomes: QueueOutcomes) -> Floats:
+            # A workflow without work takes no time, and idles for none.
             length = outcomes.makespan + (outcomes.makespan == 0)
             idle = 1 - outcomes.cost / (problem.nodes * length)
             return np.stack(
@@ -139,6 +142,8 @@ class MoldableFront:
         against = self._settings.against
         cluster = ClusterQueue(problem, self._settings.queue)
         grown = grow_allocations(cluster)
+        # One order for the whole front: with an order for each plan, the search would sort in each
+        # play.
         cluster = submitted_by_rank(cluster, grown)
         seeds = [grown, problem.fastest, problem.fewest, *simple_allocations(problem)]
         rules = Nsga2Settings(self._settings.population, self._settings.generations)

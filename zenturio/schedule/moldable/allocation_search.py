@@ -178,6 +178,7 @@ def simple_allocations(problem: MoldableProblem) -> list[Counts]:
     The same number for all tasks, or more nodes for a task as long as its time shrinks by a share
     of the increase.
     """
+    # Powers of two and those between them: steps of a third to a half.
     evens = sorted({1 << k for k in range(13)} | {3 << k for k in range(12)})
     choices = NodeChoices(problem, "lean")
     max_nodes = int(problem.fastest.max(initial=1))
@@ -186,6 +187,7 @@ def simple_allocations(problem: MoldableProblem) -> list[Counts]:
         choices.of(choices.genes(np.full(problem.tasks, k))) for k in limits
     ]
     possible = np.isfinite(problem.seconds)
+    # In logarithms: more nodes pay if time falls by a share of what nodes rise.
     time = np.log(
         problem.seconds, out=np.full(possible.shape, np.inf), where=possible & (problem.seconds > 0)
     )

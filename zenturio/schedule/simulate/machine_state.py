@@ -61,6 +61,7 @@ class EventQueue:
 
     def moment(self) -> Iterator[tuple[int, int, int]]:
         """Remove and yield kind, number and subject of all events at the next time."""
+        # A policy that only wakes itself up would keep the simulation running for ever.
         self._idle = 0 if self._awaited else self._idle + 1
         now = self.next
         while self._heap and self._heap[0][0] == now:
@@ -267,6 +268,7 @@ class MachineState:
         self._must(task, "done", "cannot be run again")
         self.state[task], self.where[task] = "waiting", -1
         self._open += 1
+        # Its successors wait for the new run, sent ones included.
         for other, _ in self._costs.after[task]:
             self.hold(other)
 
@@ -277,6 +279,8 @@ class MachineState:
         """
         flow = self.problem.workflow
         ends = [(int(flow.sources[edge]), float(flow.data[edge])) for edge in loop.closing]
+        # No edge says this: the closing edges of a loop are left out of its graph, or it had no
+        # order.
         self._carried[loop.first] = [(self.ended[a], self.where[a], data) for a, data in ends]
         for task in loop.tasks:
             self.again(task)
@@ -500,6 +504,8 @@ class MachineState:
         begin = sent
         for other, data in self._costs.before[task]:
             if self.state[other] == "done":
+                # Data leave when their producer has ended and the destination is known, the later
+                # of both.
                 moved = self._costs.transfer(data, self.where[other], processor)
                 begin = max(begin, max(self.ended[other], sent) + moved)
         for ended, place, data in self._carried.get(task, ()):

@@ -52,6 +52,7 @@ class FollowPlan:
     def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         for event in events:
             if event.kind == "lost":
+                # First in its queue again: the tasks behind it stay in the plan's order.
                 grid.send(event.task, int(self.plan.processor[event.task]), first=True)
         if any(event.kind in {"began", "arrived"} for event in events):
             for task in self._sequence:
