@@ -2,6 +2,8 @@
 
 import ast
 import os
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,12 @@ from zenturio.execute.dask.session_folder import DaskSession
 from zenturio.execute.file_staging import COPY_LIMIT_BYTES, remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.execute.slurm.session_folder import SlurmSession
+from zenturio.experiment.experiment import Artifact
 from zenturio.files import make_folder
+from zenturio.record.artifact_store import ArtifactStore
 from zenturio.show.notebook_magic import write_cell_file
 from zenturio.study.driver.stop_requests import CancelRequests
+from zenturio.testing.experiments import experiment, outcome
 
 DIGEST = "ab" * 16
 PACKAGE = Path(__file__).parent.parent / "zenturio"
@@ -152,6 +157,24 @@ def test_a_link_is_refused_with_what_to_do(tmp_path):
     assert "rm " in str(refusal.value.diagnostics[0].hint)
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert refusal.value.exit_code == 6
+
+
+def test_a_store_names_its_databases_in_no_file_elsewhere(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("keep me\n")
+    store = make_folder(tmp_path / ".zenturio", "store")
+    (store / "databases").symlink_to(outside)
+    kept = make_folder(store, "incoming", "attempt") / "a.txt"
+    kept.write_text("a")
+    artifact = Artifact("a.txt", 1, sha256(b"a").hexdigest(), kept)
+    with (
+        pytest.raises(SafetyError, match="databases is a link"),
+        ArtifactStore(store.parent, "elsewhere", has_database=False).publishing(
+            [replace(outcome(experiment(1)), artifacts=(artifact,))]
+        ),
+    ):
+        pass
+    assert outside.read_text() == "keep me\n"
 
 
 def test_nothing_behind_a_link_is_removed_or_made_writable(tmp_path):

@@ -30,7 +30,7 @@ from pathlib import Path
 from zenturio.errors import PlaceError
 from zenturio.experiment.experiment import INCOMING, Artifact, Outcome
 from zenturio.failpoints import Failpoint
-from zenturio.files import FileLock, make_folder
+from zenturio.files import FileLock, make_folder, refuse_link
 from zenturio.record.filesystem import sync_files
 
 LINKED = Failpoint("store.linked")
@@ -113,6 +113,7 @@ class ArtifactStore:
         """Leaves in the store at *root* where the database is, if that is elsewhere."""
         if self._is_own(root):
             return
+        refuse_link(root / _DATABASES)
         with _explained(root), (root / _DATABASES).open("a+", encoding="utf-8") as file:
             file.seek(0)
             if self._place not in file.read().splitlines():
