@@ -9,7 +9,7 @@ from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
 from zenturio.record import DriverProcess
-from zenturio.record.open import open_repository
+from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import experiment, outcome
 from zenturio.testing.repository import RepositoryContract
@@ -73,6 +73,36 @@ def test_the_password_is_neither_shown_nor_kept(postgres, postgres_url, form, tm
     repository.close()
     postgres._run("pg_dumpall", "-h", postgres.folder, "-U", "zen", "-f", postgres.folder / "dump")
     assert "s3cr3t" not in (postgres.folder / "dump").read_text()
+
+
+def test_a_short_password_is_hidden_where_it_stands_and_not_in_words():
+    kind = dialect_at("postgresql://me:a@host/x")
+    assert kind.hide("authentication failed for user me") == "authentication failed for user me"
+    hidden = kind.hide("postgresql://me:a@host password=a 'a'")
+    assert hidden == "postgresql://me:***@host password=*** '***'"
+    long = dialect_at("postgresql://me:p%40ss-word@host/x")
+    assert long.hide("x p@ss-word p%40ss-word") == "x *** ***"
+
+
+@pytest.fixture
+def crowded(postgres, postgres_url):
+    """A URL of a role that may have one connection, and has it."""
+    open_repository(postgres_url).close()
+    with postgres.connect() as admin:
+        admin.execute("CREATE ROLE lonely LOGIN PASSWORD 'pw' CONNECTION LIMIT 1")
+        url = postgres_url.replace("zen@", "lonely:pw@")
+        try:
+            with psycopg.connect(url):
+                yield url
+        finally:
+            admin.execute("DROP ROLE lonely")
+
+
+def test_too_many_connections_are_told_as_that(crowded, monkeypatch):
+    monkeypatch.setenv("ZENTURIO_DB_WAIT", "0.2")
+    with pytest.raises(RecordError, match=r"accepts no more connections: .*too many") as raised:
+        open_repository(crowded)
+    assert "pg_stat_activity" in str(raised.value.diagnostics[0].hint)
 
 
 def test_a_writer_that_does_not_end_is_told(postgres_url, monkeypatch):

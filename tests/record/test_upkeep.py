@@ -136,6 +136,19 @@ def test_a_copy_of_a_server_is_made_by_its_own_program(postgres_url, tmp_path):
     assert b"s3cr3t" not in copy.read_bytes()
 
 
+@pytest.mark.parametrize("form", ["keeper:p%40ss@/postgres?", "keeper@/postgres?password=p%40ss&"])
+def test_a_copy_is_made_with_the_password_of_the_url(postgres, postgres_url, form, tmp_path):
+    drive(postgres_url, 3, 3)
+    with postgres.connect() as admin:
+        admin.execute("CREATE ROLE keeper LOGIN SUPERUSER PASSWORD 'p@ss'")
+        try:
+            url = postgres_url.replace("zen@/postgres?", form)
+            copy = maintenance.backup(url, tmp_path / "copy")
+        finally:
+            admin.execute("DROP ROLE keeper")
+    assert copy.read_bytes().startswith(b"PGDMP")
+
+
 def _damaged(tmp_path, pages, count=3000):
     """A repository of which every *pages*-th page is overwritten."""
     path = tmp_path / "a.db"

@@ -138,7 +138,9 @@ def _dump(kind: DatabaseDialect, target: Path) -> None:
     with _connected(kind) as database:
         name = database.read(lambda transaction: transaction.sql("SELECT current_schema()"))[0][0]
     where, secrets = kind.for_programs()
-    command = ["pg_dump", "--format=custom", f"--schema={name}", f"--file={target}", where]
+    # In quotes: the option is a pattern, in which capital letters mean small ones.
+    schema = '"' + str(name).replace('"', '""') + '"'
+    command = ["pg_dump", "--format=custom", f"--schema={schema}", f"--file={target}", where]
     done = subprocess.run(
         command, env={**os.environ, **secrets}, capture_output=True, text=True, check=False
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
+from urllib.parse import quote
 
 from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -16,6 +18,11 @@ from zenturio.record.schema import metadata
 _FEW = 20
 """Up to so many rows, COPY costs more than it saves."""
 _SECRETS = ("password", "sslpassword")
+_TELLING = 8
+"""Characters of a password that is hidden anywhere: a shorter one may also be a part of a word, and
+is hidden only where a password stands, as in a URL or in quotes."""
+# While it connects, libpq has no code of an error, only the server's text.
+_TOO_MANY = re.compile("too many (clients|connections)|remaining connection slots are reserved")
 _NUMERIC = Form.REAL | Form.INTEGER | Form.BIG
 
 
@@ -48,9 +55,8 @@ class PostgreSQL:
             secrets["password"] = url.password
         self._secrets = {name: word for name, word in secrets.items() if isinstance(word, str)}
         # What is secret goes to the driver beside the URL: nobody who shows that shows it.
-        self._url = url.difference_update_query(_SECRETS).set(
-            drivername="postgresql+psycopg", password=None
-        )
+        plain = url.difference_update_query(_SECRETS).set(drivername="postgresql+psycopg")
+        self._url = plain._replace(password=None)  # set() would keep the password
         self.wait = wait
         self.location = self._url.set(
             drivername="postgresql", password="***" if self._secrets else None
@@ -201,12 +207,13 @@ class PostgreSQL:
     def hide(self, text: str) -> str:
         """Return *text* without passwords."""
         for word in self._secrets.values():
-            text = text.replace(word, "***")
+            for spelling in {word, quote(word, safe="")}:
+                text = re.sub(_password_pattern(spelling), "***", text)
         return text
 
     def for_programs(self) -> tuple[str, dict[str, str]]:
         """Return the URL for PostgreSQL's programs, and its secrets for their environment."""
-        plain = self._url.set(drivername="postgresql").render_as_string()
+        plain = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
         named = {"password": "PGPASSWORD"}
         return plain, {named[n]: word for n, word in self._secrets.items() if n in named}
 
@@ -224,12 +231,26 @@ class PostgreSQL:
                 f"the disk of {self.location} is full: {message}",
                 hint="make room there and run again: what was recorded is kept",
             )
+        if _TOO_MANY.search(message):
+            return RecordError(
+                f"{self.location} accepts no more connections: {message}",
+                hint="wait until other programs end (pg_stat_activity names them), or let the"
+                " administrator raise max_connections or the limit of the role",
+            )
         if self.lost(error):
             return RecordError(
                 f"no connection to {self.location}: {message}",
                 hint="is the server running, and are host, port, user and password right?",
             )
         return RecordError(f"{self.location}: {message}")
+
+
+def _password_pattern(password: str) -> str:
+    """Return a pattern of *password* that matches no letters of other words."""
+    pattern = re.escape(password)
+    if len(password) >= _TELLING:
+        return pattern
+    return rf"(?<=[:='\"]){pattern}(?=[@&'\"\s]|$)"
 
 
 def _escaped(text: str) -> str:
