@@ -154,7 +154,7 @@ def test_some_files_have_no_assignment(name):
 
 def test_a_plug_in_adds_a_dialect_and_comes_before_the_built_in_ones(monkeypatch):
     point = EntryPoint("brainfuck", f"{__name__}:BRAINFUCK", "zenturio.dialects")
-    monkeypatch.setattr(plugins, "_found", lambda kind: {"brainfuck": (point,)})
+    monkeypatch.setattr(plugins, "_entry_points", lambda kind: {"brainfuck": (point,)})
     for cached in (known, table._index):
         cached.cache_clear()
     try:

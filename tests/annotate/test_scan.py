@@ -521,5 +521,5 @@ def test_elements_from_beside_the_program_are_not_told(tmp_path):
     "path", ["x" * 5000, "a\0b", "../a", "", ".", "/etc/x", "a/../../b", "a/b"]
 )
 def test_kept_sources_at_paths_that_are_none_are_refused(path):
-    with pytest.raises(InputError, match="no path inside a study"):
+    with pytest.raises(InputError, match="is not a path inside a study"):
         scan_kept({"a": b"#ZEN$ RUN 'true'\n", path: b"\n"})

@@ -103,7 +103,11 @@ def test_changed_pickles_are_read_without_code(monkeypatch, count):
         # Imports are refused for this call alone: pytest itself imports when it shows a failure.
         with monkeypatch.context() as patch:
             patch.setattr("builtins.__import__", refuse)
-            value = inert_loads(bytes(data))
+            try:
+                value = inert_loads(bytes(data))
+            except TypeError as error:
+                assert str(error) == "a traceback"  # which Dask leaves out then
+                continue
         assert isinstance(value, Inert | type) or type(value).__module__ == "builtins", data
         repr(value)
 

@@ -46,10 +46,10 @@ def install(tmp_path, monkeypatch):
         lines = [f"{name} = {value}" for name, value in points.items()]
         (metadata / "entry_points.txt").write_text("\n".join(["[zenturio.columns]", *lines, ""]))
         monkeypatch.syspath_prepend(tmp_path)
-        plugins._found.cache_clear()
+        plugins._entry_points.cache_clear()
 
     yield installed
-    plugins._found.cache_clear()
+    plugins._entry_points.cache_clear()
     sys.modules.pop("zen_speedup", None)
 
 

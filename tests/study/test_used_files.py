@@ -159,7 +159,7 @@ def test_elsewhere_it_says_that_it_cannot(study, monkeypatch):
 
 
 def test_fix_without_a_trace_is_refused(study):
-    with pytest.raises(InputError, match="--fix writes what --trace finds"):
+    with pytest.raises(InputError, match="--fix needs --trace"):
         CliRunner().invoke(app, ["check", str(study("true")), "--fix"], catch_exceptions=False)
 
 

@@ -123,7 +123,7 @@ def _versions() -> dict[str, Any]:
     return {
         "zenturio": metadata.version("zenturio"),
         "python": sys.version,
-        "executable": sys.executable,
+        "prefix": sys.prefix,
         "system": platform.platform(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
