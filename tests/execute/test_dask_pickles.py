@@ -105,8 +105,8 @@ def test_changed_pickles_are_read_without_code(monkeypatch, count):
             patch.setattr("builtins.__import__", refuse)
             try:
                 value = inert_loads(bytes(data))
-            except TypeError as error:
-                assert str(error) == "a traceback"  # which Dask leaves out then
+            except TypeError:  # a pickled traceback, which Dask leaves out then
+                assert b"tblib" in data
                 continue
         assert isinstance(value, Inert | type) or type(value).__module__ == "builtins", data
         repr(value)
