@@ -82,7 +82,7 @@ def check_owner(path: Path, what: str) -> None:
     for status in seen:
         if not _belongs(status, path, root=True):
             raise SafetyError(
-                f"{path}: this {what} belongs to {_user(status.st_uid)}, not to you",
+                f"{path}: this {what} belongs to {user_name(status.st_uid)}, not to you",
                 hint=_hint(path),
             )
     reason = _writable_by(seen[1], path)
@@ -102,7 +102,7 @@ def check_home(folder: Path) -> None:
     status = folder.stat()
     if not _belongs(status, folder, root=True):
         raise SafetyError(
-            f"{folder} belongs to {_user(status.st_uid)}, who could replace what is run there",
+            f"{folder} belongs to {user_name(status.st_uid)}, who could replace what is run there",
             hint=f"run in a folder of your own, or {_hint(folder)}",
         )
     reason = "" if status.st_mode & stat.S_ISVTX else _writable_by(status, folder)
@@ -377,8 +377,9 @@ def _shared() -> _Shared:
     return _shared_of(path, status.st_mtime_ns)
 
 
-def _user(number: int) -> str:
-    import pwd  # noqa: PLC0415 - for messages alone
+def user_name(number: int) -> str:
+    """Return what the operating system calls the user of that number; the environment may lie."""
+    import pwd  # noqa: PLC0415 - few commands need it
 
     try:
         return pwd.getpwuid(number).pw_name

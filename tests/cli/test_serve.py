@@ -1,5 +1,7 @@
 """serve, submit, queue and cancel, as users of a lab's machine have them."""
 
+import os
+import pwd
 import re
 import resource
 import signal
@@ -134,6 +136,16 @@ def test_a_day_at_a_lab(lab, serving):
     out, err = service.stop()
     assert service.process.returncode == 0, err
     assert "1: quick of" in out
+
+
+def test_nobody_submits_or_cancels_in_the_name_of_another(lab, monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody-else")
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert zen("submit", "quick.sh", "--json", cwd=lab).facts["user"] == user
+    zen("cancel", "1", cwd=lab)
+    (submission,) = zen("queue", "--json", cwd=lab).facts
+    assert submission["cause"] == f"by {user}"
 
 
 def test_what_was_submitted_while_none_served_is_run_by_the_next(lab, serving):

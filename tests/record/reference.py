@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import itertools
+import os
+import pwd
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -324,10 +325,15 @@ class ReferenceRepository(ReferenceQueue):
             if rounds[-1].is_open:
                 return rounds[-1].number
             number = rounds[-1].number + 1
-            begun = MeasurementRound(number, self._clock(), getpass.getuser(), reason, is_open=True)
+            begun = MeasurementRound(
+                number, self._clock(), self.current_user(), reason, is_open=True
+            )
             shelf.rounds = [*rounds, begun]
             self._note(shelf, "round", f"round {number} begun")
             return number
+
+    def current_user(self) -> str:
+        return pwd.getpwuid(os.getuid()).pw_name
 
     def end_round(self, study: str, number: int) -> None:
         with self._lock:
@@ -340,7 +346,7 @@ class ReferenceRepository(ReferenceQueue):
     def rounds(self, study: str) -> tuple[MeasurementRound, ...]:
         with self._lock:
             shelf = self._shelf(study)
-            return tuple(shelf.rounds) or (MeasurementRound(1, shelf.created, getpass.getuser()),)
+            return tuple(shelf.rounds) or (MeasurementRound(1, shelf.created, self.current_user()),)
 
     def cached(
         self,

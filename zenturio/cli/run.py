@@ -386,9 +386,7 @@ def _cancel_submission(repository: Repository, what: str, json: bool) -> bool:
         submission for submission in repository.submissions() if str(submission.number) == what
     )
     cancelled = [
-        submission_queue.cancel_submission(
-            repository, submission.number, submission_queue.current_user()
-        )
+        submission_queue.cancel_submission(repository, submission.number, repository.current_user())
         for submission in matches
     ]
     if json and cancelled:

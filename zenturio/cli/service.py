@@ -113,7 +113,7 @@ def submit(
     Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
     """
     from zenturio.record.open import FOLDER, open_repository, project_folder
-    from zenturio.study.service.submission_queue import current_user, is_served
+    from zenturio.study.service.submission_queue import is_served
     from zenturio.study.service.submission_queue import submit_study as hand_in
     from zenturio.study.study_request import StudyRequest
 
@@ -124,7 +124,7 @@ def submit(
     )  # fmt: skip
     repository = open_repository(db)
     try:
-        submission = hand_in(repository, request, current_user())
+        submission = hand_in(repository, request, repository.current_user())
         before = sum(s.number < submission.number for s in repository.submissions(("waiting",)))
     finally:
         repository.close()

@@ -9,11 +9,12 @@ that was suspended for a while loses nothing if nobody came.
 
 from __future__ import annotations
 
-import getpass
 import logging
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
+from zenturio import trust
 from zenturio.record import codec, repository, studies
 from zenturio.record.database import Transaction
 from zenturio.record.entities import DriverProcess, Lease, StudyInfo
@@ -139,10 +140,7 @@ def acquire(
 
 def person() -> str:
     """Return the name of the user who runs this process, as it is stored."""
-    try:
-        return codec.escape(getpass.getuser())
-    except (OSError, KeyError):
-        return ""
+    return codec.escape(trust.user_name(os.getuid()))
 
 
 def _locked(transaction: Transaction, name: str) -> StudyVersion:

@@ -48,6 +48,7 @@ class PostgreSQL:
     )
     self_check = "SELECT 'ok'"
     now = "extract(epoch FROM clock_timestamp())::double precision"
+    session_user = "session_user::text"  # current_user would be who SET ROLE names
 
     def __init__(self, url: URL, wait: float) -> None:
         secrets = {name: url.query[name] for name in _SECRETS if name in url.query}

@@ -336,6 +336,12 @@ class Repository(Protocol):
         """Return those of these contents that an artifact in a project's store has."""
         ...
 
+    def current_user(self) -> str:
+        """Return who uses it: as the server says, which checked their login, else as the
+        operating system does. Never as the environment says, where anybody may write.
+        """
+        ...
+
     def submit(
         self, token: str, user: str, study: str, request: Mapping[str, Any]
     ) -> StudySubmission:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from zenturio import trust
 from zenturio.errors import ConflictError, Diagnostic
 from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
 from zenturio.record import (
@@ -348,6 +350,14 @@ class SQLRepository:
         return leases.open_leases(transaction, study)
 
     # What a service is to run
+
+    @reads
+    def current_user(self, transaction: Transaction) -> str:
+        expression = transaction.dialect.session_user
+        if not expression:
+            return trust.user_name(os.getuid())
+        ((name,),) = transaction.sql(f"SELECT {expression}")
+        return str(name)
 
     @writes
     def submit(

@@ -22,7 +22,6 @@ from zenturio.record.entities import OUTCOME_STATES
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory
 from zenturio.study.last_options import RUN
 from zenturio.study.pinned_versions import base_of, pinned_name
-from zenturio.study.service.submission_queue import current_user as person_name
 from zenturio.study.study_definition import (
     PROGRAM,
     ArchivedStudy,
@@ -90,7 +89,7 @@ def equate(
             hint=f"zen results {version} shows what was measured",
         )
     archived = _open_present(repository, study, definition)
-    person, results, accepted = person_name(), 0, 0
+    person, results, accepted = repository.current_user(), 0, 0
     every = chain([first], pairs)
     while batch := list(islice(every, BATCH)):
         results += len(batch)
@@ -110,7 +109,8 @@ def undo_equate(repository: Repository, version: str) -> int:
     study = _study_of(repository, version)
     count = repository.undo_equate(study, version)
     if count:
-        text = f"{count:,} results of {version} are not accepted any longer, says {person_name()}"
+        person = repository.current_user()
+        text = f"{count:,} results of {version} are not accepted any longer, says {person}"
         repository.add_event(study, "equated", text)
     return count
 

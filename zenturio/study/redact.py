@@ -22,7 +22,8 @@ from zenturio.record.open import FOLDER, project_folder
 from zenturio.record.redaction import Redaction, contains_secret, has_large_holes
 from zenturio.record.redaction import redact as redact_repository
 from zenturio.record.secret import Secret
-from zenturio.study.service.submission_queue import current_user, is_served
+from zenturio.study.service.submission_queue import is_served
+from zenturio.trust import user_name
 
 CLEANED = Failpoint("redact.cleaned")
 
@@ -84,7 +85,7 @@ def redact(
             raise ConflictError(
                 "a service works on this project", hint="stop it (zen serve), and redact then"
             )
-    counts = redact_repository(db, sought, current_user() if really else None)
+    counts = redact_repository(db, sought, user_name(os.getuid()) if really else None)
     files, remaining = [], list(counts.foreign)
     for path in _files(home):
         if _is_database(path):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from getpass import getuser
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -20,14 +18,6 @@ LOCK = "serve.lock"
 PATIENCE = 30.0
 """Seconds that a service has to stop a study."""
 LOOK = 0.1
-
-
-def current_user() -> str:
-    """Return who runs this process, as the system names them."""
-    try:
-        return getuser()
-    except (KeyError, OSError):  # nobody gave them a name
-        return f"user {os.getuid()}"
 
 
 def submit_study(
