@@ -14,7 +14,7 @@ help:
 	@echo "make system    install the system packages that the tests use (Debian, Fedora)"
 	@echo "make audit     look for known faults of the dependencies"
 	@echo "make bench     every benchmark, with its peers"
-	@echo "make experiments  the studies of five papers, whole: their tables and pictures"
+	@echo "make experiments  the studies of the papers, whole: their tables and pictures"
 	@echo "make mutants   change the code of a package in small ways, and see which tests notice"
 	@echo "make clean     remove what the other targets made"
 

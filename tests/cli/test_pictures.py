@@ -99,6 +99,7 @@ def test_the_answer_to_a_query_is_drawn(hill):
     (hill / "share.sql").write_text(query)
     parts = ("--x", "odd", "--y", "share", "-o", "-")
     assert zen("plot", "--query", "share.sql", *parts, cwd=hill).out == told
+    assert zen("plot", "--query", "share.sql", "-o", "-", cwd=hill).out == told
 
 
 def test_a_query_is_drawn_into_a_file_of_any_kind(hill):

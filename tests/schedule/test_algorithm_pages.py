@@ -35,9 +35,14 @@ def known():
 def section(found):
     text = f"### {found.name}\n\n{found.about}\n\n{found.more}\n"
     if found.settings:
-        rows = [f"| {s.name} | {s.default} | {s.help} |" for s in found.settings]
+        rows = [f"| {s.name} | {shown(s)} | {s.help} |" for s in found.settings]
         text += "\n" + "\n".join(["| setting | default | |", "| --- | --- | --- |", *rows]) + "\n"
     return text
+
+
+def shown(setting):
+    default = setting.shown_default
+    return str(default).lower() if isinstance(default, bool) else default
 
 
 def page(old):

@@ -19,7 +19,7 @@ def table(engine):
         return "\nNothing to set.\n"
     lines = ["", "| setting | values | default | what it is |", "|---|---|---|---|"]
     for each in found:
-        default = "auto" if each.default is None else f"{each.default}"
+        default = f"{each.shown_default}"
         default = default.lower() if isinstance(each.default, bool) else default
         lines.append(f"| `{each.name}` | {values(each)} | {default} | {each.help} |")
     return "\n".join(lines) + "\n"

@@ -479,12 +479,21 @@ def test_values_that_no_earlier_experiment_has_are_told(three):
 
 
 def test_a_stage_that_may_be_several_files_is_asked_for(three):
-    (three / "mesh.py").write_text("")
+    (three / "mesh.py").write_text("#ZEN$ PARAM n = { 1 }\n")
     with pytest.raises(AnnotationError, match=r"may be mesh\.py, mesh\.sh"):
         run("solve.sh")
     solve = three / "solve.sh"
     solve.write_text(SOLVE.replace('"mesh"', '"mesh.sh"'))
     assert run("solve.sh").ok == 8
+
+
+def test_a_program_and_other_files_beside_a_stage_are_not_taken_for_it(three):
+    (three / "mesh").write_bytes(b"\x7fELF\0")
+    (three / "mesh.c").write_text("int main(void) { return 0; }\n")
+    assert run("solve.sh").ok == 8
+    (three / "mesh.sh").rename(three / "grid.sh")
+    with pytest.raises(AnnotationError, match="mesh: there are no directives"):
+        run("solve.sh")
 
 
 def test_a_search_does_not_wait_for_stages(three):

@@ -22,6 +22,9 @@ SIDE = ".zen"
 IGNORE = ".zenignore"
 """A file in a folder: a pattern on each line, of what below it is no part of the application."""
 
+_HEAD_BYTES = 8192
+"""A file with a NUL byte among its first ones is not text, as Git has it."""
+
 _LEFT_OUT = frozenset({"__pycache__", "zenturio.toml"})
 """What is made by running, and what says where to run."""
 
@@ -178,6 +181,22 @@ def is_study(name: str) -> bool:
 
 def is_side(name: str) -> bool:
     return name.endswith(SIDE)
+
+
+def may_have_directives(path: Path) -> bool:
+    """Return whether the file *path*, or the one of its directives beside it, holds a ZEN$."""
+    if path.with_name(path.name + SIDE).is_file():
+        return True
+    if not path.is_file():  # to open a pipe would wait for its writer
+        return False
+    try:
+        with path.open("rb") as file:
+            if b"\0" in file.read(_HEAD_BYTES):
+                return False
+            file.seek(0)
+            return any(b"ZEN$" in line for line in file)
+    except OSError:
+        return False
 
 
 def _ignored(folder: Path, below: str, diagnostics: Diagnostics) -> tuple[str, ...]:

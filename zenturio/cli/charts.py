@@ -80,7 +80,8 @@ def plot(
         str,
         typer.Option(
             metavar="SELECT...",
-            help="Draw the result of SQL, or of a FILE.sql, instead of a study.",
+            help="Draw the result of SQL, or of a FILE.sql, instead of a study; default of x and y:"
+            " its first columns.",
         ),
     ] = "",
     tables: Tables = None,
@@ -104,7 +105,7 @@ def plot(
     """
     from zenturio.show.chart_files import save
     from zenturio.show.charts.chart_query import ChartQuery
-    from zenturio.show.charts.column_charts import build_chart
+    from zenturio.show.charts.column_charts import build_chart, with_first_columns
     from zenturio.show.charts.study_charts import draw_chart
     from zenturio.show.renderers.terminal import render_text
     from zenturio.study.overview import opened_repository
@@ -132,6 +133,7 @@ def plot(
     with opened_repository(db) as repository:
         if query:
             table = _answer(repository, query_of(query, tables))
+            chart_query = with_first_columns(chart_query, table)
             chart, rows = build_chart(chart_query, table), len(table)
         else:
             result = draw_chart(repository, chart_query)

@@ -185,7 +185,8 @@ def _tell_one(description: "AlgorithmDescription") -> None:
     if description.more:
         typer.echo(f"{description.more}\n")
     rows = [
-        (s.name, output.kind(s), output.number(s.default), s.help) for s in description.settings
+        (s.name, output.kind(s), output.number(s.shown_default), s.help)
+        for s in description.settings
     ]
     if rows:
         output.table(("setting", "type", "default", "description"), rows)

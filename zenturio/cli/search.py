@@ -11,7 +11,6 @@ from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.query.importance import RankedSetting
-    from zenturio.search import Setting
     from zenturio.show.study import TuningResult
     from zenturio.study.best_points import ScoredPoint
     from zenturio.study.tuning.tune import Tuning, TuningPlan
@@ -48,14 +47,8 @@ def engines(
         settings = descriptions[0].settings
         output.table(
             ("setting", "type", "default", "description"),
-            [(s.name, output.kind(s), _default(s), s.help) for s in settings],
+            [(s.name, output.kind(s), output.number(s.shown_default), s.help) for s in settings],
         )
-
-
-def _default(setting: "Setting") -> str:
-    from zenturio.settings.schema import AUTO
-
-    return AUTO if setting.optional and setting.default is None else output.number(setting.default)
 
 
 def best(

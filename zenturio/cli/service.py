@@ -317,11 +317,12 @@ def portal(
 def missing(error: ModuleNotFoundError) -> Exception:
     """Return the error for a missing package of the portal extra, or *error* itself."""
     from zenturio.errors import PlaceError
+    from zenturio.install_hint import extra_hint
 
     if error.name and error.name.partition(".")[0] in ("starlette", "uvicorn", "anyio"):
         return PlaceError(
             f"the portal needs {error.name}, which is not installed",
-            hint="pip install 'zenturio[portal]'",
+            hint=extra_hint("portal"),
         )
     return error
 

@@ -198,7 +198,7 @@ def generators(
         output.table(
             ("setting", "type", "default", "description"),
             [
-                (s.name, output.kind(s), output.number(s.default), s.help)
+                (s.name, output.kind(s), output.number(s.shown_default), s.help)
                 for s in descriptions[0].settings
             ],
         )

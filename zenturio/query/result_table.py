@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from zenturio.errors import InputError, PlaceError, unknown_name
 from zenturio.experiment import Missing
 from zenturio.expression import text_of
+from zenturio.install_hint import extra_hint
 from zenturio.query.catalog import StudyColumn
 
 if TYPE_CHECKING:
@@ -301,7 +302,7 @@ def to_parquet(result: ResultTable) -> bytes:
     except ImportError as error:
         raise PlaceError(
             "Parquet is written by pyarrow, which is not installed",
-            hint="pip install 'zenturio[parquet]'",
+            hint=extra_hint("parquet"),
         ) from error
     columns = zip(*result.rows, strict=True) if result.rows else ((),) * len(result.columns)
     arrays = [_array(pa, list(column)) for column in columns]
@@ -387,7 +388,7 @@ def _parquet_parts(columns: Sequence[StudyColumn], parts: Iterable[Part]) -> Ite
     except ImportError as error:
         raise PlaceError(
             "Parquet is written by pyarrow, which is not installed",
-            hint="pip install 'zenturio[parquet]'",
+            hint=extra_hint("parquet"),
         ) from error
     kinds = {"int": pa.int64(), "real": pa.float64(), "bool": pa.bool_()}
     types = [

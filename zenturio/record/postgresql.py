@@ -11,6 +11,7 @@ from sqlalchemy import URL, Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 
 from zenturio.errors import Diagnostic, PlaceError, RecordError, ZenError
+from zenturio.install_hint import extra_hint
 from zenturio.record.codec import Form
 from zenturio.record.database import Cursor
 from zenturio.record.schema import metadata
@@ -87,7 +88,7 @@ class PostgreSQL:
         except ImportError as error:
             raise PlaceError(
                 "PostgreSQL needs psycopg, which is not installed",
-                hint="pip install 'zenturio[postgresql]'",
+                hint=extra_hint("postgresql"),
             ) from error
 
     def within(self, schema: str) -> PostgreSQL:

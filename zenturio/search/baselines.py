@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from zenturio.errors import InputError, PlaceError, SpaceError
+from zenturio.install_hint import extra_hint
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
@@ -79,9 +80,7 @@ def _quasi() -> Any:
     try:
         from scipy.stats import qmc  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:
-        raise PlaceError(
-            "this engine needs SciPy", hint="pip install 'zenturio[search]'"
-        ) from error
+        raise PlaceError("this engine needs SciPy", hint=extra_hint("search")) from error
     return qmc
 
 

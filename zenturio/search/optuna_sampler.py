@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
+from zenturio.install_hint import extra_hint, package_hint
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import FINE, Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
@@ -101,7 +102,7 @@ class OptunaSampler(GeneratorEngine):
         except ImportError as error:  # which some samplers do when they begin to learn
             raise PlaceError(
                 f"optuna:{self._settings.variant} needs a package that is not installed: {error}",
-                hint=f"pip install {error.name}" if error.name else "or another engine: optuna:TPE",
+                hint=package_hint(error.name) if error.name else "or another engine: optuna:TPE",
             ) from error
 
     def _genes(self, params: dict[str, Any]) -> list[int]:
@@ -138,8 +139,6 @@ def _optuna() -> Any:
     try:
         import optuna  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:
-        raise PlaceError(
-            "this engine needs Optuna", hint="pip install 'zenturio[search]'"
-        ) from error
+        raise PlaceError("this engine needs Optuna", hint=extra_hint("search")) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -38,6 +38,11 @@ class Setting:
     executes: bool = False
     """Whether its value is shell text or names a program, which needs consent before use."""
 
+    @property
+    def shown_default(self) -> Any:
+        """The default as it is written: auto where the program chooses."""
+        return AUTO if self.optional and self.default is None else self.default
+
 
 def setting(
     default: Any,

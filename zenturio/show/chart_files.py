@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
+from zenturio.install_hint import extra_hint
 from zenturio.output_files import write_output
 from zenturio.show.chart import Chart
 
@@ -71,5 +72,5 @@ def missing_matplotlib() -> PlaceError:
     """Return the error that says how to install what draws images."""
     return PlaceError(
         "images need matplotlib, which is not installed",
-        hint="pip install 'zenturio[images]'; or write an .html file, which needs nothing",
+        hint=f"{extra_hint('images')}; or write an .html file, which needs nothing",
     )

@@ -25,6 +25,7 @@ from zenturio.execute.machine_facts import check_machine_facts
 from zenturio.execute.machine_json import machine_parts
 from zenturio.experiment import MachineKind
 from zenturio.experiment.provenance import cores
+from zenturio.install_hint import extra_hint
 
 _ADDRESS_HINT = "write dask://host:8786, or tls://host:8786"
 _CERTIFICATES_HINT = 'ca = "ca.pem", cert = "cert.pem" and key = "key.pem" in [places.NAME]'
@@ -421,7 +422,7 @@ def _require_dask() -> Iterator[None]:
     except ImportError as error:
         raise PluginError(
             f"the place dask needs a package that is not installed: {error.name}",
-            hint="pip install 'zenturio[dask]'",
+            hint=extra_hint("dask"),
         ) from error
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     yield

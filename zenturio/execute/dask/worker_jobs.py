@@ -23,6 +23,7 @@ from zenturio.execute.file_staging import disk_errors, write_new
 from zenturio.execute.job_setup import setup_lines
 from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.files import make_folder
+from zenturio.install_hint import extra_hint
 
 _CLASSES = {
     "slurm": "SLURMCluster",
@@ -193,7 +194,7 @@ def _cluster_class(options: DaskOptions) -> Any:
     except ImportError as error:
         raise PluginError(
             f"jobs of {options.cluster} need a package that is not installed: {error.name}",
-            hint="pip install 'zenturio[dask]'",
+            hint=extra_hint("dask"),
         ) from error
     return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zenturio.errors import PlaceError
+from zenturio.install_hint import extra_hint
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.metrics import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
@@ -47,7 +48,7 @@ class CpSat:
     plan so far. The notes have the proven bound and the gap. Times that are not whole numbers are
     rounded down in the model, each by less than a ten millionth of the plan, so the bound holds.
     Unrelated machines with transfers: up to some 20 tasks. Identical processors without transfers:
-    some hundred tasks. Cost: exponential. Needs the extra: pip install 'zenturio[exact]'.
+    some hundred tasks. Cost: exponential. Needs the extra exact.
     """
 
     kind: ClassVar[Kind] = "exact"
@@ -239,7 +240,5 @@ def _load_cp_model() -> Any:
     try:
         from ortools.sat.python import cp_model  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:
-        raise PlaceError(
-            "this algorithm needs OR-Tools", hint="pip install 'zenturio[exact]'"
-        ) from error
+        raise PlaceError("this algorithm needs OR-Tools", hint=extra_hint("exact")) from error
     return cp_model

@@ -117,7 +117,7 @@ class Heft:
 
     For nearly every workflow, and the one to try first: usually the best of the list heuristics.
     Not where a few tasks dominate and machines are specialised: each task takes what is best for
-    itself, which cost 11% on average over the optimum of 24 such instances. Cost: tasks x
+    itself, which cost 12% on average over the optimum of 24 such instances. Cost: tasks x
     processors; a million tasks on 300 processors take seconds. H. Topcuoglu, S. Hariri, M.-Y. Wu:
     Performance-effective and low-complexity task scheduling for heterogeneous computing. IEEE TPDS
     13(3), 2002.

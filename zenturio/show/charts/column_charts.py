@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from dataclasses import replace
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,21 @@ def chart(frame: pd.DataFrame, kind: str = "line", **options: Any) -> Chart:
     Raise InputError if the options do not fit the kind or the frame.
     """
     return build_chart(ChartQuery.of(kind=kind, **options), frame)
+
+
+def with_first_columns(query: ChartQuery, frame: pd.DataFrame) -> ChartQuery:
+    """Return *query*; columns that it does not name are the first ones of *frame* that fit.
+
+    The answer of an SQL query has its columns in the order in which somebody wrote them: x first.
+    """
+    kind = KINDS[query.kind]
+    if not kind.has_series:
+        return query
+    names = [str(name) for name in frame.columns]
+    x = query.x or next((name for name in names if name not in query.y), "")
+    numbers = (name for name in names if name != x and is_number(frame[name]))
+    y = query.y or tuple(islice(numbers, 1))
+    return replace(query, x=x, y=y)
 
 
 def build_chart(query: ChartQuery, frame: pd.DataFrame) -> Chart:

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from threading import RLock
 from typing import Any, NamedTuple
 
-from zenturio.annotate.file_selection import SIDE, is_study
+from zenturio.annotate.file_selection import SIDE, is_study, may_have_directives
 from zenturio.annotate.model import After, Application
 from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, did_you_mean
@@ -151,16 +151,23 @@ class _StageFinder:
 
 
 def _beside(after: After, home: Path) -> Path:
-    """Return the file or folder that *after* names, beside *home*."""
+    """Return the file or folder that *after* names, beside *home*.
+
+    A compiled program is often named like its source: a file of the exact name is a stage only if
+    it has directives, or if no file with that stem has.
+    """
     exact = home.parent / after.stage
-    if exact.exists():
+    if exact.is_dir() or (exact.exists() and may_have_directives(exact)):
         return exact
     others = [
         path
         for path in sorted(home.parent.iterdir())
         if not path.name.startswith(".") and not path.name.endswith(SIDE) and path.is_file()
     ]
-    matches = [path for path in others if path.stem == after.stage]
+    matches = [path for path in others if path.stem == after.stage and path != exact]
+    matches = [path for path in matches if may_have_directives(path)] or matches
+    if exact.exists() and not any(map(may_have_directives, matches)):
+        return exact
     if len(matches) == 1:
         return matches[0]
     if matches:

@@ -1,0 +1,93 @@
+"""What the pages name exists, what exists is named, and examples that are shown work."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import loaded
+import zenturio as zen
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.formats.files import read_platform, read_workflow
+from zenturio.schedule.model.metrics import METRICS
+from zenturio.schedule.model.problem import Problem
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+INTERNAL = {
+    "ZENTURIO_FAILPOINT",  # for tests: where a process kills itself
+    "ZENTURIO_PATH",  # from a job to its setup
+}
+VARIABLE = re.compile(r"""["'](ZEN(?:TURIO)?_[A-Z_]*[A-Z_])["'{]""")
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def part(name: str, heading: str) -> str:
+    return page(name).split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def rows(text: str) -> set[str]:
+    """The names in the first cells of tables."""
+    cells = [cell for cell in re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE) if "`" in cell]
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page(name), re.MULTILINE | re.DOTALL)
+
+
+def test_the_extras_on_the_page_are_those_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert rows(page("install.md")) == set(project["optional-dependencies"])
+
+
+def test_the_public_names_of_python_are_on_the_page():
+    table = part("reference.md", "Names in Python")
+    assert set(re.findall(r"^\| `zen\.(\w+)", table, re.MULTILINE)) == set(zen.__all__)
+    for name in re.findall(r"`\.(\w+)[`(]", table.split("| `zen.Study(", 1)[1].split("\n")[0]):
+        assert name in {*dir(zen.Study), *zen.Study.__dataclass_fields__}
+
+
+def test_the_environment_variables_on_the_page_are_those_of_the_sources():
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "zenturio").rglob("*.py")]
+    used = {name for text in texts for name in VARIABLE.findall(text)} - INTERNAL
+    named = rows(part("reference.md", "Environment variables"))
+    prefixes = {name for name in used if name.endswith("_")}
+    assert named >= used - prefixes
+    assert {name for name in named - used if not name.startswith(tuple(prefixes))} == set()
+
+
+def test_the_metrics_of_plans_on_the_page_are_those_that_are_computed():
+    table = part("workflows.md", "Metrics of a plan")
+    assert rows(table) == set(METRICS)
+
+
+def test_the_workflow_and_the_platform_on_the_page_make_a_plan(tmp_path):
+    text = next(block for block in blocks("workflows.md", "json") if '"pipeline"' in block)
+    (tmp_path / "pipeline.json").write_text(text)
+    (tmp_path / "grid.toml").write_text(blocks("workflows.md", "toml")[0])
+    problem = Problem.of(
+        read_workflow(str(tmp_path / "pipeline.json")), read_platform(str(tmp_path / "grid.toml"))
+    )
+    assert make("heft").plan(problem).makespan > 0
+
+
+def test_the_stages_on_the_page_run(tmp_path):
+    for text in blocks("stages.md", "sh"):
+        (tmp_path / text.split("\n", 1)[0].removeprefix("# ")).write_text(text)
+    done = loaded.zen("run", "solve.sh", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = loaded.zen("sql", "SELECT sum(lines) AS s FROM study_solve", cwd=tmp_path)
+    assert str(2 * (64 + 128 + 256)) in done.stdout
+
+
+@pytest.mark.parametrize("source", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_every_link_of_a_page_leads_somewhere(source):
+    links = re.findall(r"\]\((?!http)([^)#\s]+)", source.read_text(encoding="utf-8"))
+    assert [link for link in links if not (source.parent / link).exists()] == []
