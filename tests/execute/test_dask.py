@@ -22,7 +22,7 @@ from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.ticket_queue import BatchSizer
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.output_artifacts import belongs_to_attempt
-from zenturio.experiment import INCOMING, ExperimentFile, Recipe
+from zenturio.experiment import INCOMING, ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import content_digest
 from zenturio.testing.executor import (
     CommandContract,
@@ -39,7 +39,7 @@ def cluster():
     """Two slots on this machine, for all tests of this file."""
     ways = {
         "distributed.nanny.pre-spawn-environ": {},
-        "distributed.nanny.environ": {"OMP_NUM_THREADS": "1"},
+        "distributed.nanny.environ": {"OMP_NUM_THREADS": "7"},
     }
     with dask.config.set(ways), LocalCluster(
         n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address="127.0.0.1:0",
@@ -117,7 +117,9 @@ def test_one_of_several_that_travel_together_is_cancelled_alone(opened):
 
 
 def test_experiments_do_not_get_the_environment_of_nannies(place):
-    assert outcome(place, experiment("echo $OMP_NUM_THREADS")).stdout.head == b"\n"
+    look = "echo $OMP_NUM_THREADS"
+    assert outcome(place, experiment(look)).stdout.head == b"1\n"
+    assert outcome(place, experiment(Step(look, cpus=2))).stdout.head == b"2\n"
 
 
 def test_what_cannot_be_sent_fails_and_the_others_do_not(place, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 from zenturio.annotate.commands import BUILTINS
@@ -42,5 +43,10 @@ def step_request(step: Step) -> dict[str, Any]:
         "words": plain_words(step.command),
         "timeout": step.timeout,
         "memory": step.memory,
-        "data": None if step.memory is None else step.memory + step.cpus * _STACK,
+        "data": None if step.memory is None else step.memory + (step.cpus or 1) * _STACK,
     }
+
+
+def allowed_threads(steps: Iterable[Step], default: int) -> int:
+    """Return the CPUs that *steps* ask for, or *default* where they do not say."""
+    return max([step.cpus for step in steps if step.cpus is not None], default=default)

@@ -51,7 +51,9 @@ _TIME = nullable(integer(-(2**63)))
 _FILES = list_of(
     tuple_of(_TEXT, integer(0, 0o177777), nullable(integer()), nullable(text()), _CONTENT, _TIME)
 )
-_STEPS = list_of(tuple_of(_TEXT, nullable(number(0)), integer(), integer(1), nullable(integer())))
+_STEPS = list_of(
+    tuple_of(_TEXT, nullable(number(0)), integer(), nullable(integer(1)), nullable(integer()))
+)
 _EXPERIMENT = tuple_of(
     digest, check_value, integer(), object_of(_TEXT, check_value), object_of(_TEXT, integer()),
     _FILES, _STEPS, object_of(_TEXT, _TEXT), nullable(integer()), integer(),

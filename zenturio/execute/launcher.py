@@ -24,6 +24,7 @@ from typing import Any
 from zenturio.execute import process_tree, wire
 from zenturio.execute.captured_stream import CapturedStream, live_log_paths
 from zenturio.execute.spawn import Spawner
+from zenturio.execute.thread_limits import recorded_limits, thread_limits
 
 _WATCH_SECONDS = 0.1
 """Seconds between two looks at the memory and the number of processes."""
@@ -96,6 +97,8 @@ class LauncherRun:
         self._over = True
         """Whether the command itself has ended."""
         self._status = 0
+        self._limits: dict[str, str] = {}
+        """The variables that say how many threads it may start."""
         self._stop = ""
         """Why the run is to be ended: timeout, cancelled, memory, processes; or unstartable."""
 
@@ -122,6 +125,7 @@ class LauncherRun:
             "started": started,
             "ended": started + time.monotonic() - clock,
             "load": [busy, process_tree.load_average()],
+            "threads": self._limits,
             "sizes": [stream.size for stream in streams],
             "lengths": list(map(len, blobs)),
         }, blobs
@@ -130,11 +134,8 @@ class LauncherRun:
         """Run the commands; the last one's number, the wall time of all, and what went wrong."""
         number, wall = 0, 0.0
         request = self._request
-        without = {os.fsencode(name) for name in request.get("without", ())}
-        inherited = self._launcher.environment
-        environment = {name: inherited[name] for name in inherited.keys() - without} | {
-            os.fsencode(name): os.fsencode(text) for name, text in request["environment"].items()
-        }
+        environment = self._environment()
+        self._limits = recorded_limits(environment)
         spawner = Spawner(environment, streams[0].write, streams[1].write)
         setsid = _SETSID if request["exact"] else ""
         try:
@@ -157,6 +158,18 @@ class LauncherRun:
             self._stop = "unstartable"
             return number, wall, error.strerror or str(error)
         return number, wall, ""
+
+    def _environment(self) -> dict[bytes, bytes]:
+        """Return what the commands inherit and the experiment sets, and limits of threads."""
+        request, inherited = self._request, self._launcher.environment
+        without = {os.fsencode(name) for name in request.get("without", ())}
+        environment = {name: inherited[name] for name in inherited.keys() - without}
+        for name, text in request["environment"].items():
+            environment[os.fsencode(name)] = os.fsencode(text)
+        if "threads" in request:
+            commands = [step["command"] for step in request["steps"]]
+            environment.update(thread_limits(request["threads"], environment, commands))
+        return environment
 
     def _open(self, streams: list[CapturedStream]) -> None:
         """From now on, reads what comes through *streams*."""

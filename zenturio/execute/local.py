@@ -50,7 +50,10 @@ class Local(ClosesOnExit):
         self._memory = min(memory(), settings.memory or memory())
         self._closed = Event()
         self._lock = Lock()
-        self._runner = LocalRunner(folder, replace(settings, keep=keep), self._closed)
+        # Who is pinned has the CPUs that it asks for, and one if it does not say.
+        threads = settings.threads or (1 if pin else max(cores() // self.slots, 1))
+        settings = replace(settings, keep=keep, threads=threads)
+        self._runner = LocalRunner(folder, settings, self._closed)
         room = ResourcePool(self.slots, self._memory)
         with disk_errors(folder):  # short of open files, it has no pipe to wake its thread through
             self._dispatcher = Dispatcher(

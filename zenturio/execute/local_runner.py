@@ -14,7 +14,7 @@ from typing import Any
 from zenturio.execute import output_artifacts
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
 from zenturio.execute.call import exception_name, read_metrics
-from zenturio.execute.command_line import plain_words, step_request
+from zenturio.execute.command_line import allowed_threads, plain_words, step_request
 from zenturio.execute.file_staging import InputCache, StagedFolder, disk_errors
 from zenturio.execute.launcher_process import (
     STOPPED_SECONDS,
@@ -76,6 +76,8 @@ class RunnerSettings:
     """Bytes that all experiments together may ask for, where that is less than the machine's."""
     without: tuple[str, ...] = ()
     """Variables of this process that experiments do not inherit."""
+    threads: int = 0
+    """Threads of an experiment without CPUS; 0: the cores of this machine divided by the slots."""
 
 
 class LocalRunner:
@@ -206,6 +208,7 @@ class LocalRunner:
                 METRICS: f"{path}/{REPORT}",
             },
             "without": self.settings.without,
+            "threads": allowed_threads(steps, max(self.settings.threads, 1)),
             "head": SEARCHED_BYTES,
             "tail": SEARCHED_BYTES,
             "grace": self.settings.grace,

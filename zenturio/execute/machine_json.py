@@ -68,7 +68,7 @@ def own_machine() -> MachineKind:
 def run_conditions(run: Mapping[str, Any]) -> HostConditions:
     """Return what varied, as the launcher of a run saw it."""
     before, after = run["load"]
-    return HostConditions(load_start=before, load_end=after)
+    return HostConditions(load_start=before, load_end=after, other=run.get("threads", {}))
 
 
 def machine_parts_to_json(outcome: Outcome) -> dict[str, Any]:

@@ -11,10 +11,12 @@ from zenturio.execute.json_checks import (
     list_of,
     nullable,
     number,
+    object_of,
     one_of,
     record,
     tuple_of,
 )
+from zenturio.execute.thread_limits import NAMES
 
 STOPS = ("", "timeout", "cancelled", "memory", "processes", "unstartable")
 _MOMENT = number(0, 1e12)
@@ -24,13 +26,15 @@ _SIZE = integer(0, 2**62)
 _LOAD = nullable(number(0, 1e9))
 """When the run began, and when it ended."""
 
+_THREADS = object_of(one_of(*NAMES), any_text(1024), len(NAMES))
+
 _check_reply = record({
     "stop": one_of(*STOPS), "why": any_text(4096), "step": integer(0, 2**16),
     "status": integer(-255, 255), "wtime": _SECONDS, "ctime": _SECONDS,
     "maxrss": nullable(_SIZE), "hidden": _SIZE, "started": _MOMENT, "ended": _MOMENT,
     "load": tuple_of(_LOAD, _LOAD), "sizes": tuple_of(_SIZE, _SIZE),
     "lengths": list_of(_SIZE, 4, 4),
-})  # fmt: skip
+}, {"threads": _THREADS})  # fmt: skip
 
 
 def check_run_facts(reply: Any, steps: int) -> None:

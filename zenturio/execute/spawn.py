@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from zenturio.execute import process_tree
+from zenturio.execute.thread_limits import NAMES
 
 CALL_COMMAND = ("python", "-m", "zenturio.execute.call")
 """How a command begins that calls a function of Python."""
@@ -73,6 +74,10 @@ class Spawner:
     def _call(self, root: str, target: str) -> int:
         """A fork of this process that calls a function: no interpreter has to start for it."""
         call = import_module("zenturio.execute.call")
+        # Libraries that the module loads start their threads here, and never again in the fork.
+        for name in map(os.fsencode, NAMES):
+            if name in self._environment:
+                os.environb[name] = self._environment[name]
         call.preload(root, target)
         gc.freeze()  # a collection in the fork would copy what is in memory already
         self.begun = time.monotonic()

@@ -82,6 +82,8 @@ def _run_packed(
     """
     try:
         experiment = unpack_experiment(parcel)
+        # The machine may be larger than what the job has of it.
+        settings = replace(settings, threads=settings.threads or _job_cpus(experiment.cpus))
         with Local(folder, experiment.cpus, keep=keep, settings=settings) as place:
             begins()
             outcome = _wait_for_outcome(place.submit(experiment), settle)
@@ -91,6 +93,12 @@ def _run_packed(
     except OSError as error:
         words = f"{error.filename or folder}: {error.strerror or error}"
         return pack_failure(PlaceError(words)), False
+
+
+def _job_cpus(cpus: int) -> int:
+    """Return the CPUs of this job: *cpus*, or what the settings of its place make of them."""
+    granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    return int(granted) if granted.isdecimal() and int(granted) > 0 else cpus
 
 
 def is_from_signal(outcome: Outcome) -> bool:

@@ -179,7 +179,8 @@ class Step:
     command: str
     timeout: float | None = None
     retry: int = 0
-    cpus: int = 1
+    cpus: int | None = None
+    """None where it does not say: then it has one."""
     memory: int | None = None
     """Bytes."""
 
@@ -246,7 +247,7 @@ class Experiment:
     @property
     def cpus(self) -> int:
         """How many it asks for, its build included, for that may have to be made."""
-        return max([step.cpus for step in self._every_step], default=1)
+        return max([step.cpus or 1 for step in self._every_step], default=1)
 
     @property
     def memory(self) -> int:

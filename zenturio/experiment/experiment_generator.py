@@ -288,7 +288,7 @@ class _Writer:
             command.text.text if self._plain else self._written(texts),
             command.timeout,
             command.retry,
-            1 if command.cpus is None else _cpus(command, point),
+            None if command.cpus is None else _cpus(command, point),
             command.memory,
         )
 

@@ -172,7 +172,11 @@ class WorkerRuntime:
         self._scratch = None if self._shares_disk else scratch / f"zenturio-{session.name}"
         folder = self._scratch or Path(session.folder)
         settings = RunnerSettings(
-            grace=session.grace, session=session.name, memory=memory, without=NANNY_VARIABLES
+            grace=session.grace,
+            session=session.name,
+            memory=memory,
+            without=NANNY_VARIABLES,
+            threads=1,  # other workers may share the machine
         )
         self._hand_back_seconds = session.hand_back_seconds
         self._files = WorkerFiles(folder / "inputs")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from zenturio.execute.command_line import step_request
+from zenturio.execute.command_line import allowed_threads, step_request
 from zenturio.execute.hosts.answer_checks import STREAM_BYTES
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.execute.hosts.connection import Answer
@@ -47,7 +47,9 @@ class StageContext:
     def request(self, steps: tuple[Step, ...], environment: Mapping[str, str]) -> dict[str, Any]:
         """Return what a supervisor is told: to run *steps*."""
         facts = self.host.values()
+        cores = int(self.host.facts.get("cores") or 0)
         return {
+            "threads": allowed_threads(steps, max(cores // max(self.host.slots, 1), 1)),
             "steps": [host_step_request(step, facts) for step in steps],
             "environment": {
                 **_host_variables(facts),

@@ -1,0 +1,99 @@
+"""How many threads the libraries of an experiment may start, and who says so."""
+
+import pytest
+
+from zenturio.execute import local
+from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
+from zenturio.execute.local import Local
+from zenturio.execute.thread_limits import NAMES, thread_limits
+from zenturio.execute.worker import run_packed
+from zenturio.experiment import Step
+from zenturio.testing.executor import experiment, outcome
+
+PRINT = 'echo "$OMP_NUM_THREADS:$OPENBLAS_NUM_THREADS:$VECLIB_MAXIMUM_THREADS"'
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch):
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def printed(place, *words, **more):
+    return outcome(place, experiment(*words, **more)).stdout.head.decode().strip()
+
+
+def test_an_experiment_may_start_as_many_threads_as_it_asks_for_cpus(tmp_path):
+    with Local(tmp_path, 2) as place:
+        assert printed(place, Step(PRINT, cpus=2)) == "2:2:2"
+        assert printed(place, Step(PRINT, cpus=1)) == "1:1:1"
+        assert printed(place, Step("true", cpus=3), PRINT) == "3:3:3"
+
+
+@pytest.mark.parametrize(("slots", "pin", "threads"), [(1, False, 8), (3, False, 2), (16, False, 1),
+                                                       (2, True, 1)])  # fmt: skip
+def test_without_cpus_the_slots_share_the_cores(tmp_path, monkeypatch, slots, pin, threads):
+    monkeypatch.setattr(local, "cores", lambda: 8)
+    with Local(tmp_path, slots, pin=pin) as place:
+        assert printed(place, PRINT) == f"{threads}:{threads}:{threads}"
+
+
+def test_what_the_file_or_the_user_says_counts_for_the_libraries_that_go_by_it(
+    tmp_path, monkeypatch
+):
+    with Local(tmp_path, 1) as place:
+        step = Step(PRINT, cpus=4)
+        assert printed(place, step, environment={"OMP_NUM_THREADS": "3"}) == "3::4"
+        assert printed(place, step, environment={"OPENBLAS_NUM_THREADS": "3"}) == "4:3:4"
+    monkeypatch.setenv("OMP_NUM_THREADS", "7,2")
+    with Local(tmp_path, 1) as place:
+        assert printed(place, step) == "7,2::4"
+        assert printed(place, step, environment={"OMP_NUM_THREADS": "3"}) == "3::4"
+
+
+@pytest.mark.parametrize(
+    ("command", "openmp", "mkl"),
+    [
+        ("./a", b"4", b"4"),
+        ("./a --threads $OMP_NUM_THREADS", b"4", b"4"),
+        ("OMP_NUM_THREADS=2 ./a", None, None),
+        ("export OMP_NUM_THREADS=2; ./a", None, None),
+        ("MKL_NUM_THREADS=2 ./a", b"4", None),
+        ("mpiexec -genv OMP_NUM_THREADS 2 -n 2 ./a", None, None),
+        ("mpirun -n 4 ./a", b"1", b"1"),
+        ("/opt/bin/mpirun --bind-to none -np 2 ./a -n 9", b"2", b"2"),
+        ("cd x && mpiexec.hydra -n2 ./a", b"2", b"2"),
+        ("srun --ntasks=8 ./a", b"1", b"1"),
+        ("mpirun ./a", b"1", b"1"),
+        ("echo mpirun.txt; ./a -n 4", b"4", b"4"),
+    ],
+)
+def test_assignments_in_commands_count_and_ranks_share_the_threads(command, openmp, mkl):
+    limits = thread_limits(4, {}, ["true", command])
+    assert (limits.get(b"OMP_NUM_THREADS"), limits.get(b"MKL_NUM_THREADS")) == (openmp, mkl)
+
+
+def test_no_library_gets_more_threads_than_it_takes():
+    limits = thread_limits(128, {}, ["./a"])
+    assert (limits[b"OMP_NUM_THREADS"], limits[b"NUMEXPR_NUM_THREADS"]) == (b"128", b"64")
+
+
+def test_a_worker_goes_by_its_job_and_not_by_the_machine(tmp_path, monkeypatch):
+    def run(what):
+        back = unpack_outcome(run_packed(pack_experiment(what), tmp_path), what.digest, tmp_path)
+        return back.stdout.head.decode().strip()
+
+    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
+    monkeypatch.setattr(local, "cores", lambda: 64)
+    assert run(experiment(PRINT)) == "1:1:1"
+    assert run(experiment(Step(PRINT, cpus=3))) == "3:3:3"
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "8")
+    assert run(experiment(PRINT)) == "8:8:8"
+
+
+def test_the_limits_are_conditions_of_the_attempt(tmp_path):
+    with Local(tmp_path, 1) as place:
+        said = outcome(place, experiment(Step("true", cpus=2)))
+        assert said.conditions.other == {"OMP_NUM_THREADS": "2"}
+        said = outcome(place, experiment("true", environment={"MKL_NUM_THREADS": "5"}))
+        assert said.conditions.other["MKL_NUM_THREADS"] == "5"

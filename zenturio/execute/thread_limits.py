@@ -1,0 +1,73 @@
+"""How many threads the libraries of an experiment may start: as many as it has CPUs.
+
+OpenMP and most libraries of linear algebra start a thread for each core of the machine if nobody
+says otherwise, so that experiments beside each other wait for each other.
+Hosts get this file, too: only the standard library of Python 3.9 is used here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+OPENMP = "OMP_NUM_THREADS"
+_FOLLOWERS = (
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+"""Variables of libraries that go by OMP_NUM_THREADS where their own is not set."""
+_OTHERS = ("VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS")
+NAMES = (OPENMP, *_FOLLOWERS, *_OTHERS)
+_MOST = {"NUMEXPR_NUM_THREADS": 64}
+"""A library that refuses to be imported with more."""
+_LAUNCHER = re.compile(
+    r"(?:^|[\s;&|(/])(?:mpirun|mpiexec|orterun|prterun|srun)(?:\.\w+)?\s([^;&|\n]*)"
+)
+_RANKS = re.compile(r"(?:^|\s)(?:-n|-np|--n|--np|--ntasks)[\s=]*([0-9]{1,9})(?![0-9])")
+
+
+def thread_limits(
+    threads: int, environment: Mapping[bytes, bytes], commands: Sequence[str]
+) -> dict[bytes, bytes]:
+    """Return what *environment* lacks for *commands* to start *threads* threads in all.
+
+    What the environment or an assignment in a command says is left alone. Who says
+    OMP_NUM_THREADS means the libraries that go by it, too. Ranks of MPI share the threads.
+    """
+    text = "\n".join(commands)
+    said = {name for name in NAMES if os.fsencode(name) in environment or _is_assigned(name, text)}
+    names = _OTHERS if OPENMP in said else NAMES
+    count = max(threads // max(_ranks(command, threads) for command in commands or ("",)), 1)
+    return {
+        os.fsencode(name): b"%d" % min(count, _MOST.get(name, count))
+        for name in names
+        if name not in said
+    }
+
+
+def recorded_limits(environment: Mapping[bytes, bytes]) -> dict[str, str]:
+    """Return OMP_NUM_THREADS of an experiment, and the other variables that differ from it."""
+    openmp = environment.get(os.fsencode(OPENMP))
+    values = {name: environment.get(os.fsencode(name)) for name in NAMES}
+    return {
+        name: value[:256].decode("utf-8", "replace")
+        for name, value in values.items()
+        if value is not None and (name == OPENMP or value != openmp)
+    }
+
+
+def _is_assigned(name: str, text: str) -> bool:
+    """Whether a command sets it: ``NAME=4 ./a``, ``mpirun -x NAME=4``, ``mpiexec -genv NAME 4``."""
+    return name in text and re.search(rf"\b{name}=|env\s+{name}\s", text) is not None
+
+
+def _ranks(command: str, threads: int) -> int:
+    """Return how many processes MPI starts: as many as there are threads if no number is said."""
+    launcher = _LAUNCHER.search(command)
+    if launcher is None:
+        return 1
+    ranks = _RANKS.search(launcher.group(1))
+    return max(int(ranks.group(1)), 1) if ranks else max(threads, 1)
