@@ -166,7 +166,8 @@ def test_a_service_that_is_stopped_leaves_what_it_had_to_the_next(lab):
         until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 2)
         lab.submit(lab.write("two", 2), "bob")
         until(lambda: lab.turns()["two"] == "running")
-    assert lab.turns() == {"one": "running", "two": "running"}
+    assert lab.turns() == {"one": "waiting", "two": "waiting"}
+    assert lab.repository.submissions()[0].progress["lent"] == 0
     assert lab.repository.leases("one") == ()
     kept = lab.repository.count_states("one")["ok"]
     assert 2 <= kept < 8

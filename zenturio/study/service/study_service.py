@@ -294,6 +294,24 @@ class StudyService:
         end = monotonic() + PATIENCE
         for worker in self._workers.values():
             worker.join(max(0.0, end - monotonic()))
+        try:
+            self._hand_back()
+        except ZenError as error:  # the next service finds them as they are
+            self._notify(f"the queue cannot be written now: {error}")
+
+    def _hand_back(self) -> None:
+        """Record how the studies ended that have; the others wait again, and have no slots."""
+        means = self._means()
+        stopped = {
+            number: worker.facts(means[number]) if worker.begun else None
+            for number, worker in self._workers.items()
+            if worker.end not in ("done", "failed")
+        }
+        self._settle()
+        for number, facts in stopped.items():
+            self._repository.update_submission(number, "waiting")
+            if facts is not None:
+                self._repository.report_progress(number, {**facts, "lent": 0})
 
     def _look_patiently(self) -> None:
         """Look at the queue; a repository that is away may come back, and what runs goes on."""
