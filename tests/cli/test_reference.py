@@ -28,17 +28,17 @@ that log something, keep their last lines in `.zenturio/logs`, at most 10 MiB fo
 
 def page():
     parts = [HEAD]
-    for path, command in sorted(_commands(get_command(app), ())):
+    zen = get_command(app)
+    for path, command in [((), zen), *sorted(_commands(zen, ()))]:
         said = command.get_help(_context(command, path)).strip()
-        parts.append(f"## zen {' '.join(path)}\n\n```text\n{said}\n```\n")
+        parts.append(f"## {' '.join(('zen', *path))}\n\n```text\n{said}\n```\n")
     return "\n".join(parts)
 
 
 def _commands(group, path):
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            if command.invoke_without_command:
-                yield (*path, name), command
+            yield (*path, name), command
             yield from _commands(command, (*path, name))
         else:
             yield (*path, name), command
@@ -48,7 +48,7 @@ def _context(command, path):
     context = type(command).context_class if hasattr(type(command), "context_class") else None
     assert context is not None
     return context(
-        command, info_name="zen " + " ".join(path), max_content_width=96, terminal_width=96
+        command, info_name=" ".join(("zen", *path)), max_content_width=96, terminal_width=96
     )
 
 
