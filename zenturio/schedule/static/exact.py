@@ -34,7 +34,7 @@ _GA_EVALUATIONS = 5000
 @dataclass(frozen=True)
 class CpSatSettings:
     effort: float = setting(
-        60.0, "deterministic limit of work, about seconds of one processor", low=0
+        60.0, "deterministic limit of work; a unit takes one to six seconds of a processor", low=0
     )
     seconds: float | None = setting(
         None, "time limit; if it ends the search, runs may differ", low=0
@@ -48,7 +48,8 @@ class CpSat:
     plan so far. The notes have the proven bound and the gap. Times that are not whole numbers are
     rounded down in the model, each by less than a ten millionth of the plan, so the bound holds.
     Unrelated machines with transfers: up to some 20 tasks. Identical processors without transfers:
-    some hundred tasks. Cost: exponential. Needs the extra exact.
+    some hundred tasks. With hundreds of machines the model alone takes seconds, and the default
+    effort minutes: set seconds. Cost: exponential. Needs the extra exact.
     """
 
     kind: ClassVar[Kind] = "exact"
