@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -191,6 +192,22 @@ class SQLite:
             )
         connection.execute(f"PRAGMA cache_size = -{self._cache_kib}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        if self._wal:
+            self._share_log()
+
+    def _share_log(self) -> None:
+        """Give the log and its index the group of the database.
+
+        SQLite gives them its permissions, but the group of who makes them: for the group that the
+        database is shared with, these would be the permissions of all others.
+        """
+        group = self.path.stat().st_gid
+        for ending in ("-wal", "-shm"):
+            log = self.path.with_name(self.path.name + ending)
+            with suppress(OSError):  # another user's, who has done it; or nobody needs it any more
+                status = log.lstat()
+                if status.st_gid != group and status.st_uid == os.geteuid():
+                    os.chown(log, -1, group, follow_symlinks=False)
 
     def copy(self, target: Path) -> None:
         """Copy the database to *target*, as it is at one moment."""
