@@ -148,6 +148,8 @@ class DatabaseDialect(Protocol):
     """What the database finds wrong with itself, or ``ok``."""
     now: str
     """An expression: seconds since 1970 by the database's clock."""
+    secrets: tuple[str, ...]
+    """What lets others log in."""
     session_user: str
     """An expression: who logged in to the server; empty where nobody does."""
 

@@ -28,6 +28,7 @@ from zenturio.record.claims import ClaimRow
 from zenturio.record.database import Transaction
 from zenturio.record.entities import AttemptState
 from zenturio.record.leases import LeaseRow
+from zenturio.record.output_masking import mask_outcomes
 from zenturio.record.result_rows import CounterChanges, NewResult
 from zenturio.record.study_context import StudyContext
 
@@ -45,7 +46,8 @@ def record(
     context: StudyContext, lease: LeaseRow, outcomes: Iterable[Outcome], *, final: bool
 ) -> frozenset[str]:
     """Store the outcomes of what a driver claimed; return the digests of those accepted."""
-    outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+    masked = mask_outcomes(outcomes, context.transaction.dialect.secrets)
+    outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in masked]
     keys = {codec.digest_key(outcome.digest) for outcome in outcomes}
     taken = claims.delete_claims(context.transaction, lease.number, keys)
     if context.transaction.careful:
@@ -312,9 +314,11 @@ def add_results(
     For functions, which take less time than a claim. Whoever inserts the result first wins.
     """
     transaction = context.transaction
+    results = list(results)
+    masked = mask_outcomes([outcome for _, outcome in results], transaction.dialect.secrets)
     pairs = {
-        experiment.digest: (experiment, acceptance_rules.limit_metrics(o))
-        for experiment, o in results
+        experiment.digest: (experiment, acceptance_rules.limit_metrics(outcome))
+        for (experiment, _), outcome in zip(results, masked, strict=True)
     }
     keys = sorted(map(codec.digest_key, pairs))
     result_copies.cached_digests(

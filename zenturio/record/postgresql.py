@@ -56,6 +56,7 @@ class PostgreSQL:
         if url.password:
             secrets["password"] = url.password
         self._secrets = {name: word for name, word in secrets.items() if isinstance(word, str)}
+        self.secrets = tuple(self._secrets.values())
         # What is secret goes to the driver beside the URL: nobody who shows that shows it.
         plain = url.difference_update_query(_SECRETS).set(drivername="postgresql+psycopg")
         self._url = plain._replace(password=None)  # set() would keep the password

@@ -81,6 +81,7 @@ class SQLite:
     self_check = "PRAGMA integrity_check(20)"
     now = "(julianday('now') - 2440587.5) * 86400.0"
     session_user = ""
+    secrets: tuple[str, ...] = ()
 
     def __init__(self, path: Path, wait: float) -> None:
         self.path = path.absolute()
