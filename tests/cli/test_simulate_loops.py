@@ -86,3 +86,24 @@ def test_wien2k_is_played_with_its_loop_and_its_transfers_on_the_testbed(folder)
     assert set(facts["notes"]["schedulings"]) == {
         "time", "iteration", "tasks", "remaining", "end", "late", "migrated",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ["heft", "ga"])
+def test_a_static_plan_is_followed_in_each_iteration(folder, algorithm):
+    more = ("--iterations", 3, "--json", "--algorithm", algorithm)
+    facts = zen("simulate", "loop.json", "--on", "identical:1", *more, cwd=folder).facts
+    assert (facts["makespan"], facts["planned"], facts["left"]) == (17, None, [])
+    assert facts["runs"] == {"ended": 7}
+
+
+def test_what_follows_a_loop_does_not_block_its_processor(folder):
+    """The plan of one iteration has exit before back, on the only processor."""
+    tasks = [{"name": name, "work": 1, "machine": "p1"} for name in ("head", "exit", "back")]
+    edges = [["head", "exit"], ["head", "back"], ["back", "head"]]
+    (folder / "loop.json").write_text(json.dumps({"tasks": tasks, "edges": edges}))
+    more = ("--iterations", 3, "--json")
+    facts = zen("simulate", "loop.json", "--on", "identical:1", *more, cwd=folder).facts
+    assert (facts["makespan"], facts["left"]) == (7, [])
+    several = ("--runs", 3, "--perturb", "every=2:3,lasting=1:2", *more)
+    facts = zen("simulate", "loop.json", "--on", "identical:1", *several, cwd=folder).facts
+    assert min(facts["makespans"]) > 7

@@ -91,6 +91,21 @@ def test_a_search_is_a_scheduler(tmp_path):
     assert plan_as_assigned(problem).makespan == found.best.value
 
 
+def test_a_workflow_with_a_loop_is_a_study_of_its_schedules_too(tmp_path):
+    tasks = [WorkflowTask(name, 4) for name in ("in", "one", "two", "test", "out")]
+    edges = [
+        ("in", "one"), ("in", "two"), ("one", "test"), ("two", "test"), ("test", "in"),
+        ("one", "out"),
+    ]  # fmt: skip
+    flow = Workflow.of("loop", tasks, edges)
+    _, summary = run(annotate(flow, identical(2), tmp_path / "study"))
+    assert summary.ok == 2**5
+    # An iteration takes 12 s on two machines, and "out" follows the last one.
+    assert (summary.best.value - 4) % 12 == 0
+    with pytest.raises(InputError, match="only the makespan is defined"):
+        annotate(flow, identical(2), tmp_path / "other", "cost")
+
+
 def test_any_metric_of_a_plan_is_an_objective(tmp_path):
     folder = annotate(FORK, MACHINES, tmp_path / "study", "efficiency")
     assert "OBJECTIVE MAXIMIZE efficiency" in (folder / "workflow.json.zen").read_text()

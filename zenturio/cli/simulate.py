@@ -304,7 +304,7 @@ def _tell_many(
     from zenturio.schedule.simulate.simulator import perturbed_makespans
 
     seeds, perturbation = range(request.seed, request.seed + runs), request.disturbance
-    if perturbation and isinstance(what, Plan):
+    if perturbation and isinstance(what, Plan) and not problem.workflow.looped:
         makespans = perturbed_makespans(what, perturbation, seeds)
     else:
         makespans = np.array([request.played(problem, what, seed).makespan for seed in seeds])
@@ -374,7 +374,9 @@ def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
 
 
 def _by(trace: "ExecutionTrace", planned: float | None) -> str:
-    return f"; planned: {planned:.6g} s ({trace.makespan / planned - 1:+.1%})" if planned else ""
+    if not planned or trace.again:  # a plan has one iteration
+        return ""
+    return f"; planned: {planned:.6g} s ({trace.makespan / planned - 1:+.1%})"
 
 
 def _left(trace: "ExecutionTrace") -> str:

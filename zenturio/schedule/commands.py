@@ -19,7 +19,7 @@ from zenturio.schedule.algorithm import describe, make, names
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
 from zenturio.schedule.generators.generator import ProblemCache
-from zenturio.schedule.model.loops import LoopIterations
+from zenturio.schedule.model.loops import LoopIterations, find_loops, single_iteration_problem
 from zenturio.schedule.model.metrics import MoldablePlan, metric, metrics
 from zenturio.schedule.model.plan import Plan, check
 from zenturio.schedule.model.platform import Platform
@@ -126,13 +126,17 @@ class SimulationRequest:
         return problem
 
     def what(self, problem: Problem) -> Plan | Policy:
-        """Return what is simulated: a plan, a policy, or the assignment in the workflow."""
+        """Return what is simulated: a plan, a policy, or the assignment in the workflow.
+
+        A plan has one iteration of each loop; the simulator repeats it.
+        """
         if self.plan and self.algorithm:
             raise InputError("--plan and --algorithm exclude each other", hint="leave one out")
+        single = single_iteration_problem(problem, find_loops(problem.workflow))
         if self.plan:
-            return read_plan(self._file(self.plan), problem)
+            return read_plan(self._file(self.plan), single)
         if not self.algorithm:
-            return plan_as_assigned(problem)
+            return plan_as_assigned(single)
         algorithm = make(self.algorithm, self.settings, self.seed)
         if algorithm.kind in {"moldable", "online"}:
             raise InputError(
@@ -140,7 +144,7 @@ class SimulationRequest:
                 hint="zen algorithms shows the kind of each",
             )
         decider: Plan | Policy = (
-            algorithm if hasattr(algorithm, "react") else algorithm.plan(problem)
+            algorithm if hasattr(algorithm, "react") else algorithm.plan(single)
         )
         return decider
 

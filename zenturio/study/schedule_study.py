@@ -37,6 +37,11 @@ def annotate(
     by which each abstract machine is any processor that can run its tasks.
     """
     goal, folder = metric(objective), Path(folder)
+    if flow.looped and goal.name != "makespan":
+        raise InputError(
+            f"{flow.name} has loops: of tasks that run several times, only the makespan is defined",
+            hint="--objective makespan",
+        )
     abstract, names = abstract_workflow(flow)
     sets = dict(_sets(Problem.of(abstract, platform), names))
     try:

@@ -71,8 +71,9 @@ def test_tasks_run_in_their_order_with_the_files_of_those_before(hosts, flow, tm
     assert trace.makespan > 0
 
 
-def test_a_loop_is_run_until_its_last_task_says_that_it_converged(hosts, flow, tmp_path):
-    trace = run_workflow(*flow("mix start"), hosts(one={"slots": 2}))
+@pytest.mark.parametrize("algorithm", ["hybrid", "heft"])
+def test_a_loop_is_run_until_its_last_task_says_that_it_converged(hosts, flow, tmp_path, algorithm):
+    trace = run_workflow(*flow("mix start"), hosts(one={"slots": 2}), algorithm)
     assert len(trace.again) == 2
     assert [ran(tmp_path).count(each) for each in ("start", "a1", "mix", "end")] == [3, 3, 3, 1]
 

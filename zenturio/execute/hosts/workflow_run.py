@@ -276,7 +276,9 @@ def _run_workflow(
     policy = (
         planner
         if hasattr(planner, "react")
-        else FollowPlan(planner.plan(loops.single_iteration_problem(problem, found_loops)))
+        else FollowPlan(
+            planner.plan(loops.single_iteration_problem(problem, found_loops)), found_loops
+        )
     )
     rounds = LoopController(
         hosts, found_loops, _ConvergenceTest(flow, found_loops, hosts, template.most)

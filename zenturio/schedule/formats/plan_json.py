@@ -47,8 +47,8 @@ def plan_facts(plan: Plan | MoldablePlan) -> dict[str, Any]:
 def trace_facts(trace: ExecutionTrace, planned: float | None = None) -> dict[str, Any]:
     """Return *trace* as JSON values: the resulting plan, if all tasks finished, and all events.
 
-    For a loop, it has the tasks of the last iteration and no metrics, because metrics are defined
-    for tasks that run once.
+    For a loop, it has the tasks of the last iteration, no metrics and no planned makespan, because
+    metrics and plans are of tasks that run once.
     """
     problem = trace.problem
     names, machines = problem.workflow.names, problem.platform.machines
@@ -64,7 +64,7 @@ def trace_facts(trace: ExecutionTrace, planned: float | None = None) -> dict[str
         **({"notes": _json_value(trace.notes)} if trace.left else plan_facts(trace.plan)),
         **({"metrics": {}} if trace.again else {}),
         "makespan": _finite(trace.makespan),
-        "planned": planned,
+        "planned": None if trace.again else planned,
         "runs": dict(Counter(run.kind for run in trace.runs)),
         "wasted": trace.wasted,
         "left": [names[task] for task in trace.left],

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.schedule.model.evaluation import problem_arrays
+from zenturio.schedule.model.evaluation import problem_arrays, topological_orders
 from zenturio.schedule.model.loops import (
     Loop,
     LoopIterations,
@@ -28,7 +28,7 @@ from zenturio.schedule.model.loops import (
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.platform import LoadStep, Platform
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.workflow import Floats
+from zenturio.schedule.model.workflow import Floats, merge_parallel_edges
 from zenturio.schedule.simulate.machine_state import MachineState, Policy
 from zenturio.schedule.simulate.trace import ExecutionTrace, TraceEvent
 
@@ -42,22 +42,36 @@ __all__ = ["FollowPlan", "Policy", "task_sequence"]
 class FollowPlan:
     """A policy that sends each task where the plan has it, in the plan's order, whatever happens.
 
-    A task that is lost with its machine waits there until the machine recovers.
+    A task that is lost with its machine waits there until the machine recovers. The plan has one
+    iteration of each of *loops*, and every iteration follows it.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, loops: Sequence[Loop] = ()) -> None:
         self.plan = plan
-        self._sequence = task_sequence(plan)
+        self._sequence = _loop_sequence(plan, loops) if loops else task_sequence(plan)
+        self._position = {task: position for position, task in enumerate(self._sequence)}
 
     def react(self, grid: MachineState, events: Sequence[TraceEvent]) -> None:
         for event in events:
             if event.kind == "lost":
                 # First in its queue again: the tasks behind it stay in the plan's order.
                 grid.send(event.task, int(self.plan.processor[event.task]), first=True)
-        if any(event.kind in {"began", "arrived"} for event in events):
+        if any(event.kind in {"began", "arrived", "again"} for event in events):
             for task in self._sequence:
                 if grid.state[task] == "waiting":
                     grid.place(task, int(self.plan.processor[task]))
+        if any(event.kind == "again" for event in events):
+            self._requeue(grid)
+
+    def _requeue(self, grid: MachineState) -> None:
+        """Sort all queues by the plan.
+
+        What follows a loop is queued since the beginning; behind it, the next iteration would wait
+        for ever.
+        """
+        for processor, queue in enumerate(grid.queue):
+            if len(queue) > 1:
+                grid.arrange(processor, sorted(queue, key=self._position.__getitem__))
 
 
 def task_sequence(plan: Plan) -> list[int]:
@@ -65,6 +79,28 @@ def task_sequence(plan: Plan) -> list[int]:
     position = np.empty(plan.problem.tasks, np.int64)
     position[plan.problem.order] = np.arange(plan.problem.tasks)
     tasks: list[int] = np.lexsort((position, plan.end, plan.start)).tolist()
+    return tasks
+
+
+def _loop_sequence(plan: Plan, loops: Sequence[Loop]) -> list[int]:
+    """Return the tasks as `task_sequence` does, with the exits of a loop behind all its tasks.
+
+    The plan of a single iteration may start an exit before the last task of its loop; in that
+    order, the two would wait for each other on one processor.
+    """
+    problem = plan.problem
+    flow = problem.workflow
+    gates = [(task, exit_task) for loop in loops for task in loop.tasks for exit_task in loop.exits]
+    sources, targets = np.array(gates, np.int32).reshape(-1, 2).T
+    edges = merge_parallel_edges(
+        np.concatenate([flow.sources, sources]),
+        np.concatenate([flow.targets, targets]),
+        np.concatenate([flow.data, np.zeros(len(gates))]),
+    )
+    gated = replace(flow, sources=edges[0], targets=edges[1], data=edges[2])
+    rank = np.empty(problem.tasks)
+    rank[task_sequence(plan)] = np.arange(problem.tasks)
+    tasks: list[int] = topological_orders(replace(problem, workflow=gated), rank).tolist()
     return tasks
 
 
@@ -153,13 +189,14 @@ def simulate(
 ) -> ExecutionTrace:
     """Return the trace of executing *what*, a plan or a policy, under the machines' loads.
 
-    *arrivals* has the time at which each task becomes known. Loops run as *repeats* decides. With
+    *arrivals* has the time at which each task becomes known. Loops run as *repeats* decides; a plan
+    has a single iteration of each (`single_iteration_problem`). With
     *forward*, a mask of the edges that are waited for, the policy runs the loops itself by calling
     `MachineState.again`.
     """
-    policy = FollowPlan(what) if isinstance(what, Plan) else what
     name = algorithm or (what.algorithm if isinstance(what, Plan) else type(what).__name__.lower())
     loops = find_loops(problem.workflow) if forward is None else ()
+    policy = FollowPlan(what, loops) if isinstance(what, Plan) else what
     waited_edges = forward_edges(problem.workflow, loops) if loops else forward
     grid = MachineState(problem, arrivals, waited_edges)
     controller = LoopController(grid, loops, repeats or LoopIterations())
