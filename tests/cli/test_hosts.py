@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from zenturio.cli.main import app
+from zenturio.errors import InputError
 from zenturio.testing.executor import until
 
 PROGRAM = """
@@ -167,3 +168,26 @@ def test_a_workflow_runs_on_hosts_until_it_converged(project):
     assert [e["kind"] for e in found["events"]].count("ended") == 5
     assert (project / "f.svg").stat().st_size > 1000
     assert "hybrid: 3 tasks in" in zen("workflow", "run", "flow.json", *words)
+
+
+def test_a_workflow_runs_on_this_machine_without_a_file_of_hosts(project, monkeypatch):
+    (project / "hosts.toml").unlink()
+    monkeypatch.setenv("HOME", str(project))
+    tasks = [{"name": name, "work": 0.1} for name in ("start", "end")]
+    flow = {"tasks": tasks, "edges": [["start", "end"]]}
+    (project / "flow.json").write_text(json.dumps(flow))
+    words = ["--command", "cat *.dat; echo {task} > {task}.dat", "--hand-on", "*.dat"]
+    found = facts("workflow", "run", "flow.json", *words, "--on", "local")
+    assert [(task["id"], task["machine"]) for task in found["tasks"]] == [
+        ("start", "local"), ("end", "local"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", ["moldable-global", "cpa:polish=0", "srpt"])
+def test_an_algorithm_that_plans_no_single_tasks_is_refused_before_hosts_are_connected(
+    project, algorithm
+):
+    (project / "hosts.toml").unlink()
+    (project / "flow.json").write_text('{"tasks": [{"name": "a", "work": 1}]}')
+    with pytest.raises(InputError, match=f"{algorithm} is .*: it does not plan single tasks"):
+        zen("workflow", "run", "flow.json", "--command", "true", "-a", algorithm)

@@ -309,9 +309,9 @@ def run(
             help="Command of a task; {task}, {program}, {work} and {iteration} are replaced.",
         ),
     ],
-    hosts: Annotated[Path, typer.Option("--on", metavar="FILE.toml", help="Hosts file.")] = Path(
-        "hosts.toml"
-    ),
+    hosts: Annotated[
+        str, typer.Option("--on", metavar="FILE.toml|local", help="Hosts file, or this machine.")
+    ] = "hosts.toml",
     algorithm: Annotated[
         str,
         typer.Option(
@@ -335,26 +335,34 @@ def run(
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Run a workflow of real tasks on hosts, planned anew while it runs.
+    """Run a workflow of real tasks on hosts or on this machine, planned anew while it runs.
 
     The work of a task is in seconds on a host of speed 1. Loops are run until their last task
     reports the metric converged (a line {"converged": true} in $ZEN_METRICS). A task that reports
     its progress ($ZEN_PROFILE) can migrate when it breaks its contract. After a crash, rerun the
     command: finished tasks are skipped.
 
-    Example: zen workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on
-    '*.dat' --on hosts.toml --gantt flow.svg
+    Examples: zen workflow run flow.json --command './task {task}' --file task --on local; zen
+    workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on '*.dat' --on
+    hosts.toml --gantt flow.svg
     """
     from zenturio.execute.hosts.executor import Hosts, HostsSettings
+    from zenturio.execute.hosts.hosts_file import LOCAL, local_hosts_file
     from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
     from zenturio.record.open import FOLDER, project_folder
+    from zenturio.schedule.algorithm import make_task_scheduler
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.schedule.generators.generator import instance_of
 
+    make_task_scheduler(algorithm)  # an unsuitable one is refused before hosts are connected
     flow = instance_of(source, {}, 0).workflow
     doing = TaskTemplate(command, tuple(file or []), tuple(hand_on or []), iterations)
-    settings = HostsSettings(str(hosts))
-    with Hosts(project_folder() / FOLDER, options=settings) as place, output.waiting("running"):
+    place = Hosts(
+        project_folder() / FOLDER,
+        options=HostsSettings(hosts),
+        configuration=local_hosts_file() if hosts == LOCAL else None,
+    )
+    with place, output.waiting("running"):
         trace = run_workflow(flow, doing, place, algorithm)
     if gantt is not None:
         from zenturio.show.chart_files import save

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from zenturio import plugins
-from zenturio.errors import PluginError
+from zenturio.errors import InputError, PluginError
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.settings.schema import NoSettings, Setting, described, pairs, settings_of
@@ -62,6 +62,21 @@ def make(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) ->
     algorithm = _load(name)
     values = {**(settings or {}), **pairs(settings_text.split(",") if settings_text else [])}
     return algorithm(settings_of(_settings(algorithm), values, name), seed)
+
+
+def make_task_scheduler(name: str, settings: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
+    """Create an algorithm as `make` does, if it sends each task of a workflow to a processor.
+
+    It has ``plan`` or ``react``. Raise InputError for the other kinds: moldable algorithms give a
+    task several nodes, online algorithms choose among workflows.
+    """
+    algorithm = make(name, settings, seed)
+    if algorithm.kind in {"moldable", "online"}:
+        raise InputError(
+            f"--algorithm {name} is {algorithm.kind}: it does not plan single tasks",
+            hint="zen algorithms shows the kind of each",
+        )
+    return algorithm
 
 
 def _load(name: str) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import InputError, PluginError, did_you_mean
-from zenturio.schedule.algorithm import describe, make, names
+from zenturio.schedule.algorithm import describe, make, make_task_scheduler, names
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
 from zenturio.schedule.generators.generator import ProblemCache
@@ -137,12 +137,7 @@ class SimulationRequest:
             return read_plan(self._file(self.plan), single)
         if not self.algorithm:
             return plan_as_assigned(single)
-        algorithm = make(self.algorithm, self.settings, self.seed)
-        if algorithm.kind in {"moldable", "online"}:
-            raise InputError(
-                f"--algorithm {self.algorithm} is {algorithm.kind}: it does not plan single tasks",
-                hint="zen algorithms shows the kind of each",
-            )
+        algorithm = make_task_scheduler(self.algorithm, self.settings, self.seed)
         decider: Plan | Policy = (
             algorithm if hasattr(algorithm, "react") else algorithm.plan(single)
         )

@@ -156,6 +156,15 @@ class HostsFile:
         return (*self.machines, *others)
 
 
+LOCAL = "local"
+"""What stands for this machine where a hosts file is named."""
+
+
+def local_hosts_file() -> HostsFile:
+    """Return the configuration of this machine alone, without SSH: a slot for each core."""
+    return HostsFile(LOCAL, (HostMachine(LOCAL, "localhost", via="sh"),), HostsOptions())
+
+
 def read_hosts_file(path: Path) -> HostsFile:
     """Return the file at *path*, or InputError with the place of what is wrong."""
     trust.check_owner(path, "file of hosts")

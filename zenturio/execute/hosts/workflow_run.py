@@ -26,7 +26,7 @@ from zenturio.execute.hosts.host_choice import ProgressProfile
 from zenturio.experiment import Experiment, ExperimentFile, Log, Outcome, Recipe, Step
 from zenturio.experiment.identity import content_digest, experiment_digest
 from zenturio.expression import parse
-from zenturio.schedule.algorithm import make
+from zenturio.schedule.algorithm import make_task_scheduler
 from zenturio.schedule.model import loops
 from zenturio.schedule.model.loops import Loop
 from zenturio.schedule.model.platform import Platform, PlatformMachine
@@ -262,6 +262,7 @@ def run_workflow(
 def _run_workflow(
     flow: Workflow, template: TaskTemplate, place: Hosts, algorithm: str = "hybrid"
 ) -> ExecutionTrace:
+    planner = make_task_scheduler(algorithm)
     problem = Problem.of(flow, platform_of(place))
     found_loops = loops.find_loops(flow)
     tasks = _TaskExperiments(flow, template)
@@ -272,7 +273,6 @@ def _run_workflow(
         loops.forward_edges(flow, found_loops) if found_loops else None,
     )
     tasks.outcomes = hosts.outcomes
-    planner = make(algorithm)
     policy = (
         planner
         if hasattr(planner, "react")
