@@ -68,6 +68,7 @@ def test_an_objective_is_a_metric_that_the_algorithm_can_aim_at(folder):
     assert "did you mean 'cost'" in zen(*on, "--objective", "costs", cwd=folder, code=2).err
     told = zen(*on, "--objective", "cost", cwd=folder, code=2)
     assert "heft cannot optimise cost" in told.err
+    zen(*on, "--objective", "cost", "--algorithm", "ga", cwd=folder)
     assert zen(*on, "--objective", "makespan", cwd=folder).out.endswith(CHART)
 
 

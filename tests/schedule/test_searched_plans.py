@@ -15,7 +15,7 @@ from zenturio.errors import InputError, PlaceError
 from zenturio.schedule.algorithm import describe, make
 from zenturio.schedule.generators.generator import instance_of
 from zenturio.schedule.model.evaluation import makespans, problem_arrays, topological_orders
-from zenturio.schedule.model.metrics import MetricCalculator, lower_bound, metrics
+from zenturio.schedule.model.metrics import METRICS, MetricCalculator, lower_bound, metrics
 from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMachine, identical
 from zenturio.schedule.model.problem import Problem
@@ -267,6 +267,31 @@ def test_its_first_generation_is_of_chance_and_its_order_is_by_the_longest_way()
     )
     again = makespans(problem_arrays(problem), plan.processor.astype(np.uint32), order)
     assert again.tolist() == [plan.makespan]
+
+
+@pytest.mark.parametrize("objective", sorted(METRICS))
+def test_ga_is_no_worse_than_heuristics_by_any_objective(objective):
+    machines = tuple(PlatformMachine(f"m{i}", float(i), cost=float(i) ** 2) for i in (1, 2, 3))
+    flow = instance_of("wien2k:kpoints=6").workflow
+    problem = Problem.of(flow, Platform("priced", machines))
+    quick = {"objective": objective, "evaluations": 400, "population": 20}
+    plan = planned("ga", problem, **quick)
+    sign = 1 if METRICS[objective].direction == "minimize" else -1
+    for other in ("heft", "cpop", "min-min", "max-min"):
+        value, heuristic = (metrics(p)[objective] for p in (plan, make(other).plan(problem)))
+        assert sign * value <= sign * heuristic + 1e-9 * abs(heuristic)
+    assert planned("ga", problem, **quick).end.tolist() == plan.end.tolist()
+
+
+def test_ga_finds_the_shortest_of_the_cheapest_plans():
+    machines = (
+        PlatformMachine("slow", 1.0, cores=2, cost=1.0), PlatformMachine("fast", 2.0, cost=3.0),
+    )  # fmt: skip
+    flow = Workflow.of("bag", [WorkflowTask(f"t{i}", 4.0) for i in range(4)])
+    plan = planned("ga", Problem.of(flow, Platform("two", machines)), objective="cost")
+    assert (metrics(plan)["cost"], plan.makespan) == (16, 8)
+    with pytest.raises(InputError, match="no metric is named 'costs'"):
+        make("ga", {"objective": "costs"})
 
 
 def test_it_takes_any_metric_as_its_objective():

@@ -25,6 +25,7 @@ from zenturio.schedule.static.list_scheduling import (
     mean_times,
     upward_ranks,
 )
+from zenturio.schedule.static.metric_search import MetricSearch
 from zenturio.settings.schema import setting
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ class GeneticSchedulerSettings:
     population: int = setting(40, "plans in the population", low=2)
     mutation: float = setting(0.5, "chance of each further move in a child", low=0, high=0.9)
     tries: int = setting(20, "failed moves of critical tasks that end a local search", low=0)
+    objective: str = setting("makespan", f"what is made best: {', '.join(METRICS)}")
 
 
 class GeneticScheduler:
@@ -208,7 +210,9 @@ class GeneticScheduler:
     It evolves the order of tasks as well as their processors. Each child has its tasks shifted late
     and then early (justification), and its critical tasks moved, before it is evaluated. The result
     is never worse than HEFT. Stops when the lower bound is reached (notes: bound), or after the
-    given evaluations; the same seed gives the same plan. For every workflow whose plan is worth a
+    given evaluations; the same seed gives the same plan. For another objective, placements are
+    crossed and mutated without local search, from the same heuristics and the plan of least cost;
+    of plans with equal objectives, the shortest is best. For every workflow whose plan is worth a
     second. Not for a million tasks: use heft. Cost: evaluations x (edges + tasks x later tasks on
     their processor).
     """
@@ -219,15 +223,26 @@ class GeneticScheduler:
     def __init__(self, settings: GeneticSchedulerSettings | None = None, seed: int = 0) -> None:
         self._settings = settings or GeneticSchedulerSettings()
         self._seed = seed
+        metric(self._settings.objective)
 
     def plan(self, problem: Problem) -> Plan:
+        if self._settings.objective != "makespan" and problem.tasks:
+            return self._plan_by_metric(problem)
+        return self._shortest(problem)
+
+    def _plan_by_metric(self, problem: Problem) -> Plan:
+        settings, started = self._settings, monotonic()
+        limit = self._limit(problem)
+        starts = [(start_order(plan), plan.processor) for plan in _heuristic_plans(problem)]
+        search = MetricSearch(problem, settings.objective, settings.population, self._seed)
+        return search.plan(starts, lambda count: self._spent(count, limit, started), "ga")
+
+    def _shortest(self, problem: Problem) -> Plan:
         from zenturio.schedule.kernels.genetic import evolve_plans, improve_all  # noqa: PLC0415 - loads Numba
         from zenturio.search.kernels.rng import stream  # noqa: PLC0415
 
         settings, started = self._settings, monotonic()
-        limit = settings.evaluations or (
-            _UNLIMITED if settings.seconds else default_evaluations(problem)
-        )
+        limit = self._limit(problem)
         case, bound, state = decoding_problem_of(problem), lower_bound(problem), stream(self._seed)
         orders, genes = self._first(problem, limit)
         # On identical processors without transfers, only the order matters.
@@ -271,6 +286,17 @@ class GeneticScheduler:
     ) -> str | None:
         if scores[:, 0].min() <= bound:
             return "bound"
+        return self._spent(count, limit, started)
+
+    def _limit(self, problem: Problem) -> int:
+        """Return the largest number of evaluations."""
+        settings = self._settings
+        return settings.evaluations or (
+            _UNLIMITED if settings.seconds else default_evaluations(problem)
+        )
+
+    def _spent(self, count: int, limit: int, started: float) -> str | None:
+        """Return which limit is reached, if one is."""
         seconds = self._settings.seconds
         if seconds and monotonic() - started >= seconds:
             return "seconds"
