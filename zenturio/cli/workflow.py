@@ -335,7 +335,7 @@ def run(
     trust: Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Run a workflow of real tasks on hosts or on this machine, planned anew while it runs.
+    """Run a workflow of real tasks on hosts, planned anew while it runs.
 
     The work of a task is in seconds on a host of speed 1. Loops are run until their last task
     reports the metric converged (a line {"converged": true} in $ZEN_METRICS). A task that reports
