@@ -1,6 +1,7 @@
 """Looking after a repository."""
 
 import contextlib
+import subprocess
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,7 @@ from zenturio.experiment.experiment import Artifact
 from zenturio.record import DriverProcess, maintenance, sqlite
 from zenturio.record.database import Database
 from zenturio.record.open import dialect_at, open_repository
+from zenturio.record.schema import metadata
 from zenturio.testing.experiments import experiment, outcome
 
 
@@ -147,6 +149,44 @@ def test_a_copy_is_made_with_the_password_of_the_url(postgres, postgres_url, for
         finally:
             admin.execute("DROP ROLE keeper")
     assert copy.read_bytes().startswith(b"PGDMP")
+
+
+@pytest.fixture
+def two_databases(postgres):
+    """URLs of two empty databases, whose schema is public."""
+    names = ("before", "after")
+    with postgres.connect() as admin:
+        for name in names:
+            admin.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    yield [f"postgresql://zen@/{name}?host={postgres.folder}" for name in names]
+    with postgres.connect() as admin:
+        for name in names:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_copy_of_a_server_is_restored_with_all_rows_and_views(two_databases, tmp_path):
+    import psycopg
+
+    before, after = two_databases
+    drive(before, 30, 7)
+    copy = maintenance.backup(before, tmp_path / "copy")
+    command = ["pg_restore", "--clean", "--if-exists", "--no-owner", "--exit-on-error"]
+    subprocess.run([*command, "-d", after, copy], check=True)
+    assert maintenance.check_repository(after) == ()
+    rows = []
+    for url in two_databases:
+        with psycopg.connect(url) as connection:
+            views = connection.execute(
+                "SELECT viewname FROM pg_views WHERE schemaname = 'studies' ORDER BY 1"
+            ).fetchall()
+            names = sorted(metadata.tables) + [f'studies."{view}"' for (view,) in views]
+            rows.append({
+                name: sorted(connection.execute(f"SELECT t::text FROM {name} t").fetchall())
+                for name in names
+            })  # fmt: skip
+    assert rows[0] == rows[1]
+    assert any(name.startswith("studies.") for name in rows[0])
+    oracle.holds(after, 30)
 
 
 def _damaged(tmp_path, pages, count=3000):

@@ -44,9 +44,10 @@ from zenturio.record.reader_role import Grant
 from zenturio.record.repository import Repository
 from zenturio.record.salvage import Salvage, salvage_file
 from zenturio.record.schema_names import REVISIONS
+from zenturio.record.sql_names import quoted
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
-from zenturio.record.study_views import StoredView
+from zenturio.record.study_views import StoredView, schema_name
 from zenturio.record.upgrade import is_older, room_for, upgrade_older
 
 _BATCH = 500
@@ -138,9 +139,10 @@ def _dump(kind: DatabaseDialect, target: Path) -> None:
     with _connected(kind) as database:
         name = database.read(lambda transaction: transaction.sql("SELECT current_schema()"))[0][0]
     where, secrets = kind.for_programs()
-    # In quotes: the option is a pattern, in which capital letters mean small ones.
-    schema = '"' + str(name).replace('"', '""') + '"'
-    command = ["pg_dump", "--format=custom", f"--schema={schema}", f"--file={target}", where]
+    # In quotes: the option is a pattern, in which capital letters mean small ones. The views have a
+    # schema of their own, and the tables say that they are there.
+    schemas = [f"--schema={quoted(schema)}" for schema in (name, schema_name(name))]
+    command = ["pg_dump", "--format=custom", *schemas, f"--file={target}", where]
     done = subprocess.run(
         command, env={**os.environ, **secrets}, capture_output=True, text=True, check=False
     )
