@@ -17,6 +17,7 @@ from zenturio.schedule.model.platform import NetworkLink, Platform, PlatformMach
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.simulate.simulator import simulate
+from zenturio.schedule.static.list_scheduling import Heft
 
 
 class Eager:
@@ -80,11 +81,16 @@ def test_without_the_edges_that_close_loops_there_is_none(edges):
 @given(
     st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda e: e[0] != e[1])),
     st.integers(1, 3),
+    st.sampled_from([Eager, 1, 2]),
 )
-def test_loops_end_whatever_they_look_like(edges, count):
+def test_loops_end_whatever_they_look_like(edges, count, policy):
+    """Under a policy, or under a static plan for so many processors."""
     names = "abcdefg"
     found = flow(names, sorted(names[a] + names[b] for a, b in edges))
-    trace = simulate(Problem.of(found, identical(2)), Eager(), repeats=LoopIterations(count))
+    problem = Problem.of(found, identical(2 if policy is Eager else policy))
+    single = single_iteration_problem(problem, find_loops(found))
+    what = Eager() if policy is Eager else Heft().plan(single)
+    trace = simulate(problem, what, repeats=LoopIterations(count))
     assert not trace.left
     depth = np.zeros(len(names), int)
     for loop in find_loops(found):
