@@ -48,7 +48,7 @@ def fill(repository, study, parameters, metrics, rows):
         experiment = Experiment(digest, index, repeat, point, (), (), {}, None, Recipe())
         status = row.get("status", "ok")
         measured = {name: row[name] for name in metrics if row.get(name) is not None}
-        cause = "" if status == "ok" else "exit 3"
+        cause = row.get("cause", "" if status == "ok" else "exit 3")
         results.append((experiment, Outcome(digest, status, cause, measured, 1, "kofel", 1.0, 2.0)))
     repository.add_results(study, lease.number, results)
     repository.release_lease(lease)

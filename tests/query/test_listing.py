@@ -170,6 +170,17 @@ def test_causes_are_counted_and_shown_by_an_example(repository):
     assert len(query_listing(repository, wanted, lambda listing: listing.causes(1))) == 1
 
 
+@pytest.mark.parametrize("long", ["x" * 100_000, "\0é" * 50_000])
+def test_of_a_long_cause_only_the_beginning_is_read(repository, long):
+    rows = matmul()
+    rows[9]["status"], rows[9]["cause"] = "failed", long
+    fill(repository, "matmul", PARAMETERS, METRICS, rows)
+    causes = query_listing(repository, TableQuery("matmul"), lambda listing: listing.causes(9))
+    (cut,) = [each.cause for each in causes if each.cause != "exit 3"]
+    assert long.startswith(cut)
+    assert 1_000 <= len(cut) <= 4_000
+
+
 def test_a_study_tells_what_each_parameter_took(repository):
     rows = [{"n": n % 3, "x": n / 8, "s": None if n == 5 else f"s{n}"} for n in range(12)]
     fill(repository, "all", {"n": "int", "x": "real", "s": "str"}, {}, rows)

@@ -46,7 +46,7 @@ from zenturio.query.sql_fragments import (
     verbatim,
 )
 from zenturio.record import ExperimentState, Repository
-from zenturio.record.codec import unescape
+from zenturio.record.codec import unescape_start
 from zenturio.record.row_filter import NEWEST, RowChoice
 
 RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -119,6 +119,9 @@ class ColumnRange:
 
 MANY_ROWS = 100_000
 """Rows for which this is worth the while."""
+LONGEST_CAUSE = 4_000
+"""Characters of a cause that a page reads; causes that differ later are one there."""
+
 ROWS_AHEAD = 5_000
 """Rows that are looked at in their order before all are: a condition that many meet needs few."""
 SAMPLE_SIZE = 200
@@ -352,7 +355,7 @@ class Listing:
         causes = self._reader.rows(statement)
         shown = {row.number: row for row in self.those(number for *_, number in causes)}
         return [
-            FailureCause(status, unescape(cause or ""), int(count), shown[number])
+            FailureCause(status, unescape_start(cause), int(count), shown[number])
             for status, cause, count, number in causes
         ]
 
@@ -362,6 +365,8 @@ class Listing:
 
     def _causes(self, most: int, source: Fragment, *also: Fragment) -> Fragment:
         status, cause = (verbatim(self.catalog.facts[fact].sql()) for fact in ("status", "cause"))
+        if also:  # for a page: a cause of a hundred megabytes is not to fill its memory
+            cause = sql(f"substr({{}}, 1, {LONGEST_CAUSE})", cause)
         states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in FAILED))
         return sql(
             f"SELECT {{}} {{}} WHERE {{}} IN ({{}}) GROUP BY 1, 2 ORDER BY 3 DESC, {{}}, {{}}"

@@ -137,6 +137,16 @@ def unescape(text: str | None) -> str:
         return base64.b64decode(text[len(_ESCAPED) :]).decode(errors="surrogatepass")
 
 
+def unescape_start(text: str | None) -> str:
+    """Return the beginning of what ``escape`` was given, of *text* that may have been cut."""
+    if not text or not text.startswith(_ESCAPED):
+        return text or ""
+    coded = text[len(_ESCAPED) :]
+    with decoding():  # base64 stands in groups of four; a character may have been cut as well
+        raw = base64.b64decode(coded[: len(coded) // 4 * 4])
+    return raw.decode(errors="ignore")
+
+
 def _plain(text: str) -> bool:
     """Return whether every database holds *text*: no NUL, no lone surrogates."""
     if "\0" in text:
