@@ -10,12 +10,19 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "zenturio"
+# What names the interpreter in a hint and starts nothing: it imports no subprocess.
+SHOWS_IT = PACKAGE / "install_hint.py"
 USES = [
     pytest.param(path, line, id=f"{path.relative_to(PACKAGE)}:{line}")
     for path in sorted(PACKAGE.rglob("*.py"))
     for line, text in enumerate(path.read_text().splitlines(), 1)
-    if "sys.executable" in text
+    if "sys.executable" in text and path != SHOWS_IT
 ]
+
+
+def test_what_only_shows_the_interpreter_starts_no_process():
+    text = SHOWS_IT.read_text()
+    assert not any(word in text for word in ("subprocess", "os.exec", "os.spawn", "os.system"))
 
 
 def lines_of_statement(path, line):
