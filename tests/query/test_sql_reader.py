@@ -230,7 +230,7 @@ def test_a_grant_by_somebody_who_does_not_own_the_tables_is_not_called_done(
         connection.execute(f"CREATE ROLE {other}")
     done = maintenance.grant(url, other)
     assert not done.done
-    assert "may not read" in done.why or "denied" in done.why
+    assert any(words in done.why for words in ("may not read", "denied", "must be member"))
 
 
 def test_a_role_that_is_not_there_cannot_be_given_anything(study, postgres_url):
@@ -290,11 +290,11 @@ def test_an_address_for_sql_that_is_none_is_named(study, monkeypatch):
 
 def test_names_of_readers_differ_by_database_schema_and_user():
     identities = [
-        reader_role._Identity(*parts, 7)
+        reader_role.Identity(*parts, 7)
         for parts in [("a", "s", "u"), ("b", "s", "u"), ("a", "t", "u"), ("a", "s", "v")]
     ]
     assert len({identity.role for identity in identities}) == 4
-    long = reader_role._Identity("a", "Größe " * 20, "u", 7)
+    long = reader_role.Identity("a", "Größe " * 20, "u", 7)
     assert len(long.role.encode()) <= 63
     assert long.password_file.is_relative_to(trust.config_folder())
     assert make_url("postgresql://x/y").get_backend_name() == "postgresql"

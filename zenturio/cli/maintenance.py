@@ -10,6 +10,7 @@ from zenturio.cli.options import Database, Json
 from zenturio.record.timestamps import iso_time, utc_time
 
 if TYPE_CHECKING:
+    from zenturio.record.team_roles import Team
     from zenturio.study.redact import RedactResult
 
 
@@ -175,28 +176,63 @@ def grant(
             metavar="NAME", help="Grant reading to this existing role instead of creating one."
         ),
     ] = "",
+    owner: Annotated[
+        str,
+        typer.Option(metavar="ROLE", help="Group role to own the database; created if missing."),
+    ] = "",
+    admin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE", help="Role to administer, such as zen serve's; repeatable."),
+    ] = None,
+    writer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE", help="Role to run and submit studies; repeatable."),
+    ] = None,
+    reader: Annotated[
+        list[str] | None, typer.Option(metavar="ROLE", help="Role to read only; repeatable.")
+    ] = None,
+    private: Annotated[
+        bool,
+        typer.Option("--private", help="Hide recorded programs and the queue from readers."),
+    ] = False,
     sql: Annotated[
-        bool, typer.Option("--sql", help="Print the SQL statements without executing them.")
+        bool,
+        typer.Option("--sql", "--print", help="Print the SQL statements without executing them."),
     ] = False,
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Create a read-only role on PostgreSQL for zen sql and the portal.
+    """Create a read-only role on PostgreSQL for zen sql and the portal, or set up a team.
 
-    Its password is kept in your configuration folder. If you may not create roles, give the
-    printed statements to the administrator of the server. To use another login, set
-    ZENTURIO_SQL_URL.
+    The password of the read-only role is kept in your configuration folder. If you may not create
+    roles, give the printed statements to the administrator of the server. To use another login,
+    set ZENTURIO_SQL_URL.
 
-    Examples: zen db grant; zen db grant --role alice; zen db grant --sql > grant.sql
+    With --owner the database becomes a team's: a group role owns it, and each role gets the rights
+    that it needs. Repeat the command to add a role, and after zen db upgrade.
+
+    Examples: zen db grant; zen db grant --role alice; zen db grant --sql > grant.sql; zen db grant
+    --owner lab --writer alice --writer bob --reader carol
     """
-    from zenturio.errors import PlaceError
+    from zenturio.errors import InputError, PlaceError
     from zenturio.record import maintenance
+    from zenturio.record.team_roles import Team
 
-    done = maintenance.grant(db, role, execute=not sql)
+    if not owner and (admin or writer or reader or private):
+        raise InputError("a team needs a role that owns the database", hint="add --owner ROLE")
+    if owner and role:
+        raise InputError("--role is for one reader, --owner for a team", hint="write --reader")
+    if owner:
+        team = Team(owner, tuple(admin or ()), tuple(writer or ()), tuple(reader or ()), private)
+        done = maintenance.grant_team(db, team, execute=not sql)
+        message = f"{owner} owns the database; {_members(team)}"
+    else:
+        done = maintenance.grant(db, role, execute=not sql)
+        message = f"the role {done.role} can read the repository and nothing else"
     if json:
         output.facts({"role": done.role, "done": done.done, "statements": done.statements})
     elif done.done:
-        typer.echo(f"the role {done.role} can read the repository and nothing else")
+        typer.echo(message)
     else:
         for statement in done.statements:
             typer.echo(f"{statement};")
@@ -206,6 +242,12 @@ def grant(
             f"the server did not execute the statements: {done.why}",
             hint="give them to its administrator: `zen db grant --sql` prints them again",
         )
+
+
+def _members(team: "Team") -> str:
+    groups = (("administer", team.admins), ("write", team.writers), ("read", team.readers))
+    words = [f"{', '.join(roles)} can {verb}" for verb, roles in groups if roles]
+    return "; ".join(words) or "add --writer and --reader to let others use it"
 
 
 def views(

@@ -129,8 +129,6 @@ class DatabaseDialect(Protocol):
     """Suffix of a SELECT: keeps others from changing these rows until the transaction ends."""
     lease_lock: str
     """Suffix of a SELECT of leases ``l``: others may renew, not end them."""
-    creation_lock: str
-    """Lets one at a time make the tables; nothing where writers are alone anyway."""
     begin_write: Sequence[str]
     """Begins a transaction that writes; its commit is on the disk when it returns."""
     begin_brief: Sequence[str]

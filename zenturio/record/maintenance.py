@@ -22,7 +22,7 @@ from zenturio.errors import (
     ZenError,
 )
 from zenturio.files import make_folder
-from zenturio.record import reader_role, schema_version
+from zenturio.record import reader_role, schema_version, team_roles
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
 from zenturio.record.database import Database, DatabaseDialect
@@ -48,6 +48,7 @@ from zenturio.record.sql_names import quoted
 from zenturio.record.sql_repository import SQLRepository
 from zenturio.record.sqlite import SQLite
 from zenturio.record.study_views import StoredView, schema_name
+from zenturio.record.team_roles import Team
 from zenturio.record.upgrade import is_older, room_for, upgrade_older
 
 _BATCH = 500
@@ -300,6 +301,12 @@ def grant(url: str | Path | None = None, role: str = "", *, execute: bool = True
     """
     with _connected(_existing(url)) as database:
         return reader_role.grant(database, role, execute=execute)
+
+
+def grant_team(url: str | Path | None, team: Team, *, execute: bool = True) -> Grant:
+    """Let *team* work on a database of PostgreSQL: see ``team_roles``."""
+    with _connected(_existing(url)) as database:
+        return team_roles.grant(database, team, execute=execute)
 
 
 BACKUPS = "backups"

@@ -35,7 +35,6 @@ class PostgreSQL:
     row_lock = " FOR UPDATE"
     # A heartbeat's UPDATE does not wait for it, and who takes the lease over does.
     lease_lock = " FOR KEY SHARE OF l"
-    creation_lock = f"SELECT pg_advisory_xact_lock({0x7A656E})"  # "zen"
     begin_write: Sequence[str] = ("BEGIN",)
     # Claims of a server that went down may be lost: who records them claims them again.
     begin_brief: Sequence[str] = ("BEGIN; SET LOCAL synchronous_commit = off",)
@@ -228,6 +227,13 @@ class PostgreSQL:
                 f"{self.location} has been locked for {self.wait:g} seconds by another writer",
                 hint="wait until it is done or stop it (pg_stat_activity names it);"
                 " ZENTURIO_DB_WAIT=SECONDS waits longer",
+            )
+        denied = psycopg.errors.InsufficientPrivilege | psycopg.errors.InvalidSchemaName
+        if isinstance(error, denied):
+            return RecordError(
+                f"{self.location}: {message}",
+                hint="its administrator can give you the right: `zen db grant --owner ROLE --writer"
+                " YOU`",
             )
         if isinstance(error, psycopg.errors.DiskFull):
             return RecordError(

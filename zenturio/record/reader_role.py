@@ -67,6 +67,14 @@ _VIEWS = (
 )
 
 
+_CREATORS = (
+    "SELECT DISTINCT ON (n.nspname) n.nspname::text, pg_get_userbyid(c.relowner)::text"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE c.relkind IN ('r', 'v') AND n.nspname IN (%s, %s)"
+)
+"""Who creates tables and views later: those who own them now. In a team these are groups."""
+
+
 _UNREADABLE = (
     "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v')"
     " AND relnamespace = to_regnamespace(quote_ident(current_schema()))"
@@ -87,7 +95,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Identity:
+class Identity:
     """Whose login it is, and where."""
 
     database: str
@@ -113,7 +121,7 @@ def reader(database: Database) -> PostgreSQL:
 
     SafetyError where there is none that can only read. Whoever connects has to ask ``powers``.
     """
-    kind, identity = _server(database), _identity(database)
+    kind, identity = _server(database), identity_of(database)
     if url := os.environ.get(VARIABLE):
         return PostgreSQL(_parsed(url), kind.wait).within(identity.schema)
     if password := _stored_password(identity.password_file):
@@ -142,7 +150,7 @@ def grant(database: Database, role: str = "", *, execute: bool = True) -> Grant:
     Without *execute* the statements are only returned. Where the server denies them nothing is
     changed, and the grant says so.
     """
-    identity = _identity(database)
+    identity = identity_of(database)
     name = role or identity.role
     exists = database.read(
         lambda t: bool(t.sql("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,)))
@@ -209,10 +217,10 @@ def _server(database: Database) -> PostgreSQL:
     return database.dialect
 
 
-def _identity(database: Database) -> _Identity:
+def identity_of(database: Database) -> Identity:
     _server(database)
     ((name, schema, user, system),) = database.read(lambda t: t.sql(_IDENTITY))
-    return _Identity(name, schema, user, int(system))
+    return Identity(name, schema, user, int(system))
 
 
 def _parsed(url: str) -> Any:
@@ -244,16 +252,20 @@ def _login(database: Database, role: str, password: str, *, exists: bool) -> lis
     ]
 
 
-def _rights(database: Database, identity: _Identity, role: str) -> list[str]:
+def _rights(database: Database, identity: Identity, role: str) -> list[str]:
     """Return what lets *role* read the tables and the views that there are, and those to come."""
     views = study_views.schema_name(identity.schema)
     ((has_views, creates),) = database.read(lambda t: t.sql(_VIEWS, (views,)))
     statements = [f"CREATE SCHEMA {quoted(views)}"] if creates and not has_views else []
     schemas = [identity.schema, *([views] if creates or has_views else [])]
     name = quoted(role)
-    new_tables = f"ALTER DEFAULT PRIVILEGES FOR ROLE {quoted(identity.user)} IN SCHEMA"
+    owners: dict[str, str] = dict(
+        database.read(lambda t: t.sql(_CREATORS, (identity.schema, views)))
+    )
     statements.append(f"GRANT CONNECT ON DATABASE {quoted(identity.database)} TO {name}")
-    for schema in map(quoted, schemas):
+    for schema_name in schemas:
+        schema, creator = quoted(schema_name), quoted(owners.get(schema_name, identity.user))
+        new_tables = f"ALTER DEFAULT PRIVILEGES FOR ROLE {creator} IN SCHEMA"
         statements += [
             f"GRANT USAGE ON SCHEMA {schema} TO {name}",
             f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {name}",
@@ -280,7 +292,7 @@ def _stored_password(path: Path) -> str:
     return ""
 
 
-def _new_password(identity: _Identity) -> str:
+def _new_password(identity: Identity) -> str:
     path, password = identity.password_file, secrets.token_urlsafe(32)
     draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from zenturio.errors import ConflictError, Diagnostic, NotFoundError, RecordError, unknown_name
+from zenturio.errors import (
+    ConflictError,
+    Diagnostic,
+    NotFoundError,
+    RecordError,
+    SafetyError,
+    unknown_name,
+)
 from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
 from zenturio.record.column_pages import ColumnPage, ColumnRequest
 from zenturio.record.entities import (
@@ -424,6 +431,14 @@ def driver_prevents_change(lease: Lease) -> ConflictError:
 def no_submission(number: int) -> NotFoundError:
     return NotFoundError(
         f"the queue has no submission {number}", hint="`zen queue` lists the submissions"
+    )
+
+
+def not_your_submission(submission: StudySubmission) -> SafetyError:
+    return SafetyError(
+        f"submission {submission.number} is of {submission.user}, and you are neither that user nor"
+        " an administrator",
+        hint=f"ask {submission.user}, or an administrator of the service",
     )
 
 

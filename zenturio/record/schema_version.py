@@ -155,9 +155,8 @@ def _tables(transaction: Transaction) -> set[str]:
 
 def _create(transaction: Transaction) -> None:
     """Create the whole schema, unless another process has created it meanwhile."""
-    if transaction.dialect.creation_lock:
-        transaction.sql(transaction.dialect.creation_lock)
-    # Another process that came first has held the lock until its tables were committed.
+    # Of two processes at a time the server lets one create the first table; the other one waits
+    # for its commit, is refused, and comes here once more. No lock that others could hold.
     if _tables(transaction) - {_VERSION_TABLE}:
         return
     from zenturio.record import schema  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone

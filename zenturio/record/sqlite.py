@@ -70,7 +70,7 @@ class SQLite:
 
     name: Literal["sqlite", "postgresql"] = "sqlite"
     mark = "?"
-    row_lock = lease_lock = creation_lock = ""  # who writes is alone
+    row_lock = lease_lock = ""  # who writes is alone
     begin_read: Sequence[str] = ("BEGIN",)
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
     views = "SELECT name FROM sqlite_master WHERE type = 'view'"

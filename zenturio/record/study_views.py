@@ -13,8 +13,8 @@ their own, and only ever adds columns to one, so that views and grants upon it s
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from zenturio.errors import InputError, RecordError
@@ -384,11 +384,31 @@ def _on_server(transaction: Transaction, version: StudyVersion, layout: FieldLay
         "SELECT 1 FROM pg_namespace WHERE nspname = %s", (_schema(transaction),)
     ):
         transaction.sql(f"CREATE SCHEMA {schema}")
-    for whole in (False, True):
-        view = sql_names.all_view(version.sql_name) if whole else version.sql_name
-        present = _columns_of(transaction, view)
-        text = _appended(transaction, version, layout, present, whole=whole)
-        transaction.sql(f"CREATE OR REPLACE VIEW {schema}.{quoted(view)} AS {text}")
+    with _as_owner(transaction):
+        for whole in (False, True):
+            view = sql_names.all_view(version.sql_name) if whole else version.sql_name
+            present = _columns_of(transaction, view)
+            text = _appended(transaction, version, layout, present, whole=whole)
+            transaction.sql(f"CREATE OR REPLACE VIEW {schema}.{quoted(view)} AS {text}")
+
+
+@contextmanager
+def _as_owner(transaction: Transaction) -> Iterator[None]:
+    """Act as the owner of the schema, where that is a group of ours: see ``team_roles``.
+
+    So a view is the group's, and whoever comes next of it can replace the view.
+    """
+    rows = transaction.sql(
+        "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = %s"
+        " AND pg_has_role(session_user, nspowner, 'MEMBER')"
+        " AND pg_get_userbyid(nspowner) <> current_user",
+        (_schema(transaction),),
+    )
+    if rows:
+        transaction.sql(f"SET LOCAL ROLE {rows[0][0]}")
+    yield
+    if rows:  # an error ends the transaction, and the role with it
+        transaction.sql("RESET ROLE")
 
 
 def _columns_of(transaction: Transaction, view: str) -> dict[str, str]:
@@ -470,9 +490,13 @@ def _cast(
 
 def drop(transaction: Transaction, sql_name: str) -> None:
     """Drop the views of a study, unless views of users depend on them."""
-    prefix = ""
-    if transaction.dialect.name == "postgresql":
-        transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")
-        prefix = f"{quoted(_schema(transaction))}."
-    for view in (sql_name, sql_names.all_view(sql_name)):
-        transaction.sql(f"DROP VIEW IF EXISTS {prefix}{quoted(view)}")
+    views = (sql_name, sql_names.all_view(sql_name))
+    if transaction.dialect.name == "sqlite":
+        for view in views:
+            transaction.sql(f"DROP VIEW IF EXISTS {quoted(view)}")
+        return
+    transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")
+    schema = quoted(_schema(transaction))
+    with _as_owner(transaction):
+        for view in views:
+            transaction.sql(f"DROP VIEW IF EXISTS {schema}.{quoted(view)}")

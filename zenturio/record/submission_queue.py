@@ -57,11 +57,13 @@ def set_state(
     if not rows:
         raise repository.no_submission(number)
     moved = with_state(_submission(rows[0]), turn, cause, transaction.now)
-    transaction.sql(
+    changed = transaction.changed(
         f"UPDATE submissions SET turn = {mark}, cause = {mark}, begun = {mark}, ended = {mark}"
         f" WHERE id = {mark}",
         (moved.turn, codec.escape(moved.cause), moved.begun, moved.ended, number),
     )
+    if not changed:  # the row security of PostgreSQL: see `team_roles`
+        raise repository.not_your_submission(moved)
     return moved
 
 
