@@ -6,8 +6,9 @@ import pytest
 
 from tests.query.conftest import fill
 from zenturio.expression import parse
-from zenturio.query import listing
-from zenturio.query.listing import TableQuery, query_listing
+from zenturio.query import study_table
+from zenturio.query.listing import query_listing
+from zenturio.query.study_table import TableQuery
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_the_first_rows_are_found_ahead(measured, monkeypatch, where, sort, stat
         ("SAMPLE_SIZE", 40),
         ("SAMPLE_RANK", 5),
     ):
-        monkeypatch.setattr(listing, name, value)
+        monkeypatch.setattr(study_table, name, value)
     for count in (1, 7, 400, None):
         first = query_listing(measured, wanted, lambda found: found.numbers(count))  # noqa: B023
         assert list(first) == list(whole[:count])
@@ -52,15 +53,17 @@ def test_the_first_rows_are_found_ahead(measured, monkeypatch, where, sort, stat
 
 def test_most_are_not_looked_at_where_the_first_are_near(measured, monkeypatch):
     for name, value in (("MANY_ROWS", 1), ("ROWS_AHEAD", 200), ("SAMPLE_SIZE", 40)):
-        monkeypatch.setattr(listing, name, value)
+        monkeypatch.setattr(study_table, name, value)
     for where, sort in ((parse("n > 0"), ()), (None, ("-wtime",))):
         found = query_listing(
-            measured, TableQuery("all", where, (), sort), lambda found: list(found._ahead(5))
+            measured,
+            TableQuery("all", where, (), sort),
+            lambda found: list(found._table.first_numbers(5)),
         )
         assert len(found) == 5
 
 
 def test_large_integers_are_ordered_to_the_last_digit():
     rows = [(1, 2**60 + 1), (2, None), (3, 2**60), (4, -(2**63)), (5, 2**60)]
-    assert list(listing.numbers_by_value(rows, whole=True, falling=False)) == [4, 3, 5, 1, 2]
-    assert list(listing.numbers_by_value(rows, whole=True, falling=True)) == [1, 3, 5, 4, 2]
+    assert list(study_table.numbers_by_value(rows, whole=True, falling=False)) == [4, 3, 5, 1, 2]
+    assert list(study_table.numbers_by_value(rows, whole=True, falling=True)) == [1, 3, 5, 4, 2]

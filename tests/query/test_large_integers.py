@@ -9,7 +9,8 @@ import pytest
 from query.conftest import fill
 from zenturio.query import results
 from zenturio.query.frames import group_frame, varying_parameters
-from zenturio.query.listing import TableQuery, query_listing
+from zenturio.query.listing import query_listing
+from zenturio.query.study_table import TableQuery
 
 
 def _alike(near):

@@ -12,7 +12,8 @@ from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Missing
 from zenturio.expression import parse
 from zenturio.query import raw
-from zenturio.query.listing import TableQuery, query_listing
+from zenturio.query.listing import query_listing
+from zenturio.query.study_table import TableQuery
 
 WISHES = [
     TableQuery("matmul"),

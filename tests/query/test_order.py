@@ -7,7 +7,8 @@ import pytest
 from tests.query.conftest import fill
 from zenturio.expression import parse
 from zenturio.query import aggregates, results, study_frame
-from zenturio.query.listing import TableQuery, query_listing
+from zenturio.query.listing import query_listing
+from zenturio.query.study_table import TableQuery
 
 PARAMETERS = {"n": "int", "solver": "str", "fast": "bool"}
 METRICS = {"wtime": "real", "cores": "int"}

@@ -11,8 +11,9 @@ from zenturio.errors import InputError
 from zenturio.experiment import Missing
 from zenturio.expression import parse
 from zenturio.query import export, results
-from zenturio.query.listing import TableQuery, query_listing
+from zenturio.query.listing import query_listing
 from zenturio.query.result_table import stream_table
+from zenturio.query.study_table import TableQuery
 
 
 def _sent(repository, wanted, kind, size=5, **options):

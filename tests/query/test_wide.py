@@ -10,7 +10,8 @@ from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.query import export, fit, raw, results, study_frame
 from zenturio.query.comparison import compare
 from zenturio.query.frames import group_frame
-from zenturio.query.listing import TableQuery, query_listing
+from zenturio.query.listing import query_listing
+from zenturio.query.study_table import TableQuery
 from zenturio.record import DriverProcess, Field, StudyDefinition
 
 ROWS = 4

@@ -30,13 +30,13 @@ from zenturio.query.catalog import (
     key_names,
     used_columns,
 )
-from zenturio.query.listing import extreme_number
 from zenturio.query.select_statement import (
     WIDTH,
     AggregateCheck,
     SelectItem,
     StudySelect,
     column_chunks,
+    extreme_number,
     group_in_python,
     group_key,
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, Passage
-from zenturio.expression import Expression, Type, parse
+from zenturio.expression import Expression, Type
 from zenturio.query.aggregates import (
     Aggregate,
     aggregate_item,
@@ -18,8 +18,7 @@ from zenturio.query.aggregates import (
     row_count_item,
     select_groups,
 )
-from zenturio.query.catalog import Catalog, SnapshotReader, StudyColumn, open_snapshot, read_catalog
-from zenturio.query.present import digests_outside
+from zenturio.query.catalog import Catalog, SnapshotReader, StudyColumn
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
     SelectItem,
@@ -28,6 +27,7 @@ from zenturio.query.select_statement import (
     select_rows,
 )
 from zenturio.query.sql_fragments import DIALECTS, Fragment, bound_value, sql, verbatim
+from zenturio.query.study_table import TableQuery, condition_of, open_table
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 
@@ -71,29 +71,24 @@ def study_frame(
     with *everything* also ``facts``: which column is the status ..., for a parameter may be called
     so.
     """
-    condition = parse(where) if isinstance(where, str | Passage) else where
     takes_all = everything if outside is None else outside
-    without = frozenset() if takes_all else digests_outside(repository, study)
-    with open_snapshot(repository) as reader:
-        names = {*(condition.names if condition else ()), *(columns or ())}
-        catalog = read_catalog(reader, study, rows, names)
-        statement = StudySelect(
-            reader.dialect, catalog, condition, every_status=everything, without=without
-        )
-        matching = _row_count(reader, statement) if most is not None else 0
+    named = None if columns is None else tuple(columns)
+    query = TableQuery(
+        study, condition_of(where), columns=named or (), rows=rows, succeeded=not everything,
+        outside=takes_all,
+    )  # fmt: skip
+    with open_table(repository, query) as answers:
+        catalog, statement = answers.catalog, answers.statement
+        matching = answers.count() if most is not None else 0
         sampled = most is not None and matching > most
         if most is not None and sampled:
-            also = _share(reader, catalog, most / matching)
-            statement = StudySelect(
-                reader.dialect, catalog, condition, every_status=everything, also=also,
-                without=without,
-            )  # fmt: skip
-        shown = _columns(catalog, everything, columns)
+            statement = answers.narrowed(_share(answers.reader, catalog, most / matching))
+        shown = _columns(catalog, everything, named)
         heads = [SelectItem.of(column) for column in (*shown, catalog.facts["remarks"])]
+        cells = restore_rows(shown, select_rows(answers.reader, statement, heads, order=()))
         order = statement.space_order()
-        cells = restore_rows(shown, select_rows(reader, statement, heads, order=order))
-        text = statement.select(heads[:-1], order=order).plain(reader.dialect)
-        origins = count_origins(reader, catalog, statement)
+        text = statement.select(heads[:-1], order=order).plain(answers.reader.dialect)
+        origins = count_origins(answers.reader, catalog, statement)
     values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]
     table = pd.DataFrame(
         {
@@ -110,7 +105,7 @@ def study_frame(
         "of": catalog.total,
         "noun": catalog.noun,
         "sql": text,
-        "left_out": len(without),
+        "left_out": len(answers.without),
         **origins.attrs(),
     }
     if columns is not None:
@@ -143,11 +138,6 @@ def _columns(
         *(column for column in named if column.role == "fact" and column not in kept),
         *(column for column in catalog.metrics if column in named),
     ]  # fmt: skip
-
-
-def _row_count(reader: SnapshotReader, statement: StudySelect) -> int:
-    ((count,),) = reader.rows(statement.count())
-    return int(count)
 
 
 def _share(reader: SnapshotReader, catalog: Catalog, share: float) -> Fragment:
@@ -216,20 +206,18 @@ def group_frame(
     in the order of their first experiments. ``attrs`` are those of `frame`, ``select_groups`` (a
     `Grouping`) and ``sql``, what was asked.
     """
-    condition = parse(where) if isinstance(where, str | Passage) else where
-    without = frozenset() if outside else digests_outside(repository, study)
-    with open_snapshot(repository) as reader:
-        names = {*by, metric, *finite, *(condition.names if condition else ())}
-        catalog = read_catalog(reader, study, rows, names)
+    query = TableQuery(
+        study, condition_of(where), rows=rows, by=tuple(by), metrics=(metric, *finite),
+        succeeded=True, outside=outside,
+    )  # fmt: skip
+    with open_table(repository, query) as answers:
+        reader, catalog = answers.reader, answers.catalog
         keys = [catalog.column(name) for name in dict.fromkeys(by)]
         column = catalog.column(metric)
         _check(column, kind)
         needed = [column, *map(catalog.column, finite)]
         facts = any(column.role == "fact" for column in needed)
-        also = _counted(reader, needed)
-        statement = StudySelect(
-            reader.dialect, catalog, condition, also=also, facts=facts, without=without
-        )
+        statement = answers.narrowed(_counted(reader, needed), facts=facts)
         others = [parameter for parameter in catalog.parameters if parameter not in keys]
         hidden = tuple(
             parameter.name for parameter in others if _varies(reader, statement, parameter)
@@ -255,7 +243,7 @@ def group_frame(
         "of": catalog.total,
         "noun": catalog.noun,
         "sql": text,
-        "left_out": len(without),
+        "left_out": len(answers.without),
         **origins.attrs(),
         "grouped": _grouping(list(table.columns), len(keys), hidden, deviation=spread),
     }
@@ -271,11 +259,10 @@ def varying_parameters(
     rows: RowChoice = NEWEST,
 ) -> list[str]:
     """The parameters that have several values among the experiments that succeeded."""
-    without = frozenset() if outside else digests_outside(repository, study)
-    with open_snapshot(repository) as reader:
-        catalog = read_catalog(reader, study, rows, where.names if where else ())
-        statement = StudySelect(reader.dialect, catalog, where, without=without)
-        return [c.name for c in catalog.parameters if _varies(reader, statement, c)]
+    query = TableQuery(study, where, rows=rows, succeeded=True, outside=outside)
+    with open_table(repository, query) as answers:
+        parameters = answers.catalog.parameters
+        return [c.name for c in parameters if _varies(answers.reader, answers.statement, c)]
 
 
 def _check(column: StudyColumn, kind: Aggregate) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from zenturio.errors import InputError, Passage, did_you_mean, unknown_name
-from zenturio.expression import Expression, parse
+from zenturio.expression import Expression
 from zenturio.query.aggregates import (
     AGGREGATES,
     Aggregate,
@@ -16,63 +15,17 @@ from zenturio.query.aggregates import (
     row_count_item,
     select_groups,
 )
-from zenturio.query.catalog import (
-    Catalog,
-    SnapshotReader,
-    StudyColumn,
-    connections_of,
-    open_snapshot,
-    read_catalog,
-)
+from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.columns import choose_columns, compute_rows, study_columns
-from zenturio.query.present import digests_outside, left_out_notes
+from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
-from zenturio.query.select_statement import (
-    SelectItem,
-    StudySelect,
-    restore_rows,
-    select_rows,
-    with_limit,
-)
-from zenturio.query.sql_fragments import sql
+from zenturio.query.select_statement import SelectItem, with_limit
+from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import Repository
 from zenturio.record.row_filter import RowChoice, read_round
 
 ROW_COUNT = "count(*)"
 """The column that counts the experiments of a group."""
-
-
-@dataclass(frozen=True, slots=True)
-class ResultsQuery:
-    """What is asked of a study."""
-
-    study: str
-    where: Expression | None = None
-    by: tuple[str, ...] = ()
-    aggregates: tuple[Aggregate, ...] = ()
-    metrics: tuple[str, ...] = ()
-    """Which metrics are shown; all, if none are named."""
-    sort: tuple[str, ...] = ()
-    """Columns; with ``-`` before it, the greatest first."""
-    limit: int | None = None
-    without: frozenset[str] = frozenset()
-    """Digests of experiments that are left out."""
-    columns: tuple[str, ...] = ()
-    """What is shown of each experiment; all parameters and metrics, if none are named."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The columns that are asked for."""
-        sorts = (column.removeprefix("-") for column in self.sort)
-        return frozenset(
-            (
-                *(self.where.names if self.where else ()),
-                *self.by,
-                *sorts,
-                *self.metrics,
-                *self.columns,
-            )
-        )
 
 
 def results(
@@ -114,35 +67,28 @@ def results(
             "columns are chosen of single experiments, not of groups or of metrics alone",
             hint="leave out the columns, or what groups and the metrics",
         )
-    chosen = parse(where) if isinstance(where, str | Passage) else where
-    named: tuple[Any, ...] = tuple(aggregates)
-    connections_of(repository)
-    without = frozenset() if outside else digests_outside(repository, study)
-    query = ResultsQuery(
+    query = TableQuery(
         study,
-        chosen,
-        by=tuple(by),
-        aggregates=named,
-        metrics=tuple(metrics),
+        condition_of(where),
         sort=tuple(sort),
-        limit=limit,
-        without=without,
         columns=tuple(columns),
+        rows=RowChoice(machine, read_round(str(round))),
+        by=tuple(by),
+        aggregates=tuple(aggregates),
+        metrics=tuple(metrics),
+        limit=limit,
+        succeeded=True,
+        outside=outside,
     )
-    with open_snapshot(repository) as reader:
-        catalog = read_catalog(
-            reader, study, RowChoice(machine, read_round(str(round))), query.names
-        )
-        if by or aggregates:
-            return _grouped(reader, catalog, query)
-        return _listed(reader, catalog, query)
+    with open_table(repository, query) as table:
+        return _grouped(table) if by or aggregates else _listed(table)
 
 
-def _listed(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> ResultTable:
+def _listed(table: StudyTable) -> ResultTable:
     """Every experiment by itself, in the order of the space."""
-    repeats = [catalog.facts["repeat"]] if _repeated(reader, catalog) else []
-    statement = StudySelect(reader.dialect, catalog, query.where, without=query.without)
-    origins = count_origins(reader, catalog, statement)
+    catalog, query = table.catalog, table.query
+    repeats = [catalog.facts["repeat"]] if table.has_repeats() else []
+    origins = count_origins(table.reader, catalog, table.statement)
     apart = [catalog.facts[fact] for fact in origins.columns]
     metrics = [column for column in _metrics(catalog, query) if column not in apart]
     columns = (
@@ -151,14 +97,9 @@ def _listed(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> Re
         else [*catalog.parameters, *catalog.seeds, *repeats, *apart, *metrics]
     )
     selected = study_columns(columns)
-    order = _order(catalog, query, statement)
-    heads = [SelectItem.of(column) for column in selected]
-    shown = with_limit(statement.select(heads, order=order), query.limit)
-    items = [*heads, SelectItem.of(catalog.facts["remarks"])]
-    found_rows = select_rows(reader, statement, items, order=order, limit=query.limit)
-    recorded = restore_rows(selected, found_rows)
+    recorded = table.rows(selected)
     rows = compute_rows(columns, selected, recorded)
-    count = len(rows) if query.limit is None else _count(reader, statement)
+    count = len(rows) if query.limit is None else table.count()
     return ResultTable(
         columns=tuple(column.name for column in columns),
         rows=tuple(rows),
@@ -168,24 +109,24 @@ def _listed(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> Re
         total=catalog.total,
         noun=catalog.noun,
         notes=(
-            *left_out_notes(len(query.without)),
+            *left_out_notes(len(table.without)),
             *origins.notes,
             *_gaps(selected, recorded),
         ),
-        sql=shown.plain(reader.dialect),
+        sql=table.text(selected, query.limit),
     )
 
 
-def _grouped(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> ResultTable:
+def _grouped(table: StudyTable) -> ResultTable:
     """Groups of experiments, with an aggregate of each metric."""
+    reader, catalog, query, statement = table.reader, table.catalog, table.query, table.statement
     keys = [catalog.column(name) for name in query.by] or list(catalog.parameters)
     metrics = [c for c in _metrics(catalog, query, numbers=True) if c not in keys]
-    aggregates = query.aggregates or ("mean",)
+    aggregates = cast("tuple[Aggregate, ...]", query.aggregates or ("mean",))
     heads = [SelectItem.key(key, reader.dialect) for key in keys]
     heads.append(row_count_item(ROW_COUNT))
     heads += [aggregate_item(kind, c, reader.dialect) for c in metrics for kind in aggregates]
     counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
-    statement = StudySelect(reader.dialect, catalog, query.where, without=query.without)
     order = _group_order(query, keys, heads, metrics)
     shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
     everything = select_groups(reader, statement, [*heads, *counts], len(keys), order=order)
@@ -204,7 +145,7 @@ def _grouped(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> R
         total=catalog.total,
         noun=catalog.noun,
         notes=(
-            *left_out_notes(len(query.without)),
+            *left_out_notes(len(table.without)),
             *count_origins(reader, catalog, statement, keys).notes,
             *_missing(zip((c.name for c in metrics), measured, strict=True), experiments),
         ),
@@ -212,7 +153,7 @@ def _grouped(reader: SnapshotReader, catalog: Catalog, query: ResultsQuery) -> R
     )
 
 
-def _metrics(catalog: Catalog, query: ResultsQuery, *, numbers: bool = False) -> list[StudyColumn]:
+def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> list[StudyColumn]:
     """The metrics that are asked for; all, if none are."""
     if not query.metrics:
         return [c for c in catalog.metrics if c.number or not numbers]
@@ -226,33 +167,8 @@ def _metrics(catalog: Catalog, query: ResultsQuery, *, numbers: bool = False) ->
     return chosen
 
 
-def _repeated(reader: SnapshotReader, catalog: Catalog) -> bool:
-    repeat = catalog.facts["repeat"]
-    later = sql("{} > 1", repeat.fragment(reader.dialect))
-    statement = StudySelect(reader.dialect, catalog, None, also=later, facts=True)
-    # The first one answers: the greatest would need all rows.
-    return bool(reader.rows(with_limit(statement.select([SelectItem.of(repeat)]), 1)))
-
-
-def _count(reader: SnapshotReader, statement: StudySelect) -> int:
-    """How many rows there are; the study's counters know it where no condition is put."""
-    if not statement.condition.parts:
-        return statement.catalog.counts["ok"]
-    ((count,),) = reader.rows(statement.count())
-    return int(count)
-
-
-def _order(
-    catalog: Catalog, query: ResultsQuery, statement: StudySelect
-) -> list[tuple[SelectItem, bool]]:
-    """Columns to sort by, and whether the greatest comes first; then the order of the space."""
-    sorts = [(catalog.column(column.removeprefix("-")), column) for column in query.sort]
-    order = [(SelectItem.of(column), written.startswith("-")) for column, written in sorts]
-    return [*order, *statement.space_order()]
-
-
 def _group_order(
-    query: ResultsQuery,
+    query: TableQuery,
     keys: Sequence[StudyColumn],
     heads: Sequence[SelectItem],
     metrics: Sequence[StudyColumn],

@@ -140,14 +140,16 @@ class StudySelect:
         *,
         group: int = 0,
         order: Sequence[tuple[SelectItem, bool]] = (),
+        keys: Sequence[Fragment] = (),
         facts: bool = False,
         source: str = "",
         among: Fragment = EMPTY_FRAGMENT,
     ) -> Fragment:
         """SELECT *heads*, grouped by the first *group* of them.
 
-        *facts*: what every study has is needed, even if no head says so. *source*: what has all of
-        the larger view, to be asked in its place, for those *among* its rows.
+        *keys*, never NULL, end the *order*. *facts*: what every study has is needed, even if no
+        head says so. *source*: what has all of the larger view, to be asked in its place, for those
+        *among* its rows.
         """
         listed = join_fragments(
             ", ", (sql("{} AS {}", h.fragment, verbatim(quote_name(h.name))) for h in heads)
@@ -159,8 +161,8 @@ class StudySelect:
             clauses.append(
                 sql("GROUP BY {}", join_fragments(", ", (h.fragment for h in heads[:group])))
             )
-        if order:
-            by = self.orders(order, digits=not group)
+        if order or keys:
+            by = [*self.orders(order, digits=not group), *keys]
             clauses.append(sql("ORDER BY {}", join_fragments(", ", by)))
         return join_fragments(" ", clauses)
 
@@ -179,14 +181,19 @@ class StudySelect:
         facts = {fact.name for fact in catalog.facts.values()}
         larger = larger or self._every_status or self._facts or bool(facts & self._names)
         view = source or quote_name(catalog.view_all if larger else catalog.view)
-        status = catalog.facts["status"]
-        conditions = [among] if among.parts else []
-        if larger and not self._every_status and status.name not in self._names:
-            conditions.append(Fragment((f"{status.sql()} = 'ok'",)))
-        if self.condition.parts:
-            conditions.append(self.condition)
+        met = self.whole_condition if larger else self.condition
+        conditions = [condition for condition in (among, met) if condition.parts]
         rows = verbatim(f"FROM {view} AS {ROW}")
-        return sql("{} WHERE {}", rows, join_fragments(" AND ", conditions)) if conditions else rows
+        return sql("{}{}", rows, where_clause(join_fragments(" AND ", conditions)))
+
+    @property
+    def whole_condition(self) -> Fragment:
+        """What rows of the larger view must meet: the condition, and that they succeeded."""
+        status = self.catalog.facts["status"]
+        if self._every_status or status.name in self._names:
+            return self.condition
+        succeeded = Fragment((f"{status.sql()} = 'ok'",))
+        return sql("{} AND {}", succeeded, self.condition) if self.condition.parts else succeeded
 
     def space_order(self) -> list[tuple[SelectItem, bool]]:
         """The order of the space, in which no two experiments are equal, in any database."""
@@ -290,7 +297,7 @@ class RowRemarks:
 WIDTH = 800
 """Columns that are asked for at a time: far from the limits, for a column may have a few beside it,
 such as its count."""
-_NAMED = 10_000
+NAMED_ROWS = 10_000
 """Rows that a statement names one by one at the most."""
 
 Element = TypeVar("Element")
@@ -308,42 +315,65 @@ def select_rows(
     statement: StudySelect,
     heads: Sequence[SelectItem],
     *,
-    order: Sequence[tuple[SelectItem, bool]] = (),
+    order: Sequence[tuple[SelectItem, bool]] | None = None,
+    numbers: Sequence[int] | None = None,
     limit: int | None = None,
 ) -> Rows:
-    """The *heads* of each row of *statement*, in that *order*; only the first *limit* of them."""
-    if len(heads) <= WIDTH:
-        return reader.rows(with_limit(statement.select(heads, order=order), limit))
+    """The *heads* of each row of *statement*, or of those of these *numbers* as they are listed.
+
+    In that *order*, behind which the order of the space comes, and only the first *limit* of them;
+    in any, if none is asked for.
+    """
     names = key_names(statement.catalog)
-    number = SelectItem(names[2], verbatim(f"{ROW}.{quote_name(names[2])}"))
+    keys = [verbatim(f"{ROW}.{quote_name(name)}") for name in names]
+    number = SelectItem(names[2], keys[2])
 
     def part(
         items: Sequence[SelectItem],
-        order: Sequence[tuple[SelectItem, bool]] = (),
+        order: Sequence[tuple[SelectItem, bool]] | None = None,
         limit: int | None = None,
         among: Fragment = EMPTY_FRAGMENT,
     ) -> Rows:
-        shown = [head.fragment for head in (*items, *(head for head, _ in order))]
+        shown = [head.fragment for head in (*items, *(head for head, _ in order or ()))]
         text = join_fragments(" ", [statement.condition, *shown]).plain(reader.dialect)
         catalog = statement.catalog
         source = reader.repository.ordered_rows_sql(
             catalog.study, names, facts=True, names=used_columns(catalog, text), rows=catalog.rows
         )
-        columns = [number, *items]
-        selected = statement.select(columns, order=order, source=f"({source})", among=among)
+        selected = statement.select(
+            items,
+            order=order or (),
+            keys=() if order is None else keys,
+            source=f"({source})",
+            among=among,
+        )
         return reader.rows(with_limit(selected, limit))
 
+    if numbers is None and len(heads) <= WIDTH:
+        return part(heads, order, limit)
     # First the numbers of the rows in their order, then each chunk of columns for these.
-    numbers = [row[0] for row in part([], [*order, (number, False)], limit)]
+    if numbers is None:
+        numbers = [row[0] for row in part([number], order, limit)]
     among = EMPTY_FRAGMENT
-    if limit is not None and 0 < len(numbers) <= _NAMED:
+    if 0 < len(numbers) <= NAMED_ROWS:
         among = sql("{} IN ({})", number.fragment, verbatim(", ".join(map(str, numbers))))
     cells_by_number: dict[int, list[Any]] = {number: [] for number in numbers}
-    for chunk in column_chunks(heads):
-        for key, *cells in part(chunk, among=among):
+    for chunk in column_chunks(heads) if numbers else ():
+        for key, *cells in part([number, *chunk], among=among):
             if key in cells_by_number:
                 cells_by_number[key] += cells
     return [tuple(cells_by_number[key]) for key in numbers]
+
+
+def extreme_number(reader: SnapshotReader, which: str, number: Fragment, source: Fragment) -> int:
+    """The least or the greatest number; the two at once would be looked for among all rows."""
+    ((number_found,),) = reader.rows(sql(f"SELECT {which}({{}}) {{}}", number, source))
+    return int(number_found)
+
+
+def where_clause(condition: Fragment) -> Fragment:
+    """WHERE, if there is a condition."""
+    return sql(" WHERE {}", condition) if condition.parts else EMPTY_FRAGMENT
 
 
 def with_limit(statement: Fragment, limit: int | None) -> Fragment:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from starlette.responses import HTMLResponse
 
 from zenturio.errors import NotFoundError
-from zenturio.query.listing import TableQuery, query_listing
+from zenturio.query.listing import query_listing
+from zenturio.query.study_table import TableQuery
 from zenturio.record import Repository, StudyDefinition
 from zenturio.record.open import open_repository, project_folder
 from zenturio.record.sql_repository import SQLRepository
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
 
-    from zenturio.query.listing import RowNumbers
+    from zenturio.query.study_table import RowNumbers
     from zenturio.show.portal.watch import StudySnapshot
 
 Value = TypeVar("Value")

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import parse
-from zenturio.query.listing import TableQuery
+from zenturio.query.study_table import TableQuery
 from zenturio.record import EXPERIMENT_STATES, ExperimentState
 from zenturio.record.row_filter import RowChoice, read_round
 from zenturio.show.portal.page_templates import address

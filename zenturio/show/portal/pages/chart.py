@@ -20,7 +20,8 @@ from zenturio.errors import (
     did_you_mean,
 )
 from zenturio.expression import parse
-from zenturio.query.listing import ExperimentRow, Listing, TableQuery, query_listing
+from zenturio.query.listing import ExperimentRow, Listing, query_listing
+from zenturio.query.study_table import TableQuery
 from zenturio.record import Field
 from zenturio.show.chart import AGGREGATES
 from zenturio.show.charts.chart_query import KINDS, ChartKind, ChartQuery

@@ -24,9 +24,10 @@ from zenturio.errors import (
 )
 from zenturio.query import QueryLimits, ResultTable, export, raw
 from zenturio.query.catalog import StudyColumn
-from zenturio.query.listing import Listing, TableQuery, query_listing
+from zenturio.query.listing import Listing, query_listing
 from zenturio.query.result_table import STREAMED_FORMATS, Part, stream_table
 from zenturio.query.sql_fragments import quote_name as quoted
+from zenturio.query.study_table import TableQuery
 from zenturio.show.portal.pages.chart import status_of
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery

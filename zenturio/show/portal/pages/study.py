@@ -31,7 +31,7 @@ from zenturio.study.study_definition import PROGRAM
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from zenturio.query.listing import RowNumbers
+    from zenturio.query.study_table import RowNumbers
 
 PAGE_ROWS = 50
 SMALL_STUDY = 20_000

@@ -1,0 +1,372 @@
+"""One question for a table of a study, and the database's answers to it.
+
+Whoever asks for rows, groups, pages or columns of a study (``zen results``, frames, charts, the
+portal) says so in a `TableQuery`; `open_table` opens what answers it, all as of one moment.
+
+SQLite sorts all rows to return the first ones. A sample gives a bound that about the first hundred
+rows meet; only rows within the bound are sorted. Where it turns out too narrow, all rows are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from zenturio.errors import Passage
+from zenturio.expression import Expression, parse
+from zenturio.query.catalog import (
+    MANY_COLUMNS,
+    ROW,
+    Catalog,
+    SnapshotReader,
+    StudyColumn,
+    connections_of,
+    key_names,
+    open_snapshot,
+    read_catalog,
+)
+from zenturio.query.present import digests_outside
+from zenturio.query.select_statement import (
+    EMPTY_FRAGMENT,
+    NAMED_ROWS,
+    SelectItem,
+    StudySelect,
+    extreme_number,
+    restore_rows,
+    select_rows,
+    where_clause,
+)
+from zenturio.query.sql_fragments import (
+    BoundValue,
+    Fragment,
+    join_fragments,
+    quote_name,
+    sql,
+    verbatim,
+)
+from zenturio.record import ExperimentState, Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
+
+RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
+"""Experiments, by the number of their row."""
+
+MANY_ROWS = 100_000
+"""Rows for which a sample is worth the while."""
+ROWS_AHEAD = 5_000
+"""Rows that are looked at in their order before all are: a condition that many meet needs few."""
+SAMPLE_SIZE = 200
+"""Rows whose values say from where on a sort is to look."""
+SAMPLE_RANK = 3
+"""Of the sample's values the one to look from: about as many rows lie before it, times the share
+of the sample."""
+
+
+@dataclass(frozen=True)
+class TableQuery:
+    """Which experiments of a study, in which order or groups, and what of them."""
+
+    study: str
+    where: Expression | None = None
+    states: tuple[ExperimentState, ...] = ()
+    """All, if none are named."""
+    sort: tuple[str, ...] = ()
+    """Columns; with ``-`` before it, the greatest first. Else the order of the space."""
+    columns: tuple[str, ...] = ()
+    """All parameters and metrics, if none are named."""
+    repeats: bool = False
+    """Whether the repeat is among those."""
+    rows: RowChoice = NEWEST
+    """Of which kind of machine, and of which round."""
+    own_first: bool = False
+    """Whether the study's own metrics stand before those that every study has."""
+    by: tuple[str, ...] = ()
+    """Columns that make groups."""
+    aggregates: tuple[str, ...] = ()
+    """Of the metrics of each group."""
+    metrics: tuple[str, ...] = ()
+    """Which metrics are shown or aggregated; all, if none are named."""
+    limit: int | None = None
+    succeeded: bool = False
+    """Only experiments that succeeded, unless the condition looks at the status."""
+    outside: bool = True
+    """Whether experiments take part whose points the present space does not hold."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that are asked for."""
+        sorts = (column.removeprefix("-") for column in self.sort)
+        named = (*sorts, *self.columns, *self.by, *self.metrics)
+        return frozenset((*(self.where.names if self.where else ()), *named))
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is all experiments in the order of the space: an index leads everywhere."""
+        return self.where is None and not self.states and not self.sort
+
+
+def condition_of(where: str | Passage | Expression | None) -> Expression | None:
+    """A condition, parsed if it is a text; ExpressionError with its place if it is none."""
+    return parse(where) if isinstance(where, str | Passage) else where
+
+
+@contextmanager
+def open_table(repository: Repository, query: TableQuery) -> Iterator[StudyTable]:
+    """What answers *query*; InputError if *repository* keeps its rows in no database."""
+    connections_of(repository)
+    without = frozenset() if query.outside else digests_outside(repository, query.study)
+    with open_snapshot(repository) as reader:
+        catalog = read_catalog(reader, query.study, query.rows, query.names)
+        yield StudyTable(reader, catalog, query, without)
+
+
+class StudyTable:
+    """The rows of a `TableQuery`, as of one moment."""
+
+    def __init__(
+        self,
+        reader: SnapshotReader,
+        catalog: Catalog,
+        query: TableQuery,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
+        self.reader = reader
+        self.catalog = catalog
+        self.query = query
+        self.without = without
+        """Digests of the experiments that are left out."""
+        self.statement = self.narrowed()
+
+    def narrowed(self, also: Fragment = EMPTY_FRAGMENT, *, facts: bool = False) -> StudySelect:
+        """The rows that meet another condition, too; *facts*: it needs what every study has."""
+        query = self.query
+        conditions = [part for part in (_of_states(self.catalog, query), also) if part.parts]
+        return StudySelect(
+            self.reader.dialect,
+            self.catalog,
+            query.where,
+            every_status=not query.succeeded,
+            also=join_fragments(" AND ", conditions),
+            facts=facts,
+            without=self.without,
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, str, str]:
+        """What position, repeat and number of a row are called."""
+        return key_names(self.catalog)
+
+    @property
+    def keys(self) -> list[Fragment]:
+        """Position, repeat and number: the order of the space, in which no two rows are equal."""
+        return [verbatim(f"{ROW}.{quote_name(key)}") for key in self.names]
+
+    @cached_property
+    def order(self) -> list[tuple[SelectItem, bool]]:
+        """Columns to sort by, and whether the greatest comes first; the keys come behind."""
+        return [
+            (SelectItem.of(self.catalog.column(column.removeprefix("-"))), column.startswith("-"))
+            for column in self.query.sort
+        ]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the study has none in these states: nothing needs to be looked for."""
+        states = self.query.states
+        return bool(states) and not any(self.catalog.counts[state] for state in states)
+
+    def source(self, *, facts: bool = False, columns: Sequence[StudyColumn] = ()) -> Fragment:
+        """FROM the rows of the study with their keys; *columns*: what else is asked for."""
+        query = self.query
+        rows: str = self.reader.repository.ordered_rows_sql(
+            query.study,
+            self.names,
+            facts=facts,
+            names=_named(self.catalog, query, columns),
+            rows=self.catalog.rows,
+        )
+        return verbatim(f"FROM ({rows}) AS {ROW}")
+
+    def text(self, columns: Sequence[StudyColumn], limit: int | None = None) -> str:
+        """The query as somebody asks it of the study's view."""
+        order = [*self.order, *self.statement.space_order()]
+        select = self.statement.select([SelectItem.of(column) for column in columns], order=order)
+        text = select.plain(self.reader.dialect)
+        return text if limit is None else f"{text} LIMIT {limit}"
+
+    def count(self) -> int:
+        """How many rows there are; the study's counters know it where no condition is put."""
+        if not self.statement.condition.parts:
+            counts = self.catalog.counts
+            return counts["ok"] if self.query.succeeded else sum(counts.values())
+        ((count,),) = self.reader.rows(self.statement.count())
+        return int(count)
+
+    def rows(self, columns: Sequence[StudyColumn]) -> list[tuple[Any, ...]]:
+        """The values of *columns* in each row, in order, as they were recorded."""
+        items = [SelectItem.of(column) for column in (*columns, self.catalog.facts["remarks"])]
+        limit = self.query.limit
+        numbers = None
+        if limit is not None and limit <= NAMED_ROWS:
+            numbers = self.numbers(limit).tolist()
+        rows = select_rows(
+            self.reader, self.statement, items, order=self.order, numbers=numbers, limit=limit
+        )
+        return restore_rows(columns, rows)
+
+    def has_repeats(self) -> bool:
+        """Whether any experiment, whatever the condition, is the second of its point."""
+        later = sql("{} > 1", self.keys[1])
+        if self.query.succeeded:
+            later = sql("{} AND {} = 'ok'", later, verbatim(self.catalog.facts["status"].sql()))
+        source = self.source(facts=self.query.succeeded)
+        return bool(self.reader.rows(sql("SELECT 1 {} WHERE {} LIMIT 1", source, later)))
+
+    def numbers(self, count: int | None = None) -> RowNumbers:
+        """The numbers of all rows, or of the first *count*, in their order."""
+        if self.is_empty:
+            return np.empty(0, dtype=np.int64)
+        is_large = self.reader.dialect == "sqlite" and self.catalog.total >= MANY_ROWS
+        if count is not None and is_large:
+            some = self.first_numbers(count)
+            if len(some) == count:
+                return some
+        # SQLite takes twice the time and memory to sort all rows by a number.
+        if count is None and is_large and len(self.order) == 1 and _is_number(self.order[0][0]):
+            return self._by_value(*self.order[0])
+        # Where few rows meet a condition, to walk along the index of the order takes longer.
+        key_form = "+{}" if count and self.query.where and self.reader.dialect == "sqlite" else "{}"
+        order = [*self.statement.orders(self.order), *(sql(key_form, key) for key in self.keys)]
+        return self._numbers(self._rows_looked_at, self._condition, order, count)
+
+    def first_numbers(self, count: int) -> RowNumbers:
+        """The first *count*, if they are found without looking at all rows for long; or fewer."""
+        source, condition = self._rows_looked_at, self._condition
+        order = [*self.statement.orders(self.order), *self.keys]
+        if not self.order:
+            by = join_fragments(", ", order)
+            rows = sql(f"SELECT * {{}} ORDER BY {{}} LIMIT {ROWS_AHEAD}", source, by)
+            return self._numbers(sql(f"FROM ({{}}) AS {ROW}", rows), condition, order, count)
+        ((head, falling), *_) = self.order
+        if not _is_number(head):
+            return np.empty(0, dtype=np.int64)
+        near = top_value_condition(
+            self.reader, source, condition, self.keys[2], head.fragment, falling=falling
+        )
+        if near is None:
+            return np.empty(0, dtype=np.int64)
+        both = sql("{} AND {}", condition, near) if condition.parts else near
+        return self._numbers(source, both, order, count)
+
+    @property
+    def _condition(self) -> Fragment:
+        """What rows meet, the status included."""
+        return self.statement.whole_condition
+
+    @property
+    def _rows_looked_at(self) -> Fragment:
+        """FROM what conditions and the order need."""
+        facts = {fact.name for fact in self.catalog.facts.values()}
+        used = set(self.query.where.names) if self.query.where else set()
+        used |= {column.removeprefix("-") for column in self.query.sort}
+        columns = self.catalog.columns
+        by_digits = any(columns[column].wide for column in used & columns.keys())
+        needed = bool(self.query.states or self.query.succeeded or self.without or used & facts)
+        return self.source(facts=needed or by_digits)
+
+    def _by_value(self, head: SelectItem, falling: bool) -> RowNumbers:
+        """All in the order of one value."""
+        columns = join_fragments(", ", (self.keys[2], head.fragment))
+        where, keys = where_clause(self._condition), join_fragments(", ", self.keys)
+        statement = sql("SELECT {} {}{} ORDER BY {}", columns, self._rows_looked_at, where, keys)
+        rows = self.reader.each(statement)
+        return numbers_by_value(rows, whole=head.fragment.type == "int", falling=falling)
+
+    def _numbers(
+        self, source: Fragment, condition: Fragment, order: Iterable[Fragment], count: int | None
+    ) -> RowNumbers:
+        by = join_fragments(", ", order)
+        where = where_clause(condition)
+        statement = sql("SELECT {} {}{} ORDER BY {}", self.keys[2], source, where, by)
+        statement = statement if count is None else sql(f"{{}} LIMIT {count}", statement)
+        return np.fromiter((row[0] for row in self.reader.each(statement)), dtype=np.int64)
+
+
+def top_value_condition(
+    reader: SnapshotReader,
+    source: Fragment,
+    condition: Fragment,
+    number: Fragment,
+    value: Fragment,
+    *,
+    falling: bool,
+) -> Fragment | None:
+    """A condition that the first rows by *value* meet, with some hundreds that come next.
+
+    None where too few of a sample meet the *condition* and have a value: few are soon sorted.
+    """
+    first, last = (extreme_number(reader, which, number, source) for which in ("min", "max"))
+    every = range(first, last + 1)
+    # A fixed seed: the same page is found the same way each time.
+    drawn = random.Random(1).sample(every, min(SAMPLE_SIZE, len(every)))  # noqa: S311 - no secret
+    marks = join_fragments(", ", (Fragment((BoundValue(sampled),)) for sampled in sorted(drawn)))
+    among = sql("{} IN ({})", number, marks)
+    rows = join_fragments(
+        " AND ", (condition_part for condition_part in (among, condition) if condition_part.parts)
+    )
+    sample = reader.rows(sql("SELECT {} {} WHERE {}", value, source, rows))
+    values = sorted((v for (v,) in sample if v is not None), reverse=falling)
+    if len(values) < SAMPLE_SIZE // 2:
+        return None
+    return sql(
+        f"{{}} {'>=' if falling else '<='} {{}}",
+        value,
+        Fragment((BoundValue(values[SAMPLE_RANK]),)),
+    )
+
+
+def numbers_by_value(
+    rows: Iterable[tuple[int, float | None]], *, whole: bool, falling: bool
+) -> RowNumbers:
+    """The numbers of *rows*, ordered by what stands beside them; what is NULL comes last.
+
+    Rows of the same value stay as they come. SQLite takes twice the time and memory for it.
+    """
+    kind = np.int64 if whole else np.float64
+    fields = np.dtype([("number", np.int64), ("none", np.bool_), ("value", kind)])
+    table = np.fromiter(((n, v is None, v or 0) for n, v in rows), dtype=fields)
+    value = table["value"]
+    rising = value if not falling else ~value if whole else -value  # the least has no negative
+    numbers: RowNumbers = table["number"][np.lexsort((rising, table["none"]))]
+    return numbers
+
+
+def _named(catalog: Catalog, query: TableQuery, columns: Sequence[StudyColumn]) -> set[str] | None:
+    """The fields that are needed for *columns*, and to choose and order what is wanted.
+
+    None where a study has few, so that all will do.
+    """
+    if len(catalog.columns) <= MANY_COLUMNS:
+        return None
+    names = {column.name for column in columns}
+    names |= {column.removeprefix("-") for column in query.sort}
+    names |= set(query.where.names) if query.where else set()
+    return {catalog.columns[column].view for column in names if column in catalog.columns}
+
+
+def _of_states(catalog: Catalog, query: TableQuery) -> Fragment:
+    """The condition on the state; nothing where all are wanted."""
+    if not query.states:
+        return EMPTY_FRAGMENT
+    states = join_fragments(", ", (Fragment((BoundValue(state),)) for state in query.states))
+    return sql("{} IN ({})", verbatim(catalog.facts["status"].sql()), states)
+
+
+def _is_number(head: SelectItem) -> bool:
+    """Whether a column holds numbers, and is the study's own."""
+    return head.fragment.type in ("int", "real") and not head.wide and not head.fact
