@@ -26,6 +26,7 @@ os.environ["ZENTURIO_TRUST"] = "1"
 # Tests start Python hundreds of times: each would compile all that it loads where this is set.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / f"zenturio-tests-{os.getuid()}")
+os.environ["XDG_CACHE_HOME"] = f"{os.environ['XDG_CONFIG_HOME']}/cache"
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
 

@@ -116,7 +116,7 @@ def test_a_database_in_the_folder_is_no_input(project):
 
 def test_a_file_that_was_named_is_what_it_is(project):
     zen("results", "app", "-o", "rows.csv")
-    assert [file.path for file in scan(["a.sh", "rows.csv"]).files] == ["a.sh", "rows.csv"]
+    assert scan(["a.sh", "rows.csv"]).file_paths == ["a.sh", "rows.csv"]
 
 
 def test_a_record_that_is_damaged_hides_nothing(project):

@@ -95,6 +95,9 @@ class OutputFiles:
         records = {project: _read(project) for project in projects if project is not None}
         return OutputFiles({project: record for project, record in records.items() if record})
 
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
     def includes(self, path: Path) -> bool:
         """Whether the file *path* is an output, and its content still the one that was written."""
         if not self._names & {path.name, *map(path.name.removesuffix, _BESIDE)}:

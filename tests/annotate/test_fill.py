@@ -377,7 +377,7 @@ def annotated(content, dialect, targets=(), match="word"):
 
 class Only:
     def __init__(self, *files):
-        self.files = files
+        self.files, self.copied = files, ()
 
 
 @settings(max_examples=400)

@@ -42,11 +42,11 @@ def link(folder, name, text):
     ],
 )
 def test_a_link_to_what_is_in_the_application_is_made_again(folder, name, text):
-    before = [file.path for file in scan(folder).files]
+    before = scan(folder).file_paths
     link(folder, name, text)
     found = scan(folder)
     assert found.links == ((name, text),)
-    assert [file.path for file in found.files] == before
+    assert found.file_paths == before
     assert found.warnings == ()
 
 
@@ -66,11 +66,11 @@ def test_links_through_links_are_made_again(folder):
     ],
 )
 def test_a_link_that_cannot_be_made_again_is_what_it_leads_to(folder, text, there):
-    before = {file.path for file in scan(folder).files}
+    before = set(scan(folder).file_paths)
     link(folder, "new", text.format(app=folder))
     found = scan(folder)
     assert found.links == ()
-    assert sorted({file.path for file in found.files} - before) == there
+    assert sorted(set(found.file_paths) - before) == there
 
 
 def test_what_links_to_a_followed_link_is_made_again(folder):
@@ -95,7 +95,7 @@ def test_a_link_that_leads_out_or_nowhere_is_left_out(folder, text, reason):
 def test_patterns_to_ignore_hold_behind_a_followed_link(folder):
     (folder / ".zenignore").write_text("deep\n")
     link(folder, "new", folder / "conf")
-    names = {file.path for file in scan(folder).files}
+    names = set(scan(folder).file_paths)
     assert "new/a" in names
     assert "new/deep/b" not in names
 
@@ -130,7 +130,7 @@ def test_former_digests_are_those_of_what_links_lead_to(folder):
     link(folder, "node_modules/.bin/cli", "../pkg/cli.js")
     _, former = digests(folder)
     followed = scan_following(scan(folder))
-    assert "cfg/a" in {file.path for file in followed.files}
+    assert "cfg/a" in followed.file_paths
     for name in ("cfg", "node_modules/.bin/cli"):
         (folder / name).unlink()
     (folder / "cfg" / "deep").mkdir(parents=True)

@@ -58,7 +58,7 @@ def test_files_that_git_ignores_are_named_with_the_lines_that_leave_them_out(fol
     assert lines == ["./build/out.txt", "*.o"]
     (folder / ".zenignore").write_text("\n".join(lines))
     assert warnings(folder) == []
-    assert [file.path for file in scan(folder).files] == ["a.sh", "p.c"]
+    assert scan(folder).file_paths == ["a.sh", "p.c"]
 
 
 def test_an_annotated_file_that_git_ignores_is_meant(folder):

@@ -153,7 +153,7 @@ def test_a_side_file_speaks_of_the_file_beside_it(write):
     found = scan("in.json")
     assert filled(found, 1) == {"in.json": '{"n": 2, "m": 2}\n'}
     assert scan("in.json.zen").space.size == 2
-    assert [file.path for file in scan(".").files] == ["in.json"]
+    assert scan(".").file_paths == ["in.json"]
 
 
 def test_a_study_file_speaks_of_all_text_files_of_its_folder(write):
@@ -162,7 +162,7 @@ def test_a_study_file_speaks_of_all_text_files_of_its_folder(write):
     )
     found = scan(".")
     assert filled(found, 1) == {"a.txt": "2\n", "sub/b.txt": "2\n"}
-    assert [file.path for file in found.files] == ["a.txt", "sub/b.txt", "sub/c.txt"]
+    assert found.file_paths == ["a.txt", "sub/b.txt", "sub/c.txt"]
 
 
 def test_a_study_file_in_a_folder_below_speaks_of_that_folder(write):
@@ -195,7 +195,7 @@ def test_several_paths_have_their_common_folder_as_root(write, tmp_path):
     write(x__a_txt="# ZEN$ PARAM a = { 1 }\n", y__b_txt="b\n", y__deep__c_txt="c\n")
     found = scan(["x/a.txt", "y"])
     assert found.root.resolve() == tmp_path
-    assert [file.path for file in found.files] == ["x/a.txt", "y/b.txt", "y/deep/c.txt"]
+    assert found.file_paths == ["x/a.txt", "y/b.txt", "y/deep/c.txt"]
     assert found.name == tmp_path.name
 
 
@@ -206,7 +206,7 @@ def test_a_single_file_takes_nothing_else_from_its_folder(write):
         study_zen="ZEN$ PARAM c = { 1 }",
     )
     found = scan("a.txt")
-    assert [file.path for file in found.files] == ["a.txt"]
+    assert found.file_paths == ["a.txt"]
     assert [p.name for p in found.space.parameters] == ["a"]
 
 
@@ -215,7 +215,7 @@ def test_hidden_files_are_no_part_of_the_experiment(write, tmp_path):
     for name in (".git/config", ".hidden", "__pycache__/a.pyc", ".zenturio/study.db"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("# ZEN$ PARAM b = { 1 }\n")
-    assert [file.path for file in scan(".").files] == ["a.txt"]
+    assert scan(".").file_paths == ["a.txt"]
 
 
 def test_a_binary_is_copied_and_never_scanned(write, tmp_path):
@@ -237,7 +237,7 @@ def test_links_that_lead_out_are_left_out_with_a_warning(write, tmp_path):
     (app / "copy.txt").symlink_to(app / "real" / "b.txt")
     found = scan("app")
     names = ["a.txt", "copy.txt", "link/b.txt", "real/b.txt"]
-    assert [file.path for file in found.files] == names
+    assert found.file_paths == names
     assert sorted(str(each.message) for each in found.warnings) == [
         "app/gone: the symbolic link leads nowhere; it is left out",
         "app/loop: the symbolic link leads to a folder around it; it is left out",
@@ -483,7 +483,7 @@ def test_what_zenignore_names_is_no_part_of_the_application(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("#ZEN$ PARAM n = { 1, 2 }\n" if name == "a.sh" else "")
     (tmp_path / ".zenignore").write_text("# pictures\n*.svg\n\n./out/\n")
-    assert [file.path for file in scan(tmp_path).files] == ["a.sh", "sub/keep", "sub/out/z"]
+    assert scan(tmp_path).file_paths == ["a.sh", "sub/keep", "sub/out/z"]
 
 
 def test_a_zenignore_further_down_speaks_of_its_own_folder_alone(tmp_path):
@@ -492,9 +492,9 @@ def test_a_zenignore_further_down_speaks_of_its_own_folder_alone(tmp_path):
         (tmp_path / name).write_text("#ZEN$ PARAM n = { 1, 2 }\n" if name == "a.sh" else "")
     (tmp_path / "out" / ".zenignore").write_text("x\n")
     (tmp_path / "all" / ".zenignore").write_text("*\n")
-    found = [file.path for file in scan(tmp_path).files]
+    found = scan(tmp_path).file_paths
     assert found == ["a.sh", "other/x", "out/y", "x"]
-    named = [file.path for file in scan([tmp_path / "a.sh", tmp_path / "all" / "p"]).files]
+    named = scan([tmp_path / "a.sh", tmp_path / "all" / "p"]).file_paths
     assert named == ["a.sh", "all/p/q"]
 
 

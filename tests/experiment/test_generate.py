@@ -6,9 +6,10 @@ import json
 import pytest
 
 from zenturio.annotate.scan import scan
-from zenturio.errors import InputError
+from zenturio.errors import InputError, PlaceError
+from zenturio.execute.file_staging import COPY_LIMIT_BYTES as LARGE
+from zenturio.execute.file_staging import content_of, is_small
 from zenturio.experiment import ExperimentGenerator
-from zenturio.experiment.experiment_generator import LARGE
 from zenturio.experiment.identity import content_digest
 
 PROGRAM = """\
@@ -50,7 +51,7 @@ def test_an_experiment_is_what_the_directives_say(generator):
     assert [(s.command, s.timeout, s.retry, s.cpus, s.memory) for s in found.steps] == [
         ("./m 128", 5, 2, 2, 1_000_000)
     ]
-    files = {filed.path: filed.content for filed in found.files}
+    files = {filed.path: content_of(filed) for filed in found.files}
     assert files["m.c"].endswith(b"int n = 128;\n")
     assert files["data"] == b"\0\1"
     assert found.recipe.outputs == ("*.dat",)
@@ -173,13 +174,21 @@ def test_the_same_application_has_the_same_digests_anywhere(generator, tmp_path)
     assert [e.digest for e in all_of((ExperimentGenerator(application), application.space))] == here
 
 
-def test_large_files_are_named_not_carried(generator):
+def test_files_that_nothing_is_filled_into_are_named_and_not_held(generator):
     large = bytes(LARGE + 1)
     (found, *_) = all_of(generator(big=large, small=large[1:]))
     files = {filed.path: filed for filed in found.files}
-    assert files["small"].content == large[1:]
-    assert files["big"].content is None
-    assert files["big"].original.read_bytes() == large
+    assert files["small"].content is files["big"].content is None
+    assert [content_of(files[name]) for name in ("small", "big")] == [large[1:], large]
+    assert [is_small(files[name]) for name in ("small", "big")] == [True, False]
+
+
+def test_an_original_that_changed_since_the_scan_is_refused(generator, tmp_path):
+    (found, *_) = all_of(generator(data=b"before"))
+    (filed,) = (filed for filed in found.files if filed.path == "data")
+    (tmp_path / "app" / "data").write_bytes(b"behind")
+    with pytest.raises(PlaceError, match="data has changed since the study began"):
+        content_of(filed)
 
 
 def test_a_large_file_counts_by_its_content(generator):

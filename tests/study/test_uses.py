@@ -187,7 +187,7 @@ def test_an_output_that_is_declared_is_an_input(study):
     assert scan(folder).left_out == ("rows.csv",)
     application = scan(study('USE FILE "rows.csv"'))
     assert application.left_out == ()
-    assert [file.path for file in application.files] == ["a.sh", "rows.csv"]
+    assert application.file_paths == ["a.sh", "rows.csv"]
 
 
 @pytest.mark.parametrize(

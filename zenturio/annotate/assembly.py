@@ -18,6 +18,7 @@ from zenturio.annotate.model import (
     Application,
     BuildStatement,
     ConstraintStatement,
+    CopiedFile,
     Declaration,
     Metric,
     MetricStatement,
@@ -112,6 +113,7 @@ class Assembly:
     """One walk from statements to an application; every step adds its diagnostics."""
 
     documents: Sequence[ParsedFile]
+    copied: Sequence[CopiedFile]
     overrides: Mapping[str, Declaration]
     diagnostics: Diagnostics
 
@@ -144,6 +146,7 @@ class Assembly:
             root=root,
             files=targets.annotated(),
             space=space,
+            copied=targets.remaining(),
             environment=targets.environment,
             builds=tuple(statement.command for statement in self.statements_of(BuildStatement)),
             runs=tuple(statement.command for statement in self.statements_of(RunStatement)),
@@ -242,7 +245,8 @@ class Assembly:
         """What is replaced where; a target that stands nowhere is a diagnostic."""
         files = [document for document in self.documents if document.kind == "file"]
         seed = {repeat.seed} if repeat.seed is not None else set()
-        targets = Targets(files, self.diagnostics, known_names(parameters) | seed)
+        copied = {file.path: file for file in self.copied}
+        targets = Targets(files, copied, self.diagnostics, known_names(parameters) | seed)
         for document in self.documents:
             targets.add(document)
         annotated = targets.annotated()

@@ -7,8 +7,10 @@ import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.file_digests import stamp_of
 from zenturio.errors import Diagnostic, Place, did_you_mean
 from zenturio.name_patterns import name_fits
 from zenturio.output_files import OutputFiles
@@ -32,12 +34,21 @@ _NODE_PROGRAMS = ("node_modules", ".bin")
 """The one folder with a dot that programs do not run without: links to what packages install."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedFile:
-    """A file: where it is, and its path in the application with forward slashes."""
+class SelectedFile(NamedTuple):
+    """A file, of which there may be a hundred thousand."""
 
-    path: Path
+    location: str
+    """Where it is."""
     name: str
+    """Its path in the application with forward slashes."""
+    stamp: bytes = b""
+    """As `stamp_of` has it; empty where it could not be asked for."""
+    follows_links: bool = False
+    """Whether *location* may be a link: it was named, or a link to it is followed."""
+
+    @property
+    def path(self) -> Path:
+        return Path(self.location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +103,12 @@ def find_files(
     _part_outputs(selection, files_named)
     # After all files are known: a link is kept only if what it leads to is part of the
     # application.
-    _Links(walk).settle()
+    if walk.links:
+        _Links(walk).settle()
+        # Following links may have brought outputs in again.
+        _part_outputs(selection, files_named)
     selection.files = _once(selection.files)
     selection.sides = _once(selection.sides)
-    # Following links may have brought outputs in again.
-    _part_outputs(selection, files_named)
     selection.folders = _empty(walk.folders, [*selection.files, *selection.links])
     _check_sides(selection, diagnostics)
     return selection
@@ -145,17 +157,23 @@ def _once(members: Iterable[SelectedFile]) -> list[SelectedFile]:
 def _part_outputs(selection: FileSelection, named: Collection[Path]) -> None:
     """Take out what zenturio itself wrote, unless it was named."""
     written = OutputFiles.of(selection.root)
-    for member in selection.files:
-        if member.path.absolute() not in named and written.includes(member.path):
-            selection.outputs.append(member)
-    selection.files = [member for member in selection.files if member not in selection.outputs]
+    if not written:
+        return
+    outputs = {
+        member: None
+        for member in selection.files
+        if written.includes(member.path) and member.path.absolute() not in named
+    }
+    selection.outputs += outputs
+    selection.files = [member for member in selection.files if member not in outputs]
 
 
 def _empty(folders: Iterable[str], members: Iterable[SelectedFile | Link]) -> list[str]:
     """Those of *folders* in which none of *members* is, and no other folder."""
     every = {folder for folder in folders if folder}
-    names = [*(member.name for member in members), *every]
-    return sorted(every - {above for name in names for above in _above(name)})
+    parents = {member.name.rpartition("/")[0] for member in members}
+    parents.update(folder.rpartition("/")[0] for folder in every)
+    return sorted(every - parents - {above for folder in parents for above in _above(folder)})
 
 
 def _above(name: str) -> Iterator[str]:
@@ -165,8 +183,17 @@ def _above(name: str) -> Iterator[str]:
         yield name
 
 
+def _followed(path: Path, name: str) -> SelectedFile:
+    """The file that *path* leads to."""
+    try:
+        stamp = stamp_of(path.stat())
+    except OSError:
+        stamp = b""
+    return SelectedFile(str(path), name, stamp, follows_links=True)
+
+
 def _check_sides(selection: FileSelection, diagnostics: Diagnostics) -> None:
-    names = {member.name for member in selection.files}
+    names = {member.name for member in selection.files} if selection.sides else set()
     for side in selection.sides:
         of = side.name.removesuffix(SIDE)
         if not is_study(side.name) and of not in names:
@@ -228,15 +255,15 @@ class _Walk:
     def named(self, path: Path, name: str) -> None:
         """A file that was named itself, with what lies beside it."""
         if is_side(name):
-            self.selection.sides.append(SelectedFile(path, name))
+            self.selection.sides.append(_followed(path, name))
             of = path.with_name(path.name.removesuffix(SIDE))
             if not is_study(name) and of.is_file():
-                self.selection.files.append(SelectedFile(of, name.removesuffix(SIDE)))
+                self.selection.files.append(_followed(of, name.removesuffix(SIDE)))
             return
-        self.selection.files.append(SelectedFile(path, name))
+        self.selection.files.append(_followed(path, name))
         side = path.with_name(path.name + SIDE)
         if side.is_file():
-            self.selection.sides.append(SelectedFile(side, name + SIDE))
+            self.selection.sides.append(_followed(side, name + SIDE))
 
     def folder(self, folder: Path, prefix: str, above: tuple[str, ...]) -> None:
         """Everything in a folder; *above* are the real paths of the folders around it."""
@@ -255,7 +282,7 @@ class _Walk:
             self.folders.append(prefix.removesuffix("/"))
         for entry in entries:
             if self.belongs(entry.name, prefix):
-                self.entry(entry, folder / entry.name, prefix + entry.name, above)
+                self.entry(entry, prefix + entry.name, above)
         self.ignored = outer
 
     def belongs(self, name: str, prefix: str) -> bool:
@@ -264,9 +291,13 @@ class _Walk:
             return prefix.endswith(f"{_NODE_PROGRAMS[0]}/")
         return not name.startswith(".") and name not in _LEFT_OUT
 
-    def entry(self, entry: os.DirEntry[str], path: Path, name: str, above: tuple[str, ...]) -> None:
-        if any(match_glob(pattern, name) for pattern in self.ignored):
+    def entry(self, entry: os.DirEntry[str], name: str, above: tuple[str, ...]) -> None:
+        if self.ignored and any(match_glob(pattern, name) for pattern in self.ignored):
             return
+        if not entry.is_symlink() and entry.is_file() and name.isascii():
+            self.file(entry, name)
+            return
+        path = Path(entry.path)
         if not _is_text(name):
             message = f"{path!a}: the name is not UTF-8"
             self.diagnostics.errors.append(Diagnostic(message, hint="rename the file"))
@@ -275,8 +306,19 @@ class _Walk:
             self.links[name] = _Met(path, name, text, above, self.ignored)
         elif entry.is_symlink():
             self.follow(path, name, above)
+        elif entry.is_file():
+            self.file(entry, name)
         else:
             self.member(path, name, (*above, str(path)))
+
+    def file(self, entry: os.DirEntry[str], name: str) -> None:
+        """Add a plain file."""
+        try:
+            stamp = stamp_of(entry.stat(follow_symlinks=False))
+        except OSError:  # it was removed meanwhile, which is said when it is read
+            stamp = b""
+        files = self.selection.sides if name.endswith(SIDE) else self.selection.files
+        files.append(SelectedFile(entry.path, name, stamp))
 
     def follow(self, path: Path, name: str, above: tuple[str, ...]) -> None:
         """What a symbolic link leads to, as if it stood in its place."""
@@ -292,9 +334,9 @@ class _Walk:
         elif not path.is_file():
             self.warn(path, "this is neither a file nor a folder; it is left out")
         elif is_side(name):
-            self.selection.sides.append(SelectedFile(path, name))
+            self.selection.sides.append(_followed(path, name))
         else:
-            self.selection.files.append(SelectedFile(path, name))
+            self.selection.files.append(_followed(path, name))
 
     def leads_away(self, path: Path, above: tuple[str, ...]) -> str:
         """Why a symbolic link is not followed; nothing if it is."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zenturio.annotate.directive_lines import MARK
 from zenturio.annotate.hole_search import HoleLayout, occurrences
-from zenturio.annotate.model import Annotated, Application, Assignment, WrittenDirective
+from zenturio.annotate.model import Annotated, Application, Assignment, CopiedFile, WrittenDirective
 from zenturio.annotate.region_probes import probe_essence, probe_lines, probe_routine
 from zenturio.annotate.source import Source, Spans, shown, without_end
 from zenturio.errors import AnnotationError, Diagnostic, Place
@@ -53,7 +53,10 @@ class Filler:
         changed = [file for file in application.files if _is_changed(file)]
         named = _parameters_of_lines(changed)
         self._templates = tuple(_Template(file, named) for file in changed)
-        self.unchanged = tuple(f for f in application.files if not _is_changed(f))
+        self.unchanged: tuple[Annotated | CopiedFile, ...] = (
+            *(file for file in application.files if not _is_changed(file)),
+            *application.copied,
+        )
         """The files that are the same for every point."""
 
     @property

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
+from pathlib import Path
 from time import time_ns
 
 from zenturio.annotate.file_selection import IGNORE
@@ -51,8 +52,8 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
     used = {use.path for use in application.uses}
     others = [
         file.path
-        for file in application.files
-        if not file.lines and not file.holes and file.source.path.absolute() not in used
+        for file in application.copied
+        if not used or Path(file.location).absolute() not in used
     ]
     rule_by_path = {path: rule for path in others if (rule := rules.rule(application.root / path))}
     if not rule_by_path:
@@ -94,10 +95,12 @@ def _listed(lines: list[str]) -> str:
 
 def environments(application: Application) -> Iterator[Diagnostic]:
     """Virtual environments: a copy of one does not work, for it holds absolute paths."""
-    for file in application.files:
+    for path in application.file_paths:
+        if not path.endswith(_ENVIRONMENT_MARKS):
+            continue
         for mark in _ENVIRONMENT_MARKS:
-            if file.path.endswith(f"/{mark}"):
-                folder = file.path.removesuffix(f"/{mark}")
+            if path.endswith(f"/{mark}"):
+                folder = path.removesuffix(f"/{mark}")
                 yield warning(
                     f"{folder} is a virtual environment: its copy in an experiment does not work",
                     None,
@@ -109,7 +112,8 @@ def environments(application: Application) -> Iterator[Diagnostic]:
 def future(application: Application) -> Iterator[Diagnostic]:
     """Files whose times have not come yet: to a build they are as new as the present."""
     limit = time_ns() + _SKEW
-    late = [file.path for file in application.files if _time(file) > limit]
+    late = [file.path for file in application.files if (file.source.mtime or 0) > limit]
+    late = sorted([*late, *(file.path for file in application.copied if file.mtime > limit)])
     if late:
         more = f" and {len(late) - 1:,} more files" if len(late) > 1 else ""
         yield warning(
@@ -117,10 +121,6 @@ def future(application: Application) -> Iterator[Diagnostic]:
             None,
             f"set the clock, or the time: touch {late[0]}",
         )
-
-
-def _time(file: Annotated) -> int:
-    return file.source.mtime or 0
 
 
 # What is filled in

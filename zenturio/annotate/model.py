@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from zenturio.annotate.file_digests import mode_of, mtime_of, size_of
 from zenturio.errors import Diagnostic, Passage, Place
 
 if TYPE_CHECKING:
@@ -85,6 +86,33 @@ class Annotated:
     holes: tuple[Hole, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     regions: tuple[MeasuredRegion, ...] = ()
+
+
+class CopiedFile(NamedTuple):
+    """A file that is the same for every point; its content is nowhere in memory."""
+
+    location: str
+    """Where it is."""
+    path: str
+    """Relative to the application's root, with forward slashes."""
+    stamp: bytes
+    digest: bytes
+    """Of its content."""
+
+    @property
+    def mode(self) -> int:
+        """Its permissions."""
+        return mode_of(self.stamp)
+
+    @property
+    def mtime(self) -> int:
+        """When it was last written, in nanoseconds since 1970."""
+        return mtime_of(self.stamp)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return size_of(self.stamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +213,10 @@ class Application:
     root: Path
     """The folder that an experiment's folder mirrors."""
     files: tuple[Annotated, ...]
-    """Every file of the application, sorted by path; those to copy as well."""
+    """The files that directives concern, sorted by path."""
     space: Space
+    copied: tuple[CopiedFile, ...] = ()
+    """All others, sorted by path."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Names of environment variables to the parameters whose text they hold."""
     builds: tuple[Command, ...] = ()
@@ -217,6 +247,11 @@ class Application:
     left_out: tuple[str, ...] = ()
     """Files in its folders that zenturio wrote itself, and that nobody edited since."""
     warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def file_paths(self) -> list[str]:
+        """The paths of all files from the root, sorted."""
+        return sorted([file.path for file in self.files] + [file.path for file in self.copied])
 
 
 Way = Literal["substitute", "assign", "env", "param"]

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import errno
+import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from zenturio.annotate.assembly import Assembly
 from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.file_digests import FileDigests
 from zenturio.annotate.file_selection import find_files
 from zenturio.annotate.grammar import KEYWORDS, read
 from zenturio.annotate.lint_space import added
-from zenturio.annotate.model import MEASURED, Application, Goal, ObjectiveStatement, UseStatement
+from zenturio.annotate.model import (
+    MEASURED,
+    Application,
+    CopiedFile,
+    Goal,
+    ObjectiveStatement,
+    UseStatement,
+)
 from zenturio.annotate.parameters import read_overrides
-from zenturio.annotate.targets import ParsedFile, read_documents, used_path
+from zenturio.annotate.targets import DocumentReader, ParsedFile, open_copied, used_path
 from zenturio.errors import AnnotationError, Diagnostic, InputError, Passage, Place
 
 
@@ -35,23 +45,24 @@ def scan(
     if not named:
         raise AnnotationError("no file is named", hint="name an annotated file, or its folder")
     selection = find_files(named, diagnostics, follow_links=follow_links)
-    documents = [
-        *read_documents(selection.files, diagnostics, beside=False),
-        *read_documents(selection.sides, diagnostics, beside=True),
-    ]
+    digests = FileDigests(selection.root, sorted(os.path.realpath(path) for path in named))
+    reader = DocumentReader(digests, diagnostics)
+    documents = [*reader.files(selection.files), *reader.beside(selection.sides)]
     declared = _declared(documents)
     declared_outputs = [
         member for member in selection.outputs if member.path.absolute() in declared
     ]
     # A file that zenturio wrote is no part of the program, unless a directive declares it.
-    documents += read_documents(declared_outputs, diagnostics, beside=False)
+    documents += reader.files(declared_outputs)
+    digests.save()
     # By name, not by the order of reading: it decides which of two declarations is the first.
     documents.sort(key=lambda document: document.name)
     for document in documents:
         _check_side(document, diagnostics)
     if not diagnostics.errors and not any(document.written for document in documents):
-        diagnostics.errors.append(_silent(named, documents))
-    assembly = Assembly(documents, read_overrides(overrides, diagnostics), diagnostics)
+        diagnostics.errors.append(_silent(named, documents, reader.copied))
+    overridden = read_overrides(overrides, diagnostics)
+    assembly = Assembly(documents, reader.copied, overridden, diagnostics)
     application = assembly.application(selection.name, selection.root)
     diagnostics.close()
     assert application is not None, "what is not an application has diagnostics"
@@ -77,7 +88,7 @@ def scan_following(application: Application) -> Application | None:
 
     None where that is another program, for directives behind a link would be there twice.
     """
-    has_links = application.links or any("/.bin/" in file.path for file in application.files)
+    has_links = application.links or any("/.bin/" in path for path in application.file_paths)
     if not has_links:
         return application
     try:
@@ -126,10 +137,13 @@ def _check_side(document: ParsedFile, diagnostics: Diagnostics) -> None:
         diagnostics.error("each directive begins with ZEN$, here as well", place, hint)
 
 
-def _silent(named: Sequence[str | Path], documents: Sequence[ParsedFile]) -> Diagnostic:
+def _silent(
+    named: Sequence[str | Path], documents: Sequence[ParsedFile], copied: Sequence[CopiedFile]
+) -> Diagnostic:
     """The diagnostic about files that say nothing."""
     where = ", ".join(map(str, named))
-    first = next((d for d in documents if d.source.text is not None), None)
+    texts = (d for d in chain(documents, map(open_copied, copied)) if d.source.text is not None)
+    first = next(texts, None)
     if first is None:
         hint = "directives for a file that cannot hold comments stand beside it, in NAME.zen"
         return Diagnostic(f"{where}: there are no directives", hint=hint)

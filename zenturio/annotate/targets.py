@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -20,12 +21,14 @@ from zenturio.annotate.directive_lines import (
     pair,
     quoted,
 )
-from zenturio.annotate.file_selection import SIDE, SelectedFile, is_study, match_glob, under
+from zenturio.annotate.file_digests import FileDigests
+from zenturio.annotate.file_selection import IGNORE, SIDE, SelectedFile, is_study, match_glob, under
 from zenturio.annotate.grammar import read
 from zenturio.annotate.metric_patterns import check_pattern
 from zenturio.annotate.model import (
     Annotated,
     Assignment,
+    CopiedFile,
     Declaration,
     Hole,
     RegionStatement,
@@ -68,21 +71,69 @@ def used_path(document: ParsedFile, text: Passage) -> Path:
     return Path(os.path.normpath(document.base.absolute() / Path(text.text).expanduser()))
 
 
-def read_documents(
-    members: Iterable[SelectedFile], diagnostics: Diagnostics, *, beside: bool
-) -> Iterator[ParsedFile]:
-    """Each file that can be read, *beside* others or part of the experiment."""
-    for member in members:
-        kind: Kind = "file"
-        if beside:
-            kind = "study" if is_study(member.name) else "side"
+class DocumentReader:
+    """Reads the files of an application; those without directives are only hashed."""
+
+    def __init__(self, digests: FileDigests, diagnostics: Diagnostics) -> None:
+        self._digests = digests
+        self._diagnostics = diagnostics
+        self.copied: list[CopiedFile] = []
+        """The files without directives."""
+
+    def beside(self, members: Iterable[SelectedFile]) -> Iterator[ParsedFile]:
+        """Yield files that are no part of the experiment: NAME.zen, study.zen."""
+        for member in members:
+            kind: Kind = "study" if is_study(member.name) else "side"
+            document = self._parsed(member.path, member.name, kind)
+            if document is not None:
+                yield document
+
+    def files(self, members: Iterable[SelectedFile]) -> Iterator[ParsedFile]:
+        """Yield those of *members* that have directives, or what looks like one."""
+        for member in members:
+            location, name, stamp, follows_links = member
+            try:
+                facts = self._digests.facts(name, location, stamp, follows_links=follows_links)
+            except OSError as error:
+                self._cannot_read(location, error)
+                continue
+            if facts.is_marked:
+                said = len(self._diagnostics.errors) + len(self._diagnostics.warnings)
+                document = self._parsed(member.path, name, "file")
+                if document is None:
+                    continue
+                if (
+                    document.lines
+                    or len(self._diagnostics.errors) + len(self._diagnostics.warnings) > said
+                ):
+                    yield document
+                    continue
+            self.copied.append(CopiedFile(location, name, facts.stamp, facts.digest))
+
+    def _parsed(self, path: Path, name: str, kind: Kind) -> ParsedFile | None:
         try:
-            source = Source.read(member.path)
+            source = Source.read(path)
         except OSError as error:
-            message = f"{member.path} cannot be read: {error.strerror}"
-            diagnostics.errors.append(Diagnostic(message, hint="change its permissions"))
-            continue
-        yield _document(source, member.name, kind, diagnostics)
+            self._cannot_read(str(path), error)
+            return None
+        return _document(source, name, kind, self._diagnostics)
+
+    def _cannot_read(self, location: str, error: OSError) -> None:
+        hint = "change its permissions"
+        if error.errno == errno.EBUSY:
+            hint = f"wait until nobody writes to it, or leave it out by a line in {IGNORE}"
+        message = f"{location} cannot be read: {error.strerror}"
+        self._diagnostics.errors.append(Diagnostic(message, hint=hint))
+
+
+def open_copied(copied: CopiedFile) -> ParsedFile:
+    """Parse a file without directives, in which something may be replaced all the same."""
+    try:
+        source = Source.read(Path(copied.location))
+    except OSError as error:
+        message = f"{copied.location} cannot be read: {error.strerror}"
+        raise AnnotationError(message, hint="change its permissions") from error
+    return _document(source, copied.path, "file", Diagnostics())
 
 
 def _document(source: Source, name: str, kind: Kind, diagnostics: Diagnostics) -> ParsedFile:
@@ -113,7 +164,10 @@ def sort(directives: DirectiveLines, diagnostics: Diagnostics) -> None:
 class Targets:
     """The files of an application, and what is to be replaced in each."""
 
-    files: Sequence[ParsedFile]
+    files: list[ParsedFile]
+    """Those with directives; those join them in which something is replaced."""
+    copied: Mapping[str, CopiedFile]
+    """All others by path."""
     diagnostics: Diagnostics
     parameter_names: frozenset[str]
     """Names that ``= @name`` may say."""
@@ -169,11 +223,15 @@ class Targets:
     ) -> None:
         if declaration.match == "regex":
             check_pattern(declaration.target)
-        files = self.files_of(document, declaration)
+        names = self.names_of(document, declaration)
         # A study.zen concerns every file of a folder: holes only where the text occurs at all.
-        held = [file for file in files if self.may_hold(file, declaration)]
+        held = [file for file in self.texts(names) if self.may_hold(file, declaration)]
         # If none holds it, all get a hole, so that the missing target is reported with its files.
-        for file in held or files:
+        files = held or list(self.texts(names))
+        if names and not files:
+            raise _only_binary(document, declaration)
+        self.join(files)
+        for file in files:
             first, last = 0, len(file.source.lines)
             # In its own file the scope begins below the directive.
             if file is document:
@@ -207,51 +265,48 @@ class Targets:
                 hint="leave one of them, or give each a scope with BEGIN and END",
             )
 
-    def files_of(self, document: ParsedFile, declaration: Declaration) -> list[ParsedFile]:
-        """The text files whose lines are in the scope of a SUBSTITUTE."""
+    def join(self, files: Iterable[ParsedFile]) -> None:
+        """Count *files* among those in which something is replaced."""
+        joined = {file.name for file in self.files}
+        self.files += [file for file in files if file.name not in joined]
+
+    def texts(self, names: Iterable[str]) -> Iterator[ParsedFile]:
+        """Yield those of the files *names* that are text."""
+        parsed = {file.name: file for file in self.files}
+        for name in names:
+            file = parsed.get(name) or open_copied(self.copied[name])
+            if file.source.text is not None:
+                yield file
+
+    def names_of(self, document: ParsedFile, declaration: Declaration) -> list[str]:
+        """The files, text or not, whose lines are in the scope of a SUBSTITUTE."""
         if declaration.begins and (document.kind != "file" or declaration.glob is not None):
             raise AnnotationError(
                 "BEGIN has no meaning for lines of another file: its scope is all of them",
                 place=declaration.places["BEGIN"],
                 hint="leave BEGIN and its END away",
             )
+        if declaration.glob is None and document.kind == "file":
+            return [document.name]
+        every = sorted([*(file.name for file in self.files), *self.copied.keys()])
+        every = list(dict.fromkeys(every))
         if declaration.glob is not None:
-            return self.matching(declaration.glob)
-        if document.kind == "file":
-            return [document]
+            return self.matching(declaration.glob, every)
         if document.kind == "side":
-            return self.beside(document, declaration)
-        names = set(under(document.name, (file.name for file in self.files)))
-        files = [file for file in self.files if file.name in names and file.source.text is not None]
-        if not files:
-            message, hint = "there is no text file that this could be about", "name a folder"
-            raise AnnotationError(message, place=declaration.place, hint=hint)
-        return files
+            of = document.name.removesuffix(SIDE)
+            return [of] if of in every else []
+        names = list(under(document.name, every))
+        if not names:
+            raise _only_binary(document, declaration)
+        return names
 
-    def beside(self, document: ParsedFile, declaration: Declaration) -> list[ParsedFile]:
-        """The one file that a side file is about."""
-        name = document.name.removesuffix(SIDE)
-        files = [file for file in self.files if file.name == name]
-        if files and files[0].source.text is None:
-            raise AnnotationError(
-                f"{name} is binary: it is copied, and nothing in it can be replaced",
-                place=declaration.place,
-                hint="use ENV, or {name} in the RUN command, to hand over the value",
-            )
-        return files
-
-    def matching(self, glob: Passage) -> list[ParsedFile]:
-        names = [file.name for file in self.files]
-        files = [file for file in self.files if match_glob(glob.text, file.name)]
-        place = glob.place(0, len(glob.text))
-        if not files:
-            hint = f"{did_you_mean(glob.text, names)}; *.c is in any folder, src/*.c from the first"
+    def matching(self, glob: Passage, every: Sequence[str]) -> list[str]:
+        names = [name for name in every if match_glob(glob.text, name)]
+        if not names:
+            place = glob.place(0, len(glob.text))
+            hint = f"{did_you_mean(glob.text, every)}; *.c is in any folder, src/*.c from the first"
             raise AnnotationError(f"no file matches {glob.text}", place=place, hint=hint)
-        texts = [file for file in files if file.source.text is not None]
-        if not texts:
-            message = f"only binary files match {glob.text}: nothing in them can be replaced"
-            raise AnnotationError(message, place=place, hint="name text files")
-        return texts
+        return names
 
     def assign(
         self, document: ParsedFile, declaration: Declaration, line: WrittenDirective, parameter: str
@@ -285,7 +340,7 @@ class Targets:
         self._variables.setdefault(target.text, target)
 
     def annotated(self) -> tuple[Annotated, ...]:
-        """Every file with what is to be done to it, sorted by path."""
+        """Every file that directives concern with what is to be done to it, sorted by path."""
         return tuple(
             Annotated(
                 file.source,
@@ -298,6 +353,30 @@ class Targets:
             )
             for file in sorted(self.files, key=lambda file: file.name)
         )
+
+    def remaining(self) -> tuple[CopiedFile, ...]:
+        """The files that go over as they are, sorted by path."""
+        joined = {file.name for file in self.files}
+        remaining = [copied for copied in self.copied.values() if copied.path not in joined]
+        return tuple(sorted(remaining, key=lambda copied: copied.path))
+
+
+def _only_binary(document: ParsedFile, declaration: Declaration) -> AnnotationError:
+    """What is wrong with a SUBSTITUTE that concerns no text."""
+    glob, place = declaration.glob, declaration.place
+    if glob is not None:
+        message = f"only binary files match {glob.text}: nothing in them can be replaced"
+        place = glob.place(0, len(glob.text))
+        return AnnotationError(message, place=place, hint="name text files")
+    if document.kind == "side":
+        name = document.name.removesuffix(SIDE)
+        return AnnotationError(
+            f"{name} is binary: it is copied, and nothing in it can be replaced",
+            place=place,
+            hint="use ENV, or {name} in the RUN command, to hand over the value",
+        )
+    message = "there is no text file that this could be about"
+    return AnnotationError(message, place=place, hint="name a folder")
 
 
 def _check_region(document: ParsedFile, name: Passage) -> None:

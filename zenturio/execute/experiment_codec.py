@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.errors import PlaceError
+from zenturio.execute.file_staging import content_of, is_small
 from zenturio.execute.json_checks import (
     any_text,
     digest,
@@ -169,8 +170,8 @@ class _Writer:
     def _file(self, filed: ExperimentFile) -> list[Any]:
         original = filed.original
         content = filed.content
-        if content is None and original is not None and not self._shared:
-            content, original = original.read_bytes(), None
+        if original is not None and (is_small(filed) or not self._shared):
+            content, original = content_of(filed), None
         return [
             filed.path,
             filed.mode,

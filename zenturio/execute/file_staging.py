@@ -18,6 +18,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ COPY_LIMIT_BYTES = 2**20
 MTIME_STEP_NANOSECONDS = 10_000_000
 """Nanoseconds by which a filled file is newer than a copied one that was written just now: more
 than a tick of any file system's clock, less than a program takes to look."""
+_REMEMBERED_BYTES = 2**26
+"""Bytes of originals that are held in memory at the most."""
 _FICLONE = 0x40049409
 _USER = os.geteuid()
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -112,6 +115,69 @@ def checked_link(filed: ExperimentFile) -> str:
     return text
 
 
+class _Contents:
+    """The contents of small originals that were read lately, for all experiments have the same."""
+
+    def __init__(self) -> None:
+        self._contents: OrderedDict[str, bytes] = OrderedDict()
+        self._size = 0
+        self._turn = Lock()
+
+    def read(self, filed: ExperimentFile) -> bytes:
+        """Return the content of *filed*, which is checked: it may have changed since the scan."""
+        if filed.content is not None:
+            return filed.content
+        with self._turn:
+            content = self._contents.get(filed.digest) if filed.digest else None
+            if content is not None:
+                self._contents.move_to_end(filed.digest)
+                return content
+        content = read_original(filed)
+        if filed.digest and len(content) <= COPY_LIMIT_BYTES:
+            with self._turn:
+                self._size += len(content) - len(self._contents.pop(filed.digest, b""))
+                self._contents[filed.digest] = content
+                while self._size > _REMEMBERED_BYTES:
+                    self._size -= len(self._contents.popitem(last=False)[1])
+        return content
+
+
+_contents = _Contents()
+
+
+def content_of(filed: ExperimentFile) -> bytes:
+    """Return the bytes of *filed*: its own, or those of its original.
+
+    PlaceError if the original is not what it was when the application was read.
+    """
+    return _contents.read(filed)
+
+
+def read_original(filed: ExperimentFile) -> bytes:
+    """Return the bytes of the file's original; PlaceError if they are others than were hashed."""
+    assert filed.original is not None, "who has the content needs no original"
+    try:
+        content = filed.original.read_bytes()
+    except FileNotFoundError:
+        raise changed_original(filed) from None
+    if filed.digest and content_digest(content).hex() != filed.digest:
+        raise changed_original(filed)
+    return content
+
+
+def changed_original(filed: ExperimentFile) -> PlaceError:
+    """Return the error that an original is not what was hashed."""
+    return PlaceError(
+        f"{filed.original} has changed since the study began",
+        hint="run the study again: it is another experiment now",
+    )
+
+
+def is_small(filed: ExperimentFile) -> bool:
+    """Return whether *filed* is copied into each folder, and travels with its experiment."""
+    return filed.content is not None or 0 <= filed.size <= COPY_LIMIT_BYTES
+
+
 @dataclass(frozen=True, slots=True)
 class SharedFile:
     """A copy that several experiments read, as it looked when it was made."""
@@ -177,7 +243,7 @@ class InputCache:
                     path = self._folder / f"{name}-{time:x}"
                 if not _has_content(path, filed.digest):
                     path.unlink(missing_ok=True)
-                    self._copy(filed, filed.original, path, time)
+                    self._copy(filed, path, time)
                 copy = self._copies[name, time] = SharedFile.of(path)
             return copy
 
@@ -187,13 +253,8 @@ class InputCache:
             shared.path.unlink(missing_ok=True)
             self._copies = {k: copy for k, copy in self._copies.items() if copy != shared}
 
-    def _copy(self, filed: ExperimentFile, original: Path, path: Path, time: int | None) -> None:
-        content = original.read_bytes()
-        if filed.digest and content_digest(content).hex() != filed.digest:
-            raise PlaceError(
-                f"{original} has changed since the study began",
-                hint="run the study again: it is another experiment now",
-            )
+    def _copy(self, filed: ExperimentFile, path: Path, time: int | None) -> None:
+        content = read_original(filed)
         descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -247,9 +308,9 @@ class StagedFolder:
         filled = max(now, max(times, default=0) + MTIME_STEP_NANOSECONDS)
         for filed in files:
             name = checked_path(filed.path)
-            if filed.content is not None:
+            if is_small(filed):
                 mtime = filled if filed.mtime is None else min(filed.mtime, now)
-                self._write(name, filed.content, filed.mode, mtime)
+                self._write(name, content_of(filed), filed.mode, mtime)
             elif filed.original is not None and not filed.digest:
                 shutil.copy(filed.original, self._target(name))
             elif filed.original is not None:

@@ -15,7 +15,7 @@ from zenturio.execute import output_artifacts
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
 from zenturio.execute.call import exception_name, read_metrics
 from zenturio.execute.command_line import allowed_threads, plain_words, step_request
-from zenturio.execute.file_staging import InputCache, StagedFolder, disk_errors
+from zenturio.execute.file_staging import InputCache, StagedFolder, disk_errors, is_small
 from zenturio.execute.launcher_process import (
     STOPPED_SECONDS,
     LauncherLostError,
@@ -102,7 +102,7 @@ class LocalRunner:
             not recipe.outputs
             and (build is None or self._builds.is_known(build.digest))
             and all(metric.source in _STREAMS for metric in recipe.metrics)
-            and all(filed.content is not None for filed in experiment.files)
+            and all(is_small(filed) for filed in experiment.files)
         )
 
     def run(self, task: LocalTask, slot: LauncherProcess, cpus: list[int] | None) -> Outcome:

@@ -25,7 +25,7 @@ from typing import Any
 
 from zenturio.errors import InputError, PlaceError, ZenError
 from zenturio.execute.executor import ClosesOnExit
-from zenturio.execute.file_staging import checked_link
+from zenturio.execute.file_staging import checked_link, content_of, is_small
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -239,7 +239,7 @@ def _write(file: ExperimentFile, path: Path) -> None:
     path.unlink(missing_ok=True)  # a link must not be written through
     if file.kind == "link":
         path.symlink_to(checked_link(file))
-    elif file.content is not None:
-        path.write_bytes(file.content)
+    elif is_small(file):
+        path.write_bytes(content_of(file))
     elif file.original is not None:
         os.symlink(file.original.absolute(), path)  # noqa: PTH211

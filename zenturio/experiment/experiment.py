@@ -153,6 +153,8 @@ class ExperimentFile:
     mtime: int | None = None
     """When its original was last written, in nanoseconds since 1970; none if it is filled in, and
     so newer than all that is copied, for `make` goes by it."""
+    size: int = field(default=-1, compare=False)
+    """Bytes of the original; -1 where nobody asked."""
 
     @property
     def kind(self) -> Literal["file", "link", "folder"]:

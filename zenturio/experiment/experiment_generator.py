@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from glob import escape
 from math import isfinite
+from pathlib import Path
 
 from zenturio.annotate.commands import fill_command
+from zenturio.annotate.file_digests import mode_of, mtime_of, size_of
 from zenturio.annotate.filler import Filled, Filler
-from zenturio.annotate.model import Annotated, Application, Command
+from zenturio.annotate.model import Annotated, Application, Command, CopiedFile
 from zenturio.annotate.scan import scan_following
 from zenturio.errors import InputError
 from zenturio.experiment import identity
@@ -52,9 +54,6 @@ from zenturio.expression.scalar_functions import shown
 from zenturio.space import Point
 
 _REMEMBERED = 1024
-LARGE = 2**20
-"""Files beyond so many bytes are named by their original, not carried along."""
-
 RecordedParts = tuple[Mapping[str, tuple[int, bytes]], Mapping[str, str]]
 """Mode and digest of each file by path, and the digests of what is used."""
 
@@ -302,22 +301,27 @@ class _Writer:
         return written
 
 
-def _filed(file: Annotated) -> ExperimentFile:
+def _filed(file: Annotated | CopiedFile, folder: str) -> tuple[ExperimentFile, bytes]:
+    """A file that is the same for every point, and the digest of its content.
+
+    *folder* is the working folder, from which locations of files may be written.
+    """
+    if isinstance(file, CopiedFile):
+        original = Path(folder, file.location)
+        _, path, stamp, digest = file
+        facts = digest.hex(), mtime_of(stamp), size_of(stamp)
+        return ExperimentFile(path, mode_of(stamp), None, original, *facts), digest
     source = file.source
-    # Beyond this, thousands of experiments that carry the content would fill the memory.
-    if len(source.content) <= LARGE:
-        return ExperimentFile(file.path, source.mode, source.content, mtime=source.mtime)
-    digest = content_digest(source.content).hex()
-    return ExperimentFile(
-        file.path, source.mode, None, source.path.absolute(), digest, source.mtime
-    )
+    digest = content_digest(source.content)
+    return ExperimentFile(file.path, source.mode, source.content, mtime=source.mtime), digest
 
 
 def _constants(application: Application, filler: Filler) -> list[tuple[ExperimentFile, bytes]]:
     """What is the same for every point, files and links, and the digest of each one's content."""
     links = (link_to(path, text) for path, text in application.links)
+    folder = str(Path.cwd())
     return [
-        *[(_filed(f), content_digest(f.source.content)) for f in filler.unchanged],
+        *[_filed(file, folder) for file in filler.unchanged],
         *[(link, content_digest(link.content or b"")) for link in links],
     ]
 

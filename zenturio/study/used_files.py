@@ -156,6 +156,7 @@ class _Inside:
 
     def __init__(self, application: Application, scratch: Path) -> None:
         self._files = {os.path.realpath(file.source.path) for file in application.files}
+        self._files.update(os.path.realpath(file.location) for file in application.copied)
         used = [str(use.path) for use in application.uses if use.path is not None]
         folders = [str(scratch), *used, *map(os.path.realpath, used)]
         self._names = frozenset(folders)

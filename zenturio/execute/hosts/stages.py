@@ -17,9 +17,8 @@ from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from zenturio.errors import PlaceError
 from zenturio.execute.command_line import plain_words
-from zenturio.execute.file_staging import checked_path, remove_tree
+from zenturio.execute.file_staging import checked_path, content_of, is_small, remove_tree
 from zenturio.execute.hosts.answer_checks import PIECE_BYTES
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
 from zenturio.execute.hosts.host_choice import (
@@ -97,13 +96,7 @@ def _send_file(host: RemoteHost, name: str, filed: ExperimentFile, content: byte
     if not answer["missing"]:
         return
     if content is None:
-        assert filed.original is not None
-        content = filed.original.read_bytes()
-        if content_digest(content).hex() != filed.digest:
-            raise PlaceError(
-                f"{filed.original} has changed since the study began",
-                hint="run the study again: it is another experiment now",
-            )
+        content = content_of(filed)
     for offset in range(0, max(len(content), 1), PIECE_BYTES):
         piece = content[offset : offset + PIECE_BYTES]
         last = offset + PIECE_BYTES >= len(content)
@@ -213,8 +206,8 @@ def prepare_folder(
     for filed in files:
         path = checked_path(filed.path)
         content, original = filed.content, filed.original
-        if content is None and original is not None and not filed.digest:
-            content = original.read_bytes()
+        if original is not None and (is_small(filed) or not filed.digest):
+            content = content_of(filed)
         if content is not None and len(content) <= LARGE_BYTES:
             small[path] = (filed.mode, filed.mtime, content)
         else:

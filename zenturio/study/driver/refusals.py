@@ -44,10 +44,9 @@ def refusals(application: Application) -> tuple[Diagnostic, ...]:
 
 
 def _errors(application: Application) -> Iterator[InputError]:
-    filled = tuple(file for file in application.files if file.lines or file.holes)
     try:
         # Data need not be hashed for it: no point differs in them.
-        generator = ExperimentGenerator(replace(application, files=filled))
+        generator = ExperimentGenerator(replace(application, copied=()))
     except InputError as error:
         yield error
         return
