@@ -3,6 +3,7 @@
 import tempfile
 import threading
 from contextlib import chdir, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, maintenance
 from zenturio.record.open import open_repository
+from zenturio.study.service.fair_share import UserShare
 from zenturio.study.service.slot_policy import POLICIES
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import (
@@ -58,12 +60,12 @@ class Lab:
         return submit_study(self.repository, request, user).number
 
     @contextmanager
-    def serving(self, policy="fcfs", slots=2, **places):
+    def serving(self, policy="fcfs", slots=2, shares=None, **places):
         """A service, while the block runs."""
         over, told = threading.Event(), []
         with Local(self.folder / ".zenturio", slots) as place:
             found = places or {"local": place}
-            serving = StudyService(self.repository, found, policy, told.append)
+            serving = StudyService(self.repository, found, policy, told.append, shares=shares)
             thread = threading.Thread(target=serving.run, args=(over,))
             thread.start()
             try:
@@ -116,7 +118,7 @@ def test_what_is_submitted_is_run_and_told_of(lab):
     ]
 
 
-# Two users share two slots.
+# Two studies of a user share two slots.
 
 LARGE = (0, 12, 0.1)
 SMALL = (0, 3, 0.25)
@@ -127,7 +129,7 @@ LONG = (0, 12, 0.3)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_slots_go_to_studies_as_the_policy_says(lab, policy, other):
     for name, (_, count, seconds) in (("mine", LARGE), ("yours", other)):
-        lab.submit(lab.write(name, count, f"sleep {seconds}"), name)
+        lab.submit(lab.write(name, count, f"sleep {seconds}"))
     with lab.serving(policy):
         lab.until_over()
     order = lab.starts()
@@ -139,7 +141,7 @@ def test_slots_go_to_studies_as_the_policy_says(lab, policy, other):
 
 def test_under_fcfs_the_second_gets_what_the_first_leaves(lab):
     lab.submit(lab.write("first", 6, "sleep 0.1"))
-    lab.submit(lab.write("second", 4, "sleep 0.1"), "bob")
+    lab.submit(lab.write("second", 4, "sleep 0.1"))
     with lab.serving("fcfs"):
         lab.until_over()
     assert lab.starts() == ["first"] * 6 + ["second"] * 4
@@ -151,10 +153,57 @@ def test_a_small_study_overtakes_under_srpt_and_its_slowdown_is_shown(lab):
     lab.submit(lab.write("large", 30, "sleep 0.1"))
     with lab.serving("srpt"):
         until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 4)
-        lab.submit(lab.write("small", 2, "sleep 0.1"), "bob")
+        lab.submit(lab.write("small", 2, "sleep 0.1"))
         until(lambda: lab.turns()["small"] == "done")
         assert lab.turns()["large"] == "running"
         lab.until_over()
+
+
+# Users share slots before their studies do.
+
+
+def test_a_user_with_many_studies_has_no_more_slots_than_one_with_a_single_study(lab):
+    for i in range(5):
+        lab.submit(lab.write(f"many{i}", 4, "sleep 0.1"), "alice")
+    lab.submit(lab.write("single", 6, "sleep 0.1"), "bob")
+    with lab.serving("fcfs"):
+        lab.until_over()
+    starts = lab.starts()
+    last = max(i for i, name in enumerate(starts) if name == "single")
+    # As many of both until bob's are over, but for what a slot that is free for long decides.
+    assert last <= 2 * 6 + 2, starts
+    facts = {s.study: s.progress for s in lab.repository.submissions()}
+    assert facts["single"]["slowdown"] < facts["many4"]["slowdown"]
+
+
+def test_each_user_has_a_bound_of_studies_at_work_and_who_waits_is_told_for_what(lab):
+    for i in range(3):
+        lab.submit(lab.write(f"many{i}", 2, "sleep 0.3"), "alice")
+    lab.submit(lab.write("single", 1), "bob")
+    with lab.serving(shares={"alice": UserShare(active=1), "bob": UserShare(slots=1)}):
+        until(lambda: lab.turns()["single"] == "done")
+        until(lambda: "waits_for" in lab.repository.submissions()[2].progress)
+        reason = lab.repository.submissions()[2].progress["waits_for"]
+        lab.until_over()
+    assert reason == "another study of alice to end: 1 at a time"
+
+
+def test_a_quota_is_no_more_slots_than_it_says_though_others_are_free(lab):
+    lab.submit(lab.write("one", 4, "sleep 0.15"), "alice")
+    lab.submit(lab.write("two", 1, "sleep 0.15"), "alice")
+    told = set()
+
+    def is_told():
+        told.update(s.progress.get("waits_for") for s in lab.repository.submissions())
+        return told - {None}
+
+    with lab.serving(slots=4, shares={"*": UserShare(slots=1)}):
+        until(is_told)
+        lab.until_over()
+    assert "a slot: alice may have 1 at a time" in told
+    records = [r for study in ("one", "two") for r in lab.repository.records(study)]
+    times = sorted((r.outcome.started, r.outcome.ended) for r in records)
+    assert all(before[1] <= after[0] for before, after in pairwise(times))
 
 
 # Nothing is lost, nothing is run twice.

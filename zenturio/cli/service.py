@@ -207,6 +207,8 @@ def _row(submission: "StudySubmission") -> tuple[Any, ...]:
     lent = progress.get("lent", 0) if submission.turn == "running" else ""
     slowdown = f"{progress['slowdown']:.2f}" if "slowdown" in progress else ""
     cause = submission.cause.splitlines()[0] if submission.cause else ""
+    if "waits_for" in progress and submission.turn in ("waiting", "running"):
+        cause = f"waits for {progress['waits_for']}"
     return (
         submission.number, submission.user, submission.study, submission.turn, done, lent, slowdown,
         utc_time(submission.submitted), cause,

@@ -42,8 +42,9 @@ def serve_here(
             opened = open_place(name, project / FOLDER, jobs, keep="failed")
             places[name] = stack.enter_context(opened)
         serving = StudyService(
-            repository, places, config.policy, _tell, CancelRequests(project / FOLDER)
-        )
+            repository, places, config.policy, _tell, CancelRequests(project / FOLDER),
+            config.shares,
+        )  # fmt: skip
         slots = ", ".join(f"{place.slots} on {name}" for name, place in places.items())
         _tell(f"serving {project}: slots {slots}; policy {config.policy}")
         settings = PortalSettings(db, project, serves=True)

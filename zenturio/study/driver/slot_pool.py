@@ -35,10 +35,27 @@ KILLING = 10.0
 
 Urgency = Callable[[Experiment], tuple[int, ...]]
 """The least first, among the experiments of one owner."""
-RunningSeconds = Mapping[Hashable, tuple[float, ...]]
-"""For how many seconds the experiments of each owner run by now that have a slot."""
-ChooseOwner = Callable[[Sequence[Hashable], RunningSeconds], Hashable]
-"""Whose turn it is, among those who have something to run; is not to ask the lender again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerDemand:
+    """What an owner has of a place, and next wants of it."""
+
+    running: tuple[tuple[float, int], ...] = ()
+    """Seconds so far and slots of each experiment that has some."""
+    wanted: int = 0
+    """Slots that the experiment needs which has waited longest; 0 if none waits."""
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """For how long each experiment runs by now."""
+        return tuple(seconds for seconds, _ in self.running)
+
+
+Demands = Mapping[Hashable, OwnerDemand]
+ChooseOwner = Callable[[Sequence[Hashable], Demands], Hashable | None]
+"""Whose turn it is, among those who have something to run; None if nobody may have more. It is not
+to ask the lender again."""
 
 
 class SlotRequest(CancellableFuture):
@@ -144,7 +161,7 @@ class SlotPool:
     """Lends the slots of a place."""
 
     def __init__(
-        self, place: Executor, choose: ChooseOwner = lambda owners, _running: owners[0]
+        self, place: Executor, choose: ChooseOwner = lambda owners, _demands: owners[0]
     ) -> None:
         self.remarks: deque[str] = place.remarks if isinstance(place, EmitsMessages) else deque()
         self._place = place
@@ -278,16 +295,11 @@ class SlotPool:
 
     def _first(self) -> SlotRequest | None:
         """Return the most urgent one of whose turn it is."""
-        now, running = monotonic(), dict[Hashable, tuple[float, ...]]()
-        for allotment in self._allotments:
-            passed = tuple(now - request.began for request in allotment.running)
-            running[allotment.owner] = running.get(allotment.owner, ()) + passed
-        owners = list(
-            dict.fromkeys(allotment.owner for allotment in self._allotments if allotment.waiting)
-        )
-        if not owners:
+        demands = self._demands()
+        owners = [owner for owner, demand in demands.items() if demand.wanted]
+        owner = self._choose(owners, demands) if owners else None
+        if owner is None:
             return None
-        owner = owners[0] if len(owners) == 1 else self._choose(owners, running)
         allotments = [
             allotment
             for allotment in self._allotments
@@ -297,6 +309,20 @@ class SlotPool:
         if plain:
             return allotments[0].waiting[0]
         return min((request for allotment in allotments for request in allotment.waiting), key=_key)
+
+    def demands(self) -> Demands:
+        """Return what each owner has and wants now."""
+        with self._lock:
+            return self._demands()
+
+    def _demands(self) -> Demands:
+        now, demands = monotonic(), dict[Hashable, OwnerDemand]()
+        for allotment in self._allotments:
+            before = demands.get(allotment.owner, OwnerDemand())
+            running = tuple((now - request.began, request.cpus) for request in allotment.running)
+            wanted = before.wanted or (allotment.waiting[0].cpus if allotment.waiting else 0)
+            demands[allotment.owner] = OwnerDemand(before.running + running, wanted)
+        return demands
 
     def _ended(self, request: SlotRequest, _inner: Future[Outcome]) -> None:
         with self._lock:

@@ -13,6 +13,10 @@ What zenturio.toml says of a service:
     proxies = ["10.0.0.7"]         # from where alone the proxy may come
     names = ["lab.example.org"]    # by which the proxy, or a browser, calls this machine
 
+    [serve.shares]                 # of slots: for each user first, then by the policy
+    alice = { weight = 2.0, slots = 8, active = 16, priority = 1 }
+    "*" = { slots = 4 }            # everybody else
+
     [serve.users]
     alice = { role = "run", password = "scrypt:..." }   # zen serve --hash makes it
     bob = { role = "look" }        # known by a proxy's header
@@ -29,6 +33,8 @@ from typing import Any, Literal, get_args
 from zenturio.errors import Diagnostic, InputError, did_you_mean
 from zenturio.settings.document import Entry, Table
 from zenturio.settings.project_file import FILE, read_table
+from zenturio.settings.schema import settings_of
+from zenturio.study.service.fair_share import UserShare
 from zenturio.study.service.slot_policy import POLICIES
 
 SERVE = "serve"
@@ -63,6 +69,7 @@ class ServiceConfig:
     proxies: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     users: Mapping[str, ServiceUser] = field(default_factory=dict)
+    shares: Mapping[str, UserShare] = field(default_factory=dict)
 
     @classmethod
     def of(cls, project: Path) -> ServiceConfig:
@@ -83,7 +90,7 @@ class _Reader:
             "policy": self._policy, "places": self._texts, "host": self._text, "port": self._port,
             "header": self._header, "proxies": self._addresses, "names": self._texts,
             "users": self._users, "proxy_secret": self._secret, "socket": self._path,
-            "proxy_user": self._text,
+            "proxy_user": self._text, "shares": self._shares,
         }  # fmt: skip
         values = {}
         for name, entry in table.entries.items():
@@ -174,6 +181,22 @@ class _Reader:
             hint = "zen serve --proxy-secret makes one, and what belongs here"
             self._wrong(Entry("", place), f"{name} is not the hash of a secret", hint)
         return text
+
+    def _shares(self, name: str, entry: Entry) -> dict[str, UserShare]:
+        if not isinstance(entry.value, dict) or not all(
+            isinstance(facts, dict) for facts in entry.value.values()
+        ):
+            hint = "write alice = { weight = 2.0 } below [serve.shares]"
+            self._wrong(entry, f"{name} are a table for each user", hint)
+            return {}
+        shares = {}
+        for user, facts in entry.value.items():
+            try:
+                shares[user] = settings_of(UserShare, facts, f"[serve.shares] {user}")
+            except InputError as error:
+                for fault in error.diagnostics:
+                    self._wrong(entry, f"{user}: {fault.message}", fault.hint)
+        return shares
 
     def _users(self, _name: str, entry: Entry) -> dict[str, ServiceUser]:
         if not isinstance(entry.value, dict):

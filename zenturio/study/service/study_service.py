@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
+from math import inf
 from threading import Event, Lock, Thread
 from time import monotonic, time
 from typing import Any, Literal
@@ -21,9 +23,10 @@ from zenturio.execute.executor import Executor
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository, StudySubmission, SubmissionState
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
-from zenturio.study.driver.slot_pool import Allotment, RunningSeconds, SlotPool
+from zenturio.study.driver.slot_pool import Allotment, Demands, OwnerDemand, SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.driver.study_driver import StudyDriver
+from zenturio.study.service.fair_share import FairShare, UserLoad, UserShare, in_turns
 from zenturio.study.service.slot_policy import (
     StudyLoad,
     mean_seconds,
@@ -86,6 +89,11 @@ class SubmissionWorker:
         )
 
     @property
+    def wants_slots(self) -> bool:
+        """Whether an experiment of it waits for a slot."""
+        return any(allotment.waiting for allotment in list(self._allotments))
+
+    @property
     def over(self) -> bool:
         return self.end is not None and not self._thread.is_alive()
 
@@ -109,6 +117,11 @@ class SubmissionWorker:
         done = max(self._done, self._known + ended - self._before[1])
         unfinished = max(self._total - done, 0)
         return StudyLoad(self.submission.submitted, max(self._total, 1), unfinished, running, mean)
+
+    @property
+    def slot_seconds(self) -> float:
+        """Slot-seconds that its experiments had in this service."""
+        return sum(allotment.spent for allotment in list(self._allotments))
 
     def facts(self, mean: float) -> dict[str, Any]:
         """Return where it stands, as the queue tells it; an experiment takes *mean* seconds."""
@@ -207,8 +220,8 @@ SETTLED = Failpoint("serve.settled")
 
 POLL = 0.5
 """Seconds between two looks at the queue."""
-ACTIVE = 32
-"""Studies that are driven at the same time at the most; the others keep their turn."""
+ACTIVE = 128
+"""Studies of all users that are driven at the same time at the most; others keep their turn."""
 LATER = 5.0
 """Seconds until what somebody else drives is tried again."""
 BEGINNING = 5.0
@@ -229,14 +242,20 @@ class StudyService:
         policy: str,
         notify: Callable[[str], None] = lambda _words: None,
         cancel_requests: CancelRequests | None = None,
+        shares: Mapping[str, UserShare] | None = None,
     ) -> None:
-        """*notify* hears what begins and ends, a line each."""
+        """*notify* hears what begins and ends, a line each; *shares* are what users may have."""
         self.policy = policy
         self._repository = repository
         self._notify = notify
         self._cancel_requests = cancel_requests
         self._workers: dict[int, SubmissionWorker] = {}
         self._retry_at: dict[int, float] = {}
+        self._retry_cause: dict[int, str] = {}
+        self._fair = {name: FairShare(shares or {}) for name in places}
+        self._spent: defaultdict[tuple[str, str], float] = defaultdict(float)
+        """Slot-seconds of studies that are over, by place and user."""
+        self._ledger = Lock()
         self._pools = {
             name: SlotPool(place, partial(self._choose, name)) for name, place in places.items()
         }
@@ -274,15 +293,32 @@ class StudyService:
             if number not in numbers and worker.end is None:
                 worker.stop()
         now = monotonic()
-        for submission in standing:
-            if len(self._workers) >= ACTIVE:
-                break
-            if (
-                submission.number not in self._workers
-                and self._retry_at.get(submission.number, 0.0) <= now
-            ):
-                self._begin(submission)
+        pending = [s for s in standing if s.number not in self._workers]
+        ready = [s for s in pending if self._retry_at.get(s.number, 0.0) <= now]
+        active = Counter(worker.submission.user for worker in self._workers.values())
+        shares = next(iter(self._fair.values()))
+        order = in_turns([submission.user for submission in ready], active, shares)
+        for position in order[: max(0, ACTIVE - len(self._workers))]:
+            self._begin(ready[position])
+        for submission in pending:
+            if submission.number not in self._workers:
+                self._tell_why_pending(submission)
         self._report()
+
+    def _tell_why_pending(self, submission: StudySubmission) -> None:
+        """Record for what a submission waits that has not begun."""
+        user = submission.user
+        active = sum(worker.submission.user == user for worker in self._workers.values())
+        most = next(iter(self._fair.values())).share(user).active
+        if cause := self._retry_cause.get(submission.number):
+            reason = f"another try: {cause}"
+        elif active >= most:
+            reason = f"another study of {user} to end: {most} at a time"
+        else:
+            reason = f"a study to end: {ACTIVE} at a time"
+        if submission.progress.get("waits_for") != reason:
+            facts = {**submission.progress, "waits_for": reason}
+            self._repository.report_progress(submission.number, facts)
 
     def close(self) -> None:
         """Stop all studies, which wait for the next service."""
@@ -374,9 +410,13 @@ class StudyService:
                 if number not in self._retry_at:
                     self._notify(f"{name} waits: {worker.cause}")
                 self._retry_at[number] = monotonic() + LATER
+                self._retry_cause[number] = worker.cause.splitlines()[0]
             else:
                 self._notify(f"{name} was stopped")
-            del self._workers[number]
+            with self._ledger:  # whose turn it is may be asked at any moment
+                user = worker.submission.user
+                self._spent[worker.place, user] += worker.slot_seconds
+                del self._workers[number]
             self._reported.pop(number, None)
 
     def _report(self) -> None:
@@ -386,8 +426,10 @@ class StudyService:
             if not worker.begun:
                 continue
             facts = worker.facts(means[number])
-            essence = {n: v for n, v in facts.items() if n != "slowdown"}
             # The slowdown changes with each look: alone it is no reason to write.
+            essence = {n: v for n, v in facts.items() if n != "slowdown"}
+            if not facts["lent"] and worker.wants_slots:
+                facts["waits_for"] = essence["waits_for"] = self._why_waiting(worker)
             if self._reported.get(number) != essence:
                 self._repository.report_progress(number, facts)
                 self._reported[number] = essence
@@ -395,14 +437,52 @@ class StudyService:
     def _means(self) -> dict[Hashable, float]:
         return mean_seconds({number: worker.load() for number, worker in self._workers.items()})
 
-    def _choose(self, place: str, owners: Sequence[Hashable], running: RunningSeconds) -> Hashable:
-        """Whose turn it is at a place; called by who lends its slots."""
-        loads: dict[Hashable, StudyLoad] = {
-            number: worker.load(running.get(number, ()))
-            for number, worker in list(self._workers.items())
-            if worker.place == place
-        }
+    def _why_waiting(self, worker: SubmissionWorker) -> str:
+        pool = self._pools[worker.place]
+        demands = pool.demands()
+        _, users = self._loads(worker.place, demands)
+        user = worker.submission.user
+        return self._fair[worker.place].why_waiting(user, users, pool.slots)
+
+    def _choose(self, place: str, owners: Sequence[Hashable], demands: Demands) -> Hashable | None:
+        """Whose turn it is at a place; called by who lends its slots, one thread at a time."""
+        loads, users = self._loads(place, demands)
         loaded = [owner for owner in owners if owner in loads]
         if not loaded:
             return owners[0]
-        return next_owner(self.policy, time(), self._pools[place].slots, loads, loaded)
+        user = self._fair[place].next_user(users)
+        own = [owner for owner in loaded if self._user_of(owner) == user]
+        if not own:
+            return None
+        own_loads = {o: load for o, load in loads.items() if self._user_of(o) == user}
+        return next_owner(self.policy, time(), self._pools[place].slots, own_loads, own)
+
+    def _user_of(self, owner: Hashable) -> str | None:
+        worker = self._workers.get(owner) if isinstance(owner, int) else None
+        return worker.submission.user if worker is not None else None
+
+    def _loads(
+        self, place: str, demands: Demands
+    ) -> tuple[dict[Hashable, StudyLoad], dict[str, UserLoad]]:
+        """Return what each study, and each user, has of a place and wants of it."""
+        with self._ledger:
+            workers = {n: w for n, w in list(self._workers.items()) if w.place == place}
+            spent = {user: seconds for (at, user), seconds in self._spent.items() if at == place}
+        nothing = OwnerDemand()
+        loads: dict[Hashable, StudyLoad] = {
+            number: worker.load(demands.get(number, nothing).seconds)
+            for number, worker in workers.items()
+        }
+        means = mean_seconds(loads)
+        users: dict[str, UserLoad] = {}
+        for number, worker in workers.items():
+            user, demand = worker.submission.user, demands.get(number, nothing)
+            before = users.get(user, UserLoad(spent.get(user, 0.0), arrival=inf))
+            running = sum(max(passed, means[number]) * slots for passed, slots in demand.running)
+            users[user] = UserLoad(
+                before.spent + worker.slot_seconds + running,
+                before.slots + sum(slots for _, slots in demand.running),
+                before.wanted or demand.wanted,
+                min(before.arrival, worker.submission.submitted if demand.wanted else inf),
+            )
+        return loads, users
