@@ -28,7 +28,7 @@ Spreadsheet = Annotated[
     bool,
     typer.Option(
         "--spreadsheet",
-        help="Protect CSV cells that a spreadsheet would compute with a leading '.",
+        help="Put ' before CSV cells that a spreadsheet would compute.",
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file.")]

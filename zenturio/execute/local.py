@@ -33,7 +33,7 @@ _DEFAULTS = RunnerSettings()
 
 
 class Local(ClosesOnExit):
-    """Runs experiments on this machine, below *folder*."""
+    """Run experiments on this machine."""
 
     def __init__(
         self,

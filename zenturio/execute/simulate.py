@@ -57,9 +57,9 @@ _NO_SIZE = Missing("it was simulated within the driver, whose size is no measure
 
 
 class Simulate(ClosesOnExit):
-    """Plays what ``zen simulate`` would, and plans what ``zen schedule`` would.
+    """Simulate schedules, as ``zen simulate`` and ``zen schedule`` do.
 
-    With one slot, which is all there is if nobody says more, in the calling thread.
+    With one slot, the default, this happens in the calling thread.
     """
 
     commands = False

@@ -33,7 +33,7 @@ _HAND_BACK_SECONDS = 1.0
 
 
 class Dask(ClosesOnExit):
-    """Experiments run in the workers of a cluster of Dask."""
+    """Run experiments in the workers of a Dask cluster."""
 
     Options: ClassVar = DaskOptions
 

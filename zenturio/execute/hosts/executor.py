@@ -127,14 +127,17 @@ _CLOSING_SECONDS = 20.0
 class HostsSettings:
     """What can be set in zenturio.toml; all else stands in the file of hosts."""
 
-    file: str = setting("hosts.toml", "the file that tells which hosts there are")
+    file: str = setting("hosts.toml", "the file that lists the hosts")
 
 
 _DEFAULTS = HostsSettings()
 
 
 class Hosts(ClosesOnExit):
-    """Runs experiments on the hosts of a file; in the project, *folder* remembers where."""
+    """Run experiments over SSH on the hosts of a file.
+
+    *folder*, in the project, records which host has which experiment.
+    """
 
     Options = HostsSettings
 

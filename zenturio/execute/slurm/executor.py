@@ -125,7 +125,7 @@ _UNUSABLE_STATES = frozenset(
 
 
 class Slurm(ClosesOnExit):
-    """Runs experiments as tasks of job arrays, and finds those of a driver that died.
+    """Run experiments as tasks of job arrays, and find those of a driver that died.
 
     Short ones go to workers that stay (see pilots), which end with the driver.
     Every parcel and every outcome lies in a folder that the nodes see: below the project's, or
