@@ -30,15 +30,15 @@ from zenturio.study.point_selection import PointSelection, select_points
 
 AFTER = "AFTER "
 """Before the name of a stage, among the parts of the program that waits for it."""
-SHORT = 16
-"""Digits of a digest."""
-TOLD = 1000
-"""Elements of a set that are told one by one at the most."""
+DIGEST_DIGITS = 16
+"""Hexadecimal digits that are kept of the digest of a program."""
+MAX_LISTED = 1000
+"""Elements of a set that are listed one by one; of a larger set, its size and its ends."""
 
 
 @dataclass(frozen=True)
 class StageLink:
-    """What a stage waits for: the number of another one, and the parameters that must agree."""
+    """An edge between stages: the earlier one, and the parameters that must agree."""
 
     stage: int
     on: tuple[str, ...]
@@ -47,13 +47,13 @@ class StageLink:
 
 @dataclass(frozen=True)
 class Stage:
-    """An application in a row of several; stages that it waits for have lower numbers."""
+    """An application of a pipeline; the stages that it waits for have lower numbers."""
 
     number: int
     application: Application
     links: tuple[StageLink, ...]
     level: int
-    """How many stages are before it, at the longest."""
+    """The length of the longest chain of stages before it."""
 
     @property
     def name(self) -> str:
@@ -61,17 +61,20 @@ class Stage:
 
 
 def stages_of(application: Application) -> tuple[Stage, ...]:
-    """All stages that *application* waits for, and itself as the last; earlier ones come first."""
+    """Return all stages that *application* waits for, earlier ones first, and itself as the last.
+
+    Raise AnnotationError for a stage that is not there, InputError for two of the same name.
+    """
     finder = _StageFinder()
-    finder.add(application, _home(application), ())
-    _apart(finder.stages)
+    finder.add(application, _path_of(application), ())
+    _check_distinct(finder.stages)
     return tuple(finder.stages)
 
 
 def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
-    """Of each stage, a digest of each one before it that its experiments depend on.
+    """Return for each stage the digests of the earlier stages that its experiments depend on.
 
-    Where several experiments of a stage may be waited for together, it counts which there are.
+    Where an experiment may wait for several of a stage, the digest covers which points there are.
     """
     programs: list[dict[str, str]] = []
     for stage in stages:
@@ -82,9 +85,13 @@ def built_on(stages: Sequence[Stage]) -> tuple[dict[str, str], ...]:
             program = ExperimentGenerator(earlier, former_digests=True).former_program
             texts = [f"{k}={v}" for k, v in program.items()]
             texts += [f"{k}={v}" for k, v in programs[link.stage].items()]
+            # More points of an earlier stage are more inputs, so other results, but only for an
+            # experiment that waits for several of them.
             if not _is_single(link, earlier):
-                texts += _extent(earlier)
-            parts[f"{AFTER}{earlier.name}"] = framed_digest(text.encode() for text in texts)[:SHORT]
+                texts += _space_texts(earlier)
+            parts[f"{AFTER}{earlier.name}"] = framed_digest(text.encode() for text in texts)[
+                :DIGEST_DIGITS
+            ]
         programs.append(parts)
     return tuple(programs)
 
@@ -95,34 +102,37 @@ def _is_single(link: StageLink, earlier: Application) -> bool:
     return earlier.repeat.count == 1 and names <= set(link.on)
 
 
-def _extent(application: Application) -> list[str]:
-    """Return which points there are, as far as that is told in short."""
+def _space_texts(application: Application) -> list[str]:
+    """Return what identifies the points of *application*, without listing a large space."""
     space, texts = application.space, [str(application.repeat.count)]
     for parameter in space.dimensions:
         domain = parameter.domain
         size = domain.size if domain is not None else 0
-        shown = range(size) if size <= TOLD else (0, size - 1)
+        indices = range(size) if size <= MAX_LISTED else (0, size - 1)
         texts += [parameter.name, str(size)]
-        texts += [domain.text(i) for i in shown] if domain is not None else []
+        texts += [domain.text(i) for i in indices] if domain is not None else []
     for constraint in space.constraints:
         texts += constraint.names if isinstance(constraint, Zip) else [constraint.text]
     return texts
 
 
-def _home(application: Application) -> Path:
-    """Return what stands for an application: its file, or its folder."""
+def _path_of(application: Application) -> Path:
+    """Return the file of an application, or its folder where it has several files."""
     return application.paths[0] if len(application.paths) == 1 else application.root.absolute()
 
 
 @dataclass
 class _StageFinder:
-    """Reads stages, each once, those first that others wait for."""
+    """Reads each stage once, after the stages that it waits for."""
 
     stages: list[Stage] = field(default_factory=list)
-    _known: dict[Path, int] = field(default_factory=dict)
+    _numbers: dict[Path, int] = field(default_factory=dict)
 
     def add(self, application: Application, home: Path, waiting: Sequence[tuple[Path, str]]) -> int:
-        """The number of a stage; *waiting* are those that wait for it, the last one first."""
+        """Add a stage and those before it; return its number.
+
+        *waiting* is the chain of stages that led here, the nearest first.
+        """
         chain = ((home, application.name), *waiting)
         links = tuple(self._link(after, home, chain) for after in application.after)
         for link in links:
@@ -131,13 +141,13 @@ class _StageFinder:
         level = max((self.stages[link.stage].level + 1 for link in links), default=0)
         number = len(self.stages)
         self.stages.append(Stage(number, application, links, level))
-        self._known[home.resolve()] = number
+        self._numbers[home.resolve()] = number
         return number
 
     def _link(self, after: After, home: Path, chain: Sequence[tuple[Path, str]]) -> StageLink:
         path = _beside(after, home)
-        for number, (other, _) in enumerate(chain):
-            if other.resolve() == path.resolve():
+        for number, (ancestor, _) in enumerate(chain):
+            if ancestor.resolve() == path.resolve():
                 names = [name for _, name in reversed(chain[: number + 1])]
                 circle = " after ".join([*names, names[0]])
                 raise AnnotationError(
@@ -145,7 +155,7 @@ class _StageFinder:
                     place=after.place,
                     hint="one of them must be first",
                 )
-        stage = self._known.get(path.resolve())
+        stage = self._numbers.get(path.resolve())
         number = self.add(scan(path), path, chain) if stage is None else stage
         return StageLink(number, after.on, after)
 
@@ -159,12 +169,12 @@ def _beside(after: After, home: Path) -> Path:
     exact = home.parent / after.stage
     if exact.is_dir() or (exact.exists() and may_have_directives(exact)):
         return exact
-    others = [
+    siblings = [
         path
         for path in sorted(home.parent.iterdir())
         if not path.name.startswith(".") and not path.name.endswith(SIDE) and path.is_file()
     ]
-    matches = [path for path in others if path.stem == after.stage and path != exact]
+    matches = [path for path in siblings if path.stem == after.stage and path != exact]
     matches = [path for path in matches if may_have_directives(path)] or matches
     if exact.exists() and not any(map(may_have_directives, matches)):
         return exact
@@ -177,7 +187,7 @@ def _beside(after: After, home: Path) -> Path:
             place=after.place,
             hint=f'write which one: AFTER "{matches[0].name}"',
         )
-    names = [each.stem if each.is_file() else each.name for each in home.parent.iterdir()]
+    names = [path.stem if path.is_file() else path.name for path in home.parent.iterdir()]
     raise AnnotationError(
         f"there is no stage {after.stage!r} beside {home.name}",
         place=after.place,
@@ -186,6 +196,7 @@ def _beside(after: After, home: Path) -> Path:
 
 
 def _check_names(after: After, earlier: Application) -> None:
+    """Raise AnnotationError where *after* names a parameter that *earlier* does not have."""
     names = [parameter.name for parameter in earlier.space.parameters]
     for name in after.on:
         if name not in names:
@@ -197,7 +208,7 @@ def _check_names(after: After, earlier: Application) -> None:
 
 
 def _check_room(after: After, name: str, later: Application) -> None:
-    """What comes from a stage must not be where a file of the application is."""
+    """Raise AnnotationError where a file of *later* is in the way of the files of stage *name*."""
     for file in later.files:
         if file.path.split("/")[0] in (name, f"{name}.csv"):
             raise AnnotationError(
@@ -207,15 +218,15 @@ def _check_room(after: After, name: str, later: Application) -> None:
             )
 
 
-def _apart(stages: Sequence[Stage]) -> None:
-    """InputError where two stages would be the same study."""
-    names: Mapping[str, Stage] = {}
+def _check_distinct(stages: Sequence[Stage]) -> None:
+    """Raise InputError where two stages would be the same study."""
+    names: set[str] = set()
     for stage in stages:
         if stage.name in names:
             raise InputError(
                 f"two stages are named {stage.name!r}", hint="rename the file of one of them"
             )
-        names = {**names, stage.name: stage}
+        names.add(stage.name)
 
 
 Key = tuple[Any, ...]
@@ -224,117 +235,120 @@ NumberedPoint = tuple[int, Point]
 
 
 class StageNode(NamedTuple):
-    """The experiments of a stage that meet others alike."""
+    """The experiments of a stage that have the same values of the parameters in *key*."""
 
     stage: int
     key: Key
 
 
 class FinishedExperiment(NamedTuple):
-    """An experiment that succeeded, as those that wait for it need to know it."""
+    """An experiment that succeeded, with what the later stages need of it."""
 
     number: int
     repeat: int
     digest: str
     values: Mapping[str, Any]
     attempt: int
-    """Of several results the one that counts here: another kind of machine may have its own."""
+    """The attempt whose files are used: another kind of machine may have results of its own."""
     former: str = ""
-    """Its digest in the format before, if there may be results under such."""
+    """Its digest in the previous format, if there may be results under that."""
 
 
 @dataclass
-class _State:
+class _NodeState:
     points: list[NumberedPoint] = field(default_factory=list)
-    left: int = 0
-    """Experiments that have not succeeded yet."""
-    waits: int = 0
-    """Nodes that it waits for and that are not done."""
+    unfinished: int = 0
+    """Experiments that have not succeeded yet; a node with a failed one never gets to 0."""
+    unfinished_parents: int = 0
     rank: int = 0
-    lost: bool = False
-    """Something that it waits for failed, or does not come."""
-    done: list[FinishedExperiment] = field(default_factory=list)
+    """Priority of pM-S, lower first; see `_awaited_with` for when it falls."""
+    is_lost: bool = False
+    """Whether a node that it waits for failed, or was not run."""
+    finished: list[FinishedExperiment] = field(default_factory=list)
 
 
 class StageGraph:
-    """The nodes of all stages, and how they stand; may be asked and told from any thread."""
+    """The nodes of all stages, and which of them are ready. Thread-safe."""
 
     def __init__(self, stages: Sequence[Stage], chosen: PointSelection) -> None:
-        """*chosen* are the points of the last stage; of the others those that it needs."""
+        """Run the points *chosen* of the last stage, and of earlier ones those that these need."""
         self.stages = tuple(stages)
         self._lock = RLock()
-        self._names = [self._meeting(stage) for stage in stages]
-        self._states: dict[StageNode, _State] = {}
+        self._key_names = [self._key_names_of(stage) for stage in stages]
+        self._states: dict[StageNode, _NodeState] = {}
         self._fresh: list[list[StageNode]] = [[] for _ in stages]
         self._raised: list[set[StageNode]] = [set() for _ in stages]
         self._inboxes: list[Inbox] = [SimpleQueue() for _ in stages]
         self._coming = [0] * len(stages)
-        """Of each stage, how many nodes wait and may still get all that they wait for."""
+        """For each stage, the nodes that wait and may still get all their inputs."""
         self._after: dict[StageNode, list[StageNode]] = {}
         self._before: dict[StageNode, list[tuple[StageLink, list[StageNode]]]] = {}
+        # From the last to the first: a stage has only the points that later ones wait for.
         for stage in reversed(self.stages):
             last = stage is self.stages[-1]
-            self._enter(stage, chosen if last else select_points(stage.application.space))
-        self._join()
+            self._add_nodes(stage, chosen if last else select_points(stage.application.space))
+        self._link_nodes()
 
     def points(self, stage: int) -> PointSelection:
-        """Return those of a stage that are to be run."""
-        mine = (s.points for node, s in self._states.items() if node.stage == stage)
-        picked = tuple(point for points in mine for _, point in points)
+        """Return the points of *stage* that are to be run."""
+        numbered = (s.points for node, s in self._states.items() if node.stage == stage)
+        picked = tuple(point for points in numbered for _, point in points)
         return PointSelection(self.stages[stage].application.space, len(picked), picked=picked)
 
     def fresh(self, stage: int) -> list[tuple[StageNode, list[NumberedPoint]]]:
-        """Return what became ready since this was asked last; none waits for anything any more."""
+        """Return the nodes that became ready since the last call, with their points."""
         with self._lock:
             nodes, self._fresh[stage] = self._fresh[stage], []
             return [(node, self._states[node].points) for node in nodes]
 
     def raised(self, stage: int) -> set[StageNode]:
-        """Return what became more urgent since this was asked last."""
+        """Return the nodes that became more urgent since the last call."""
         with self._lock:
             nodes, self._raised[stage] = self._raised[stage], set()
             return nodes
 
     def pending(self, stage: int) -> bool:
-        """Return whether more may become ready."""
+        """Return whether more nodes of *stage* may become ready."""
         with self._lock:
             return bool(self._fresh[stage]) or self._coming[stage] > 0
 
     def blocked(self, stage: int) -> int:
-        """Return how many points of a stage never get their inputs."""
+        """Return how many points of *stage* never get their inputs."""
         with self._lock:
-            mine = (state for node, state in self._states.items() if node.stage == stage)
-            return sum(len(state.points) for state in mine if state.lost and state.waits)
+            states = (state for node, state in self._states.items() if node.stage == stage)
+            return sum(len(s.points) for s in states if s.is_lost and s.unfinished_parents)
 
     def rank(self, node: StageNode) -> int:
-        """Return the lower, the more urgent."""
+        """Return the rank of *node*: lower ranks run first."""
         return self._states[node].rank
 
     def urgency(self, stage: int) -> Callable[[Experiment], tuple[int, ...]]:
-        """Return the order of pM-S: by layer, then by rank, then by number."""
+        """Return the sort key of pM-S: by layer, then by rank, then by number."""
         level = self.stages[stage].level
 
-        def of(experiment: Experiment) -> tuple[int, ...]:
+        def sort_key(experiment: Experiment) -> tuple[int, ...]:
             rank = self.rank(self.node(stage, experiment.values))
             return level, rank, experiment.index, experiment.repeat
 
-        return of
+        return sort_key
 
     def inputs(self, node: StageNode) -> Iterator[tuple[StageLink, list[FinishedExperiment], bool]]:
-        """What *node* waited for, stage by stage, and whether that is one experiment by design."""
+        """Yield what *node* waited for by link, and whether that can only be one experiment."""
         for link, nodes in self._before.get(node, ()):
             earlier = self.stages[link.stage].application
-            finished = [done for each in nodes for done in self._states[each].done]
-            count = sum(len(self._states[each].points) for each in nodes)
-            yield link, sorted(finished, key=lambda d: d[:2]), count * earlier.repeat.count == 1
+            finished = [f for parent in nodes for f in self._states[parent].finished]
+            count = sum(len(self._states[parent].points) for parent in nodes)
+            # By number and repeat: the inputs must not depend on which experiment ended first.
+            yield link, sorted(finished, key=lambda f: f[:2]), count * earlier.repeat.count == 1
 
     def complete(self, stage: int, experiment: Experiment, outcome: Outcome) -> None:
-        """An experiment has its outcome for good."""
+        """Take in the last outcome of *experiment*; its children may become ready, or lost."""
         node = self.node(stage, experiment.values)
         with self._lock:
             state = self._states.get(node)
-            if state is None:
+            if state is None:  # no later stage waits for it
                 return
+            # Also after a failure: ranks follow what has ended, whether or not it succeeded.
             for waiting in self._awaited_with(node):
                 self._states[waiting].rank -= 1
                 self._raised[waiting.stage].add(waiting)
@@ -349,10 +363,10 @@ class StageGraph:
                 outcome.attempt,
                 experiment.former,
             )
-            state.done.append(facts)
-            state.left -= 1
-            if not state.left:
-                self._open(node)
+            state.finished.append(facts)
+            state.unfinished -= 1
+            if not state.unfinished:
+                self._release_children(node)
 
     def _awaited_with(self, node: StageNode) -> set[StageNode]:
         """Return the unfinished ancestors of the children of *node*: step 5 of pM-S.
@@ -368,55 +382,59 @@ class StageGraph:
         return ancestors
 
     def close(self, stage: int) -> None:
-        """Nothing more comes of that stage."""
+        """Give up what waits for unfinished experiments of *stage*, which has ended."""
         with self._lock:
             for node, state in self._states.items():
-                if node.stage == stage and state.left:
+                if node.stage == stage and state.unfinished:
                     self._lose(node)
 
     def listen(self, stage: int, inbox: Inbox) -> None:
-        """Tell *inbox* when an experiment of the stage has become ready, or never will."""
+        """Put `SourceChanged` into *inbox* when a node of *stage* becomes ready, or is lost."""
         with self._lock:
             self._inboxes[stage] = inbox
+        # Nodes may have become ready before the driver listened.
         inbox.put(SourceChanged())
 
     def node(self, stage: int, values: Mapping[str, Any]) -> StageNode:
-        return StageNode(stage, tuple(values[name] for name in self._names[stage]))
+        """Return the node of the experiments of *stage* with these *values*."""
+        return StageNode(stage, tuple(values[name] for name in self._key_names[stage]))
 
-    def _meeting(self, stage: Stage) -> tuple[str, ...]:
-        """Return the parameters by which a stage meets others, before it or behind it."""
-        later = (link for other in self.stages for link in other.links)
+    def _key_names_of(self, stage: Stage) -> tuple[str, ...]:
+        """Return the parameters in which *stage* must agree with any earlier or later one."""
+        later = (link for waiting in self.stages for link in waiting.links)
         names = [n for link in later if link.stage == stage.number for n in link.on]
         return tuple(dict.fromkeys([*names, *(n for link in stage.links for n in link.on)]))
 
-    def _enter(self, stage: Stage, points: PointSelection) -> None:
-        """The nodes of a stage that later ones need; the later ones are there already."""
-        wanted = self._wanted(stage.number)
+    def _add_nodes(self, stage: Stage, points: PointSelection) -> None:
+        """Add the nodes of *stage* that later stages need, whose nodes are there already."""
+        needed = self._needed_keys(stage.number)
         repeats = stage.application.repeat.count
         for number, point in points.numbered():
-            if wanted is not None and not any(
-                tuple(point[name] for name in on) in keys for on, keys in wanted
+            if needed is not None and not any(
+                tuple(point[name] for name in on) in keys for on, keys in needed
             ):
                 continue
-            state = self._states.setdefault(self.node(stage.number, point), _State())
+            state = self._states.setdefault(self.node(stage.number, point), _NodeState())
             state.points.append((number, point))
-            state.left += repeats
+            state.unfinished += repeats
 
-    def _wanted(self, stage: int) -> list[tuple[tuple[str, ...], set[Key]]] | None:
-        """By which names and values later stages ask for experiments of this one."""
+    def _needed_keys(self, stage: int) -> list[tuple[tuple[str, ...], set[Key]]] | None:
+        """Return by which names and values later stages wait for *stage*; None for the last."""
         if stage == len(self.stages) - 1:
             return None
-        points = []
+        needed = []
         for later in self.stages:
             for link in later.links:
                 if link.stage == stage:
                     nodes = [node for node in self._states if node.stage == later.number]
-                    points.append((link.on, {self._cut(node, link.on) for node in nodes}))
-        return points
+                    needed.append((link.on, {self._cut(node, link.on) for node in nodes}))
+        return needed
 
-    def _join(self) -> None:
+    def _link_nodes(self) -> None:
+        """Connect all nodes with those that they wait for; those without any are ready."""
         for stage in self.stages:
             for link in stage.links:
+                # By the parameters of this link only: a node of the earlier stage may have more.
                 earlier: dict[Key, list[StageNode]] = {}
                 for node in self._states:
                     if node.stage == link.stage:
@@ -424,7 +442,7 @@ class StageGraph:
                 for node in [n for n in self._states if n.stage == stage.number]:
                     self._link(node, link, earlier.get(self._cut(node, link.on), []))
         for node, state in self._states.items():
-            if state.waits:
+            if state.unfinished_parents:
                 self._coming[node.stage] += 1
             else:
                 self._fresh[node.stage].append(node)
@@ -442,13 +460,14 @@ class StageGraph:
                 hint=f"let {name} have it, or take it out here with a CONSTRAINT",
             )
         self._before.setdefault(node, []).append((link, parents))
-        self._states[node].waits += len(parents)
+        self._states[node].unfinished_parents += len(parents)
         for parent in parents:
             self._after.setdefault(parent, []).append(node)
 
     def _cut(self, node: StageNode, names: Sequence[str]) -> Key:
-        at = self._names[node.stage]
-        return tuple(node.key[at.index(name)] for name in names)
+        """Return the values of the parameters *names* in the key of *node*."""
+        key_names = self._key_names[node.stage]
+        return tuple(node.key[key_names.index(name)] for name in names)
 
     def _children(self, node: StageNode) -> list[StageNode]:
         return self._after.get(node, [])
@@ -457,25 +476,26 @@ class StageGraph:
         return [parent for _, parents in self._before.get(node, ()) for parent in parents]
 
     def _is_done(self, node: StageNode) -> bool:
-        return not self._states[node].left
+        return not self._states[node].unfinished
 
-    def _open(self, node: StageNode) -> None:
-        """Its children wait for one thing less."""
+    def _release_children(self, node: StageNode) -> None:
+        """Let the children of *node*, which is done, wait for one parent less."""
         for child in self._children(node):
             state = self._states[child]
-            state.waits -= 1
-            if not state.waits and not state.lost:
+            state.unfinished_parents -= 1
+            if not state.unfinished_parents and not state.is_lost:
                 self._coming[child.stage] -= 1
                 self._fresh[child.stage].append(child)
                 self._inboxes[child.stage].put(SourceChanged())
 
     def _lose(self, node: StageNode) -> None:
-        """What waits for it, and for that, will not be run."""
-        ahead = [node]
-        while ahead:
-            for child in self._children(ahead.pop()):
-                if not self._states[child].lost:
-                    self._states[child].lost = True
+        """Mark all descendants of *node* as lost: they never get their inputs."""
+        pending = [node]
+        while pending:
+            for child in self._children(pending.pop()):
+                # Counted once, though it may be reached over several parents.
+                if not self._states[child].is_lost:
+                    self._states[child].is_lost = True
                     self._coming[child.stage] -= 1
-                    ahead.append(child)
+                    pending.append(child)
                     self._inboxes[child.stage].put(SourceChanged())
