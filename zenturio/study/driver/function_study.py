@@ -1,4 +1,4 @@
-"""A study of a Python function: in this process, as cheap as recording allows, or at a place."""
+"""Run a study of a Python function: in this process with little overhead, or at a place."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from zenturio.study.study_definition import (
 
 
 class FunctionDriver:
-    """A study that one process fills, from its opening to its giving back.
+    """A driver of a study whose experiments its caller runs; a context manager.
 
-    Whatever ends it, what was added is committed; soon after it was added, also while the process
-    is busy with the next call.
+    It holds the lease of the study from entry to exit. Outcomes that are added are committed soon,
+    also while the process is busy with the next call, and at exit whatever ended the run.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class FunctionDriver:
     ) -> None:
         """With *kinds* only results of these kinds of machine count as cached.
 
-        *again*: what has results is measured again, in a round of its own, which stays open if
-        another entry *goes_on* with it.
+        With *again* all is measured again, in a round of its own. The round stays open at exit
+        with *goes_on*: another driver of the same run goes on with it.
         """
         self._repository = repository
         self._study = study
@@ -76,7 +76,7 @@ class FunctionDriver:
         self._round: int | None = None
         self._notes: tuple[str, ...] | None = None
         self.archived: ArchivedStudy | None = None
-        """The study of another program that had the name before."""
+        """The study of another program that had this name and was archived."""
         self._began = monotonic()
         self._commits = GroupCommit(self._write)
         self._cached = self._ok = self._failed = 0
@@ -105,8 +105,10 @@ class FunctionDriver:
         trace: TracebackType | None,
     ) -> None:
         try:
+            # First, so that the thread begins no other commit during the flush.
             self._commits.stop()
             self.flush()
+            # An interrupted round stays open: the next run with *again* goes on with it.
             if error is None and self._round is not None and not self._goes_on:
                 self._repository.end_round(self._study, self._round)
         finally:
@@ -115,26 +117,27 @@ class FunctionDriver:
                 self._repository.release_lease(self._lease)
 
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
-        """Return those of *batch* that have no outcome yet; the others become rows of the study."""
+        """Return the experiments of *batch* without an outcome; add the others to the study."""
         study = None if self._round is None else self._study
         scope = study, self._kinds, self._round
-        digests = [digest for each in batch for digest in each.digests]
+        digests = [digest for experiment in batch for digest in experiment.digests]
         outcomes = self._repository.find_outcomes(digests, *scope)
-        self._note_others([digest for digest in digests if digest not in outcomes])
+        self._note_other_machines([digest for digest in digests if digest not in outcomes])
         if outcomes:
-            recalled = [each for each in batch if any(d in outcomes for d in each.digests)]
+            recalled = [e for e in batch if any(digest in outcomes for digest in e.digests)]
             self._repository.cached(self._study, recalled, self._kinds, self._round)
-            if any(each.former for each in recalled):  # they have their present digests by now
-                present = [each.digest for each in recalled]
+            if any(experiment.former for experiment in recalled):
+                # `cached` has given results of the former format their present digests.
+                present = [experiment.digest for experiment in recalled]
                 outcomes = self._repository.find_outcomes(present, *scope)
             self._cached += len(outcomes)
             for experiment in batch:
                 if experiment.digest in outcomes:
                     self._count(experiment, outcomes[experiment.digest], new=False)
-        return [each for each in batch if each.digest not in outcomes]
+        return [experiment for experiment in batch if experiment.digest not in outcomes]
 
-    def _note_others(self, digests: Sequence[str]) -> None:
-        """Tell which results of the first batch other kinds of machine have."""
+    def _note_other_machines(self, digests: Sequence[str]) -> None:
+        """Note which other kinds of machine have results of the first batch."""
         if self._kinds is not None and self._notes is None:
             kinds = machines_with_results(self._repository, digests)
             self._notes = other_machine_notes(kinds)
@@ -142,30 +145,31 @@ class FunctionDriver:
                 self._report_progress(self._notes)
 
     def add(self, experiment: Experiment, outcome: Outcome) -> None:
-        """One more has ended."""
+        """Add the outcome of *experiment*, and commit if a commit is due."""
         self._commits.add(experiment, outcome)
         if self._commits.is_due:
             self.flush()
 
     def flush(self) -> None:
-        """Commit what was added, and report it."""
+        """Commit the outcomes that were added, and report the progress."""
         for experiment, outcome in self._commits.commit():
             self._count(experiment, outcome, new=True)
         self._report_progress()
 
     def add_all(self, experiments: Iterable[ExperimentOutcome]) -> None:
-        """Add all of them, and commit what is left."""
+        """Add all *experiments* with their outcomes, and commit the last group."""
         for experiment, outcome in experiments:
             self.add(experiment, outcome)
         self.flush()
 
     def _write(self, outcomes: Sequence[ExperimentOutcome]) -> None:
+        # Also in the thread of the commits: a superseded driver must not write.
         self._lease_keeper.check()
         number = self._lease.number
         self._repository.add_results(self._study, number, outcomes, self._kinds, self._round)
 
     def summary(self) -> RunSummary:
-        """Return how it ended."""
+        """Return the counts and failures of this run."""
         unfinished = self._total - self._cached - self._ok - self._failed
         return RunSummary(
             self._study,
@@ -189,8 +193,8 @@ class FunctionDriver:
 
     def _report_progress(self, remarks: tuple[str, ...] = ()) -> None:
         ended = self._ok + self._failed
-        passed = monotonic() - self._began
-        rate = ended / passed if passed > 0 else 0.0
+        elapsed = monotonic() - self._began
+        rate = ended / elapsed if elapsed > 0 else 0.0
         unfinished = self._total - self._cached - ended
         seconds = unfinished / rate if rate > 0 else None
         counts = (self._total, self._cached, self._ok, self._failed, 0)
@@ -199,8 +203,8 @@ class FunctionDriver:
 
 BATCH = 2000
 """Experiments that are looked up together, and committed together at the most."""
-AWAY = 256
-"""Experiments that are at a place at once at the most, where it has fewer slots."""
+MIN_IN_FLIGHT = 256
+"""Experiments that a place may have at once, however few slots it has; else twice its slots."""
 
 
 def evaluate(
@@ -215,13 +219,13 @@ def evaluate(
     each_machine: bool = False,
     again: bool = False,
 ) -> RunSummary:
-    """Call *function* at each of *points* that has no outcome yet, and remember what it answers.
+    """Call *function* at each of *points* that has no outcome yet, and record what it returns.
 
-    An interruption loses nothing that has ended; the same call goes on. With a *place* it is
-    called there, as a command, and many are called at a time. Results of another kind of machine
+    After an interruption the same call goes on: finished calls are not repeated. With a *place*
+    the function is called there, as a command, many at a time. Results of another kind of machine
     count with *any_machine*, or if the function is declared exact. With *each_machine* each kind of
-    machine of the place measures everything. *again*: what has results is measured again, in a
-    round of its own.
+    machine of the place measures everything. With *again* all is measured again, in a round of its
+    own.
     """
     function.check(points.space)
     inline = Inline(function)
@@ -258,12 +262,12 @@ def evaluate(
 def _called(
     function: ExperimentFunction, experiments: Sequence[Experiment], place: Executor
 ) -> Iterator[ExperimentOutcome]:
-    """The outcomes from a *place*, as they come; what still runs is killed if nobody asks on."""
+    """Yield the outcomes from a *place* as they come; cancel the others if the caller stops."""
     in_flight: dict[Future[Outcome], Experiment] = {}
     try:
         for experiment in experiments:
             in_flight[place.submit(function.command(experiment))] = experiment
-            if len(in_flight) >= max(2 * place.slots, AWAY):
+            if len(in_flight) >= max(2 * place.slots, MIN_IN_FLIGHT):
                 yield from _completed(in_flight)
         while in_flight:
             yield from _completed(in_flight)
@@ -275,7 +279,7 @@ def _called(
 def _completed(
     in_flight: dict[Future[Outcome], Experiment],
 ) -> Iterator[ExperimentOutcome]:
-    """Wait for one of them to end, and take all that have."""
+    """Wait until a future completes; yield the outcomes of all that have."""
     ended, _ = wait(in_flight, return_when=FIRST_COMPLETED)
     for future in ended:
         experiment = in_flight.pop(future)
