@@ -179,6 +179,17 @@ def test_an_interrupted_commit_loses_nothing(repository, monkeypatch):
     assert repository.count_states("halved")["ok"] == 3
 
 
+def test_a_round_that_is_interrupted_as_it_begins_leaves_no_lease(repository):
+    def interrupt(_progress):
+        raise KeyboardInterrupt
+
+    points = select_points(SPACE, limit=3)
+    evaluate(Counting().function, points, repository)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(Counting().function, points, repository, listener=interrupt, again=True)
+    assert repository.leases("halved") == ()
+
+
 def test_points_that_are_chosen_in_part_are_completed_later(repository):
     counting = Counting()
     evaluate(counting.function, select_points(SPACE, sample=11, seed=3), repository)

@@ -89,14 +89,25 @@ class FunctionDriver:
         )
         self._lease_keeper = LeaseKeeper(self._repository, self._lease)
         self._lease_keeper.__enter__()
-        if self._again and self._repository.count_results(self._study):
-            newest = self._repository.rounds(self._study)[-1]
-            self._round = self._repository.begin_round(self._study)
-            say = round_goes_on if newest.is_open else round_begins
-            self._notes = (say(self._round),)
-            self._report_progress(self._notes)
+        try:
+            if self._again:
+                self._begin_round()
+        except BaseException as error:
+            # No exit follows: the lease would be renewed for as long as this process lives.
+            self._release_lease(type(error), error, error.__traceback__)
+            raise
         self._commits.start()
         return self
+
+    def _begin_round(self) -> None:
+        """Begin a round, or go on with an open one, where the study has results."""
+        if not self._repository.count_results(self._study):
+            return
+        newest = self._repository.rounds(self._study)[-1]
+        self._round = self._repository.begin_round(self._study)
+        say = round_goes_on if newest.is_open else round_begins
+        self._notes = (say(self._round),)
+        self._report_progress(self._notes)
 
     def __exit__(
         self,
@@ -112,9 +123,17 @@ class FunctionDriver:
             if error is None and self._round is not None and not self._goes_on:
                 self._repository.end_round(self._study, self._round)
         finally:
-            self._lease_keeper.__exit__(kind, error, trace)
-            with suppress(RecordError):  # the first error is the one to tell
-                self._repository.release_lease(self._lease)
+            self._release_lease(kind, error, trace)
+
+    def _release_lease(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._lease_keeper.__exit__(kind, error, trace)
+        with suppress(RecordError):  # the first error is the one to tell
+            self._repository.release_lease(self._lease)
 
     def unknown(self, batch: Sequence[Experiment]) -> list[Experiment]:
         """Return the experiments of *batch* without an outcome; add the others to the study."""
