@@ -467,9 +467,12 @@ class ExperimentStates:
     def _on_room(self, event: RoomFor) -> Commands:
         if self.is_stopping:
             return ()
-        if self.claimed:  # returned by the place, and still ours
+        if self.claimed:
+            # Returned by the place. This driver still holds the claims, so they are asked for no
+            # second time, and go before everything that waits.
             batch = [self.claimed.popleft() for _ in range(min(event.count, len(self.claimed)))]
             return self._submit(batch)
+        # Kept for the answers: `Proposed` and `LookedUp` end in `_claim_for_room`.
         self._room = event.count
         if self.proposed:  # the repository failed when they were to be looked up
             return (LookUp(self.proposed[:]),)
@@ -488,6 +491,7 @@ class ExperimentStates:
                 self.elsewhere.append(tracked)
             else:
                 batch[digest] = tracked
+        # Spent, so that a later look-up, which no room was asked for, claims nothing.
         self._room = 0
         if not batch:
             return ()
@@ -508,12 +512,14 @@ class ExperimentStates:
         self._step(refused, "is_refused")
         self.elsewhere += refused
         self._held.update(event.attempts)
+        # While something is in flight the run goes on anyway: a refusal is no reason to worry.
         self._refusals = 0 if granted or self.in_flight else self._refusals + 1
         return self._submit(granted)
 
     def _on_claim_failed(self, event: ClaimFailed) -> Commands:
+        # If the repository granted it all the same, the next claim gives this driver its own again.
         self._step(event.batch, "is_not_answered")
-        self.waiting.extendleft(reversed(event.batch))
+        self.waiting.extendleft(reversed(event.batch))  # in front, in their order
         return ()
 
     def _submit(self, batch: Batch) -> Commands:
@@ -544,6 +550,7 @@ class ExperimentStates:
         tracked = event.tracked
         digest = tracked.experiment.digest
         if tracked.state == "cancelling":
+            # Cancelled before it ran: the user gets an outcome that says so.
             return self._on_finished(Finished(tracked, _cancelled(tracked, event.at)))
         self._step((tracked,), "is_given_up" if self.is_stopping else "is_returned")
         del self.in_flight[digest]
@@ -578,6 +585,7 @@ class ExperimentStates:
     def _on_recorded(self, event: Recorded) -> Commands:
         accepted: list[Pair] = []
         superseded: list[Pair] = []
+        # Accepted or not, the claim is used up: what was superseded may be claimed anew.
         for pair in event.outcomes:
             digest = pair[0].experiment.digest
             self._held.discard(digest)
@@ -586,6 +594,7 @@ class ExperimentStates:
         late = [tracked for tracked, _ in superseded]
         self._step(late, "is_superseded")
         self.elsewhere += late
+        # They are the first ones still: outcomes that came meanwhile are behind them.
         del self.finished[: len(event.outcomes)]
         return Forget(event.outcomes), ReportRecorded(accepted)
 
@@ -598,7 +607,7 @@ class ExperimentStates:
             return (Forget(event.outcomes),)
         for tracked in batch:
             tracked.tries += 1
-            tracked.losses = 0
+            tracked.losses = 0  # each attempt may be lost by its place anew
         self.waiting.extendleft(reversed(batch))
         return (Forget(event.outcomes),)
 

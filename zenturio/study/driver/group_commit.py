@@ -57,7 +57,7 @@ class GroupCommit:
         return monotonic() - self._last_commit > WAIT
 
     def add(self, experiment: Experiment, outcome: Outcome) -> None:
-        """Let one more outcome wait."""
+        """Add an outcome to the next group."""
         self._waiting.append((experiment, outcome))
         self._has_waiting.set()
 

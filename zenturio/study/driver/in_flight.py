@@ -24,7 +24,7 @@ ENDED = Failpoint("study.ended")
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A place is done with an experiment."""
+    """The future of an experiment is done: it has an outcome, an error, or was cancelled."""
 
     tracked: TrackedExperiment
     future: Future[Outcome]
@@ -32,7 +32,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class SourceChanged:
-    """The source has something new: it is to be asked at once."""
+    """The source may have new experiments: the driver asks it at once."""
 
 
 Inbox = SimpleQueue[Completed | StopRequested | SourceChanged]
@@ -68,7 +68,7 @@ class InFlight:
         self._futures[tracked.experiment.digest] = future
         # The callback runs in a thread of the executor, or here if the future is completed already.
         inbox = self._inbox
-        future.add_done_callback(lambda done: inbox.put(Completed(tracked, done)))
+        future.add_done_callback(lambda completed: inbox.put(Completed(tracked, completed)))
         SUBMITTED()
 
     def take_in(self, completed: Completed) -> Finished | Returned:
@@ -95,13 +95,13 @@ class InFlight:
             future.cancel()
 
     def cancel_queued(self) -> None:
-        """Cancel what the place has not begun."""
+        """Cancel the experiments that wait for a slot; those that run go on."""
         for future in list(self._futures.values()):
             if not future.running():
                 future.cancel()
 
     def cancel_all(self) -> None:
-        """Cancel everything, also what runs."""
+        """Cancel all experiments, also those that run."""
         for future in list(self._futures.values()):
             future.cancel()
 

@@ -1,4 +1,4 @@
-"""Drive a study to its end: keep the place busy, record in groups, survive what happens.
+"""Drive a study to its end: keep the place busy, commit in groups, survive failures.
 
 What is decided about an experiment is decided in `experiment_states`; here its commands meet the
 repository, the place, the source and whoever watches.
@@ -195,7 +195,7 @@ class StudyDriver:
             self._report_progress()
 
     def _handle(self, event: states.Event) -> None:
-        """Tell the state machine of *event*; do what it commands, and tell it the answers."""
+        """Pass *event* to the state machine, do what it commands, and pass on the answers."""
         for command in self._states.handle(event):
             # The answer is handled before the next command: what was done must not be forgotten
             # where that fails.
@@ -286,9 +286,9 @@ class StudyDriver:
         if not drivers:
             return False
         names = [f"process {d.pid} on {d.host} (study {d.study})" for d in drivers[:MOST_NAMED]]
-        more = f" and {len(drivers) - MOST_NAMED:,} more" if drivers[MOST_NAMED:] else ""
+        unnamed = f" and {len(drivers) - MOST_NAMED:,} more" if drivers[MOST_NAMED:] else ""
         self._counts.announce(
-            f"waiting for experiments that other drivers have claimed: {', '.join(names)}{more}"
+            f"waiting for experiments that other drivers have claimed: {', '.join(names)}{unnamed}"
         )
         return True
 
