@@ -88,3 +88,15 @@ def test_a_lease_ends_within_its_own_length_however_far_it_reaches(tmp_path, unt
     assert repository.claim("s", own.number, EXPERIMENTS) == {}
     assert repository.leases("s")[0].until <= time.time() + LONGEST_LEASE_SECONDS
     repository.close()
+
+
+@pytest.mark.parametrize("seconds", ["4e9", "9e999"])
+def test_a_lease_is_not_renewed_beyond_the_longest_length(tmp_path, seconds):
+    path = tmp_path / "zenturio.db"
+    repository = open_repository(path)
+    repository.open("s", DEFINITION)
+    lease = repository.acquire_lease("s", DriverProcess.current())
+    change(path, f"UPDATE leases SET seconds = {seconds}")
+    renewed = repository.renew_lease(lease)
+    assert lease.until <= renewed.until <= time.time() + LONGEST_LEASE_SECONDS
+    repository.close()

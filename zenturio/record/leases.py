@@ -157,7 +157,7 @@ def renew(transaction: Transaction, lease: Lease) -> Lease:
     """Return the lease, valid from now on again; ConflictError if it has ended."""
     # Even if *until* has passed: as long as no driver has ended the lease, nothing is lost.
     row, version = lock_lease(transaction, lease.study, lease.number)
-    until = transaction.now + row.seconds
+    until = row.latest_end(transaction.now)
     mark = transaction.dialect.mark
     transaction.sql(f"UPDATE leases SET until = {mark} WHERE id = {mark}", (until, row.number))
     transaction.log(_log, "study %s: lease %d renewed", version.name, row.number)
