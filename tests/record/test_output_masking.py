@@ -9,6 +9,7 @@ from zenturio import safe_text
 from zenturio.experiment.experiment import Log
 from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
+from zenturio.record.output_masking import mask_outcomes
 from zenturio.testing.experiments import experiment, outcome
 
 
@@ -48,6 +49,12 @@ def test_a_token_of_the_environment_is_masked_and_numbers_are_not(tmp_path, clai
     attempt, logs = kept(repository, Log(printed, b"", len(printed)), claimed=claimed)
     assert logs.stdout.head == logs.stderr.head == b"******** 100000"
     assert attempt.cause == "exit 1: ******** 100000"
+
+
+def test_a_password_that_begins_a_token_leaves_nothing_of_the_token():
+    failed = replace(outcome(experiment(1)), cause="exit 1: t0ken-of-ours t0ken-of")
+    (masked,) = mask_outcomes([failed], ("t0ken-of",))
+    assert masked.cause == "exit 1: ******** ********"
 
 
 def test_half_a_token_is_masked_where_the_log_was_cut(tmp_path):

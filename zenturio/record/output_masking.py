@@ -1,4 +1,4 @@
-"""Known secrets are masked in what experiments print, before it is kept.
+"""Masking of secrets in the output of experiments, before it is stored.
 
 Experiments inherit the environment of their driver, and print what they like. Known are the
 passwords of the database and the values of variables that are named like secrets; what an
@@ -21,20 +21,24 @@ from zenturio.safe_text import secrets_of_environment
 def mask_outcomes(
     outcomes: Iterable[Outcome], database_secrets: tuple[str, ...]
 ) -> Iterable[Outcome]:
-    """Return *outcomes* with asterisks for secrets in their output and causes."""
+    """Return *outcomes* with asterisks for secrets in their output and causes.
+
+    The secrets are prepared once for a process; an outcome without one is passed on as it is.
+    """
     secrets = _known_secrets((*database_secrets, *secrets_of_environment()))
     return (_masked(outcome, secrets) for outcome in outcomes) if secrets else outcomes
 
 
 @cache
 def _known_secrets(texts: tuple[str, ...]) -> tuple[Secret, ...]:
-    known = []
-    for text in dict.fromkeys(texts):
+    secrets = []
+    # The longest first: the password may begin a token, whose end would stay readable then.
+    for text in sorted(set(texts), key=lambda text: (-len(text), text)):
         # A short one would be masked in words, a number in numbers: TOKENS=100000 is no secret.
         with suppress(InputError):
             if not (secret := Secret(text)).numbers:
-                known.append(secret)
-    return tuple(known)
+                secrets.append(secret)
+    return tuple(secrets)
 
 
 def _masked(outcome: Outcome, secrets: tuple[Secret, ...]) -> Outcome:
