@@ -75,9 +75,9 @@ def claim(
     by_key = {codec.digest_key(experiment.digest): experiment for experiment in experiments}
     _insert(context, lease, by_key, round_)
     holders = _holders(transaction, by_key)
-    others = {holder.lease for holder in holders} - {lease.number}
+    other_leases = {holder.lease for holder in holders} - {lease.number}
     # Whether other drivers are alive is asked only where they stand in the way.
-    if others and leases.end_leases_of_dead_drivers(transaction, others):
+    if other_leases and leases.end_leases_of_dead_drivers(transaction, other_leases):
         _insert(context, lease, by_key, round_)
         holders = _holders(transaction, by_key)
     ours = [holder for holder in holders if holder.lease == lease.number]
@@ -87,8 +87,10 @@ def claim(
     results = results_of(transaction, own_claims)
     finished = {result.digest for result in usable_results(context, results, kinds, round_)}
     # An experiment runs once at a time: not in two rounds, or in the rounds of two studies.
-    taken = {holder.digest for holder in holders if holder.lease != lease.number}
-    superfluous += [own_claims.pop(key).id for key in (finished | taken) & own_claims.keys()]
+    claimed_elsewhere = {holder.digest for holder in holders if holder.lease != lease.number}
+    superfluous += [
+        own_claims.pop(key).id for key in (finished | claimed_elsewhere) & own_claims.keys()
+    ]
     # Claims come before this look at the results, so some are for what is finished: undo these.
     transaction.among_sql("DELETE FROM claims WHERE {among}", "id", superfluous)
     numbers = _number(transaction, own_claims, results)

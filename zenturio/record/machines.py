@@ -44,8 +44,8 @@ def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
     rows = transaction.sql(query, (digest,))
     if not rows:
         escaped = map(codec.escape, (machine.label, machine.cpu))
-        more = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
-        row = (digest, *escaped, machine.cores, *more)
+        remaining_columns = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
+        row = (digest, *escaped, machine.cores, *remaining_columns)
         transaction.insert_new("machines", _MACHINE, [row])
         rows = transaction.sql(query, (digest,))
     return int(rows[0][0])
@@ -83,9 +83,9 @@ def machines_of(transaction: Transaction, numbers: Iterable[int]) -> dict[int, M
     with codec.decoding():
         return {
             number: MachineKind(
-                codec.unescape(cpu), cores, tuple(json.loads(more)), codec.unescape(setup)
+                codec.unescape(cpu), cores, tuple(json.loads(accelerators)), codec.unescape(setup)
             )
-            for number, cpu, cores, more, setup in rows
+            for number, cpu, cores, accelerators, setup in rows
         }
 
 

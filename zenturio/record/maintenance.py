@@ -62,7 +62,7 @@ class Upgrade:
     """The revision that the schema had."""
     after: str
     copy: str | None
-    """Where it is as it was, a file or a schema of the server; none if nothing was to be done."""
+    """The old one, a file or a schema of the server; None if there was nothing to upgrade."""
 
 
 def check_repository(
@@ -96,7 +96,7 @@ def describe(url: str | Path | None = None) -> dict[str, str]:
 
 
 def upgrade_repository(url: str | Path | None = None) -> Upgrade:
-    """Upgrade a repository of an earlier revision; it is kept as it was."""
+    """Upgrade a repository of an earlier revision; keep the old one beside it."""
     kind = _existing(url)
     newest = REVISIONS[-1]
     before = schema_version.upgradable_revision(kind, wait_seconds())
@@ -131,7 +131,10 @@ def backup(url: str | Path | None, target: Path) -> Path:
 
 
 def _dump(kind: DatabaseDialect, target: Path) -> None:
-    """A server's own copy, for pg_restore; the password goes neither into a list nor a message."""
+    """Let pg_dump copy the database of a server, for pg_restore.
+
+    The password is passed in the environment: neither ``ps`` nor an error message shows it.
+    """
     if not isinstance(kind, PostgreSQL) or shutil.which("pg_dump") is None:
         raise PlaceError(
             "a copy of a PostgreSQL database is made by pg_dump, which is not on the PATH",
@@ -144,11 +147,11 @@ def _dump(kind: DatabaseDialect, target: Path) -> None:
     # schema of their own, and the tables say that they are there.
     schemas = [f"--schema={quoted(schema)}" for schema in (name, schema_name(name))]
     command = ["pg_dump", "--format=custom", *schemas, f"--file={target}", where]
-    done = subprocess.run(
+    dump = subprocess.run(
         command, env={**os.environ, **secrets}, capture_output=True, text=True, check=False
     )
-    if done.returncode != 0:
-        raise RecordError(f"pg_dump of {kind.location} failed: {kind.hide(done.stderr.strip())}")
+    if dump.returncode != 0:
+        raise RecordError(f"pg_dump of {kind.location} failed: {kind.hide(dump.stderr.strip())}")
 
 
 def stored_views(
@@ -258,19 +261,19 @@ def needed_contents(repository: SQLRepository, contents: Collection[str]) -> fro
         if "://" not in place and not Path(place).exists():
             continue
         try:
-            other = open_repository(place, create=False)
+            sharing_repository = open_repository(place, create=False)
         except ZenError:
             return frozenset(contents)
         try:
-            needed |= other.contents(contents)
+            needed |= sharing_repository.contents(contents)
         finally:
-            other.close()
+            sharing_repository.close()
     return needed
 
 
 @contextmanager
 def opened(url: str | Path | None) -> Iterator[tuple[Database, ArtifactStore]]:
-    """The database at *url*, which has to be there, and the store of its artifacts."""
+    """Open the existing database at *url*; yield it with the store of its artifacts."""
     kind = _existing(url)
     with _connected(kind) as database:
         yield database, artifact_store(kind)

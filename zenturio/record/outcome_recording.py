@@ -49,25 +49,25 @@ def record(
     masked = mask_outcomes(outcomes, context.transaction.dialect.secrets)
     outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in masked]
     keys = {codec.digest_key(outcome.digest) for outcome in outcomes}
-    taken = claims.delete_claims(context.transaction, lease.number, keys)
+    deleted_claims = claims.delete_claims(context.transaction, lease.number, keys)
     if context.transaction.careful:
-        taken = _without_results(context, taken, outcomes)
+        deleted_claims = _without_results(context, deleted_claims, outcomes)
     accepted: dict[str, _Pair] = {}
-    rest = []
+    unclaimed = []
     for outcome in outcomes:
-        claim = taken.get(codec.digest_key(outcome.digest))
+        claim = deleted_claims.get(codec.digest_key(outcome.digest))
         if claim and claim.attempt == outcome.attempt and outcome.digest not in accepted:
             accepted[outcome.digest] = claim, outcome
         elif outcome.digest not in accepted or accepted[outcome.digest][1] != outcome:
-            rest.append(outcome)
+            unclaimed.append(outcome)
     # An outcome of an older attempt does not use up the claim of the present one.
-    unmatched = [c for c in taken.values() if bytes(c.digest).hex() not in accepted]
+    unmatched = [c for c in deleted_claims.values() if bytes(c.digest).hex() not in accepted]
     claims.restore_claims(context.transaction, unmatched)
     context.settled += [(lease.number, digest) for digest in accepted]
     repeated: frozenset[str] = frozenset()
     # The common case ends here: each outcome had its claim, in two statements for all of them.
-    if rest:
-        repeated, lost = _match_without_claims(context, lease, rest, accepted, final=final)
+    if unclaimed:
+        repeated, lost = _match_without_claims(context, lease, unclaimed, accepted, final=final)
         accepted |= lost
     (_accept if final else _set_aside)(context, lease.number, list(accepted.values()))
     if _log.isEnabledFor(logging.DEBUG):
@@ -159,7 +159,7 @@ def _lost_claim(
 
 
 def _without_results(
-    context: StudyContext, taken: dict[bytes, ClaimRow], outcomes: Iterable[Outcome]
+    context: StudyContext, deleted_claims: dict[bytes, ClaimRow], outcomes: Iterable[Outcome]
 ) -> dict[bytes, ClaimRow]:
     """Return those of the claims that have no result yet.
 
@@ -170,7 +170,7 @@ def _without_results(
         "SELECT digest, machine, round FROM results WHERE version = "
         f"{context.transaction.dialect.mark} AND {{among}}",
         "digest",
-        sorted(taken),
+        sorted(deleted_claims),
         (context.version.id,),
     )
     kinds = {
@@ -179,7 +179,7 @@ def _without_results(
     recorded = {(bytes(digest), machine, number) for digest, machine, number in rows}
     return {
         key: claim
-        for key, claim in taken.items()
+        for key, claim in deleted_claims.items()
         if (key, kinds.get(key), claim.round) not in recorded
     }
 
@@ -200,13 +200,13 @@ def _accept(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
 
 def _set_aside(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> None:
     """Store attempts that are to be retried: their experiments may be claimed again."""
-    kept = [
+    attempts = [
         UnacceptedAttempt(
             c.id, c.position, c.repeat, c.point, c.round, outcome, lease, outcome.status
         )
         for c, outcome in pairs
     ]
-    keep_attempts(context, kept)
+    keep_attempts(context, attempts)
 
 
 class ExperimentPosition(NamedTuple):
@@ -232,15 +232,15 @@ class UnacceptedAttempt(NamedTuple):
 
 
 def keep_attempts(
-    context: StudyContext, kept: Sequence[UnacceptedAttempt], *, files: bool = True
+    context: StudyContext, attempts: Sequence[UnacceptedAttempt], *, files: bool = True
 ) -> None:
     """Insert attempts that are not accepted; with *files*, their logs and artifacts, too."""
-    if not kept:
+    if not attempts:
         return
     transaction = context.transaction
-    hosts = machines.host_numbers(context, [attempt.outcome for attempt in kept])
+    hosts = machines.host_numbers(context, [attempt.outcome for attempt in attempts])
     table = []
-    for attempt, (machine, host) in zip(kept, hosts, strict=True):
+    for attempt, (machine, host) in zip(attempts, hosts, strict=True):
         o = attempt.outcome
         table.append((
             attempt.number, codec.digest_key(o.digest), context.version.id, attempt.round, machine,
@@ -250,7 +250,7 @@ def keep_attempts(
         ))  # fmt: skip
     transaction.insert("attempts", _ATTEMPT, table)
     if files:
-        _keep_files(transaction, [(attempt.number, attempt.outcome) for attempt in kept])
+        _keep_files(transaction, [(attempt.number, attempt.outcome) for attempt in attempts])
 
 
 def _keep_files(transaction: Transaction, attempts: Sequence[tuple[int, Outcome]]) -> None:
@@ -274,25 +274,25 @@ def _keep_late_outcomes(context: StudyContext, lease: int, outcomes: Sequence[Ou
     }
     new = []
     for outcome in outcomes:
-        tried = (codec.digest_key(outcome.digest), outcome.attempt)
+        attempt_key = (codec.digest_key(outcome.digest), outcome.attempt)
         unknown = ExperimentPosition(-1, 1, None, context.version.round)
-        row, state, place = past.get(tried, (None, None, unknown))
+        row, state, place = past.get(attempt_key, (None, None, unknown))
         if acceptance_rules.replaces_attempt(state):
             new.append((outcome, row, place))
-            past[tried] = (row, "superseded", place)
+            past[attempt_key] = (row, "superseded", place)
     # A stale attempt keeps its id, and so its place among the attempts, when its outcome arrives.
     numbers = iter(transaction.numbers(sum(row is None for _, row, _ in new)))
     replaced = [row for _, row, _ in new if row is not None]
     transaction.among_sql("DELETE FROM attempts WHERE {among}", "id", replaced)
-    kept = [
+    attempts = [
         UnacceptedAttempt(
             next(numbers) if row is None else row, place.position, place.repeat, place.point,
             place.round, outcome, lease, "superseded",
         )
         for outcome, row, place in new
     ]  # fmt: skip
-    keep_attempts(context, kept)
-    for attempt in kept:
+    keep_attempts(context, attempts)
+    for attempt in attempts:
         text = f"attempt {attempt.outcome.attempt} came late"
         key = codec.digest_key(attempt.outcome.digest)
         studies.add_event(transaction, context.version.id, "superseded", text, key)
@@ -336,10 +336,12 @@ def add_results(
     }
     claimed = _claimed(transaction, keys)
     # A dead driver's claim must not turn down a result that is there: end its lease, look again.
-    others = {claim.lease for claim in claimed.values()} - {lease.number}
-    if others and leases.end_leases_of_dead_drivers(transaction, others):
+    other_leases = {claim.lease for claim in claimed.values()} - {lease.number}
+    if other_leases and leases.end_leases_of_dead_drivers(transaction, other_leases):
         claimed = _claimed(transaction, keys)
-    taken = claims.delete_claims(transaction, lease.number, [k for k in keys if k not in holders])
+    deleted_claims = claims.delete_claims(
+        transaction, lease.number, [k for k in keys if k not in holders]
+    )
     last = claims.last_attempts(transaction, keys, present)
     repeated, late = set(), []
     new: list[tuple[Experiment, Outcome, int | None]] = []
@@ -350,8 +352,8 @@ def add_results(
                 repeated.add(digest)
             else:
                 late.append(outcome)
-        elif key in taken:
-            claim = taken[key]
+        elif key in deleted_claims:
+            claim = deleted_claims[key]
             new.append((experiment, replace(outcome, attempt=claim.attempt), claim.id))
         elif key in claimed:
             late.append(outcome)
@@ -401,24 +403,24 @@ def _claimed(transaction: Transaction, keys: Sequence[bytes]) -> dict[bytes, Cla
 
 def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
     """Replace status, cause and metrics of recorded experiments; return how many there were."""
-    again = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
-    keys = sorted({codec.digest_key(outcome.digest) for outcome in again})
+    outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
+    keys = sorted({codec.digest_key(outcome.digest) for outcome in outcomes})
     recorded = result_rows.read_results(
         context.transaction, context.layout, "", among=("e.digest", keys)
     )
-    anew_of = acceptance_rules.match_remeasured(again, [row.outcome for row in recorded])
-    pairs = [(row, anew_of[at]) for at, row in enumerate(recorded) if at in anew_of]
+    remeasured = acceptance_rules.match_remeasured(outcomes, [row.outcome for row in recorded])
+    pairs = [(row, remeasured[at]) for at, row in enumerate(recorded) if at in remeasured]
     if not pairs:
         return 0
-    changed_rows, anew = [row for row, _ in pairs], [outcome for _, outcome in pairs]
+    changed_rows, new_outcomes = [row for row, _ in pairs], [outcome for _, outcome in pairs]
     result_rows.rewrite_results(
         context,
         [row.number for row in changed_rows],
         [row.record.values for row in changed_rows],
-        anew,
+        new_outcomes,
     )
     tally = CounterChanges(context.transaction)
-    for row, outcome in zip(changed_rows, anew, strict=True):
+    for row, outcome in zip(changed_rows, new_outcomes, strict=True):
         tally.add(context.version.id, row.machine, row.round, row.outcome.status, -1)
         tally.add(context.version.id, row.machine, row.round, outcome.status)
     result_rows.record_edit(context, [row.number for row in changed_rows])
@@ -427,7 +429,7 @@ def remeasure(context: StudyContext, outcomes: Iterable[Outcome]) -> int:
 
 
 def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -> int:
-    """Set this version's outcomes aside that are not ok; how many there were.
+    """Set aside this version's outcomes that are not ok; return how many there were.
 
     Rows of other versions stay. From now on this one refuses them, unless they are of a later
     attempt: see `claims.usable_results`.

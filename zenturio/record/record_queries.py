@@ -156,8 +156,8 @@ def _page(context: StudyContext, reader: SlotReader, rows: Iterable[Sequence[Any
             reader.columns(role, remarks, columns[_COLUMN_HEADS:], chunks)
             for role in ("parameter", "metric")
         )
-    known = machines.machines_of(context.transaction, set(kinds))
-    return ColumnPage(states, kinds, rounds, parameters, metrics, known)
+    kinds_by_number = machines.machines_of(context.transaction, set(kinds))
+    return ColumnPage(states, kinds, rounds, parameters, metrics, kinds_by_number)
 
 
 def unfinished_records(
@@ -363,9 +363,9 @@ def artifacts_of(
 
 
 def merge_records(
-    finished: Iterator[ExperimentRecord], others: Iterable[ExperimentRecord]
+    finished: Iterator[ExperimentRecord], unfinished: Iterable[ExperimentRecord]
 ) -> Iterator[ExperimentRecord]:
-    """Both, each in the order of the space, in that order."""
+    """Merge two series of records, each in the order of the space, into one in that order."""
     import heapq  # noqa: PLC0415
 
-    return heapq.merge(finished, others, key=lambda record: record.key)
+    return heapq.merge(finished, unfinished, key=lambda record: record.key)

@@ -58,12 +58,12 @@ def cached_digests(
         usable = claims.usable_results(context, results, kinds, round_)
     # Of what others have, one result each is copied: the one that ranks first.
     own_digests = {result.digest for result in usable if result.version == context.version.id}
-    others: dict[bytes, claims.ResultSummary] = {}
+    from_others: dict[bytes, claims.ResultSummary] = {}
     for result in sorted(usable, key=lambda result: result.rank):
         if result.digest not in own_digests:
-            others.setdefault(result.digest, result)
-    _copy(context, list(others.values()), by_key)
-    return frozenset(by_key[key].digest for key in own_digests | others.keys())
+            from_others.setdefault(result.digest, result)
+    _copy(context, list(from_others.values()), by_key)
+    return frozenset(by_key[key].digest for key in own_digests | from_others.keys())
 
 
 def _copy(
@@ -111,9 +111,11 @@ def _write(
         )
         place = transaction.dialect.position(experiment.index), experiment.repeat
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
-        named = experiment.program, experiment.key
+        identity = experiment.program, experiment.key
         round_ = context.version.round
-        new.append(NewResult(number, *place, round_, experiment.values, outcome, row.lease, *named))
+        new.append(
+            NewResult(number, *place, round_, experiment.values, outcome, row.lease, *identity)
+        )
         copies.append((number, roots.get(row.number, row.number), *origin))
     transaction.insert("copies", _COPY, copies)
     result_rows.write_results(context, new, files=False)
@@ -170,7 +172,7 @@ def _digests(context: StudyContext, experiments: Iterable[Experiment]) -> frozen
 
 
 def undo_equate(context: StudyContext, source: StudyVersion) -> int:
-    """Remove what `equate` copied from *source*; return how many results of this version it were.
+    """Remove what `equate` copied from *source*; return how many results that were here.
 
     Where other studies have copies of these, they lose them, too: otherwise they would hand them
     back. ConflictError while somebody drives one of the versions.

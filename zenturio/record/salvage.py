@@ -169,12 +169,12 @@ def _filled(transaction: Transaction, versions: Sequence[int]) -> list[str]:
     slots = SLOT_NAMES["sqlite"]
     counts = [0] * len(slots)
     for version in versions:
-        ((*flags,),) = transaction.sql(
+        ((*version_counts,),) = transaction.sql(
             f"SELECT {', '.join(f'count({slot})' for slot in slots)} FROM results"
             " WHERE version = ?",
             (version,),
         )
-        counts = [one + other for one, other in zip(counts, flags, strict=True)]
+        counts = [sum(pair) for pair in zip(counts, version_counts, strict=True)]
     return [slot for slot, count in zip(slots, counts, strict=True) if count]
 
 

@@ -596,10 +596,10 @@ class SQLRepository:
         states: Iterable[ExperimentState] | None = None,
     ) -> Iterator[ExperimentRecord]:
         selected = list(EXPERIMENT_STATES if states is None else states)
-        others = self._unfinished(study, selected)
+        unfinished = self._unfinished(study, selected)
         if after is not None:
-            others = [record for record in others if record.key > after]
-        return record_queries.merge_records(self._results(study, after, selected), others)
+            unfinished = [record for record in unfinished if record.key > after]
+        return record_queries.merge_records(self._results(study, after, selected), unfinished)
 
     @reads
     def _unfinished(

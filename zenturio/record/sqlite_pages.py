@@ -136,12 +136,12 @@ class SQLitePages:
 
     def tree(self, top: int) -> Iterator[int]:
         """Yield the readable pages with rows in and below *top*, in their order."""
-        stack, seen = [top], set()
+        stack, visited = [top], set()
         while stack:
             number = stack.pop()
-            if number in seen:  # a damaged page may name one above it
+            if number in visited:  # a damaged page may name one above it
                 continue
-            seen.add(number)
+            visited.add(number)
             if number in self.leaves:
                 yield number
             stack += reversed(self.children.get(number, ()))
@@ -149,12 +149,12 @@ class SQLitePages:
     def is_broken(self, top: int) -> bool:
         """Return whether something is missing in or below *top*."""
         pages = self.leaves | self.children.keys()
-        stack, seen = [top], set()
+        stack, visited = [top], set()
         while stack:
             number = stack.pop()
-            if number in seen or number not in pages:
+            if number in visited or number not in pages:
                 return True
-            seen.add(number)
+            visited.add(number)
             stack += self.children.get(number, ())
         return False
 
@@ -189,11 +189,11 @@ class SQLitePages:
         following = int.from_bytes(_slice(page, at + local, 4), "big")
         remaining = size - local
         while remaining > 0:
-            more = self[following]
-            if not any(more):  # a page of nothing but zeros was never written
+            overflow = self[following]
+            if not any(overflow):  # a page of nothing but zeros was never written
                 raise DamageError
-            following = int.from_bytes(more[:4], "big")
-            parts.append(more[4 : 4 + remaining])
+            following = int.from_bytes(overflow[:4], "big")
+            parts.append(overflow[4 : 4 + remaining])
             remaining -= len(parts[-1])
         if following:
             raise DamageError
