@@ -416,7 +416,7 @@ def _source(reader: SnapshotReader, catalog: Catalog, *, larger: bool) -> Callab
     def source(statement: str) -> str:
         names = used_columns(catalog, statement)
         rows: str = reader.repository.rows_sql(
-            catalog.study, whole=larger, names=names, rows=catalog.rows
+            catalog.study, all_rows=larger, names=names, rows=catalog.rows
         )
         return rows
 

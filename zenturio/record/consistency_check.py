@@ -90,11 +90,11 @@ def foreign_slots(transaction: Transaction) -> Iterator[str]:
             yield f"the place of the field {name!r} is none: {text[:40]!r}"
             continue
         kinds = {kind for form, kind in _FORM_KINDS.items() if form in forms}
-        listed = ", ".join(map(repr, sorted(kinds | {"null"})))
+        classes = ", ".join(map(repr, sorted(kinds | {"null"})))
         for slot in place.slots:
             ((count,),) = transaction.sql(
                 "SELECT count(*) FROM results WHERE version IN"
-                f" (SELECT id FROM versions WHERE study = ?) AND typeof({slot}) NOT IN ({listed})",
+                f" (SELECT id FROM versions WHERE study = ?) AND typeof({slot}) NOT IN ({classes})",
                 (study,),
             )
             if count:
@@ -268,13 +268,13 @@ def _counters(transaction: Transaction) -> Iterator[str]:
 
 def _places(transaction: Transaction) -> Iterator[str]:
     """No two fields of a study have the same place."""
-    taken: Counter[tuple[int, str]] = Counter()
+    fields_at: Counter[tuple[int, str]] = Counter()
     for study, text in transaction.sql("SELECT study, place FROM fields"):
         place = FieldLocation.parse(text)
-        taken.update((study, slot) for slot in place.slots)
+        fields_at.update((study, slot) for slot in place.slots)
         if place.chunk is not None:
-            taken[study, f"c{place.chunk}"] += 1
-    for (study, place_name), count in taken.items():
+            fields_at[study, f"c{place.chunk}"] += 1
+    for (study, place_name), count in fields_at.items():
         if count > 1:
             yield f"{count} fields of study number {study} stand at {place_name}"
 

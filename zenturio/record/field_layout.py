@@ -528,9 +528,9 @@ class SlotReader:
                 column = values if nth == 0 else list(map(_later, column, values))
             if number is not None:
                 at = divmod(number, CHUNK)
-                others = [_of_chunk(arrays.get(at[0]), at[1]) for arrays in chunks]
-                column = list(map(_later, others, column))
-            exact = {row: codec.from_json(said[key]) for row, said in noted if key in said}
+                from_chunks = [_of_chunk(arrays.get(at[0]), at[1]) for arrays in chunks]
+                column = list(map(_later, from_chunks, column))
+            exact = {row: codec.from_json(remark[key]) for row, remark in noted if key in remark}
             if exact:
                 column = [exact.get(row, value) for row, value in enumerate(column)]
             columns[name] = column

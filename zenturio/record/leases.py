@@ -157,6 +157,7 @@ def renew(transaction: Transaction, lease: Lease) -> Lease:
     """Return the lease, valid from now on again; ConflictError if it has ended."""
     # Even if *until* has passed: as long as no driver has ended the lease, nothing is lost.
     row, version = lock_lease(transaction, lease.study, lease.number)
+    # Not by `seconds` alone: a forged row would keep every other driver out for as long.
     until = row.latest_end(transaction.now)
     mark = transaction.dialect.mark
     transaction.sql(f"UPDATE leases SET until = {mark} WHERE id = {mark}", (until, row.number))

@@ -165,17 +165,17 @@ class Migration:
         for study in self._older.studies.values():
             base, number = sql_names.parse_version_name(study.name) or (study.name, 0)
             names.setdefault(base, {})[number] = study
-        taken: list[str] = []
+        view_names: list[str] = []
         for base, numbers in names.items():
             current = numbers.pop(0, None)
             last = max(numbers, default=0)
-            taken.append(sql_names.study_view(base, taken))
+            view_names.append(sql_names.study_view(base, view_names))
             every = {**numbers, **({last + 1: current} if current else {})}
             opened = max(old_study.created for old_study in every.values())
             transaction.insert(
                 "studies",
                 ("project", "name", "sql_name", "current", "revision", "opened", "pinned"),
-                [(PROJECT, base, taken[-1], current and current.number, 0, opened, 0)],
+                [(PROJECT, base, view_names[-1], current and current.number, 0, opened, 0)],
             )
             ((schema_name,),) = transaction.sql(
                 f"SELECT id FROM studies WHERE name = {self._mark}", (base,)
@@ -249,11 +249,11 @@ class Migration:
         new = []
         for row in old:
             logs, artifacts = files((row.number, row.outcome.attempt, row.driver))
-            whole = replace(
+            with_files = replace(
                 self._hosted(study.number, row.outcome),
                 stdout=logs[0], stderr=logs[1], artifacts=artifacts,
             )  # fmt: skip
-            new.append(_new(row.number, row, whole))
+            new.append(_new(row.number, row, with_files))
         result_rows.write_results(context, new)
         self._compare(context, study, new)
 
@@ -317,24 +317,26 @@ class Migration:
             experiments = sorted({attempt.experiment for attempt in attempts})
             points = self._older.points(study, experiments)
             files = self._files(experiments, {a.experiment: a.digest for a in attempts})
-            kept = []
+            unaccepted = []
             for new_id, old_attempt in zip(
                 transaction.numbers(len(attempts)), attempts, strict=True
             ):
                 key = (old_attempt.experiment, old_attempt.outcome.attempt, old_attempt.driver)
                 (out, err), artifacts = files(key)
                 outcome = self._hosted(number, old_attempt.outcome)
-                whole = replace(outcome, stdout=out, stderr=err, artifacts=artifacts)
+                with_files = replace(outcome, stdout=out, stderr=err, artifacts=artifacts)
                 row = points.get(old_attempt.experiment)
                 place: tuple[Any, int, str | None] = (-1, 1, None)
                 if row is not None:
                     place = (row.position, row.repeat, codec.dump_values(row.values))
                 state: Any = old_attempt.state
-                kept.append(
-                    UnacceptedAttempt(new_id, *place, FIRST_ROUND, whole, old_attempt.driver, state)
+                unaccepted.append(
+                    UnacceptedAttempt(
+                        new_id, *place, FIRST_ROUND, with_files, old_attempt.driver, state
+                    )
                 )
             context = self._context(transaction, number)
-            outcome_recording.keep_attempts(context, kept)
+            outcome_recording.keep_attempts(context, unaccepted)
         if step:
             self._set(transaction, step, old[-1].experiment)
 
@@ -363,8 +365,8 @@ class Migration:
         ) -> tuple[tuple[Log, Log], tuple[Artifact, ...]]:
             digest = digests[key[0]].hex()
             rows = (
-                Artifact(codec.unescape(path), size, sha, Path(codec.unescape(kept)))
-                for path, size, sha, kept in artifacts.get(key, ())
+                Artifact(codec.unescape(path), size, sha, Path(codec.unescape(file)))
+                for path, size, sha, file in artifacts.get(key, ())
             )
             return (
                 logs.get(key, (Log(), Log())),

@@ -129,12 +129,12 @@ class PostgreSQL:
     def insert(
         self, cursor: Cursor, table: str, names: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        listed = ", ".join(names)
+        column_list = ", ".join(names)
         if len(rows) <= _FEW:
             marks = ", ".join(["%s"] * len(names))
-            cursor.executemany(f"INSERT INTO {table} ({listed}) VALUES ({marks})", rows)
+            cursor.executemany(f"INSERT INTO {table} ({column_list}) VALUES ({marks})", rows)
             return
-        with cursor.copy(f"COPY {table} ({listed}) FROM STDIN") as copy:
+        with cursor.copy(f"COPY {table} ({column_list}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
 
@@ -203,8 +203,8 @@ class PostgreSQL:
         psycopg = _psycopg()
         if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.DiskFull):
             return False
-        gone = psycopg.errors.AdminShutdown | psycopg.errors.CrashShutdown
-        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | gone)
+        shutdown = psycopg.errors.AdminShutdown | psycopg.errors.CrashShutdown
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | shutdown)
 
     def hide(self, text: str) -> str:
         """Return *text* without passwords."""
@@ -216,8 +216,8 @@ class PostgreSQL:
     def for_programs(self) -> tuple[str, dict[str, str]]:
         """Return the URL for PostgreSQL's programs, and its secrets for their environment."""
         plain = self._url.set(drivername="postgresql").render_as_string(hide_password=False)
-        named = {"password": "PGPASSWORD"}
-        return plain, {named[n]: word for n, word in self._secrets.items() if n in named}
+        variables = {"password": "PGPASSWORD"}
+        return plain, {variables[n]: word for n, word in self._secrets.items() if n in variables}
 
     def explain(self, error: Exception) -> ZenError:
         message = self.hide(" ".join(str(error).split()))

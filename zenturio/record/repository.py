@@ -397,13 +397,13 @@ def no_study(name: str, names: Iterable[str]) -> NotFoundError:
 
 def no_experiment(digests: Iterable[str], study: str | None = None) -> NotFoundError:
     missing = sorted(set(digests))
-    shown = ", ".join(missing[:3]) + (f", ... ({len(missing)} in all)" if missing[3:] else "")
+    examples = ", ".join(missing[:3]) + (f", ... ({len(missing)} in all)" if missing[3:] else "")
     where = "the repository" if study is None else f"study {study!r}"
-    return NotFoundError(f"{where} has no experiment {shown}", hint="add it first")
+    return NotFoundError(f"{where} has no experiment {examples}", hint="add it first")
 
 
 def study_has_driver(lease: Lease) -> ConflictError:
-    """Another driver has the study."""
+    """Return the error of acquiring a lease on a study that another driver has."""
     return ConflictError(
         f"study {lease.study!r} is driven by process {lease.pid} on {lease.host}"
         f" since {utc_time(lease.since)}",
@@ -412,7 +412,7 @@ def study_has_driver(lease: Lease) -> ConflictError:
 
 
 def lease_superseded(study: str, number: int) -> ConflictError:
-    """Return the caller's own lease is over."""
+    """Return the error of a driver whose lease has ended."""
     return ConflictError(
         f"lease {number} on study {study!r} has ended: another driver took the study over",
         hint="run the study again: what was recorded is kept",
@@ -443,7 +443,7 @@ def not_your_submission(submission: StudySubmission) -> SafetyError:
 
 
 def foreign_rows(what: str) -> RecordError:
-    """Return rows contradict each other: zenturio has not written them so."""
+    """Return the error of rows that contradict each other: zenturio did not write them."""
     return RecordError(
         f"the repository is damaged: {what}",
         hint="see what `zen db check` says; `zen db salvage` saves what can be read",

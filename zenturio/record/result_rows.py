@@ -348,14 +348,14 @@ def _read(
     ) = row[:_HEADS]  # fmt: skip
     slots, reader = row[_HEADS:], layout.reader
     metrics: dict[str, MetricValue] = reader.metrics(remarks, slots, chunks)
-    whole = bytes(digest).hex()
+    hex_digest = bytes(digest).hex()
     outcome = Outcome(
-        whole, status, codec.unescape(cause), metrics, attempt, codec.unescape(host), started,
+        hex_digest, status, codec.unescape(cause), metrics, attempt, codec.unescape(host), started,
         ended, exit_code, machine=kinds.get(machine),
     )  # fmt: skip
     key = RecordKey(transaction.dialect.index(position), repeat, number)
     values = reader.values(remarks, slots, chunks)
-    record = ExperimentRecord(key, whole, status, values, outcome, round_, bool(newest))
+    record = ExperimentRecord(key, hex_digest, status, values, outcome, round_, bool(newest))
     return StoredResult(record, machine, round_, lease)
 
 

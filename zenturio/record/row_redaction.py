@@ -142,15 +142,15 @@ class _Search:
             condition += "".join(f" OR length({s}_tail) > 0" for s in _STREAMS)
         sizes = [f"{s}_size" for s in _STREAMS] if table.name == "logs" else []
         json = {name for name, kind in columns.items() if kind == "json"}
-        shown = [f"{name}::text" if name in json else name for name in columns]
-        listed = ", ".join((*keys, *shown, *sizes))
+        as_text = [f"{name}::text" if name in json else name for name in columns]
+        select_list = ", ".join((*keys, *as_text, *sizes))
         mark = self.transaction.dialect.mark
         order, after = ", ".join(keys), f"({', '.join([mark] * len(keys))})"
         last: Sequence[Any] = ()
         while True:
             behind = f"({order}) > {after} AND" if last else ""
             rows = self.transaction.sql(
-                f"SELECT {listed} FROM {table.name} WHERE {behind} ({condition})"
+                f"SELECT {select_list} FROM {table.name} WHERE {behind} ({condition})"
                 f" ORDER BY {order} LIMIT {_BATCH}",
                 (*last, *parameters),
             )
@@ -246,10 +246,10 @@ class _Search:
         """Files of definitions, whose bytes stand here, and artifacts, whose bytes are objects."""
         mark = self.transaction.dialect.mark
         condition, parameters = self._condition({"body": "bytes"})
-        listed = self.transaction.sql(
+        digests = self.transaction.sql(
             f"SELECT digest FROM contents WHERE body IS NOT NULL AND ({condition})", parameters
         )
-        for (digest,) in listed:
+        for (digest,) in digests:
             ((body,),) = self.transaction.sql(
                 f"SELECT body FROM contents WHERE digest = {mark}", (digest,)
             )

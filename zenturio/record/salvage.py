@@ -103,11 +103,11 @@ def _study_of(transaction: Transaction, version: int) -> int:
 
 def _add_study(transaction: Transaction, number: int) -> None:
     name = f"salvaged-{number}"
-    taken = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
+    view_names = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
     transaction.sql(
         "INSERT INTO studies (id, project, name, sql_name, current, revision, opened, pinned)"
         " VALUES (?, ?, ?, ?, (SELECT max(id) FROM versions WHERE study = ?), 1, ?, 0)",
-        (number, PROJECT, name, sql_names.study_view(name, taken), number, transaction.now),
+        (number, PROJECT, name, sql_names.study_view(name, view_names), number, transaction.now),
     )
 
 
@@ -137,10 +137,10 @@ def _restore_fields(transaction: Transaction, study: int) -> None:
     if not before:
         for role, field in _declared_fields(transaction, versions):
             layout = layout.declared(role, [field])
-    taken = {slot for stored in layout.fields for slot in stored.place.slots}
+    used_slots = {slot for stored in layout.fields for slot in stored.place.slots}
     fields = list(layout.fields)
     for slot in _filled(transaction, versions):
-        if slot not in taken:
+        if slot not in used_slots:
             number = 1 + max((stored.number for stored in fields), default=-1)
             name = f"field_{slot}"
             fields.append(
@@ -348,9 +348,9 @@ class RecognisedTables:
         if len(fitting) < 2:
             return fitting[0] if fitting else None
         roots = {row[1] for row in self.schema if row[0] == "table" and row[3] == top}
-        named = [shape for shape in fitting if shape.table in roots]
-        if len(named) == 1:
-            return named[0]
+        in_schema = [shape for shape in fitting if shape.table in roots]
+        if len(in_schema) == 1:
+            return in_schema[0]
         # What fits a narrower shape fits wider ones, too.
         return min(fitting, key=lambda shape: sum(map(len, shape.kinds)))
 

@@ -39,16 +39,16 @@ def check_names(name: str, definition: StudyDefinition) -> None:
         for n in (name, *(field.name for field in fields))
         if not is_storable(n)
     ]
-    seen: set[str] = set()
+    unique_names: set[str] = set()
     for field in fields:
-        if field.name in seen:
+        if field.name in unique_names:
             diagnostics.append(
                 Diagnostic(
                     f"{field.name!r} names two parameters or metrics of study {name!r}",
                     hint="rename one of them",
                 )
             )
-        seen.add(field.name)
+        unique_names.add(field.name)
     if diagnostics:
         raise InputError.all(diagnostics)
 
@@ -165,8 +165,8 @@ def with_parts(text: str, parts: Sequence[str]) -> str:
         return text
     start = _START.match(text)
     assert start is not None, "it may be empty"
-    word, rest, listed = start[1], text[start.end() :], ", ".join(parts)
-    return f"{word} {listed}, {rest}" if word else f"WITH {listed} {rest}"
+    keyword, query, expressions = start[1], text[start.end() :], ", ".join(parts)
+    return f"{keyword} {expressions}, {query}" if keyword else f"WITH {expressions} {query}"
 
 
 def plain_name(token: re.Match[str]) -> str:

@@ -183,14 +183,14 @@ class SQLRepository:
         transaction: Transaction,
         study: str,
         *,
-        whole: bool,
+        all_rows: bool,
         names: Collection[str] | None = None,
         rows: RowFilter | None = None,
     ) -> str:
         """Return the query of a view of *study*: see ``study_views.rows_sql``."""
         layout = self._context(transaction, study).layout
         return study_views.rows_sql(
-            transaction.dialect, layout, whole=whole, names=names, rows=rows
+            transaction.dialect, layout, all_rows=all_rows, names=names, rows=rows
         )
 
     @reads

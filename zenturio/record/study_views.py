@@ -70,19 +70,19 @@ def rows_sql(
     dialect: DatabaseDialect,
     layout: FieldLayout,
     *,
-    whole: bool = True,
+    all_rows: bool = True,
     keys: tuple[str, str, str] | None = None,
     facts: bool = True,
     names: Collection[str] | None = None,
     schema: str = "",
     rows: RowFilter | None = None,
 ) -> str:
-    """Return what selects the rows of a version.
+    """Return the SELECT statement for the rows of a version.
 
-    *whole*: all of them, and what every study has; else those that succeeded. *keys*: names for
+    *all_rows*: all of them, and what every study has; else those that succeeded. *keys*: names for
     the position, the repeat and the number, in the order of an index. *facts* false: without what
     every study has. *names*: the fields that are needed, by their names in SQL.
-    *rows*: which of them; if nothing is said, the newest of those that succeeded, or all.
+    *rows*: which of them; by default the newest of those that succeeded, or all.
     *schema*, with a dot behind it, stands before each table: beside somebody's own SQL, whose WITH
     may have a table of that name.
     """
@@ -98,22 +98,24 @@ def rows_sql(
     if facts:
         columns += [
             f"{sql} AS {quoted(name)}"
-            for name, sql in facts_sql(dialect, whole=whole, schema=schema)
+            for name, sql in facts_sql(dialect, all_rows=all_rows, schema=schema)
         ]
     columns += [f"{field_sql(dialect, f, schema)[0]} AS {quoted(f.sql_name)}" for f in chosen]
-    listed = ", ".join(columns) or "e.id AS number"
-    rows = rows or RowFilter(round="all" if whole else "newest")
-    conditions = rows.conditions if whole else f" AND e.status = 'ok'{rows.conditions}"
-    return f"SELECT {listed} FROM {schema}results e WHERE e.version = {layout.version}{conditions}"
+    fields = ", ".join(columns) or "e.id AS number"
+    rows = rows or RowFilter(round="all" if all_rows else "newest")
+    conditions = rows.conditions if all_rows else f" AND e.status = 'ok'{rows.conditions}"
+    return f"SELECT {fields} FROM {schema}results e WHERE e.version = {layout.version}{conditions}"
 
 
-def facts_sql(dialect: DatabaseDialect, *, whole: bool, schema: str = "") -> list[tuple[str, str]]:
+def facts_sql(
+    dialect: DatabaseDialect, *, all_rows: bool, schema: str = ""
+) -> list[tuple[str, str]]:
     facts = {
         "digest": dialect.hex_sql("e.digest"),
         "index": dialect.index_sql("e.position"),
         **{name: _within(schema, sql) for name, sql in _FACTS.items()},
     }
-    return [(name, facts[name]) for name in (sql_names.FACTS if whole else _LEADING)]
+    return [(name, facts[name]) for name in (sql_names.FACTS if all_rows else _LEADING)]
 
 
 def _within(schema: str, sql: str) -> str:
@@ -158,11 +160,11 @@ def expand_views(transaction: Transaction, cache: RepositoryCache, text: str) ->
     if transaction.dialect.name == "postgresql":
         ((current,),) = transaction.sql("SELECT current_schema()")
         schema = f"{quoted(current)}."
-    for name, (version, whole) in views.items():
+    for name, (version, all_rows) in views.items():
         layout = StudyContext.at(transaction, version, cache).layout
         used = _used(layout, names, star=star)
         replaced |= _exact(layout, names)
-        sql = rows_sql(transaction.dialect, layout, whole=whole, names=used, schema=schema)
+        sql = rows_sql(transaction.dialect, layout, all_rows=all_rows, names=used, schema=schema)
         written = names[name]
         written = quoted(name) if written[0] in "`[" else written
         parts.setdefault(written, f"{written} AS NOT MATERIALIZED ({sql})")
@@ -172,27 +174,27 @@ def expand_views(transaction: Transaction, cache: RepositoryCache, text: str) ->
 def _views_named(
     transaction: Transaction, names: Mapping[str, str]
 ) -> dict[str, tuple[StudyVersion, bool]]:
-    """Return the views among *names*: of which version, and whether the larger one."""
-    named: dict[str, list[tuple[str, str | None, bool]]] = {}
+    """Return the views among *names*: of which version, and whether it is the view of all rows."""
+    uses_of: dict[str, list[tuple[str, str | None, bool]]] = {}
     for name in names:
         if name[:6].casefold() == "study_" and (match := _VIEW.fullmatch(name)):
-            named.setdefault(sql_names.folded(name), []).append((name, None, False))
+            uses_of.setdefault(sql_names.folded(name), []).append((name, None, False))
             base = match[1], match[2], bool(match[3])
-            named.setdefault(sql_names.folded(base[0]), []).append((name, base[1], base[2]))
+            uses_of.setdefault(sql_names.folded(base[0]), []).append((name, base[1], base[2]))
             if base[2]:  # a study may be called so, too
                 longer = sql_names.folded(f"{base[0]}{base[2] and '_all'}")
-                named.setdefault(longer, []).append((name, base[1], False))
-    if not named:
+                uses_of.setdefault(longer, []).append((name, base[1], False))
+    if not uses_of:
         return {}
     versions = studies.all_versions(transaction)
     views: dict[str, tuple[StudyVersion, bool]] = {}
     for version in versions:
-        for name, number, whole in named.get(sql_names.folded(version.sql_name), ()):
+        for name, number, all_rows in uses_of.get(sql_names.folded(version.sql_name), ()):
             fits = (
                 version.current == version.id if number is None else version.number == int(number)
             )
-            if fits and (name not in views or not whole):
-                views[name] = (version, whole)
+            if fits and (name not in views or not all_rows):
+                views[name] = (version, all_rows)
     return views
 
 
@@ -221,8 +223,10 @@ def _exact(layout: FieldLayout, names: Mapping[str, str]) -> dict[str, str]:
     replacements = {}
     for stored in layout.own_fields:
         name = stored.field.name
-        other = by_sql.get(sql_names.folded(name), stored)
-        if name in names and (other is not stored or name not in (name.lower(), names[name][1:-1])):
+        meant_by_sql = by_sql.get(sql_names.folded(name), stored)
+        if name in names and (
+            meant_by_sql is not stored or name not in (name.lower(), names[name][1:-1])
+        ):
             replacements[name] = stored.sql_name
     return replacements
 
@@ -269,13 +273,13 @@ def stored_views(transaction: Transaction) -> tuple[StoredView, ...]:
         " WHERE current IS NOT NULL ORDER BY opened DESC, id DESC"
     )
     return tuple(
-        StoredView(name, view, shown is not None, bool(pinned), opened)
-        for name, view, shown, pinned, opened in rows
+        StoredView(name, view, view_revision is not None, bool(pinned), opened)
+        for name, view, view_revision, pinned, opened in rows
     )
 
 
 def pin_views(database: Database, cache: RepositoryCache, name: str, *, is_pinned: bool) -> None:
-    """Keep the views of a study in the database, or lets them go when others are opened."""
+    """Keep the views of a study in the database, or let them go when others are opened."""
     database.write(lambda transaction: _pin(transaction, name, is_pinned=is_pinned))
     if is_pinned:
         refresh_views(database, cache, name)
@@ -334,9 +338,9 @@ def _current(version: StudyVersion) -> str:
 
 
 def _text(
-    transaction: Transaction, version: StudyVersion, layout: FieldLayout, *, whole: bool
+    transaction: Transaction, version: StudyVersion, layout: FieldLayout, *, all_rows: bool
 ) -> str:
-    sql = rows_sql(transaction.dialect, _of_all_versions(layout), whole=whole)
+    sql = rows_sql(transaction.dialect, _of_all_versions(layout), all_rows=all_rows)
     return sql.replace(f"e.version = {layout.version}", f"e.version = {_current(version)}", 1)
 
 
@@ -350,16 +354,16 @@ def _of_all_versions(layout: FieldLayout) -> FieldLayout:
 
 
 def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayout) -> None:
-    for whole in (False, True):
-        view = sql_names.all_view(version.sql_name) if whole else version.sql_name
+    for all_rows in (False, True):
+        view = sql_names.all_view(version.sql_name) if all_rows else version.sql_name
         transaction.sql(f"DROP VIEW IF EXISTS {quoted(view)}")
-        text = _text(transaction, version, layout, whole=whole)
+        text = _text(transaction, version, layout, all_rows=all_rows)
         transaction.sql(f"CREATE VIEW {quoted(view)} AS {text}")
-    shown = transaction.sql(
+    with_views = transaction.sql(
         "SELECT id, sql_name FROM studies WHERE view_revision IS NOT NULL AND pinned = 0"
         f" AND id <> {version.study} ORDER BY opened DESC"
     )
-    for study, name in shown[KEPT - 1 :]:
+    for study, name in with_views[KEPT - 1 :]:
         drop(transaction, name)
         transaction.sql(f"UPDATE studies SET view_revision = NULL WHERE id = {study}")
 
@@ -385,10 +389,10 @@ def _on_server(transaction: Transaction, version: StudyVersion, layout: FieldLay
     ):
         transaction.sql(f"CREATE SCHEMA {schema}")
     with _as_owner(transaction):
-        for whole in (False, True):
-            view = sql_names.all_view(version.sql_name) if whole else version.sql_name
+        for all_rows in (False, True):
+            view = sql_names.all_view(version.sql_name) if all_rows else version.sql_name
             present = _columns_of(transaction, view)
-            text = _appended(transaction, version, layout, present, whole=whole)
+            text = _appended(transaction, version, layout, present, all_rows=all_rows)
             transaction.sql(f"CREATE OR REPLACE VIEW {schema}.{quoted(view)} AS {text}")
 
 
@@ -428,11 +432,11 @@ def _appended(
     layout: FieldLayout,
     present: dict[str, str],
     *,
-    whole: bool,
+    all_rows: bool,
 ) -> str:
     """Return the columns that are there, as they are, and behind them what is new."""
     dialect = transaction.dialect
-    facts = dict(facts_sql(dialect, whole=whole))
+    facts = dict(facts_sql(dialect, all_rows=all_rows))
     fields = {f.sql_name: f for f in layout.fields}
     columns = []
     for name, kind in present.items():
@@ -447,9 +451,9 @@ def _appended(
             columns.append((name, f"({sql})::{kind}"))
         elif name in present and not _fits(kind, present[name]) and f"{name}_text" not in present:
             columns.append((f"{name}_text", f"({sql})::text"))
-    listed = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
-    ok = "" if whole else " AND e.status = 'ok' AND e.newest = 1"
-    return f"SELECT {listed} FROM results e WHERE e.version = {_current(version)}{ok}"
+    fields = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
+    ok = "" if all_rows else " AND e.status = 'ok' AND e.newest = 1"
+    return f"SELECT {fields} FROM results e WHERE e.version = {_current(version)}{ok}"
 
 
 def _fits(kind: str, column: str) -> bool:

@@ -233,18 +233,18 @@ def _upgrade_server(kind: PostgreSQL, store: ArtifactStore, patience: float) -> 
 
         begun_from = old.write(begin)
         MARKED()
-        kept = _free_schema(old, f"{old_schema}_{original(begun_from)}")
+        old_copy = _free_schema(old, f"{old_schema}_{original(begun_from)}")
         _fill(
             old,
             kind.within(beside),
             store,
             patience,
-            lambda t: _exchange(t, old_schema, beside, kept),
+            lambda t: _exchange(t, old_schema, beside, old_copy),
         )
         REPLACED()
     finally:
         old.close()
-    return f"schema {kept}"
+    return f"schema {old_copy}"
 
 
 def _free_schema(old: Database, name: str) -> str:
@@ -257,32 +257,32 @@ def _free_schema(old: Database, name: str) -> str:
     )
 
 
-def _exchange(transaction: Transaction, old_schema: str, beside: str, kept: str) -> None:
-    """Move the old tables and views to schema *kept*, and the new ones to their place."""
+def _exchange(transaction: Transaction, old_schema: str, beside: str, old_copy: str) -> None:
+    """Move the old tables and views to schema *old_copy*, and the new ones to their place."""
     FENCED()
     views = transaction.sql("SELECT view FROM studies UNION SELECT view_all FROM studies")
     numbers = transaction.sql("SELECT id FROM studies")
     tables = transaction.sql(transaction.dialect.tables)
     ours = {*TABLES, *(f"values_{number}" for (number,) in numbers)}
     present = {name for (name,) in transaction.sql(transaction.dialect.views)}
-    transaction.sql(f"CREATE SCHEMA {_quoted(kept)}")
+    transaction.sql(f"CREATE SCHEMA {_quoted(old_copy)}")
     for (view,) in views:
         if view in present:
             transaction.sql(
-                f"ALTER VIEW {_quoted(old_schema)}.{_quoted(view)} SET SCHEMA {_quoted(kept)}"
+                f"ALTER VIEW {_quoted(old_schema)}.{_quoted(view)} SET SCHEMA {_quoted(old_copy)}"
             )
     for (table,) in tables:
         if table in ours:
-            _move(transaction, table, old_schema, kept)
+            _move(transaction, table, old_schema, old_copy)
     new = transaction.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", (beside,))
     for (table,) in new:
         _move(transaction, table, beside, old_schema)
     transaction.sql(f"DROP SCHEMA {_quoted(beside)}")
     revision = original(
-        transaction.sql(f"SELECT version_num FROM {_quoted(kept)}.alembic_version")[0][0]
+        transaction.sql(f"SELECT version_num FROM {_quoted(old_copy)}.alembic_version")[0][0]
     )
     # Whoever goes back moves the tables to where they were.
-    transaction.sql(f"UPDATE {_quoted(kept)}.alembic_version SET version_num = %s", (revision,))
+    transaction.sql(f"UPDATE {_quoted(old_copy)}.alembic_version SET version_num = %s", (revision,))
 
 
 def _move(transaction: Transaction, table: str, source: str, target: str) -> None:
