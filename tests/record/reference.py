@@ -59,7 +59,7 @@ class ReferenceRepository(ReferenceQueue):
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
-        self._shelves: list[ReferenceStudy] = []
+        self._studies: list[ReferenceStudy] = []
         self._claims: dict[str, ReferenceClaim] = {}
         self._tried: dict[int, ReferenceAttempt] = {}
         self._last: dict[str, tuple[int, AttemptRecord]] = {}
@@ -90,58 +90,58 @@ class ReferenceRepository(ReferenceQueue):
     def open(self, name: str, definition: StudyDefinition) -> StudyInfo:
         sql_names.check_names(name, definition)
         with self._lock:
-            shelf = self._find(name) or self._create(name, definition)
-            shelf.define(definition, self._clock())
-            return shelf.study
+            stored = self._find(name) or self._create(name, definition)
+            stored.define(definition, self._clock())
+            return stored.study
 
     def _create(self, name: str, definition: StudyDefinition) -> ReferenceStudy:
         if name not in self._sql_names:
             self._sql_names[name] = sql_names.study_view(name, self._sql_names.values())
         number = self._last_versions[name] = self._last_versions.get(name, 0) + 1
-        shelf = ReferenceStudy(name, number, self._sql_names[name], self._clock(), definition)
-        self._shelves.append(shelf)
-        return shelf
+        stored = ReferenceStudy(name, number, self._sql_names[name], self._clock(), definition)
+        self._studies.append(stored)
+        return stored
 
     def archive(self, study: StudyInfo) -> StudyInfo | None:
         with self._lock:
-            shelf = self._find(study.name)
-            if shelf is None or shelf.created != study.created or not shelf.current:
+            stored = self._find(study.name)
+            if stored is None or stored.created != study.created or not stored.current:
                 return None
-            for lease in self._living(shelf):
+            for lease in self._living_leases(stored):
                 raise repository.driver_prevents_change(lease)
-            self._bury(shelf)
-            shelf.current = False
-            return shelf.study
+            self._end_dead_leases(stored)
+            stored.current = False
+            return stored.study
 
     def study(self, name: str) -> StudyInfo:
-        return self._shelf(name).study
+        return self._get_study(name).study
 
     def studies(self) -> tuple[StudyInfo, ...]:
-        return tuple(shelf.study for shelf in self._shelves)
+        return tuple(stored.study for stored in self._studies)
 
     def definition(self, study: str, at: float | None = None) -> StudyDefinition:
-        shelf = self._shelf(study)
-        return shelf.definition if at is None else shelf.defined(at)
+        stored = self._get_study(study)
+        return stored.definition if at is None else stored.defined(at)
 
     def _find(self, name: str) -> ReferenceStudy | None:
-        for shelf in self._shelves:
-            if shelf.current and shelf.base == name:
-                return shelf
+        for stored in self._studies:
+            if stored.current and stored.base == name:
+                return stored
         parts = sql_names.parse_version_name(name)
-        return next((s for s in self._shelves if (s.base, s.number) == parts), None)
+        return next((s for s in self._studies if (s.base, s.number) == parts), None)
 
-    def _shelf(self, name: str) -> ReferenceStudy:
-        shelf = self._find(name)
-        if shelf is None:
-            raise repository.no_study(name, (shelf.name for shelf in self._shelves))
-        return shelf
+    def _get_study(self, name: str) -> ReferenceStudy:
+        stored = self._find(name)
+        if stored is None:
+            raise repository.no_study(name, (stored.name for stored in self._studies))
+        return stored
 
     def preview_deletion(self, study: str) -> StudyDeletion:
         with self._lock:
-            shelf = self._shelf(study)
-            rows = list(shelf.results())
-            alone = [row for row in rows if not self._others(shelf, row.outcome.digest)]
-            gone = self._gone(shelf)
+            stored = self._get_study(study)
+            rows = list(stored.results())
+            alone = [row for row in rows if not self._others(stored, row.outcome.digest)]
+            gone = self._gone(stored)
             kept, others = (
                 {str(file.kept) for n, files in self._artifacts.items() if (n in gone) == is_gone
                  for file in files}
@@ -158,47 +158,47 @@ class ReferenceRepository(ReferenceQueue):
                 experiments=len(alone),
                 shared=len(rows) - len(alone),
                 attempts=len(alone)
-                + sum(t.shelf is shelf and t.source == t.id for t in self._tried.values()),
+                + sum(t.stored is stored and t.source == t.id for t in self._tried.values()),
                 log_bytes=sum(len(stream.head) + len(stream.tail) for stream in streams),
                 artifacts=tuple(sorted(kept - others)),
             )
 
-    def _gone(self, shelf: ReferenceStudy) -> set[int]:
+    def _gone(self, stored: ReferenceStudy) -> set[int]:
         """The attempts to which nothing leads, once the study is away."""
         own_attempts: set[int] = set()
         others: set[int] = set()
-        for study in self._shelves:
-            (own_attempts if study is shelf else others).update(
+        for study in self._studies:
+            (own_attempts if study is stored else others).update(
                 row.source for row in study.results()
             )
         for tried in self._tried.values():
-            (own_attempts if tried.shelf is shelf else others).add(tried.source)
+            (own_attempts if tried.stored is stored else others).add(tried.source)
         return own_attempts - others
 
     def delete(self, study: str) -> StudyDeletion:
         with self._lock:
-            shelf = self._shelf(study)
-            for lease in self._living(shelf):
+            stored = self._get_study(study)
+            for lease in self._living_leases(stored):
                 raise repository.driver_prevents_change(lease)
-            self._bury(shelf)
+            self._end_dead_leases(stored)
             removal = self.preview_deletion(study)
-            for number in self._gone(shelf):
+            for number in self._gone(stored):
                 self._logs.pop(number, None)
                 self._artifacts.pop(number, None)
-            lasts = self._last_attempts(shelf)
-            self._tried = {n: t for n, t in self._tried.items() if t.shelf is not shelf}
-            self._ended = {n: s for n, s in self._ended.items() if s is not shelf}
-            self._shelves.remove(shelf)
+            lasts = self._last_attempts(stored)
+            self._tried = {n: t for n, t in self._tried.items() if t.stored is not stored}
+            self._ended = {n: s for n, s in self._ended.items() if s is not stored}
+            self._studies.remove(stored)
             for digest, last in lasts.items():
                 if last[1].number > self._newest_number(digest):
                     self._last[digest] = last
             self._last = {d: last for d, last in self._last.items() if self._is_last(d, last[1])}
             return removal
 
-    def _last_attempts(self, shelf: ReferenceStudy) -> dict[str, tuple[int, AttemptRecord]]:
+    def _last_attempts(self, stored: ReferenceStudy) -> dict[str, tuple[int, AttemptRecord]]:
         """Of each experiment of a version the attempt of the highest number, and its own number."""
-        own = [(t.digest, t.id, t.attempt) for t in self._tried.values() if t.shelf is shelf]
-        for row in shelf.results():
+        own = [(t.digest, t.id, t.attempt) for t in self._tried.values() if t.stored is stored]
+        for row in stored.results():
             made = _attempt(row.outcome, row.lease, row.outcome.status, row.round)
             own.append((row.outcome.digest, row.key.row, made))
         lasts: dict[str, tuple[int, AttemptRecord]] = {}
@@ -209,19 +209,19 @@ class ReferenceRepository(ReferenceQueue):
     def _newest_number(self, digest: str) -> int:
         """The highest number of an attempt at an experiment."""
         numbers = [t.attempt.number for t in self._tried.values() if t.digest == digest]
-        numbers += [row.outcome.attempt for shelf in self._shelves for row in shelf.of(digest)]
+        numbers += [row.outcome.attempt for stored in self._studies for row in stored.of(digest)]
         numbers += [self._last[digest][1].number] if digest in self._last else []
         return max(numbers, default=0)
 
     def _is_last(self, digest: str, attempt: AttemptRecord) -> bool:
         """Whether somebody has the experiment, and no later attempt at it."""
         others = [t.attempt.number for t in self._tried.values() if t.digest == digest]
-        others += [row.outcome.attempt for shelf in self._shelves for row in shelf.of(digest)]
+        others += [row.outcome.attempt for stored in self._studies for row in stored.of(digest)]
         return bool(others) and max(others) < attempt.number
 
-    def _others(self, shelf: ReferenceStudy, digest: str) -> list[ReferenceStudy]:
-        """The studies beside *shelf* that have a result of the experiment."""
-        return [s for s in self._shelves if s is not shelf and digest in s.rows]
+    def _others(self, stored: ReferenceStudy, digest: str) -> list[ReferenceStudy]:
+        """The studies beside *stored* that have a result of the experiment."""
+        return [s for s in self._studies if s is not stored and digest in s.rows]
 
     # Drivers
 
@@ -229,20 +229,20 @@ class ReferenceRepository(ReferenceQueue):
         self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
     ) -> Lease:
         with self._lock:
-            shelf = self._shelf(study)
+            stored = self._get_study(study)
             for lease, owner, where in self._leases.values():
-                if where is shelf and owner.token == driver.token:
+                if where is stored and owner.token == driver.token:
                     return self.renew_lease(replace(lease, study=study))
-            for lease in self._living(shelf):
+            for lease in self._living_leases(stored):
                 if not join:
                     raise repository.study_has_driver(lease)
-            self._bury(shelf)
+            self._end_dead_leases(stored)
             now = self._clock()
             number = next(self._lease_numbers)
             lease = Lease(
                 number, study, driver.host, driver.pid, now, now + seconds, seconds, driver.born
             )
-            self._leases[number] = lease, driver, shelf
+            self._leases[number] = lease, driver, stored
             self.add_event(
                 study, "driver", f"lease {number}: process {driver.pid} on {driver.host}"
             )
@@ -250,55 +250,55 @@ class ReferenceRepository(ReferenceQueue):
 
     def renew_lease(self, lease: Lease) -> Lease:
         with self._lock:
-            shelf = self._held(lease.study, lease.number)
+            stored = self._lock_lease(lease.study, lease.number)
             current, driver, _ = self._leases[lease.number]
-            longer = replace(current, study=shelf.name, until=self._clock() + current.seconds)
-            self._leases[lease.number] = longer, driver, shelf
+            longer = replace(current, study=stored.name, until=self._clock() + current.seconds)
+            self._leases[lease.number] = longer, driver, stored
             return longer
 
     def release_lease(self, lease: Lease) -> None:
         with self._lock:
             if lease.number in self._leases:
-                self._retire(lease.number, "left")
+                self._end_lease(lease.number, "left")
 
     def leases(self, study: str) -> tuple[Lease, ...]:
-        shelf = self._shelf(study)
+        stored = self._get_study(study)
         return tuple(
-            replace(lease, study=study) for lease, _, s in self._leases.values() if s is shelf
+            replace(lease, study=study) for lease, _, s in self._leases.values() if s is stored
         )
 
-    def _held(self, study: str, number: int, *, ended: bool = False) -> ReferenceStudy:
+    def _lock_lease(self, study: str, number: int, *, ended: bool = False) -> ReferenceStudy:
         """What the lease *number* is for, if it has not ended."""
-        shelf = self._leases[number][2] if number in self._leases else None
-        if shelf is None and ended:
-            shelf = self._ended.get(number)
-        if shelf is None or study not in (shelf.name, f"{shelf.base}@{shelf.number}"):
-            self._shelf(study)
+        stored = self._leases[number][2] if number in self._leases else None
+        if stored is None and ended:
+            stored = self._ended.get(number)
+        if stored is None or study not in (stored.name, f"{stored.base}@{stored.number}"):
+            self._get_study(study)
             raise repository.lease_superseded(study, number)
-        return shelf
+        return stored
 
-    def _living(self, shelf: ReferenceStudy) -> list[Lease]:
+    def _living_leases(self, stored: ReferenceStudy) -> list[Lease]:
         """The leases of drivers that are alive."""
         return [
-            replace(lease, study=shelf.name)
+            replace(lease, study=stored.name)
             for lease, driver, s in self._leases.values()
-            if s is shelf and self._alive(lease, driver)
+            if s is stored and self._alive(lease, driver)
         ]
 
-    def _bury(self, shelf: ReferenceStudy) -> None:
+    def _end_dead_leases(self, stored: ReferenceStudy) -> None:
         """Ends the leases of all others."""
         for number, (lease, driver, s) in list(self._leases.items()):
-            if s is shelf and not self._alive(lease, driver):
-                self._retire(number, "superseded")
+            if s is stored and not self._alive(lease, driver):
+                self._end_lease(number, "superseded")
 
     def _alive(self, lease: Lease, driver: DriverProcess) -> bool:
         return lease.until > self._clock() and not driver.has_exited()
 
-    def _retire(self, number: int, why: LeaseEnd) -> None:
+    def _end_lease(self, number: int, why: LeaseEnd) -> None:
         """Ends a lease; what its driver had claimed is stale."""
-        _, _, shelf = self._leases.pop(number)
-        self._ended[number] = shelf
-        self._note(shelf, "driver", f"lease {number}: {END_DESCRIPTIONS[why]}")
+        _, _, stored = self._leases.pop(number)
+        self._ended[number] = stored
+        self._note(stored, "driver", f"lease {number}: {END_DESCRIPTIONS[why]}")
         now = self._clock()
         claims = [(d, c) for d, c in self._claims.items() if c.lease == number]
         for digest, claim in sorted(claims, key=lambda pair: pair[1].id):
@@ -308,10 +308,10 @@ class ReferenceRepository(ReferenceQueue):
             )  # fmt: skip
             attempt_id = claim.id
             self._tried[attempt_id] = ReferenceAttempt(
-                attempt_id, digest, shelf, attempt, claim.experiment, attempt_id
+                attempt_id, digest, stored, attempt, claim.experiment, attempt_id
             )
             del self._claims[digest]
-            self._note(shelf, "stale", f"attempt {claim.attempt}: driver {why}", digest)
+            self._note(stored, "stale", f"attempt {claim.attempt}: driver {why}", digest)
 
     # Experiments
 
@@ -320,7 +320,7 @@ class ReferenceRepository(ReferenceQueue):
 
     def begin_round(self, study: str, reason: str = "") -> int:
         with self._lock:
-            shelf = self._shelf(study)
+            stored = self._get_study(study)
             rounds = self.rounds(study)
             if rounds[-1].is_open:
                 return rounds[-1].number
@@ -328,8 +328,8 @@ class ReferenceRepository(ReferenceQueue):
             begun = MeasurementRound(
                 number, self._clock(), self.current_user(), reason, is_open=True
             )
-            shelf.rounds = [*rounds, begun]
-            self._note(shelf, "round", f"round {number} begun")
+            stored.rounds = [*rounds, begun]
+            self._note(stored, "round", f"round {number} begun")
             return number
 
     def current_user(self) -> str:
@@ -337,16 +337,18 @@ class ReferenceRepository(ReferenceQueue):
 
     def end_round(self, study: str, number: int) -> None:
         with self._lock:
-            shelf = self._shelf(study)
+            stored = self._get_study(study)
             newest = self.rounds(study)[-1]
             if newest.number == number and newest.is_open:
-                self._note(shelf, "round", f"round {number} ended")
-                shelf.rounds[-1] = replace(newest, is_open=False)
+                self._note(stored, "round", f"round {number} ended")
+                stored.rounds[-1] = replace(newest, is_open=False)
 
     def rounds(self, study: str) -> tuple[MeasurementRound, ...]:
         with self._lock:
-            shelf = self._shelf(study)
-            return tuple(shelf.rounds) or (MeasurementRound(1, shelf.created, self.current_user()),)
+            stored = self._get_study(study)
+            return tuple(stored.rounds) or (
+                MeasurementRound(1, stored.created, self.current_user()),
+            )
 
     def cached(
         self,
@@ -356,39 +358,41 @@ class ReferenceRepository(ReferenceQueue):
         round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
-            shelf = self._shelf(study)
-            return frozenset(e.digest for e in experiments if self._cached(shelf, e, kinds, round_))
+            stored = self._get_study(study)
+            return frozenset(
+                e.digest for e in experiments if self._cached(stored, e, kinds, round_)
+            )
 
     def _cached(
-        self, shelf: ReferenceStudy, experiment: Experiment, kinds: Kinds, round_: int | None
+        self, stored: ReferenceStudy, experiment: Experiment, kinds: Kinds, round_: int | None
     ) -> bool:
-        usable = self._usable(shelf, experiment.digest, kinds, round_)
-        if usable and not any(home is shelf for _, home in usable):
+        usable = self._usable(stored, experiment.digest, kinds, round_)
+        if usable and not any(home is stored for _, home in usable):
             row, home = min(usable, key=lambda pair: pair[0].rank)
-            self._copy(home, row, shelf, experiment, row.equality)
+            self._copy(home, row, stored, experiment, row.equality)
         return bool(usable)
 
     def _usable(
-        self, shelf: ReferenceStudy, digest: str, kinds: Kinds, round_: int | None
+        self, stored: ReferenceStudy, digest: str, kinds: Kinds, round_: int | None
     ) -> list[tuple[ReferenceResult, ReferenceStudy]]:
-        """Return the results that stand for an experiment in *shelf*, and where each is.
+        """Return the results that stand for an experiment in *stored*, and where each is.
 
-        Its own; those of others that are ok; and those that are not, unless *shelf* has set that
+        Its own; those of others that are ok; and those that are not, unless *stored* has set that
         attempt aside, or a later one. With a round, its own of that round alone.
         """
         if round_ is not None:
-            return [(row, shelf) for row in shelf.counting(digest, kinds, round_)]
+            return [(row, stored) for row in stored.counting(digest, kinds, round_)]
         refused: dict[MachineKind | None, int] = {}
         for tried in self._tried.values():
             attempt = tried.attempt
-            is_own = tried.shelf is shelf and tried.digest == digest
+            is_own = tried.stored is stored and tried.digest == digest
             if is_own and attempt.state in OUTCOME_STATES:
                 refused[attempt.machine] = max(attempt.number, refused.get(attempt.machine, 0))
         return [
             (row, home)
-            for home in self._shelves
+            for home in self._studies
             for row in home.counting(digest, kinds)
-            if home is shelf
+            if home is stored
             or row.outcome.status == "ok"
             or row.outcome.attempt > refused.get(row.outcome.machine, 0)
         ]
@@ -397,25 +401,25 @@ class ReferenceRepository(ReferenceQueue):
         self,
         home: ReferenceStudy,
         row: ReferenceResult,
-        shelf: ReferenceStudy,
+        stored: ReferenceStudy,
         experiment: Experiment,
         equality: EquatedResult | None,
     ) -> None:
         metrics = shared_metrics(
-            row.outcome.metrics, home.name, home.metric_sources, shelf.metric_sources
+            row.outcome.metrics, home.name, home.metric_sources, stored.metric_sources
         )
         outcome = replace(row.outcome, digest=experiment.digest, metrics=metrics)
         key = RecordKey(experiment.index, experiment.repeat, next(self._numbers))
         values = dict(experiment.values)
         self._put(
-            shelf,
-            ReferenceResult(key, values, outcome, row.lease, row.source, shelf.round, equality),
+            stored,
+            ReferenceResult(key, values, outcome, row.lease, row.source, stored.round, equality),
         )
 
-    def _put(self, shelf: ReferenceStudy, row: ReferenceResult) -> None:
-        shelf.put(row)
+    def _put(self, stored: ReferenceStudy, row: ReferenceResult) -> None:
+        stored.put(row)
         for name in row.outcome.metrics:
-            shelf.metric_sources.setdefault(name, "")
+            stored.metric_sources.setdefault(name, "")
 
     def claim(
         self,
@@ -426,18 +430,18 @@ class ReferenceRepository(ReferenceQueue):
         round_: int | None = None,
     ) -> dict[str, int]:
         with self._lock:
-            shelf = self._held(study, driver)
+            stored = self._lock_lease(study, driver)
             by_digest = {experiment.digest: experiment for experiment in experiments}
-            self._relieve(by_digest, driver)
+            self._end_leases_of_dead_drivers(by_digest, driver)
             claims = {
-                digest: self._claim(shelf, experiment, driver, kinds, round_)
+                digest: self._claim(stored, experiment, driver, kinds, round_)
                 for digest, experiment in sorted(by_digest.items())  # as databases number claims
             }
             return {digest: claim.attempt for digest, claim in claims.items() if claim}
 
     def _claim(
         self,
-        shelf: ReferenceStudy,
+        stored: ReferenceStudy,
         experiment: Experiment,
         driver: int,
         kinds: Kinds,
@@ -446,25 +450,25 @@ class ReferenceRepository(ReferenceQueue):
         """Our claim on the experiment; none if another one holds it, or it has an outcome."""
         digest = experiment.digest
         claim = self._claims.get(digest)
-        if self._usable(shelf, digest, kinds, round_):
+        if self._usable(stored, digest, kinds, round_):
             return None
         if claim is not None:
             return claim if claim.lease == driver else None
         lease = self._leases[driver][0]
         claim = ReferenceClaim(
-            next(self._numbers), shelf, driver, self._newest_number(digest) + 1, lease.host,
-            self._clock(), experiment, round_ or shelf.round,
+            next(self._numbers), stored, driver, self._newest_number(digest) + 1, lease.host,
+            self._clock(), experiment, round_ or stored.round,
         )  # fmt: skip
         self._claims[digest] = claim
         return claim
 
-    def _relieve(self, digests: Iterable[str], driver: int) -> None:
+    def _end_leases_of_dead_drivers(self, digests: Iterable[str], driver: int) -> None:
         """Ends the leases of dead drivers that hold a claim on one of *digests*."""
         holders = {self._claims[digest].lease for digest in digests if digest in self._claims}
         for holder in sorted(holders - {driver}):
             lease, owner, _ = self._leases[holder]
             if not self._alive(lease, owner):
-                self._retire(holder, "superseded")
+                self._end_lease(holder, "superseded")
 
     # Outcomes
 
@@ -472,23 +476,23 @@ class ReferenceRepository(ReferenceQueue):
         self, study: str, driver: int, outcomes: Iterable[Outcome], *, final: bool = True
     ) -> frozenset[str]:
         with self._lock:
-            shelf = self._held(study, driver, ended=True)
+            stored = self._lock_lease(study, driver, ended=True)
             capped = [acceptance_rules.limit_metrics(outcome) for outcome in outcomes]
             # What is accepted is looked for first; what is left came late.
             matched = [o for o in capped if self._is_claimed(o, driver)]
             first = {outcome.digest: outcome for outcome in reversed(matched)}
             late = [o for o in capped if first.get(o.digest) != o]
-            repeated = {o.digest for o in late if self._was_accepted(shelf, o, driver, first)}
+            repeated = {o.digest for o in late if self._was_accepted(stored, o, driver, first)}
             for outcome in late:
-                if not self._was_accepted(shelf, outcome, driver, first):
-                    self._supersede(shelf, driver, outcome)
+                if not self._was_accepted(stored, outcome, driver, first):
+                    self._supersede(stored, driver, outcome)
             for outcome in first.values():
                 claim = self._claims.pop(outcome.digest)
                 if final:
-                    self._accept(shelf, claim, outcome)
+                    self._accept(stored, claim, outcome)
                 else:
                     of = claim.experiment, claim.round
-                    self._keep(shelf, claim.id, driver, outcome, outcome.status, *of)
+                    self._keep(stored, claim.id, driver, outcome, outcome.status, *of)
             return frozenset(repeated.union(first)) if final else frozenset()
 
     def _is_claimed(self, outcome: Outcome, driver: int) -> bool:
@@ -496,24 +500,24 @@ class ReferenceRepository(ReferenceQueue):
         return claim is not None and (claim.lease, claim.attempt) == (driver, outcome.attempt)
 
     def _was_accepted(
-        self, shelf: ReferenceStudy, outcome: Outcome, driver: int, now: dict[str, Outcome]
+        self, stored: ReferenceStudy, outcome: Outcome, driver: int, now: dict[str, Outcome]
     ) -> bool:
         again = now.get(outcome.digest)
         if again is not None and again.attempt == outcome.attempt:
             return True
-        rows = shelf.of(outcome.digest)
+        rows = stored.of(outcome.digest)
         return any((r.lease, r.outcome.attempt) == (driver, outcome.attempt) for r in rows)
 
-    def _accept(self, shelf: ReferenceStudy, claim: ReferenceClaim, outcome: Outcome) -> None:
+    def _accept(self, stored: ReferenceStudy, claim: ReferenceClaim, outcome: Outcome) -> None:
         experiment = claim.experiment
         key = RecordKey(experiment.index, experiment.repeat, claim.id)
         self._logs[claim.id] = AttemptLogs(outcome.stdout, outcome.stderr)
         self._artifacts[claim.id] = outcome.artifacts
         plain = _plain(outcome)
         values = dict(experiment.values)
-        self._put(shelf, ReferenceResult(key, values, plain, claim.lease, claim.id, claim.round))
+        self._put(stored, ReferenceResult(key, values, plain, claim.lease, claim.id, claim.round))
 
-    def _supersede(self, shelf: ReferenceStudy, driver: int, outcome: Outcome) -> None:
+    def _supersede(self, stored: ReferenceStudy, driver: int, outcome: Outcome) -> None:
         past = next(
             (
                 tried
@@ -526,14 +530,14 @@ class ReferenceRepository(ReferenceQueue):
         if acceptance_rules.replaces_attempt(past.attempt.state if past else None):
             number = past.id if past else next(self._numbers)
             of = past.experiment if past else None
-            round_ = past.attempt.round if past else shelf.round
-            self._keep(shelf, number, driver, outcome, "superseded", of, round_)
+            round_ = past.attempt.round if past else stored.round
+            self._keep(stored, number, driver, outcome, "superseded", of, round_)
             text = f"attempt {outcome.attempt} came late"
-            self._note(shelf, "superseded", text, outcome.digest)
+            self._note(stored, "superseded", text, outcome.digest)
 
     def _keep(
         self,
-        shelf: ReferenceStudy,
+        stored: ReferenceStudy,
         number: int,
         driver: int,
         outcome: Outcome,
@@ -544,7 +548,7 @@ class ReferenceRepository(ReferenceQueue):
         """Remembers an attempt that is not the accepted one."""
         attempt = _attempt(outcome, driver, state, round_, with_metrics=True)
         self._tried[number] = ReferenceAttempt(
-            number, outcome.digest, shelf, attempt, experiment, number
+            number, outcome.digest, stored, attempt, experiment, number
         )
         self._logs[number] = AttemptLogs(outcome.stdout, outcome.stderr)
         self._artifacts[number] = outcome.artifacts
@@ -558,36 +562,36 @@ class ReferenceRepository(ReferenceQueue):
         round_: int | None = None,
     ) -> frozenset[str]:
         with self._lock:
-            shelf = self._held(study, driver)
+            stored = self._lock_lease(study, driver)
             by_digest = {
                 e.digest: (e, acceptance_rules.limit_metrics(outcome)) for e, outcome in results
             }
             for experiment, _ in by_digest.values():
-                self._cached(shelf, experiment, kinds, round_)
-            self._relieve(by_digest, driver)
+                self._cached(stored, experiment, kinds, round_)
+            self._end_leases_of_dead_drivers(by_digest, driver)
             return frozenset(
                 digest
                 for digest, pair in by_digest.items()
-                if self._enter(shelf, driver, *pair, kinds, round_)
+                if self._enter(stored, driver, *pair, kinds, round_)
             )
 
     def _enter(
         self,
-        shelf: ReferenceStudy,
+        stored: ReferenceStudy,
         driver: int,
         experiment: Experiment,
         outcome: Outcome,
         kinds: Kinds,
         round_: int | None,
     ) -> bool:
-        if any(row.lease == driver for row in shelf.counting(experiment.digest, kinds, round_)):
+        if any(row.lease == driver for row in stored.counting(experiment.digest, kinds, round_)):
             return True
-        claim = self._claim(shelf, experiment, driver, kinds, round_)
+        claim = self._claim(stored, experiment, driver, kinds, round_)
         if claim is None:
-            self._supersede(shelf, driver, outcome)
+            self._supersede(stored, driver, outcome)
             return False
         del self._claims[experiment.digest]
-        self._accept(shelf, claim, replace(outcome, attempt=claim.attempt))
+        self._accept(stored, claim, replace(outcome, attempt=claim.attempt))
         return True
 
     def remeasure(
@@ -597,86 +601,88 @@ class ReferenceRepository(ReferenceQueue):
         with self._lock:
             if definition is not None:
                 self.open(study, definition)
-            shelf = self._shelf(study)
+            stored = self._get_study(study)
             again = [acceptance_rules.limit_metrics(outcome) for outcome in fresh]
-            rows = [row for o in {o.digest: o for o in again} for row in shelf.of(o)]
+            rows = [row for o in {o.digest: o for o in again} for row in stored.of(o)]
             replacements = acceptance_rules.match_remeasured(again, [row.outcome for row in rows])
             for at, outcome in replacements.items():
                 row = rows[at]
                 anew = (outcome.status, outcome.cause, dict(outcome.metrics))
                 status, cause, metrics = anew
                 row.outcome = replace(row.outcome, status=status, cause=cause, metrics=metrics)
-                self._put(shelf, row)
+                self._put(stored, row)
             return len(replacements)
 
     def reopen(self, study: str, digests: Sequence[str], kinds: Kinds = None) -> int:
         with self._lock:
-            shelf = self._shelf(study)
-            rows = [row for digest in sorted(set(digests)) for row in shelf.counting(digest, kinds)]
+            stored = self._get_study(study)
+            rows = [
+                row for digest in sorted(set(digests)) for row in stored.counting(digest, kinds)
+            ]
             failed = [row for row in rows if row.outcome.status != "ok"]
             for row in failed:
-                shelf.take(row)
-                self._set_aside(shelf, row)
+                stored.take(row)
+                self._set_aside(stored, row)
             return len(failed)
 
-    def _set_aside(self, shelf: ReferenceStudy, row: ReferenceResult) -> None:
+    def _set_aside(self, stored: ReferenceStudy, row: ReferenceResult) -> None:
         outcome, number = row.outcome, row.key.row
         attempt = _attempt(outcome, row.lease, outcome.status, row.round, with_metrics=True)
         experiment = Experiment(
             outcome.digest, row.key.number, row.key.repeat, row.values, (), (), {}, None, Recipe()
         )
         self._tried[number] = ReferenceAttempt(
-            number, outcome.digest, shelf, attempt, experiment, row.source
+            number, outcome.digest, stored, attempt, experiment, row.source
         )
         text = f"attempt {outcome.attempt} set aside"
-        self._note(shelf, "reopened", text, outcome.digest)
+        self._note(stored, "reopened", text, outcome.digest)
 
     def equate(
         self, study: str, source: str, experiments: Mapping[str, Experiment], person: str
     ) -> int:
         with self._lock:
-            shelf, home = self._shelf(study), self._shelf(source)
-            self._refuse_drivers(shelf, home)
+            stored, home = self._get_study(study), self._get_study(source)
+            self._refuse_drivers(stored, home)
             now, count = self._clock(), 0
-            present = {e.digest for e in experiments.values() if e.digest in shelf.rows}
+            present = {e.digest for e in experiments.values() if e.digest in stored.rows}
             candidates = [(row, e) for d, e in experiments.items() for row in home.counting(d)]
             for row, experiment in sorted(candidates, key=lambda pair: pair[0].key.row):
-                kinds = {machine for machine, _ in shelf.rows.get(experiment.digest, {})}
+                kinds = {machine for machine, _ in stored.rows.get(experiment.digest, {})}
                 if experiment.digest not in present and row.outcome.machine not in kinds:
                     of = row.equality.digest if row.equality else row.outcome.digest
                     equality = EquatedResult(home.fixed_name, person, now, of)
-                    self._copy(home, row, shelf, experiment, equality)
+                    self._copy(home, row, stored, experiment, equality)
                     count += 1
             return count
 
     def undo_equate(self, study: str, source: str) -> int:
         with self._lock:
-            shelf, home = self._shelf(study), self._shelf(source)
-            digests = [d for d in shelf.rows if _equal(shelf, d, home)]
+            stored, home = self._get_study(study), self._get_study(source)
+            digests = [d for d in stored.rows if _equal(stored, d, home)]
             copies = [
-                (s, row) for s in self._shelves for d in digests for row in _equal(s, d, home)
+                (s, row) for s in self._studies for d in digests for row in _equal(s, d, home)
             ]
-            self._refuse_drivers(shelf, home, *(holder for holder, _ in copies))
+            self._refuse_drivers(stored, home, *(holder for holder, _ in copies))
             for holder, row in copies:
                 holder.take(row)
             return len(digests)
 
     def _refuse_drivers(self, *studies: ReferenceStudy) -> None:
-        shelves = [shelf for shelf in self._shelves if any(shelf is study for study in studies)]
-        for shelf in shelves:
-            for lease in self._living(shelf):
+        versions = [stored for stored in self._studies if any(stored is study for study in studies)]
+        for stored in versions:
+            for lease in self._living_leases(stored):
                 raise repository.driver_prevents_change(lease)
-        for shelf in shelves:
-            self._bury(shelf)
+        for stored in versions:
+            self._end_dead_leases(stored)
 
     def equated_result(self, study: str, digest: str) -> EquatedResult | None:
         with self._lock:
-            copies = [row for row in self._shelf(study).of(digest) if row.equality]
+            copies = [row for row in self._get_study(study).of(digest) if row.equality]
             if not copies:
                 return None
             row = copies[-1]
             assert row.equality is not None, "those without are left out"
-            numbers = {result.key.row for shelf in self._shelves for result in shelf.results()}
+            numbers = {result.key.row for stored in self._studies for result in stored.results()}
             is_there = row.source in numbers | self._tried.keys()
             return row.equality if is_there else replace(row.equality, digest="")
 
@@ -690,11 +696,11 @@ class ReferenceRepository(ReferenceQueue):
         round_: int | None = None,
     ) -> dict[str, Outcome]:
         with self._lock:
-            shelves = self._shelves if study is None else [self._shelf(study)]
+            versions = self._studies if study is None else [self._get_study(study)]
             outcomes = {}
             for digest in digests:
                 named = None if study is None else round_
-                rows = [row for shelf in shelves for row in shelf.counting(digest, kinds, named)]
+                rows = [row for stored in versions for row in stored.counting(digest, kinds, named)]
                 if study is None:
                     rows.sort(key=lambda row: row.rank, reverse=True)
                 else:
@@ -710,18 +716,18 @@ class ReferenceRepository(ReferenceQueue):
 
     def count_states(self, study: str) -> dict[ExperimentState, int]:
         with self._lock:
-            shelf = self._shelf(study)
-            running = {digest for digest, c in self._claims.items() if c.shelf is shelf}
-            ended = [digest for digest in shelf.rows if digest not in running]
+            stored = self._get_study(study)
+            running = {digest for digest, c in self._claims.items() if c.stored is stored}
+            ended = [digest for digest in stored.rows if digest not in running]
             states: list[ExperimentState] = [
-                shelf.of(digest)[-1].outcome.status for digest in ended
+                stored.of(digest)[-1].outcome.status for digest in ended
             ]
             states += ["running"] * len(running)
             return {state: states.count(state) for state in EXPERIMENT_STATES}
 
     def count_results(self, study: str) -> tuple[ResultCount, ...]:
         with self._lock:
-            rows = self._shelf(study).results()
+            rows = self._get_study(study).results()
             counts = Counter((r.outcome.machine, r.round, r.outcome.status) for r in rows)
             return tuple(ResultCount(*key, count) for key, count in counts.items())
 
@@ -734,19 +740,19 @@ class ReferenceRepository(ReferenceQueue):
     ) -> Iterator[ExperimentRecord]:
         selected = frozenset(EXPERIMENT_STATES if states is None else states)
         with self._lock:
-            records = [item for item in self._all(self._shelf(study)) if item.state in selected]
+            records = [item for item in self._all(self._get_study(study)) if item.state in selected]
         records.sort(key=lambda record: record.key)
         return iter([item for item in records if after is None or item.key > after])
 
-    def _all(self, shelf: ReferenceStudy) -> Iterator[ExperimentRecord]:
-        yield from map(shelf.record, shelf.results())
+    def _all(self, stored: ReferenceStudy) -> Iterator[ExperimentRecord]:
+        yield from map(stored.record, stored.results())
         for claim in self._claims.values():
-            if claim.shelf is shelf:
+            if claim.stored is stored:
                 yield claim.record("running")
         missing = {}
         for tried in self._tried.values():
-            record = tried.record() if tried.shelf is shelf else None
-            if record and record.digest not in shelf.rows and record.digest not in self._claims:
+            record = tried.record() if tried.stored is stored else None
+            if record and record.digest not in stored.rows and record.digest not in self._claims:
                 missing[record.digest] = record
         yield from missing.values()
 
@@ -770,10 +776,10 @@ class ReferenceRepository(ReferenceQueue):
 
     def experiment_record(self, study: str, digest: str) -> ExperimentRecord:
         with self._lock:
-            shelf = self._shelf(study)
-            if rows := shelf.counting(digest):
-                return shelf.record(rows[-1])
-            for record in self._all(shelf):
+            stored = self._get_study(study)
+            if rows := stored.counting(digest):
+                return stored.record(rows[-1])
+            for record in self._all(stored):
                 if record.digest == digest:
                     return record
         raise repository.no_experiment([digest])
@@ -781,17 +787,17 @@ class ReferenceRepository(ReferenceQueue):
     def find_digests(self, prefix: str, limit: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
         with self._lock:
             having: dict[str, set[int]] = {}
-            for at, shelf in enumerate(self._shelves):
-                for digest in shelf.rows:
+            for at, stored in enumerate(self._studies):
+                for digest in stored.rows:
                     having.setdefault(digest, set()).add(at)
             for digest, where in (
-                *((d, claim.shelf) for d, claim in self._claims.items()),
-                *((tried.digest, tried.shelf) for tried in self._tried.values()),
+                *((d, claim.stored) for d, claim in self._claims.items()),
+                *((tried.digest, tried.stored) for tried in self._tried.values()),
             ):
-                having.setdefault(digest, set()).add(self._shelves.index(where))
+                having.setdefault(digest, set()).add(self._studies.index(where))
             digests = sorted(digest for digest in having if digest.startswith(prefix))
             return tuple(
-                (digest, tuple(self._shelves[at].name for at in sorted(having[digest])))
+                (digest, tuple(self._studies[at].name for at in sorted(having[digest])))
                 for digest in digests[:limit]
             )
 
@@ -800,7 +806,7 @@ class ReferenceRepository(ReferenceQueue):
 
         What several versions have of one attempt, as their result or set aside, is told once.
         """
-        rows = [row for shelf in self._shelves for row in shelf.of(digest)]
+        rows = [row for stored in self._studies for row in stored.of(digest)]
         attempts: dict[int, tuple[int, AttemptRecord, bool]] = {}
         for row in sorted(rows, key=lambda row: row.key.row):
             accepted = _attempt(row.outcome, row.lease, row.outcome.status, row.round)
@@ -837,13 +843,15 @@ class ReferenceRepository(ReferenceQueue):
 
     def add_event(self, study: str, kind: str, text: str, digest: str | None = None) -> None:
         with self._lock:
-            self._note(self._shelf(study), kind, text, digest)
+            self._note(self._get_study(study), kind, text, digest)
 
-    def _note(self, shelf: ReferenceStudy, kind: str, text: str, digest: str | None = None) -> None:
-        shelf.events.append(RepositoryEvent(self._clock(), kind, text, digest))
+    def _note(
+        self, stored: ReferenceStudy, kind: str, text: str, digest: str | None = None
+    ) -> None:
+        stored.events.append(RepositoryEvent(self._clock(), kind, text, digest))
 
     def events(self, study: str, digest: str | None = None) -> tuple[RepositoryEvent, ...]:
-        happened = self._shelf(study).events
+        happened = self._get_study(study).events
         return tuple(event for event in happened if digest in {None, event.digest})
 
     def redactions(self, study: str, digest: str) -> tuple[RepositoryEvent, ...]:
@@ -865,10 +873,10 @@ class ReferenceRepository(ReferenceQueue):
             return () if number is None else self._artifacts.get(number, ())
 
 
-def _equal(shelf: ReferenceStudy, digest: str, home: ReferenceStudy) -> list[ReferenceResult]:
+def _equal(stored: ReferenceStudy, digest: str, home: ReferenceStudy) -> list[ReferenceResult]:
     """The results that are copies of one that was accepted as equal to one of *home*."""
     return [
-        row for row in shelf.of(digest) if row.equality and row.equality.study == home.fixed_name
+        row for row in stored.of(digest) if row.equality and row.equality.study == home.fixed_name
     ]
 
 

@@ -159,7 +159,7 @@ class ReferenceClaim:
     """Who is at an experiment."""
 
     id: int
-    shelf: ReferenceStudy
+    stored: ReferenceStudy
     lease: int
     attempt: int
     host: str
@@ -168,7 +168,7 @@ class ReferenceClaim:
     round: int
 
     def record(self, state: ExperimentState) -> ExperimentRecord:
-        return _of_point(self.shelf, self.id, self.experiment, state)
+        return _of_point(self.stored, self.id, self.experiment, state)
 
 
 @dataclass
@@ -177,7 +177,7 @@ class ReferenceAttempt:
 
     id: int
     digest: str
-    shelf: ReferenceStudy
+    stored: ReferenceStudy
     attempt: AttemptRecord
     experiment: Experiment | None
     source: int
@@ -186,11 +186,11 @@ class ReferenceAttempt:
     def record(self) -> ExperimentRecord | None:
         if self.experiment is None:
             return None
-        return _of_point(self.shelf, self.id, self.experiment, "missing")
+        return _of_point(self.stored, self.id, self.experiment, "missing")
 
 
 def _of_point(
-    shelf: ReferenceStudy, number: int, experiment: Experiment, state: ExperimentState
+    stored: ReferenceStudy, number: int, experiment: Experiment, state: ExperimentState
 ) -> ExperimentRecord:
     key = RecordKey(experiment.index, experiment.repeat, number)
-    return ExperimentRecord(key, experiment.digest, state, shelf.point(experiment.values), None)
+    return ExperimentRecord(key, experiment.digest, state, stored.point(experiment.values), None)

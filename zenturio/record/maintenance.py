@@ -185,7 +185,7 @@ def salvage(source: Path, target: Path) -> Salvage:
 
 def preview_pruning(repository: Repository, study: str) -> StudyDeletion:
     """Return what ``prune`` would remove."""
-    return _told_apart(repository, repository.preview_deletion(study))
+    return _without_foreign_files(repository, repository.preview_deletion(study))
 
 
 def prune_study(repository: Repository, study: str) -> StudyDeletion:
@@ -198,7 +198,7 @@ def prune_study(repository: Repository, study: str) -> StudyDeletion:
         return repository.delete(study)
     store = repository.store
     with store.alone():
-        removal = _told_apart(repository, repository.delete(study))
+        removal = _without_foreign_files(repository, repository.delete(study))
         paths = [Path(path) for path in removal.artifacts]
         contents = {sha: path for path in paths if (sha := store.content_of(path))}
         # Files of before the store are no other database's.
@@ -208,8 +208,8 @@ def prune_study(repository: Repository, study: str) -> StudyDeletion:
     return removal
 
 
-def _told_apart(repository: Repository, removal: StudyDeletion) -> StudyDeletion:
-    """Return the files in the project apart from those that stay, for they are not."""
+def _without_foreign_files(repository: Repository, removal: StudyDeletion) -> StudyDeletion:
+    """Return the removal with files outside of the project as foreign: those stay."""
     if not isinstance(repository, SQLRepository):
         return removal
     own_files = {path for path in removal.artifacts if repository.store.owns(Path(path))}

@@ -451,9 +451,9 @@ def _appended(
             columns.append((name, f"({sql})::{kind}"))
         elif name in present and not _fits(kind, present[name]) and f"{name}_text" not in present:
             columns.append((f"{name}_text", f"({sql})::text"))
-    fields = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
+    select_list = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in columns)
     ok = "" if all_rows else " AND e.status = 'ok' AND e.newest = 1"
-    return f"SELECT {fields} FROM results e WHERE e.version = {_current(version)}{ok}"
+    return f"SELECT {select_list} FROM results e WHERE e.version = {_current(version)}{ok}"
 
 
 def _fits(kind: str, column: str) -> bool:
