@@ -268,7 +268,7 @@ class ReferenceRepository(ReferenceQueue):
         )
 
     def _lock_lease(self, study: str, number: int, *, ended: bool = False) -> ReferenceStudy:
-        """What the lease *number* is for, if it has not ended."""
+        """Return the study that the lease is on; ConflictError if the lease has ended."""
         stored = self._leases[number][2] if number in self._leases else None
         if stored is None and ended:
             stored = self._ended.get(number)
@@ -278,7 +278,7 @@ class ReferenceRepository(ReferenceQueue):
         return stored
 
     def _living_leases(self, stored: ReferenceStudy) -> list[Lease]:
-        """The leases of drivers that are alive."""
+        """Return the leases of drivers that are alive."""
         return [
             replace(lease, study=stored.name)
             for lease, driver, s in self._leases.values()
@@ -286,7 +286,7 @@ class ReferenceRepository(ReferenceQueue):
         ]
 
     def _end_dead_leases(self, stored: ReferenceStudy) -> None:
-        """Ends the leases of all others."""
+        """End the leases of drivers that have exited or whose lease has run out."""
         for number, (lease, driver, s) in list(self._leases.items()):
             if s is stored and not self._alive(lease, driver):
                 self._end_lease(number, "superseded")
@@ -295,7 +295,7 @@ class ReferenceRepository(ReferenceQueue):
         return lease.until > self._clock() and not driver.has_exited()
 
     def _end_lease(self, number: int, why: LeaseEnd) -> None:
-        """Ends a lease; what its driver had claimed is stale."""
+        """End a lease; its claims become stale attempts."""
         _, _, stored = self._leases.pop(number)
         self._ended[number] = stored
         self._note(stored, "driver", f"lease {number}: {END_DESCRIPTIONS[why]}")

@@ -42,10 +42,10 @@ def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
     killed = oracle.start(url, 12, 5, ZENTURIO_FAILPOINT=failpoint)
     out, err = killed.communicate()
     assert killed.returncode == -signal.SIGKILL, err
-    told = [line.split()[1] for line in out.splitlines() if line.startswith("accepted")]
-    if told:
+    accepted_digests = [line.split()[1] for line in out.splitlines() if line.startswith("accepted")]
+    if accepted_digests:
         repository = open_repository(url)
-        assert set(told) <= repository.find_outcomes(told).keys()
+        assert set(accepted_digests) <= repository.find_outcomes(accepted_digests).keys()
         repository.close()
     oracle.holds(url, 12)
 
@@ -53,16 +53,16 @@ def test_a_driver_that_is_killed_at_a_failpoint_is_resumed(url, failpoint):
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_driver_that_is_killed_at_any_moment_is_resumed(url, seed):
     moment = random.Random(seed)
-    told = []
+    accepted_digests = []
     for _ in range(3):
         driver = oracle.start(url, 150, 4)
         for _ in range(moment.randrange(1, 60)):
             line = driver.stdout.readline()
-            told += [line.split()[1]] if line.startswith("accepted") else []
+            accepted_digests += [line.split()[1]] if line.startswith("accepted") else []
         driver.kill()
         driver.communicate()
     repository = open_repository(url)
-    assert repository.find_outcomes(told).keys() == set(told)
+    assert repository.find_outcomes(accepted_digests).keys() == set(accepted_digests)
     repository.close()
     oracle.holds(url, 150)
 

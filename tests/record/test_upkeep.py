@@ -94,14 +94,14 @@ def test_a_newer_repository_is_not_upgraded(url):
 def test_a_copy_is_whole_while_a_driver_is_at_work(tmp_path):
     url = str(tmp_path / "a.db")
     driver = oracle.start(url, 150, 2)
-    told = []
-    while len(told) < 20:
+    accepted_digests = []
+    while len(accepted_digests) < 20:
         line = driver.stdout.readline()
-        told += [line.split()[1]] if line.startswith("accepted") else []
+        accepted_digests += [line.split()[1]] if line.startswith("accepted") else []
     copy = maintenance.backup(url, tmp_path / "copy.db")
     driver.communicate()
     repository = open_repository(copy)
-    assert repository.find_outcomes(told).keys() == set(told)
+    assert repository.find_outcomes(accepted_digests).keys() == set(accepted_digests)
     repository.close()
     with pytest.raises(InputError, match="already exists"):
         maintenance.backup(url, copy)
