@@ -58,8 +58,8 @@ def test_what_a_host_cannot_run_runs_on_another_and_the_host_is_drained(place, t
         found = outcome(there, lacking(tmp_path, FAULTS[fault]))
         assert (found.status, found.host, found.stdout.head) == ("ok", "good", b"on\n")
     bad = there.host("bad")
-    assert bad.drained.startswith("drained, it could not run 3 experiments in a row: ")
-    assert [line for line in there.remarks if line == f"bad: {bad.drained}"]
+    assert bad.drain_reason.startswith("drained, it could not run 3 experiments in a row: ")
+    assert [line for line in there.remarks if line == f"bad: {bad.drain_reason}"]
     assert outcome(there, lacking(tmp_path, "false")).host == "good"
     assert "drained" in [event.kind for event in there.events.seen]
 
@@ -72,7 +72,7 @@ def test_a_command_that_is_missing_everywhere_is_the_experiments_own_fault(place
     for _ in range(4):
         found = outcome(there, experiment("no-such-program"))
         assert (found.status, found.exit) == ("failed", 127)
-    assert not any(host.drained for host in there.hosts)
+    assert not any(host.drain_reason for host in there.hosts)
     begun = [event.host for event in there.events.seen if event.kind == "started"]
     assert len(begun) == 4 + 3 + 3  # each host once for the first, and nobody asks them again
 
@@ -89,7 +89,7 @@ def test_a_host_that_ran_one_in_between_is_not_drained(place, tmp_path):
         outcome(there, lacking(tmp_path))
         outcome(there, lacking(tmp_path))
         assert outcome(there, experiment("true")).host == "bad"
-    assert not there.host("bad").drained
+    assert not there.host("bad").drain_reason
 
 
 def test_a_drained_host_is_probed_and_taken_back(place, tmp_path):
@@ -115,10 +115,10 @@ def test_a_host_on_which_nothing_can_be_prepared_is_drained_until_it_can(
     for _ in range(3):
         assert outcome(there, experiment("true")).host == "good"
     bad = there.host("bad")
-    until(lambda: bad.drained)
+    until(lambda: bad.drain_reason)
     owner.unlink()
     (tmp_path / "kept").rename(owner)
-    until(lambda: not bad.drained)
+    until(lambda: not bad.drain_reason)
     assert outcome(there, experiment("true")).host == "bad"
 
 
@@ -131,7 +131,7 @@ def test_where_every_host_is_drained_the_study_ends_with_the_reasons(place, tmp_
         owner.touch()
     with pytest.raises(PlaceError, match="Not a directory"):
         outcome(there, experiment("true"))
-    until(lambda: all(host.drained for host in there.hosts))
+    until(lambda: all(host.drain_reason for host in there.hosts))
     with pytest.raises(PlaceError, match="no usable host is left") as caught:
         outcome(there, experiment("true"))
     assert "bad: drained, " in str(caught.value)
@@ -145,7 +145,7 @@ def test_who_looks_on_sees_which_host_is_drained_and_why(place, tmp_path):
     for _ in range(3):
         outcome(there, lacking(tmp_path))
     until(left.drained)
-    assert left.drained() == {"bad": there.host("bad").drained}
+    assert left.drained() == {"bad": there.host("bad").drain_reason}
     there.close()
     assert left.drained() == {}
 

@@ -65,7 +65,7 @@ def test_what_a_host_says_that_lies_is_not_believed_and_the_study_goes_on_elsewh
     assert artifact.kept.stat().st_mode & 0o7022 == 0
     liar = there.host("liar")
     assert liar.distrusted
-    assert liar.why.startswith("not trusted any more: ")
+    assert liar.fault.startswith("not trusted any more: ")
     assert [line for line in there.check() if line.startswith("liar: not trusted")]
 
 

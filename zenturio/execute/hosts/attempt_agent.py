@@ -110,7 +110,7 @@ class RemoteAttempt:
                 time.sleep(_RETRY_PAUSE_SECONDS * attempts)
             except MalformedError as error:
                 self.host.distrust(str(error))
-                self._leave(self.host.drained)
+                self._leave(self.host.drain_reason)
             except (ZenError, HostBuildError, JobCancelledError, MoveToOtherHostError):
                 raise
             except Exception as error:  # of a module that is not ours, or of a disk here
@@ -184,8 +184,8 @@ class RemoteAttempt:
             if kind == "cancel":
                 raise JobCancelledError
             if self.host.distrusted:
-                self._leave(self.host.drained)
-            if kind == "back" or (kind == "" and self.host.up):
+                self._leave(self.host.drain_reason)
+            if kind == "back" or (kind == "" and self.host.is_up):
                 state = event.get("state") or self._state(context)
                 if state:
                     self.note("attached", state)
@@ -379,7 +379,7 @@ class AttemptAgent:
 
     def _adopt(self, context: StageContext) -> bool:
         """Go on with what an earlier driver began; false where it was not started yet."""
-        if not self._host.up:
+        if not self._host.is_up:
             state = self._remote.reattach(context)
         else:
             state = str(

@@ -167,8 +167,8 @@ class Broker:
     def refusal(self, job: HostJob) -> PlaceError | ExpressionError | None:
         """Return why no host will ever do for *job*; none as long as one may."""
         hosts = [host for host in self.hosts if not host.leaving and not host.distrusted]
-        if self.hosts and all(host.drained for host in hosts):
-            why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
+        if self.hosts and all(host.drain_reason for host in hosts):
+            why = "\n".join(f"{host.name}: {host.fault}" for host in self.hosts)
             return PlaceError("no usable host is left", hint=why)
         if not all(host.slots for host in hosts):
             return None  # one that nobody has seen yet may do
@@ -377,7 +377,7 @@ class Broker:
             return
         with self._turn:
             for job, host in list(self._running.items()):
-                if job.moves >= self._options.migrations or not host.up or job in self._promised:
+                if job.moves >= self._options.migrations or not host.is_up or job in self._promised:
                     continue
                 target = self._best(job, without=host)
                 if target is not None and self._gains(job, target, self._options.gain):

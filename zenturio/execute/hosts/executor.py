@@ -201,7 +201,7 @@ class Hosts(ClosesOnExit):
     @property
     def machines(self) -> Kinds:
         """The kinds of machine of the hosts that are connected."""
-        return frozenset(host.kind for host in self.hosts if host.up and host.kind is not None)
+        return frozenset(host.kind for host in self.hosts if host.is_up and host.kind is not None)
 
     def slots_of(self, machine: MachineKind) -> int:
         """Return how many experiments the hosts of that kind run at once."""
@@ -270,8 +270,8 @@ class Hosts(ClosesOnExit):
     def check(self) -> Iterable[str]:
         """What is wrong with hosts, in words."""
         for host in self.hosts:
-            if not host.up or host.why:
-                yield f"{host.name}: {host.why}"
+            if not host.is_up or host.fault:
+                yield f"{host.name}: {host.fault}"
 
     def suspend(self, digest: str, *, resume: bool = False) -> bool:
         """Stop the processes of a running experiment, or let them go on; whether it runs."""
@@ -308,8 +308,8 @@ class Hosts(ClosesOnExit):
         end = monotonic() + 3 * self.options.connect
         for host in self.hosts:
             host.first.wait(max(end - monotonic(), 0.0))
-        if not any(host.up for host in self.hosts):
-            why = "\n".join(f"{host.name}: {host.why}" for host in self.hosts)
+        if not any(host.is_up for host in self.hosts):
+            why = "\n".join(f"{host.name}: {host.fault}" for host in self.hosts)
             raise PlaceError("no host can be reached", hint=why)
         slots = sum(host.slots for host in self.hosts)
         return max(min(slots, jobs or slots), 1)
@@ -354,22 +354,26 @@ class Hosts(ClosesOnExit):
 
     def _changed(self, host: RemoteHost) -> None:
         """Heard in the host's thread."""
-        if host.announced != host.up:
-            if host.announced is not None or not host.up:
-                self.remarks.append(f"{host.name}: {'it is back' if host.up else host.why}")
-            host.announced = host.up
-            self.events.note("up" if host.up else "down", host=host.name, why=host.why)
-        if host.announced_drained != host.drained:
-            host.announced_drained = host.drained
-            self.remarks.append(f"{host.name}: {host.drained or 'it is taken back'}")
+        if host.announced != host.is_up:
+            if host.announced is not None or not host.is_up:
+                self.remarks.append(f"{host.name}: {'it is back' if host.is_up else host.fault}")
+            host.announced = host.is_up
+            self.events.note("up" if host.is_up else "down", host=host.name, why=host.fault)
+        if host.announced_drain_reason != host.drain_reason:
+            host.announced_drain_reason = host.drain_reason
+            self.remarks.append(f"{host.name}: {host.drain_reason or 'it is taken back'}")
             self.events.note(
-                "drained" if host.drained else "taken back", host=host.name, why=host.drained
+                "drained" if host.drain_reason else "taken back",
+                host=host.name,
+                why=host.drain_reason,
             )
-            self._journal.keep_drained({h.name: h.drained for h in self.hosts if h.drained})
-        if host.drained:
+            self._journal.keep_drained(
+                {h.name: h.drain_reason for h in self.hosts if h.drain_reason}
+            )
+        if host.drain_reason:
             self._broker.reject_impossible()
         self._broker.rebalance()
-        stuck = self._broker.stuck() if host.up else ""
+        stuck = self._broker.stuck() if host.is_up else ""
         if stuck and not self._stuck:
             self.remarks.append(stuck)
         self._stuck = bool(stuck)
@@ -455,8 +459,8 @@ def survey_hosts(
     try:
         for host in hosts:
             host.first.wait(max(end - monotonic(), 0.0))
-        write_facts(journal.folder, [host for host in hosts if host.up])
-        return [HostState(h.name, h.machine.address, h.up, h.why, h.values()) for h in hosts]
+        write_facts(journal.folder, [host for host in hosts if host.is_up])
+        return [HostState(h.name, h.machine.address, h.is_up, h.fault, h.values()) for h in hosts]
     finally:
         for host in hosts:
             host.close()

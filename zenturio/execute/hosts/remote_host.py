@@ -51,17 +51,18 @@ class RemoteHost:
         self.facts: dict[str, Any] = {**valid_facts(stored_facts)[0], **machine.facts}
         self.kind: MachineKind | None = None
         """Which kind of machine it is, as it said when it was connected last."""
-        self.up = False
-        self.why = "not reached yet"
+        self.is_up = False
+        self.fault = "not reached yet"
+        """Why it is not connected or drained, or what its probe could not tell; else empty."""
         self.leaving = False
         """Whether it is no longer among the hosts: it gets nothing new."""
-        self.drained = ""
+        self.drain_reason = ""
         """Why it gets nothing new, if it is drained."""
         self.distrusted = False
         """Whether it said what no host may say: this driver does not speak to it again."""
         self.announced: bool | None = None
         """What was last said of whether it is up."""
-        self.announced_drained = ""
+        self.announced_drain_reason = ""
         """What was last said of why it is drained."""
         self.first = Event()
         """Set when the first attempt to connect is over."""
@@ -71,7 +72,7 @@ class RemoteHost:
         self.making: dict[str, Future[Any]] = {}
         """Files and builds that somebody puts there: others wait for it."""
         self.turn = Lock()
-        self._ways = options
+        self._options = options
         self._owner = f"{owner}-{blake2b(self.name.encode(), digest_size=4).hexdigest()}"
         """Hosts may share a folder: each has its own jobs there."""
         self._counts = counts
@@ -120,7 +121,7 @@ class RemoteHost:
     @property
     def is_usable(self) -> bool:
         """Whether it is connected, and not drained."""
-        return self.up and not self.drained
+        return self.is_up and not self.drain_reason
 
     def take(self, cpus: int, memory: int) -> None:
         self.cpus += cpus
@@ -136,24 +137,24 @@ class RemoteHost:
     def distrust(self, violation: str) -> None:
         """Drain it for good: it said what no host may say."""
         self.distrusted = True
-        self.drained = f"not trusted any more: {violation}"
-        self.why = self.drained
+        self.drain_reason = f"not trusted any more: {violation}"
+        self.fault = self.drain_reason
         connection = self._connection
         if connection is not None:
             connection.refuse(violation)
 
-    def charge(self, digest: str, why: str, needed: str = "") -> None:
+    def charge(self, digest: str, fault: str, needed: str = "") -> None:
         """It could not run that experiment; the last of several in a row drains it."""
         with self._wake:
             self._faults.add(digest)
             self._needed = needed
-            most = self._ways.drain
-            if self.drained or not most or len(self._faults) < most:
+            most = self._options.drain
+            if self.drain_reason or not most or len(self._faults) < most:
                 return
-            self.drained = f"drained, it could not run {most} experiments in a row: {why}"
-            _log.info("%s is drained: %s", self.name, why)
-            self.why = self.drained
-            self._probe_at = time.monotonic() + self._ways.status
+            self.drain_reason = f"drained, it could not run {most} experiments in a row: {fault}"
+            _log.info("%s is drained: %s", self.name, fault)
+            self.fault = self.drain_reason
+            self._probe_at = time.monotonic() + self._options.status
             self._wake.notify()
         self._changed(self)
 
@@ -179,7 +180,7 @@ class RemoteHost:
         """Wait until everything that was discarded is gone, if the host is there."""
         end = time.monotonic() + seconds
         with self._wake:
-            while self._leftovers and self.up and time.monotonic() < end:
+            while self._leftovers and self.is_up and time.monotonic() < end:
                 self._wake.wait(_TIDY_SECONDS)
 
     def close(self) -> None:
@@ -204,28 +205,32 @@ class RemoteHost:
                 continue
             pause = _SHORTEST_PAUSE
             self.first.set()
-            if time.monotonic() >= self._last_poll + self._ways.status:
-                self._poll_facts(is_full=time.monotonic() >= self._last_survey + self._ways.exists)
+            if time.monotonic() >= self._last_poll + self._options.status:
+                self._poll_facts(
+                    is_full=time.monotonic() >= self._last_survey + self._options.exists
+                )
             self._tidy_up()
-            if self.drained and time.monotonic() >= self._probe_at:
+            if self.drain_reason and time.monotonic() >= self._probe_at:
                 self._probe_drained()
-            seconds_left = self._last_poll + self._ways.status - time.monotonic()
+            seconds_left = self._last_poll + self._options.status - time.monotonic()
             self._sleep(_TIDY_SECONDS if self._leftovers else max(seconds_left, 0.0))
 
     def _sleep(self, seconds: float) -> None:
         with self._wake:
-            if not self._closed and not (self._leftovers and seconds > _TIDY_SECONDS and self.up):
+            if not self._closed and not (
+                self._leftovers and seconds > _TIDY_SECONDS and self.is_up
+            ):
                 self._wake.wait(seconds)
 
     def _connect(self) -> bool:
         machine = self.machine
         try:
             connection = Connection(
-                machine.words(self._ways.connect),
+                machine.words(self._options.connect),
                 machine.python,
                 machine.folder,
                 self._owner,
-                patience=self._ways.connect,
+                patience=self._options.connect,
                 on_event=self._on_event,
                 on_dropped=self._on_dropped,
                 is_wanted=lambda: not self._closed,
@@ -244,16 +249,18 @@ class RemoteHost:
             greeting, _ = connection.ask("hello")
             self.kind = machine_parts(greeting["machine"])["machine"]
             self._poll_facts(is_full=True)
-            self.up = True
+            self.is_up = True
             self._changed(self)
             self._match_jobs(greeting["jobs"])
         return True
 
     def _record_failure(self, error: PlaceError) -> None:
         diagnostic = error.diagnostics[0]
-        why = f"{diagnostic.message} ({diagnostic.hint})" if diagnostic.hint else diagnostic.message
-        if why != self.why:
-            self.why = why
+        fault = (
+            f"{diagnostic.message} ({diagnostic.hint})" if diagnostic.hint else diagnostic.message
+        )
+        if fault != self.fault:
+            self.fault = fault
             self._changed(self)
 
     def _match_jobs(self, jobs: dict[str, str]) -> None:
@@ -272,49 +279,49 @@ class RemoteHost:
         self._last_survey = self._last_poll if is_full else self._last_survey
         calibrate = is_full and self.facts.get("speed") is None
         answer: dict[str, Any] = {}
-        why = ""
+        probe_fault = ""
         try:
             answer, _ = self.ask(
                 "facts", whole=is_full, calibrate=calibrate, probe=self.machine.probe
             )
         except RefusedError as error:
-            why = str(error)  # its probe fails: the rest is known
+            probe_fault = str(error)  # what does not need its probe is still polled
             with suppress(DroppedError, RefusedError):
                 answer, _ = self.ask("facts", whole=is_full, calibrate=calibrate, probe="")
         except DroppedError:
             return
-        sound, fault = valid_facts(answer.get("facts", {}))
-        self.why = self.drained or why or fault
+        sound, facts_fault = valid_facts(answer.get("facts", {}))
+        self.fault = self.drain_reason or probe_fault or facts_fault
         self.facts = {**self.facts, **sound, **self.machine.facts}
-        if self.up:
+        if self.is_up:
             self._changed(self)
 
     def _probe_drained(self) -> None:
         """Has a drained host run a small job: it gets experiments again when it can."""
-        self._probe_at = time.monotonic() + self._ways.status
+        self._probe_at = time.monotonic() + self._options.status
         try:
-            why = probe_host(self, self._needed)
+            probe_fault = probe_host(self, self._needed)
         except DroppedError:
             return
         except MalformedError as error:
             self.distrust(str(error))
             return
-        if why or self.distrusted:
+        if probe_fault or self.distrusted:
             return
         with self._wake:
             self._faults.clear()
-            self.drained = self.why = ""
+            self.drain_reason = self.fault = ""
         self._changed(self)
 
     def _tidy_up(self) -> None:
         for token in list(self._leftovers):
             try:
-                gone = self.ask("remove", token=token)[0]["gone"]
+                is_removed = self.ask("remove", token=token)[0]["gone"]
             except DroppedError:
                 return
             except RefusedError:
-                gone = True
-            if gone:
+                is_removed = True  # asked again, the host would refuse again
+            if is_removed:
                 with self._wake:
                     self._leftovers.discard(token)
                     self._wake.notify_all()
@@ -330,8 +337,8 @@ class RemoteHost:
         if self._connection is not connection:
             return
         self._connection = None
-        self.up = False
-        self.why = "the connection was lost"
+        self.is_up = False
+        self.fault = "the connection was lost"
         _log.info("%s: the connection was lost", self.name)
         if connection.violation:
             self.distrust(connection.violation)

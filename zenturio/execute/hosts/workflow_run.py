@@ -51,7 +51,7 @@ def platform_of(place: Hosts) -> Platform:
     machines = [
         PlatformMachine(host.name, float(speed), host.slots)
         for host in place.hosts
-        if host.up and isinstance(speed := host.facts.get("speed"), int | float) and speed > 0
+        if host.is_up and isinstance(speed := host.facts.get("speed"), int | float) and speed > 0
     ]
     if not machines:
         raise PlaceError("no connected host has a known speed")
@@ -162,7 +162,7 @@ class WorkflowHosts(MachineState):
     def _look(self, machine: int) -> None:
         """Whether a machine is there, and how fast its tasks go on."""
         host = self._place.host(self._names[machine])
-        gone = host is None or not host.up
+        gone = host is None or not host.is_up
         if not gone:
             self._lost.pop(machine, None)
             self._changes(machine, self._seen(machine))
