@@ -243,8 +243,8 @@ def _scan_build(digest: str, path: Path) -> BuildResult:
     """
     files: list[tuple[str, int, int, SharedFile | None]] = []
     links: list[tuple[str, str]] = []
-    for folder, names, others in os.walk(path):
-        for name in sorted([*names, *others]):
+    for folder, names, file_names in os.walk(path):
+        for name in sorted([*names, *file_names]):
             entry = Path(folder, name)
             relative = entry.relative_to(path).as_posix()
             if entry.is_symlink():

@@ -69,11 +69,11 @@ class CpuPool:
         self._free = list(self.every)
 
     def take(self, count: int) -> list[int]:
-        """*count* CPUs; nothing where there are not so many left."""
+        """Take *count* CPUs; return none if fewer are free."""
         if count > len(self._free):
             return []
-        taken, self._free = self._free[:count], self._free[count:]
-        return taken
+        cpus, self._free = self._free[:count], self._free[count:]
+        return cpus
 
-    def give_back(self, taken: list[int]) -> None:
-        self._free = sorted(self._free + taken)
+    def give_back(self, cpus: list[int]) -> None:
+        self._free = sorted(self._free + cpus)

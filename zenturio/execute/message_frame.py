@@ -18,8 +18,8 @@ _sizes = list_of(integer())
 
 def frame_message(magic: bytes, manifest: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
     """A manifest with *blobs* behind it, whose lengths it tells."""
-    whole = {**manifest, "sizes": [len(blob) for blob in blobs]}
-    text = json.dumps(whole, separators=(",", ":")).encode()
+    header = {**manifest, "sizes": [len(blob) for blob in blobs]}
+    text = json.dumps(header, separators=(",", ":")).encode()
     return b"".join((magic, _LENGTH.pack(len(text)), text, *blobs))
 
 

@@ -59,7 +59,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
     """*outcome* as bytes; with *shared* its artifacts are only named: the disk is the same."""
     logs = (outcome.stdout, outcome.stderr)
     blobs = [part for log in logs for part in (log.head, log.tail)]
-    kept = [[a.path, a.size, a.sha256, str(a.kept), a.mode] for a in outcome.artifacts]
+    artifacts = [[a.path, a.size, a.sha256, str(a.kept), a.mode] for a in outcome.artifacts]
     if not shared:
         blobs += [artifact.kept.read_bytes() for artifact in outcome.artifacts]
     manifest = {
@@ -75,7 +75,7 @@ def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
         "remark": outcome.remark,
         **machine_parts_to_json(outcome),
         "logs": [log.size for log in logs],
-        "artifacts": kept,
+        "artifacts": artifacts,
     }
     return frame_message(_MAGIC, manifest, blobs)
 
@@ -99,7 +99,7 @@ def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
     if "failure" in manifest:
         raise _failure_from_json(manifest)
     artifacts = tuple(
-        Artifact(p, s, c, Path(kept), mode) for p, s, c, kept, mode in manifest["artifacts"]
+        Artifact(p, s, c, Path(stored), mode) for p, s, c, stored, mode in manifest["artifacts"]
     )
     if manifest["digest"] != digest:
         raise PlaceError(
@@ -153,10 +153,10 @@ def _store_artifacts(
 def _store_artifact(artifact: Artifact, content: bytes, folder: Path) -> Artifact:
     if sha256(content).hexdigest() != artifact.sha256:
         raise PlaceError(f"{artifact.path} changed on its way back")
-    kept = folder / checked_path(artifact.path)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    write_new(str(kept), content, 0o444)
-    return replace(artifact, size=len(content), kept=kept)
+    stored = folder / checked_path(artifact.path)
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    write_new(str(stored), content, 0o444)
+    return replace(artifact, size=len(content), kept=stored)
 
 
 def _failure_from_json(manifest: dict[str, Any]) -> ZenError:

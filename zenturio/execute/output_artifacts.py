@@ -39,12 +39,12 @@ def attempt_folder(incoming: Path, digest: str) -> Path:
     return folder
 
 
-def belongs_to_attempt(kept: Path, path: str, incoming: Path, digest: str) -> bool:
-    """Return whether *kept* is the file *path* of an attempt at the experiment *digest*."""
+def belongs_to_attempt(stored: Path, path: str, incoming: Path, digest: str) -> bool:
+    """Return whether *stored* is the file *path* of an attempt at the experiment *digest*."""
     with suppress(ValueError):
-        folder, *rest = kept.relative_to(incoming).parts
-        named = _NAME.fullmatch(folder) and folder.startswith(checked_digest(digest))
-        return bool(named) and Path(*rest) == Path(path) and ".." not in rest
+        folder, *inner = stored.relative_to(incoming).parts
+        is_attempt = _NAME.fullmatch(folder) and folder.startswith(checked_digest(digest))
+        return bool(is_attempt) and Path(*inner) == Path(path) and ".." not in inner
     return False
 
 
@@ -57,26 +57,26 @@ def collect_outputs(
     with disk_errors(incoming):
         target = attempt_folder(incoming, digest) if paths else incoming
         for path in paths:
-            kept = target / path
-            kept.parent.mkdir(parents=True, exist_ok=True)
+            stored = target / path
+            stored.parent.mkdir(parents=True, exist_ok=True)
             source = Path(folder, path)
             # A file that has another name could be written to under that one.
             if move and source.stat(follow_symlinks=False).st_nlink == 1:
-                source.replace(kept)
+                source.replace(stored)
             else:
-                shutil.copy2(source, kept, follow_symlinks=False)
-            artifacts.append(artifact_of(path, kept))
+                shutil.copy2(source, stored, follow_symlinks=False)
+            artifacts.append(artifact_of(path, stored))
     COLLECTED()
     return tuple(artifacts)
 
 
-def artifact_of(path: str, kept: Path) -> Artifact:
-    """Return the file *kept*, which nobody writes to from now on."""
-    stat = kept.stat(follow_symlinks=False)
-    kept.chmod(stat.st_mode & 0o444 | 0o400)
-    with kept.open("rb") as file:
+def artifact_of(path: str, stored: Path) -> Artifact:
+    """Return the file *stored*, which nobody writes to from now on."""
+    stat = stored.stat(follow_symlinks=False)
+    stored.chmod(stat.st_mode & 0o444 | 0o400)
+    with stored.open("rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()
-    return Artifact(path, stat.st_size, checksum, kept, stat.st_mode & 0o777)
+    return Artifact(path, stat.st_size, checksum, stored, stat.st_mode & 0o777)
 
 
 def remove_stale(incoming: Path, seconds: float = STALE_SECONDS) -> None:

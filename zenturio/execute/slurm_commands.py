@@ -197,9 +197,9 @@ class SlurmCommands:
         """
         waiting, only = list(jobs), ["--state=PENDING"] if pending else []
         while waiting:
-            some, waiting = waiting[:_CANCELLED_AT_ONCE], waiting[_CANCELLED_AT_ONCE:]
+            chunk, waiting = waiting[:_CANCELLED_AT_ONCE], waiting[_CANCELLED_AT_ONCE:]
             with suppress(PlaceError):
-                self._output_of("scancel", "--quiet", *only, *some, refusal=_submission_error)
+                self._output_of("scancel", "--quiet", *only, *chunk, refusal=_submission_error)
 
     def step_back(self, jobs: Iterable[str]) -> None:
         """Let other jobs of this user go before what has not begun of *jobs*, if that can be."""
@@ -213,7 +213,7 @@ class SlurmCommands:
     ) -> str:
         """Return what *command* printed; where it fails, what *refusal* makes of what it says."""
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 env=_clean_environment(os.environ),
                 stdin=subprocess.DEVNULL,
@@ -232,10 +232,12 @@ class SlurmCommands:
             ) from error
         except OSError as error:
             raise UnansweredError(f"{command[0]}: {error.strerror}") from error
-        if done.returncode == 0:
-            return done.stdout
-        lines = [line.partition("error: ")[2] or line for line in done.stderr.strip().splitlines()]
-        raise refusal(f"{command[0]}: {'; '.join(lines) or f'it ended with {done.returncode}'}")
+        if process.returncode == 0:
+            return process.stdout
+        lines = [
+            line.partition("error: ")[2] or line for line in process.stderr.strip().splitlines()
+        ]
+        raise refusal(f"{command[0]}: {'; '.join(lines) or f'it ended with {process.returncode}'}")
 
 
 def _split_columns(line: str) -> list[str]:
@@ -271,9 +273,9 @@ def _submission_error(words: str) -> Exception:
 def _clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what an enclosing job says of itself, which would be taken for options."""
     # Within a job, sbatch takes SLURM_* and SBATCH_* of that job for options of the new one.
-    kept = {
+    variables = {
         name: value
         for name, value in environment.items()
         if not name.startswith("SLURM_") or name in ("SLURM_CONF", "SLURM_TIME_FORMAT")
     }
-    return {**kept, PATH_BEFORE: environment.get("PATH", "")}
+    return {**variables, PATH_BEFORE: environment.get("PATH", "")}

@@ -1,8 +1,8 @@
-"""How many threads the libraries of an experiment may start: as many as it has CPUs.
+"""Variables that limit the threads of an experiment's libraries to its number of CPUs.
 
-OpenMP and most libraries of linear algebra start a thread for each core of the machine if nobody
-says otherwise, so that experiments beside each other wait for each other.
-Hosts get this file, too: only the standard library of Python 3.9 is used here.
+By default, OpenMP and most libraries of linear algebra start a thread for each core of the machine:
+experiments that run side by side would compete for the cores.
+This file is also sent to hosts: it uses only the standard library of Python 3.9.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _FOLLOWERS = (
     "BLIS_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-"""Variables of libraries that go by OMP_NUM_THREADS where their own is not set."""
+"""Libraries fall back to OMP_NUM_THREADS where these variables are not set."""
 _OTHERS = ("VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS")
 NAMES = (OPENMP, *_FOLLOWERS, *_OTHERS)
 _MOST = {"NUMEXPR_NUM_THREADS": 64}
-"""A library that refuses to be imported with more."""
+"""NumExpr refuses to be imported with more than 64."""
 _LAUNCHER = re.compile(
     r"(?:^|[\s;&|(/])(?:mpirun|mpiexec|orterun|prterun|srun)(?:\.\w+)?\s([^;&|\n]*)"
 )
@@ -32,19 +32,21 @@ _RANKS = re.compile(r"(?:^|\s)(?:-n|-np|--n|--np|--ntasks)[\s=]*([0-9]{1,9})(?![
 def thread_limits(
     threads: int, environment: Mapping[bytes, bytes], commands: Sequence[str]
 ) -> dict[bytes, bytes]:
-    """Return what *environment* lacks for *commands* to start *threads* threads in all.
+    """Return the variables to add so that *commands* start *threads* threads in all.
 
-    What the environment or an assignment in a command says is left alone. Who says
-    OMP_NUM_THREADS means the libraries that go by it, too. Ranks of MPI share the threads.
+    A variable that the environment or a command sets is left alone. Setting OMP_NUM_THREADS
+    also covers the libraries that fall back to it. Ranks of MPI share the threads.
     """
     text = "\n".join(commands)
-    said = {name for name in NAMES if os.fsencode(name) in environment or _is_assigned(name, text)}
-    names = _OTHERS if OPENMP in said else NAMES
+    assigned = {
+        name for name in NAMES if os.fsencode(name) in environment or _is_assigned(name, text)
+    }
+    names = _OTHERS if OPENMP in assigned else NAMES
     count = max(threads // max(_ranks(command, threads) for command in commands or ("",)), 1)
     return {
         os.fsencode(name): b"%d" % min(count, _MOST.get(name, count))
         for name in names
-        if name not in said
+        if name not in assigned
     }
 
 
@@ -60,12 +62,15 @@ def recorded_limits(environment: Mapping[bytes, bytes]) -> dict[str, str]:
 
 
 def _is_assigned(name: str, text: str) -> bool:
-    """Whether a command sets it: ``NAME=4 ./a``, ``mpirun -x NAME=4``, ``mpiexec -genv NAME 4``."""
+    """Return whether a command in *text* sets the variable *name*.
+
+    As ``NAME=4 ./a``, ``mpirun -x NAME=4`` or ``mpiexec -genv NAME 4``.
+    """
     return name in text and re.search(rf"\b{name}=|env\s+{name}\s", text) is not None
 
 
 def _ranks(command: str, threads: int) -> int:
-    """Return how many processes MPI starts: as many as there are threads if no number is said."""
+    """Return how many processes MPI starts: *threads* if the command gives no number."""
     launcher = _LAUNCHER.search(command)
     if launcher is None:
         return 1

@@ -73,9 +73,9 @@ def value_from_json(value: Any) -> Any:
     """Return what was noted."""
     if type(value) is not dict:
         return value
-    ((kind, what),) = value.items()
+    ((kind, content),) = value.items()
     if kind == "int":
-        return int(what, 16)
+        return int(content, 16)
     if kind == "missing":
-        return Missing(what)
-    return Series(tuple(value_from_json(element) for element in what))
+        return Missing(content)
+    return Series(tuple(value_from_json(element) for element in content))

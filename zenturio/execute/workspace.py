@@ -74,10 +74,11 @@ class Workspace:
                 self._spare[path] = reusable
 
     def _put(self, path: str) -> None:
-        kept = self._work / Path(path).name.partition("-")[0]
-        remove_tree(str(kept))
-        with disk_errors(kept), suppress(FileNotFoundError):  # an experiment may delete its folder
-            os.rename(path, kept)  # noqa: PTH104
+        kept_folder = self._work / Path(path).name.partition("-")[0]
+        remove_tree(str(kept_folder))
+        # An experiment may delete its own folder.
+        with disk_errors(kept_folder), suppress(FileNotFoundError):
+            os.rename(path, kept_folder)  # noqa: PTH104
 
     def close(self) -> None:
         """Take the session away."""

@@ -61,17 +61,17 @@ class SchedulerAddress:
 def read_address(options: DaskOptions) -> SchedulerAddress:
     """Return the scheduler's address; SafetyError where others could listen to what is said."""
     text = options.address
-    scheme, sign, rest = text.partition("://")
+    scheme, sign, endpoint = text.partition("://")
     if not sign:
-        scheme, rest = "dask", text
-    host, colon, port = rest.rpartition(":")
+        scheme, endpoint = "dask", text
+    host, colon, port = endpoint.rpartition(":")
     if scheme not in ("dask", "tcp", "tls") or not colon or not port.isdecimal() or not host:
         raise InputError(f"{text!r} is not the address of a scheduler", hint=_ADDRESS_HINT)
     address = SchedulerAddress(host.strip("[]"), int(port), scheme == "tls")
     if not (address.tls or address.is_here or options.insecure):
         raise SafetyError(
             f"{text}: the traffic could be read and changed by anybody on its way",
-            hint=f"start the scheduler with TLS, and write tls://{rest}; in a network where"
+            hint=f"start the scheduler with TLS, and write tls://{endpoint}; in a network where"
             "\nall are trusted: insecure = true in [places.NAME] of zenturio.toml",
         )
     return address
@@ -102,16 +102,16 @@ def tls_of(address: SchedulerAddress, options: DaskOptions) -> Any:
 def _check_certificates(ca: str, cert: str, key: str | None) -> None:
     """PlaceError, which names the file, where one does not hold what it is for."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    what = f"{ca} holds no CA certificate (ca)"
+    message = f"{ca} holds no CA certificate (ca)"
     try:
         if Path(ca).is_file():  # else it is the certificate itself
             context.load_verify_locations(ca)
         if Path(cert).is_file():
-            what = f"{cert} and {key or cert} are not a certificate and its key (cert, key)"
+            message = f"{cert} and {key or cert} are not a certificate and its key (cert, key)"
             context.load_cert_chain(cert, key or None)
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or error.strerror or str(error)
-        raise PlaceError(f"{what}: {reason}", hint=_CERTIFICATES_HINT) from error
+        raise PlaceError(f"{message}: {reason}", hint=_CERTIFICATES_HINT) from error
 
 
 _PAUSE = 0.1

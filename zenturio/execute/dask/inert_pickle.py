@@ -1,8 +1,8 @@
-"""What a scheduler of others sends, without its code: pickles become inert values.
+"""Unpickling of what a foreign scheduler sends: values and inert objects, no code.
 
-Dask exchanges pickles, and to unpickle is to execute what they say. A client of ours needs nothing
-of that: reports are plain values, and of exceptions the name and the arguments. So whatever comes
-to a guarded event loop is read by an unpickler that imports nothing and calls nothing.
+Dask exchanges pickles, and loading a pickle can execute code. Our client needs only plain values:
+reports, and the names and arguments of exceptions. So a guarded event loop reads whatever it
+receives with an unpickler that imports nothing and calls nothing.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Inert(Exception):
 def inert_loads(data: Any, *, buffers: Iterable[Any] = ()) -> Any:
     """Return what is pickled in *data*, with nothing imported or called.
 
-    What is no pickle becomes an `Inert`, too: a connection is not to break by it. Like Dask
-    without the package that pickles tracebacks, raise TypeError for these.
+    Data that is not a pickle becomes an `Inert`, too: it must not break the connection. Raise
+    TypeError for tracebacks, as Dask does where tblib is not installed.
     """
     try:
         value = _Unpickler(io.BytesIO(data), buffers=buffers).load()
@@ -72,7 +72,7 @@ def _class_of(module: object, name: object) -> type[Inert]:
     return type(name.rpartition(".")[2] or "Object", bases, {"module": module})
 
 
-# The one that is written in Python: what it calls can be replaced.
+# The unpickler in Python: its opcodes can be overridden, those of the one in C cannot.
 _PythonUnpickler: Any = pickle._Unpickler  # noqa: SLF001
 
 
@@ -159,7 +159,7 @@ for _code, _method in {
     pickle.FROZENSET: _Unpickler.load_frozenset,
 }.items():
     _Unpickler.dispatch[_code[0]] = _method
-# Python reads numbers of many digits in quadratic time; what these write, Dask does not.
+# Python parses long integers in quadratic time; Dask never writes these opcodes.
 for _code in (pickle.INT, pickle.LONG, pickle.LONG4, pickle.GET, pickle.PUT):
     del _Unpickler.dispatch[_code[0]]
 
@@ -192,7 +192,7 @@ _installing = Lock()
 
 
 def guard(loop: asyncio.AbstractEventLoop) -> None:
-    """Read whatever Dask receives in *loop* without its code, from now on."""
+    """Unpickle whatever Dask receives in *loop* inertly from now on."""
     with _installing:
         _install()
     _guarded.add(loop)
@@ -201,9 +201,8 @@ def guard(loop: asyncio.AbstractEventLoop) -> None:
 def _is_guarded() -> bool:
     try:
         return asyncio.get_running_loop() in _guarded
-    except (
-        RuntimeError
-    ):  # a thread without a loop: of Dask, for large messages, or of somebody else
+    except RuntimeError:
+        # A thread without a loop: Dask reads large messages in one, and so may others.
         return _is_offloaded.get()
 
 
@@ -215,10 +214,10 @@ def _install() -> None:
         client: Any = import_module("distributed.client")
         messages: Any = import_module("distributed.comm.utils")
         core: Any = import_module("distributed.core")
-        loads = _either(codec.loads)
+        loads = _guarded_loads(codec.loads)
         offload, clean = messages.offload, client.clean_exception
         codec.loads = client.loads = loads
-        client.pickle = SimpleNamespace(loads=_either(client.pickle.loads))
+        client.pickle = SimpleNamespace(loads=_guarded_loads(client.pickle.loads))
         messages.offload = partial(_offload, offload)
         client.clean_exception = core.clean_exception = partial(_clean_exception, clean)
     except AttributeError as error:
@@ -228,7 +227,7 @@ def _install() -> None:
         ) from error
 
 
-def _either(loads: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded_loads(loads: Callable[..., Any]) -> Callable[..., Any]:
     def guarded_loads(data: Any, *, buffers: Iterable[Any] = ()) -> Any:
         if _is_guarded():
             return inert_loads(data, buffers=buffers)
@@ -248,11 +247,11 @@ def _call_guarded(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def _clean_exception(
-    clean: Callable[..., Any], exception: Any, traceback: Any = None, **more: Any
+    clean: Callable[..., Any], exception: Any, traceback: Any = None, **options: Any
 ) -> Any:
-    """Like Dask, and bear what is no exception: the task's future would never be done."""
+    """Clean as Dask does, and accept what is no exception: else the future would never be done."""
     for argument in (traceback, None):
         with suppress(AssertionError):
-            return clean(exception, argument, **more)
+            return clean(exception, argument, **options)
     error = _class_of("", "UnreadableException")(type(exception).__name__)
     return type(error), error, None

@@ -197,8 +197,10 @@ class TicketQueue:
             first = self._waiting[0]
         else:
             return False
-        taken = sum(batch.cpus for batch in sent)
-        return taken == 0 or taken + first.cpus <= slots * (2 if self._batches.sends_ahead else 1)
+        busy_cpus = sum(batch.cpus for batch in sent)
+        return busy_cpus == 0 or busy_cpus + first.cpus <= slots * (
+            2 if self._batches.sends_ahead else 1
+        )
 
     def next(self, sent: Collection[TaskBatch], slots: int) -> TaskBatch | None:
         """Return what goes now, taken off."""
@@ -224,7 +226,11 @@ class TicketQueue:
         """A worker for the first suspect that waits, wide enough and without another one."""
         if not self._suspects:
             return ""
-        taken = {worker for p in sent if p.tickets[0].is_suspect for worker in p.eligible_workers}
+        suspect_workers = {
+            worker for p in sent if p.tickets[0].is_suspect for worker in p.eligible_workers
+        }
         cpus = min(self._suspects[0].cpus, max(self.workers.values(), default=1))
-        free = (w for w, count in self.workers.items() if w not in taken and count >= cpus)
+        free = (
+            w for w, count in self.workers.items() if w not in suspect_workers and count >= cpus
+        )
         return next(free, "")

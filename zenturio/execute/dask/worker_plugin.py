@@ -106,7 +106,7 @@ class RuntimePlugin(WorkerPlugin):
 
     def leave(self, session: str) -> None:
         """A driver goes."""
-        self._close([each for each in list(self._runtimes) if each.name == session])
+        self._close([runtime for runtime in list(self._runtimes) if runtime.name == session])
 
     def _sweep(self) -> None:
         long_ago = monotonic() - IDLE_SECONDS

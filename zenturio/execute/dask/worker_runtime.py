@@ -140,23 +140,23 @@ def read_report(value: object, tickets: Collection[int]) -> TaskReport | None:
     """
     if type(value) is not tuple or len(value) != 5:
         return None
-    done, returned, running, missing, worker = value
+    packed, returned, running, missing, worker = value
     if not (
-        type(done) is dict
+        type(packed) is dict
         and type(returned) is tuple
         and type(running) is tuple
         and type(missing) is tuple
         and type(worker) is str
         and len(worker) <= LONGEST_ADDRESS
-        and all(type(data) is bytes for data in done.values())
+        and all(type(data) is bytes for data in packed.values())
         and all(type(name) is str for name in missing)
     ):
         return None
-    numbers = [*done, *returned, *running]
+    numbers = [*packed, *returned, *running]
     if not all(type(number) is int for number in numbers):
         return None
     is_about = len(set(numbers)) == len(numbers) and set(numbers) <= set(tickets)
-    return TaskReport(done, returned, running, frozenset(missing), worker) if is_about else None
+    return TaskReport(packed, returned, running, frozenset(missing), worker) if is_about else None
 
 
 class WorkerRuntime:
@@ -248,7 +248,7 @@ class WorkerRuntime:
         self, over: Iterable[int], running: Iterable[int], returned: frozenset[int]
     ) -> TaskReport:
         """Tell of those that are over; the runtime has nothing to do with them any more."""
-        done, handed_back = {}, []
+        packed, handed_back = {}, []
         for ticket in over:
             with self._lock:
                 digest, future = self._futures.pop(ticket)
@@ -257,8 +257,8 @@ class WorkerRuntime:
             if ticket in returned and not stopped:
                 handed_back.append(ticket)
             else:
-                done[ticket] = self._packed(digest, future)
-        return TaskReport(done, tuple(handed_back), tuple(running))
+                packed[ticket] = self._packed(digest, future)
+        return TaskReport(packed, tuple(handed_back), tuple(running))
 
     def _packed(self, digest: str, future: Future[Outcome]) -> bytes:
         if future.cancelled():

@@ -274,7 +274,7 @@ class QueuePoller:
             self._on_ended(ticket, job)
 
     def _on_alive(self, ticket: SlurmTicket, job: SlurmJob) -> None:
-        ticket.gone = None
+        ticket.gone_since = None
         ticket.began = ticket.began or job.begun
         ticket.recalled = ticket.recalled and not job.begun
         if job.stuck:
@@ -305,10 +305,10 @@ class QueuePoller:
 
     def _is_overdue(self, ticket: SlurmTicket) -> bool:
         """Return whether nothing will be seen any more of what the job of *ticket* left."""
-        if ticket.gone is None:
-            ticket.gone = monotonic()
+        if ticket.gone_since is None:
+            ticket.gone_since = monotonic()
         # File servers show a new file late on other machines: the outcome has this long to appear.
-        seconds = monotonic() - ticket.gone - self._options.grace
+        seconds = monotonic() - ticket.gone_since - self._options.grace
         if ticket.session.outcome(ticket.digest).exists():  # it is just being read
             return seconds >= UNREADABLE_SECONDS
         return seconds >= 0

@@ -107,8 +107,8 @@ class SlurmTicket(CancellableFuture):
         """How many of its jobs were lost, by whose fault that may be."""
         self.fault: PlaceError | None = None
         """What its job could not do: the place's fault."""
-        self.gone: float | None = None
-        """Since when its job is no more, by the monotonic clock."""
+        self.gone_since: float | None = None
+        """When its job disappeared from the queue, by the monotonic clock."""
         self.recalled = False
         """Whether Slurm was asked to take it off if it has not begun: a pilot is to have it."""
         self.alone = False
@@ -119,7 +119,7 @@ class SlurmTicket(CancellableFuture):
 
     def restart(self) -> None:
         """Its job was lost, and another one is to run it."""
-        self.task = self.gone = self.fault = None
+        self.task = self.gone_since = self.fault = None
         self.began = self.cancel_sent = self.recalled = False
 
     def start(self) -> bool:
@@ -196,33 +196,33 @@ class TicketTable:
         """Return the first of those that wait, and others that ask for the same; what fits in."""
         with self._lock:
             room = min(most, self.room)
-            taken: list[SlurmTicket] = []
-            others: list[SlurmTicket] = []
-            while self._waiting and len(taken) < room:
+            accepted: list[SlurmTicket] = []
+            skipped: list[SlurmTicket] = []
+            while self._waiting and len(accepted) < room:
                 ticket = self._waiting.popleft()
-                if taken and ticket.demand != taken[0].demand:
-                    others.append(ticket)
+                if accepted and ticket.demand != accepted[0].demand:
+                    skipped.append(ticket)
                 elif ticket.start():
-                    taken.append(ticket)
+                    accepted.append(ticket)
                 else:  # it was cancelled
                     ticket.session.drop(ticket.digest)
-            self._waiting.extendleft(reversed(others))
-            return taken
+            self._waiting.extendleft(reversed(skipped))
+            return accepted
 
     def take_matching(self, chosen: Callable[[SlurmTicket], bool]) -> list[SlurmTicket]:
         """Return all that wait and are *chosen*, and were not cancelled."""
         with self._lock:
-            taken: list[SlurmTicket] = []
-            others: deque[SlurmTicket] = deque()
+            accepted: list[SlurmTicket] = []
+            skipped: deque[SlurmTicket] = deque()
             for ticket in self._waiting:
                 if not chosen(ticket):
-                    others.append(ticket)
+                    skipped.append(ticket)
                 elif ticket.start():
-                    taken.append(ticket)
+                    accepted.append(ticket)
                 else:  # it was cancelled
                     ticket.session.drop(ticket.digest)
-            self._waiting = others
-            return taken
+            self._waiting = skipped
+            return accepted
 
     def withdraw(self, ticket: SlurmTicket) -> bool:
         """Its job will not run it; false where it is settled."""
