@@ -23,7 +23,10 @@ _INVALID_LETTER = re.compile(r"[^0-9a-zA-Z_.-]")
 
 
 def read_wfformat(document: FormatDocument) -> Instance:
-    """Parse the workflow and its machines; work is in seconds on the fastest machine named."""
+    """Parse the workflow and its machines.
+
+    The work of a task is its runtime on the fastest machine of the trace, in seconds.
+    """
     value = document.value
     if value.get("schemaVersion", VERSION) != VERSION:
         document.wrong(
@@ -38,33 +41,33 @@ def read_wfformat(document: FormatDocument) -> Instance:
     rows = _objects_by_name(document, specification, ("workflow", "specification"), "tasks", "id")
     executions = _objects_by_name(document, execution, ("workflow", "execution"), "tasks", "id")
     tasks = [
-        _task(document, i, machine, executions.get(key, (0, {})), speeds)
-        for key, (i, machine) in rows.items()
+        _task(document, i, row, executions.get(key, (0, {})), speeds)
+        for key, (i, row) in rows.items()
     ]
     if not tasks or len(tasks) > MAX_TASKS:
         document.wrong(("workflow", "specification", "tasks"), f"{len(tasks)} tasks")
     notes = {key: value[key] for key in _NOTE_KEYS if key in value}
     if execution.get("makespanInSeconds"):
-        way = ("workflow", "execution", "makespanInSeconds")
-        notes["makespan"] = document.number(execution["makespanInSeconds"], way)
+        path = ("workflow", "execution", "makespanInSeconds")
+        notes["makespan"] = document.number(execution["makespanInSeconds"], path)
     return Instance(
         Workflow.of(name, tasks, _edges(document, specification, rows), **notes), platform
     )
 
 
-def _object(document: FormatDocument, value: Any, way: KeyPath) -> dict[str, Any]:
+def _object(document: FormatDocument, value: Any, path: KeyPath) -> dict[str, Any]:
     if not isinstance(value, dict):
-        document.wrong(way[:-1], f"WfFormat {VERSION} has an object {way[-1]!r} here")
+        document.wrong(path[:-1], f"WfFormat {VERSION} has an object {path[-1]!r} here")
     return value
 
 
 def _objects_by_name(
-    document: FormatDocument, value: dict[str, Any], way: KeyPath, key: str, name: str
+    document: FormatDocument, value: dict[str, Any], parent: KeyPath, key: str, name: str
 ) -> dict[str, tuple[int, dict[str, Any]]]:
     """Return the objects of the list *key* by their *name*, with their indices."""
     objects: dict[str, tuple[int, dict[str, Any]]] = {}
-    for i, row in enumerate(document.items(value.get(key, []), (*way, key))):
-        path = (*way, key, i)
+    for i, row in enumerate(document.items(value.get(key, []), (*parent, key))):
+        path = (*parent, key, i)
         if not isinstance(row, dict) or not isinstance(row.get(name), str):
             document.wrong(path, f"one of {key} has no {name}")
         if row[name] in objects:
@@ -81,7 +84,7 @@ def _task(
     speeds: Mapping[str, float],
 ) -> WorkflowTask:
     index, run = execution
-    way = ("workflow", "execution", "tasks", index)
+    path = ("workflow", "execution", "tasks", index)
     display_name = document.words(
         row.get("name", row["id"]), ("workflow", "specification", "tasks", i, "name")
     )
@@ -89,17 +92,17 @@ def _task(
     program = command.get("program", "") if isinstance(command, dict) else ""
     if "runtimeInSeconds" not in run:
         document.wrong(("workflow", "execution"), f"task {row['id']!r} has no runtimeInSeconds")
-    seconds = document.number(run["runtimeInSeconds"], (*way, "runtimeInSeconds"))
-    machines = document.items(run.get("machines", []), (*way, "machines"))
-    document.texts(machines, lambda j: (*way, "machines", j))
+    seconds = document.number(run["runtimeInSeconds"], (*path, "runtimeInSeconds"))
+    machines = document.items(run.get("machines", []), (*path, "machines"))
+    document.texts(machines, lambda j: (*path, "machines", j))
     # A task that ran on several machines counts with the fastest of them.
     speed = max((speeds.get(machine, 1.0) for machine in machines), default=1.0)
     return WorkflowTask(
         row["id"],
         seconds * speed,
         program=display_name if display_name != row["id"] else str(program),
-        cores=document.whole(_rounded(run.get("coreCount", 1)), (*way, "coreCount")),
-        memory=document.number(run.get("memoryInBytes", 0), (*way, "memoryInBytes")),
+        cores=document.whole(_rounded(run.get("coreCount", 1)), (*path, "coreCount")),
+        memory=document.number(run.get("memoryInBytes", 0), (*path, "memoryInBytes")),
     )
 
 
@@ -122,11 +125,12 @@ def _edges(
     for key, (i, row) in rows.items():
         parents = [(parent, key, "parents") for parent in _name_list(document, i, row, "parents")]
         children = [(key, child, "children") for child in _name_list(document, i, row, "children")]
+        # A trace may name an edge at its source, at its target or at both: it counts once.
         for a, b, relation in (*parents, *children):
-            other = a if relation == "parents" else b
-            if other not in rows:
-                way = ("workflow", "specification", "tasks", i, relation)
-                document.wrong(way, f"no task has id {other!r}", did_you_mean(other, rows))
+            neighbour = a if relation == "parents" else b
+            if neighbour not in rows:
+                path = ("workflow", "specification", "tasks", i, relation)
+                document.wrong(path, f"no task has id {neighbour!r}", did_you_mean(neighbour, rows))
             if (a, b) not in edges:
                 inputs = _name_list(document, *rows[b], "inputFiles")
                 edges[a, b] = sum(sizes.get(f, 0.0) for f in inputs if f in written[a])
@@ -134,35 +138,36 @@ def _edges(
 
 
 def _name_list(document: FormatDocument, i: int, row: dict[str, Any], key: str) -> list[str]:
-    way = ("workflow", "specification", "tasks", i, key)
-    names = document.items(row.get(key, []), way)
-    document.texts(names, lambda j: (*way, j))
+    path = ("workflow", "specification", "tasks", i, key)
+    names = document.items(row.get(key, []), path)
+    document.texts(names, lambda j: (*path, j))
     return names
 
 
 def _file_sizes(document: FormatDocument, specification: dict[str, Any]) -> dict[str, float]:
-    way = ("workflow", "specification")
-    files = _objects_by_name(document, specification, way, "files", "id")
+    path = ("workflow", "specification")
+    files = _objects_by_name(document, specification, path, "files", "id")
     return {
-        name: document.number(row.get("sizeInBytes", 0), (*way, "files", i, "sizeInBytes"))
+        name: document.number(row.get("sizeInBytes", 0), (*path, "files", i, "sizeInBytes"))
         for name, (i, row) in files.items()
     }
 
 
 def _platform(document: FormatDocument, name: str, execution: dict[str, Any]) -> Platform | None:
     """Return the machines of the trace, with speeds relative to the fastest."""
-    way = ("workflow", "execution")
-    rows = _objects_by_name(document, execution, way, "machines", "nodeName")
+    parent = ("workflow", "execution")
+    rows = _objects_by_name(document, execution, parent, "machines", "nodeName")
     if not rows:
         return None
     speed, cores, memory = {}, {}, {}
     for node, (i, row) in rows.items():
-        path = (*way, "machines", i)
+        path = (*parent, "machines", i)
         cpu = _object(document, row.get("cpu", {}), (*path, "cpu"))
         speed[node] = document.number(cpu.get("speedInMHz", 0), (*path, "cpu", "speedInMHz"))
         cores[node] = document.whole(cpu.get("coreCount", 1), (*path, "cpu", "coreCount"), 1, 10**5)
         if "memoryInBytes" in row:
             memory[node] = document.number(row["memoryInBytes"], (*path, "memoryInBytes"), 1)
+    # Clock rates stand for speeds. If the trace has none, or not of this machine, its speed is 1.
     fastest = max(speed.values()) or 1.0
     machines = [
         PlatformMachine(
@@ -209,6 +214,7 @@ def _ids(flow: Workflow) -> list[str]:
 
 def _specification(flow: Workflow, ids: list[str]) -> dict[str, Any]:
     """Return the tasks, and a file for each edge with data."""
+    # WfFormat has no data on edges: a file that one task writes and one reads carries the bytes.
     rows: list[dict[str, Any]] = [
         {"name": task.program or ids[i], "id": ids[i], "parents": [], "children": [],
          "inputFiles": [], "outputFiles": []}
@@ -253,19 +259,18 @@ def wfformat_losses(flow: Workflow, platform: Platform | None = None) -> Iterato
         yield f"{fractions} numbers of bytes are rounded"
     if flow.looped:
         yield "WfFormat does not define loops; the edges of this loop are written anyway"
-    kept = ("cores", "memory", "work", "program")
-    yield from lost_of_tasks(flow, kept)
+    yield from lost_of_tasks(flow, ("cores", "memory", "work", "program"))
     if platform and (platform.links or platform.default.bandwidth < float("inf")):
         yield f"the {len(platform.links)} links between the machines"
     if platform and any(m.load or m.tags or m.cost or m.site for m in platform.machines):
         yield "sites, tags, costs and loads of machines"
 
 
-def lost_of_tasks(flow: Workflow, kept: tuple[str, ...]) -> Iterator[str]:
-    """Yield which attributes of tasks a format that keeps only *kept* loses."""
+def lost_of_tasks(flow: Workflow, attributes: tuple[str, ...]) -> Iterator[str]:
+    """Yield which attributes of tasks a format with only *attributes* loses."""
     default = WorkflowTask("")
     for key in ("kind", "machine", "target", "tag", "cores", "memory", "times", "curve"):
-        if key not in kept:
+        if key not in attributes:
             count = sum(getattr(t, key) != getattr(default, key) for t in flow.more.values())
             if count:
                 yield f"{key} of {count} tasks"

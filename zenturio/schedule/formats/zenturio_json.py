@@ -55,19 +55,22 @@ class SweepRanges:
         data: list[Floats] = []
         count = 0
         for i, row in enumerate(rows):
-            way: KeyPath = ("edges", i)
-            edge = _edge_object(document, row, way)
-            a, b = (self._ends(document, number, edge.get(key), way) for key in ("from", "to"))
-            size = document.number(edge.get("bytes", 0.0), (*way, "bytes"))
-            join = document.words(edge.get("join", "all"), (*way, "join"))
+            path: KeyPath = ("edges", i)
+            edge = _edge_object(document, row, path)
+            a, b = (self._ends(document, number, edge.get(key), path) for key in ("from", "to"))
+            size = document.number(edge.get("bytes", 0.0), (*path, "bytes"))
+            join = document.words(edge.get("join", "all"), (*path, "join"))
             if join not in {"all", "each"}:
-                document.wrong((*way, "join"), f"join is {join!r}", "write 'all' or 'each'")
+                document.wrong((*path, "join"), f"join is {join!r}", "write 'all' or 'each'")
             if join == "each" and len(a) != len(b):
-                document.wrong(way, f"{len(a)} subtasks cannot be joined each with one of {len(b)}")
+                document.wrong(
+                    path, f"{len(a)} subtasks cannot be joined each with one of {len(b)}"
+                )
+            # Count before allocating: a short file can ask for billions of edges.
             pairs = len(a) if join == "each" else len(a) * len(b)
             count += pairs
             if count > MAX_EDGES:
-                document.wrong(way, f"more than {MAX_EDGES:,} edges")
+                document.wrong(path, f"more than {MAX_EDGES:,} edges")
             sources.append(np.array(a) if join == "each" else np.repeat(a, len(b)))
             targets.append(np.array(b) if join == "each" else np.tile(b, len(a)))
             data.append(np.full(pairs, size))
@@ -76,23 +79,23 @@ class SweepRanges:
         )
 
     def _ends(
-        self, document: FormatDocument, number: Mapping[str, int], name: Any, way: KeyPath
+        self, document: FormatDocument, number: Mapping[str, int], name: Any, path: KeyPath
     ) -> range:
-        document.words(name, way)
+        document.words(name, path)
         if name in self.ranges:
             return self.ranges[name]
         if name not in number:
             hint = did_you_mean(name, [*self.ranges, *number])
-            document.wrong(way, f"no task is named {name!r}", hint)
+            document.wrong(path, f"no task is named {name!r}", hint)
         return range(number[name], number[name] + 1)
 
 
-def _edge_object(document: FormatDocument, row: Any, way: KeyPath) -> dict[str, Any]:
+def _edge_object(document: FormatDocument, row: Any, path: KeyPath) -> dict[str, Any]:
     if isinstance(row, dict):
-        document.keys(row, _EDGE_KEYS, way)
+        document.keys(row, _EDGE_KEYS, path)
         return row
     if not isinstance(row, list) or not 2 <= len(row) <= 3:
-        document.wrong(way, "an edge is [from, to], [from, to, bytes] or an object")
+        document.wrong(path, "an edge is [from, to], [from, to, bytes] or an object")
     return dict(zip(_EDGE_KEYS, row, strict=False))
 
 
@@ -130,26 +133,29 @@ def tasks_from_rows(document: FormatDocument, rows: list[Any]) -> tuple[TaskColu
     document.texts(names, lambda i: ("tasks", i, "name"))
     if any("sweep" in row for row in rows):
         return _tasks_with_sweeps(document, rows)
+    # Checked by column, not by task: a file may have millions of tasks, and most are plain.
     work = document.numbers([row.get("work", 0.0) for row in rows], _key_path("work"))
     programs = [row.get("program", "") for row in rows]
     document.texts(programs, _key_path("program"))
-    number = {row: i for i, row in enumerate(dict.fromkeys(programs))}
-    more = {
+    number = {program: i for i, program in enumerate(dict.fromkeys(programs))}
+    detailed_tasks = {
         i: _read_task(document, row, ("tasks", i), float(work[i]))
         for i, row in enumerate(rows)
         if not row.keys() <= _PLAIN_KEYS
     }
-    column = np.array([number[row] for row in programs], np.int32)
-    return TaskColumns(names, work, _not_plain(more), column, tuple(number)), SweepRanges({})
+    column = np.array([number[program] for program in programs], np.int32)
+    return TaskColumns(names, work, _not_plain(detailed_tasks), column, tuple(number)), SweepRanges(
+        {}
+    )
 
 
 def _key_path(key: str) -> Any:
     return lambda i: ("tasks", i, key)
 
 
-def _not_plain(more: Mapping[int, WorkflowTask]) -> dict[int, WorkflowTask]:
+def _not_plain(tasks: Mapping[int, WorkflowTask]) -> dict[int, WorkflowTask]:
     """Return the tasks that have more than a name, work and program."""
-    return {i: t for i, t in more.items() if t != WorkflowTask(t.name, t.work, program=t.program)}
+    return {i: t for i, t in tasks.items() if t != WorkflowTask(t.name, t.work, program=t.program)}
 
 
 def _tasks_with_sweeps(
@@ -158,15 +164,15 @@ def _tasks_with_sweeps(
     tasks: list[WorkflowTask] = []
     ranges: dict[str, range] = {}
     for i, row in enumerate(rows):
-        way = ("tasks", i)
+        path = ("tasks", i)
         if "sweep" in row:
-            if len(tasks) + document.whole(row["sweep"], (*way, "sweep")) > MAX_TASKS:
-                document.wrong((*way, "sweep"), f"more than {MAX_TASKS:,} tasks")
+            if len(tasks) + document.whole(row["sweep"], (*path, "sweep")) > MAX_TASKS:
+                document.wrong((*path, "sweep"), f"more than {MAX_TASKS:,} tasks")
             ranges[row["name"]] = range(len(tasks), len(tasks) + row["sweep"])
-            tasks += _subtasks(document, row, way)
+            tasks += _subtasks(document, row, path)
         else:
-            work = document.number(row.get("work", 0.0), (*way, "work"))
-            tasks.append(_read_task(document, row, way, work))
+            work = document.number(row.get("work", 0.0), (*path, "work"))
+            tasks.append(_read_task(document, row, path, work))
     number = {name: i for i, name in enumerate(dict.fromkeys(t.program for t in tasks))}
     return TaskColumns(
         [task.name for task in tasks],
@@ -177,20 +183,20 @@ def _tasks_with_sweeps(
     ), SweepRanges(ranges)
 
 
-def _subtasks(document: FormatDocument, row: dict[str, Any], way: KeyPath) -> list[WorkflowTask]:
+def _subtasks(document: FormatDocument, row: dict[str, Any], path: KeyPath) -> list[WorkflowTask]:
     """Return the subtasks ``NAME.1`` to ``NAME.N`` of a sweep; its work may be a list."""
     count, name, work = row["sweep"], row["name"], row.get("work", 0.0)
     if isinstance(work, list) and len(work) != count:
-        document.wrong((*way, "work"), f"work has {len(work)} numbers for {count} subtasks")
+        document.wrong((*path, "work"), f"work has {len(work)} numbers for {count} subtasks")
     if isinstance(work, list):
-        lengths = document.numbers(work, lambda i: (*way, "work", i))
+        lengths = document.numbers(work, lambda i: (*path, "work", i))
     else:
-        lengths = np.full(count, document.number(work, (*way, "work")))
+        lengths = np.full(count, document.number(work, (*path, "work")))
     template = {"program": name, **{k: v for k, v in row.items() if k != "sweep"}}
     if "machine" in template:
-        document.wrong((*way, "machine"), "the subtasks of a sweep share no abstract machine")
+        document.wrong((*path, "machine"), "the subtasks of a sweep share no abstract machine")
     return [
-        _read_task(document, {**template, "name": f"{name}.{j}"}, way, length)
+        _read_task(document, {**template, "name": f"{name}.{j}"}, path, length)
         for j, length in enumerate(lengths.tolist(), 1)
     ]
 
@@ -209,13 +215,15 @@ def tasks_from_columns(document: FormatDocument, value: dict[str, Any]) -> TaskC
         if len(column) != len(names):
             message = f"{key} has {len(column)} values for {len(names)} tasks"
             document.wrong(("tasks", key), message)
+    # The quick test of the column comes first; the slow one finds the index for the message.
     if not set(map(type, program)) <= {int} or (
         program and not 0 <= min(program) <= max(program) < len(programs)
     ):
         for i, program_number in enumerate(program):
             document.whole(program_number, ("tasks", "program", i), 0, len(programs) - 1)
-    more = _read_more(document, names, document.items(value.get("more", []), ("tasks", "more")))
-    return TaskColumns(names, work, more, np.array(program, np.int32), tuple(programs))
+    rows = document.items(value.get("more", []), ("tasks", "more"))
+    detailed_tasks = _read_more(document, names, rows)
+    return TaskColumns(names, work, detailed_tasks, np.array(program, np.int32), tuple(programs))
 
 
 def _read_more(
@@ -224,25 +232,25 @@ def _read_more(
     number = {name: i for i, name in enumerate(names)} if rows else {}
     tasks = {}
     for i, row in enumerate(rows):
-        way = ("tasks", "more", i)
-        document.keys(row, _TASK_KEYS[:-1], way)
-        name = document.words(row.get("name"), (*way, "name"))
+        path = ("tasks", "more", i)
+        document.keys(row, _TASK_KEYS[:-1], path)
+        name = document.words(row.get("name"), (*path, "name"))
         if name not in number:
             hint = did_you_mean(name, number)
-            document.wrong((*way, "name"), f"no task is named {name!r}", hint)
-        work = document.number(row.get("work", 0.0), (*way, "work"))
-        tasks[number[name]] = _read_task(document, row, way, work)
+            document.wrong((*path, "name"), f"no task is named {name!r}", hint)
+        work = document.number(row.get("work", 0.0), (*path, "work"))
+        tasks[number[name]] = _read_task(document, row, path, work)
     return tasks
 
 
 def _read_task(
-    document: FormatDocument, row: dict[str, Any], way: KeyPath, work: float
+    document: FormatDocument, row: dict[str, Any], path: KeyPath, work: float
 ) -> WorkflowTask:
     for key in _TEXTS:
-        document.words(row.get(key, ""), (*way, key))
+        document.words(row.get(key, ""), (*path, key))
     if row.get("kind", "job") not in {"job", "transfer"}:
-        document.wrong((*way, "kind"), f"kind is {row['kind']!r}", "write 'job' or 'transfer'")
-    times = document.items(row.get("times", []), (*way, "times"))
+        document.wrong((*path, "kind"), f"kind is {row['kind']!r}", "write 'job' or 'transfer'")
+    times = document.items(row.get("times", []), (*path, "times"))
     return WorkflowTask(
         row["name"],
         work,
@@ -251,33 +259,34 @@ def _read_task(
         row.get("target", ""),
         row.get("program", ""),
         row.get("tag", ""),
-        document.whole(row.get("cores", 1), (*way, "cores")),
-        document.number(row.get("memory", 0.0), (*way, "memory")),
-        tuple(_read_seconds(document, time, (*way, "times", i)) for i, time in enumerate(times)),
-        _read_curve(document, row.get("curve"), (*way, "curve")),
+        document.whole(row.get("cores", 1), (*path, "cores")),
+        document.number(row.get("memory", 0.0), (*path, "memory")),
+        tuple(_read_seconds(document, time, (*path, "times", i)) for i, time in enumerate(times)),
+        _read_curve(document, row.get("curve"), (*path, "curve")),
     )
 
 
-def _read_seconds(document: FormatDocument, value: Any, way: KeyPath) -> float:
+def _read_seconds(document: FormatDocument, value: Any, path: KeyPath) -> float:
     """Return a time on one machine; null means that it cannot run there."""
-    return float("inf") if value is None else document.number(value, way)
+    return float("inf") if value is None else document.number(value, path)
 
 
-def _read_curve(document: FormatDocument, value: Any, way: KeyPath) -> ScalingCurve | None:
+def _read_curve(document: FormatDocument, value: Any, path: KeyPath) -> ScalingCurve | None:
     if value is None:
         return None
-    document.keys(value, ("nodes", "seconds"), way)
-    nodes = document.items(value.get("nodes"), (*way, "nodes"))
-    seconds = document.items(value.get("seconds"), (*way, "seconds"))
+    document.keys(value, ("nodes", "seconds"), path)
+    nodes = document.items(value.get("nodes"), (*path, "nodes"))
+    seconds = document.items(value.get("seconds"), (*path, "seconds"))
     try:
         return ScalingCurve(
-            tuple(document.whole(count, (*way, "nodes", i)) for i, count in enumerate(nodes)),
-            tuple(document.number(count, (*way, "seconds", i)) for i, count in enumerate(seconds)),
+            tuple(document.whole(count, (*path, "nodes", i)) for i, count in enumerate(nodes)),
+            tuple(document.number(count, (*path, "seconds", i)) for i, count in enumerate(seconds)),
         )
     except InputError as error:
+        # An error of a number has its place in the file already; one of the curve has none.
         if error.diagnostics[0].place:
             raise
-        document.wrong(way, str(error))
+        document.wrong(path, str(error))
 
 
 def task_row(task: WorkflowTask) -> dict[str, Any]:
@@ -407,6 +416,7 @@ def _edge_columns(document: FormatDocument, value: dict[str, Any], count: int) -
 
 def _first_invalid_index(values: list[Any], count: int) -> list[int]:
     """Return the index of the first value that is not an integer below *count*, as a list."""
+    # The exact type, because True and False are instances of int.
     if not set(map(type, values)) <= {int}:
         return [next(i for i, value in enumerate(values) if type(value) is not int)]
     if values and (min(values) < 0 or max(values) >= count):

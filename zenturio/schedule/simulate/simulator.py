@@ -161,11 +161,9 @@ class LoopController:
         if self._over[number]:
             return False
         state = self._grid.state
-        last_first = (
-            self._last[number],
-            self._loops[number].tasks,
-        )  # fails early if one is unfinished
-        return all(state[task] == "done" for tasks in last_first for task in tasks)
+        # The tasks that close the loop finish late: checked first, they save checking the rest.
+        tasks = chain(self._last[number], self._loops[number].tasks)
+        return all(state[task] == "done" for task in tasks)
 
     def _renew(self, number: int) -> None:
         """Reset the loops inside one that starts anew."""
@@ -180,31 +178,38 @@ class LoopController:
 
 def simulate(
     problem: Problem,
-    what: Plan | Policy,
+    plan_or_policy: Plan | Policy,
     *,
     arrivals: ArrayLike | None = None,
     forward: ArrayLike | None = None,
     repeats: LoopIterations | None = None,
     algorithm: str = "",
 ) -> ExecutionTrace:
-    """Return the trace of executing *what*, a plan or a policy, under the machines' loads.
+    """Return the trace of executing a plan or a policy under the machines' loads.
 
     *arrivals* has the time at which each task becomes known. Loops run as *repeats* decides; a plan
-    has a single iteration of each (`single_iteration_problem`). With
-    *forward*, a mask of the edges that are waited for, the policy runs the loops itself by calling
-    `MachineState.again`.
+    has a single iteration of each (`single_iteration_problem`). With *forward*, a mask of the edges
+    that are waited for, the policy runs the loops itself by calling `MachineState.again`.
     """
-    name = algorithm or (what.algorithm if isinstance(what, Plan) else type(what).__name__.lower())
+    name = algorithm or (
+        plan_or_policy.algorithm
+        if isinstance(plan_or_policy, Plan)
+        else type(plan_or_policy).__name__.lower()
+    )
     loops = find_loops(problem.workflow) if forward is None else ()
-    policy = FollowPlan(what, loops) if isinstance(what, Plan) else what
+    policy = (
+        FollowPlan(plan_or_policy, loops) if isinstance(plan_or_policy, Plan) else plan_or_policy
+    )
     waited_edges = forward_edges(problem.workflow, loops) if loops else forward
     grid = MachineState(problem, arrivals, waited_edges)
     controller = LoopController(grid, loops, repeats or LoopIterations())
     for events in grid.moments():
         policy.react(grid, [*events, *controller.turn()])
     acyclic = single_iteration_problem(problem, loops)
-    left = tuple(grid.left())
-    return ExecutionTrace(acyclic, name, tuple(grid.runs), tuple(grid.events), left, grid.notes)
+    unfinished = tuple(grid.left())
+    return ExecutionTrace(
+        acyclic, name, tuple(grid.runs), tuple(grid.events), unfinished, grid.notes
+    )
 
 
 Range = tuple[float, float]
@@ -267,6 +272,8 @@ class Perturbation:
         parts: list[tuple[Floats, Floats]] = []
         now, count = 0.0, 0
         while now <= until:
+            # Whole blocks are drawn, whatever *until* is: a later *until* extends the sequence and
+            # does not change its beginning.
             drawn = rng.random((64, 4))
             shares = _scaled(self.share, drawn[:, 2])
             shares[drawn[:, 3] < self.failing] = 0.0
@@ -297,23 +304,23 @@ def perturbed_platform(
 
 def simulate_perturbed(
     problem: Problem,
-    what: Plan | Policy,
+    plan_or_policy: Plan | Policy,
     perturbation: Perturbation,
     seed: int = 0,
     arrivals: ArrayLike | None = None,
     repeats: LoopIterations | None = None,
 ) -> ExecutionTrace:
-    """Return the trace of executing *what* on perturbed machines, until it is finished.
+    """Return the trace of executing *plan_or_policy* on perturbed machines, until it is finished.
 
     *arrivals* and *repeats* are as for `simulate`. The perturbed period is doubled until it covers
     the makespan.
     """
 
     def play(problem: Problem) -> ExecutionTrace:
-        return simulate(problem, what, arrivals=arrivals, repeats=repeats)
+        return simulate(problem, plan_or_policy, arrivals=arrivals, repeats=repeats)
 
-    # Perturbations are drawn up to a horizon; it is doubled until the execution fits into it. Steps
-    # drawn earlier stay the same.
+    # Perturbations are drawn up to a horizon, which is doubled until the execution fits into it.
+    # Steps drawn earlier stay the same.
     until = max(play(problem).events[-1].time, 1.0)
     while True:
         platform = perturbed_platform(problem.platform, perturbation, seed, until)
@@ -323,12 +330,14 @@ def simulate_perturbed(
         until *= 2
 
 
-def combined_load(one: tuple[LoadStep, ...], other: tuple[LoadStep, ...]) -> tuple[LoadStep, ...]:
+def combined_load(
+    first: tuple[LoadStep, ...], second: tuple[LoadStep, ...]
+) -> tuple[LoadStep, ...]:
     """Return the product of two loads over time."""
-    if not one or not other:
-        return one or other
-    times = sorted({step.time for step in chain(one, other)})
-    shares = _shares_at(one, times) * _shares_at(other, times)
+    if not first or not second:
+        return first or second
+    times = sorted({step.time for step in chain(first, second)})
+    shares = _shares_at(first, times) * _shares_at(second, times)
     return tuple(map(LoadStep, times, shares.tolist()))
 
 
@@ -366,6 +375,7 @@ def perturbed_makespans(plan: Plan, perturbation: Perturbation, seeds: range) ->
             makespans[i] = float(
                 replay_under_load(plan, perturbation, seed, until).end.max(initial=0.0)
             )
+            # The makespan is infinite if a machine fails that the plan needs: no horizon helps.
             if makespans[i] <= until or not np.isfinite(makespans[i]):
                 break
             until *= 2

@@ -17,13 +17,13 @@ from zenturio.schedule.model.workflow import Indices
 from zenturio.schedule.static.list_scheduling import mean_delays, mean_times, upward_ranks
 
 Ints = NDArray[np.int64]
-_COPIED = 0.5
-"""Share of mutations that move a group beside another one: many metrics favour few processors."""
+_COPY_SHARE = 0.5
+"""Share of mutations that copy another group's processor: many metrics favour few processors."""
 
 
 @dataclass(frozen=True)
 class MetricSearch:
-    """Searches the plan of *problem* with the best *objective*; of equal ones, the shortest."""
+    """A search for the plan with the best *objective*; among equals, for the shortest."""
 
     problem: Problem
     objective: str
@@ -53,6 +53,8 @@ class MetricSearch:
             child_losses, child_makespans = self._evaluated(groups, child_orders, children)
             evaluations += len(children)
             best = losses.min()
+            # Parents and children compete for the places of the next generation, so that the best
+            # plan is never lost.
             losses = np.concatenate([losses, child_losses])
             makespans = np.concatenate([makespans, child_makespans])
             survivors = np.lexsort((makespans, losses))[: self.population]
@@ -102,11 +104,11 @@ class MetricSearch:
         rng: np.random.Generator,
     ) -> Ints:
         """Return two rows of parents, each the winner of a tournament of two."""
-        place = np.empty(len(losses), np.int64)
-        place[np.lexsort((makespans, losses))] = np.arange(len(losses))
-        rivals = rng.integers(len(losses), size=(2, self.population, 2))
-        winner = place[rivals].argmin(axis=2)[..., None]
-        parents: Ints = np.take_along_axis(rivals, winner, axis=2)[..., 0]
+        rank = np.empty(len(losses), np.int64)
+        rank[np.lexsort((makespans, losses))] = np.arange(len(losses))
+        contestants = rng.integers(len(losses), size=(2, self.population, 2))
+        winner = rank[contestants].argmin(axis=2)[..., None]
+        parents: Ints = np.take_along_axis(contestants, winner, axis=2)[..., 0]
         return parents
 
 
@@ -148,8 +150,8 @@ class _PlacementGroups:
         shape = (parents.shape[1], len(self.first))
         children = np.where(rng.random(shape) < 0.5, placements[parents[0]], placements[parents[1]])
         moved = rng.random(shape) < 1 / shape[1]
-        beside = np.take_along_axis(children, rng.integers(shape[1], size=shape), axis=1)
-        possible = self._fits[np.arange(shape[1]), beside] & (rng.random(shape) < _COPIED)
-        mutated = np.where(possible, beside, self.random(shape[0], rng))
+        copied = np.take_along_axis(children, rng.integers(shape[1], size=shape), axis=1)
+        possible = self._fits[np.arange(shape[1]), copied] & (rng.random(shape) < _COPY_SHARE)
+        mutated = np.where(possible, copied, self.random(shape[0], rng))
         mixed: Ints = np.where(moved, mutated, children)
         return mixed
