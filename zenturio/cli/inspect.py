@@ -77,8 +77,8 @@ def status(
     running = _running(db, study) if study is not None and statuses[0].running else {}
     if json:
         facts = [{**_standing_facts(item), "outside": outside[item.study]} for item in statuses]
-        more = {"running_experiments": running, "failures": output.failure_facts(failed)}
-        output.facts(facts if study is None else {**facts[0], **more})
+        study_facts = {"running_experiments": running, "failures": output.failure_facts(failed)}
+        output.facts(facts if study is None else {**facts[0], **study_facts})
         return
     for item in statuses:
         typer.echo(_standing_line(item, db))
@@ -93,7 +93,7 @@ def status(
 
 
 def _running(db: str | None, study: str) -> dict[str, Mapping[str, Any]]:
-    """The values of experiments that run now, by digest: the first few, for `zen logs --follow`."""
+    """Return the values of the first running experiments by digest, for `zen logs --follow`."""
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:
@@ -231,7 +231,7 @@ def _standing_line(status: "StudyStatus", db: str | None) -> str:
 
 
 def _several(status: "StudyStatus") -> str:
-    """How many results the experiments have, where some have several."""
+    """Return a line on results by machine and round if there are several; else an empty text."""
     count = sum(status.machines.values())
     parts = [
         f"{len(origins)} {noun}"
@@ -248,7 +248,7 @@ def _several(status: "StudyStatus") -> str:
 
 
 def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int]:
-    """How many experiments of each study are of points that its space does not hold any more."""
+    """Return by study how many experiments have points that are not in its space any more."""
     from zenturio.query.present import digests_outside
     from zenturio.study.overview import opened_repository
 
@@ -259,7 +259,7 @@ def _outside(db: str | None, statuses: Sequence["StudyStatus"]) -> dict[str, int
 
 
 def _ordered(status: "StudyStatus") -> list[tuple[str, int]]:
-    """How many of its experiments are how far at its place; those that are over came last."""
+    """Return the number of experiments in each stage at the place, running ones first."""
     order = ("running", "queued", "ended")
     return sorted(status.stages.items(), key=lambda item: order.index(item[0]))
 
@@ -407,13 +407,13 @@ def _state(details: "ExperimentDetails") -> str:
 
 
 def _commands(details: "ExperimentDetails") -> Iterator[str]:
-    """BUILD and RUN as they were written."""
+    """Yield the BUILD and RUN commands as they were written."""
     for kind in ("builds", "runs"):
         yield from details.definition.notes.get(kind, ())
 
 
 def _circumstances(details: "ExperimentDetails") -> Iterator[str]:
-    """Commands, code, machine and tool: what somebody needs who wants to run it once more."""
+    """Yield commands, code, machine and tool: what a reader needs to repeat the experiment."""
     provenance = details.definition.provenance
     for command in _commands(details):
         yield f"command: {command}"
@@ -467,17 +467,17 @@ def difference_facts(difference: "ExperimentDifference") -> dict[str, Any]:
 
 
 def print_difference(difference: "ExperimentDifference") -> None:
-    one, other = (digest[:12] for digest in difference.digests)
+    first, second = (digest[:12] for digest in difference.digests)
     rows = [
         ("parameter", name, text_of(a), text_of(b), _ratio(a, b))
         for name, (a, b) in difference.parameters.items()
     ]
     rows += [
-        ("metric", name, *_told_apart(a, b), _ratio(a, b))
+        ("metric", name, *_distinguishable(a, b), _ratio(a, b))
         for name, (a, b) in difference.metrics.items()
     ]
     if rows:
-        output.table(("", "name", one, other, "ratio"), rows)
+        output.table(("", "name", first, second, "ratio"), rows)
     else:
         typer.echo("parameters and metrics are equal")
     for path, text in difference.files.items():
@@ -486,27 +486,27 @@ def print_difference(difference: "ExperimentDifference") -> None:
         typer.echo(f"\n{difference.note}")
 
 
-def _told_apart(one: Any, other: Any) -> tuple[str, str]:
-    """Two metrics, with as many digits as tell them apart."""
-    if not isinstance(one, float) or not isinstance(other, float):
-        return _brief(one), _brief(other)
+def _distinguishable(a: Any, b: Any) -> tuple[str, str]:
+    """Return two metrics with enough digits to distinguish them."""
+    if not isinstance(a, float) or not isinstance(b, float):
+        return _brief(a), _brief(b)
     from zenturio.query.result_table import display_rows
 
-    ((first,), (second,)) = display_rows([(one,), (other,)])
+    ((first,), (second,)) = display_rows([(a,), (b,)])
     return first, second
 
 
-def _ratio(one: Any, other: Any) -> str:
-    """The ratio of numbers above zero: of others it says nothing."""
+def _ratio(a: Any, b: Any) -> str:
+    """Return the ratio of two positive numbers; empty for all others."""
     # A bool is an int in Python, and has no ratio.
-    numbers = [x for x in (one, other) if isinstance(x, int | float) and not isinstance(x, bool)]
+    numbers = [x for x in (a, b) if isinstance(x, int | float) and not isinstance(x, bool)]
     if len(numbers) < 2 or not all(number > 0 for number in numbers):
         return ""
     return f"{numbers[1] / numbers[0]:.3g}"
 
 
 def _brief(measure: Any) -> str:
-    """A metric in a table of two: why one is missing is what ``zen show`` tells."""
+    """Return a metric for a comparison; ``zen show`` says why one is missing."""
     from zenturio.experiment import Missing
     from zenturio.study.overview import measure_text
 

@@ -92,14 +92,14 @@ def upgrade(db: Database = None, json: Json = False) -> None:
 
     from zenturio.record import maintenance
 
-    done = maintenance.upgrade_repository(db)
+    upgrade = maintenance.upgrade_repository(db)
     if json:
-        output.facts(asdict(done))
-    elif done.before == done.after:
-        typer.echo(f"the database is up to date: {done.after}")
+        output.facts(asdict(upgrade))
+    elif upgrade.before == upgrade.after:
+        typer.echo(f"the database is up to date: {upgrade.after}")
     else:
-        kept = f"; copy of the earlier one: {done.copy}" if done.copy else ""
-        typer.echo(f"upgraded from {done.before} to {done.after}{kept}")
+        kept = f"; copy of the earlier one: {upgrade.copy}" if upgrade.copy else ""
+        typer.echo(f"upgraded from {upgrade.before} to {upgrade.after}{kept}")
 
 
 def backup(
@@ -130,8 +130,8 @@ def backup(
         # Noted as an output of ours, so that a copy in the project is not taken for an input.
         note_database(path)
     else:
-        done = maintenance.rotate(db, keep)
-        path, removed = done.copy, done.removed
+        rotation = maintenance.rotate(db, keep)
+        path, removed = rotation.copy, rotation.removed
     if json:
         size = path.stat().st_size
         output.facts({"copy": str(path), "bytes": size, "removed": [str(p) for p in removed]})
@@ -224,22 +224,22 @@ def grant(
         raise InputError("--role is for one reader, --owner for a team", hint="write --reader")
     if owner:
         team = Team(owner, tuple(admin or ()), tuple(writer or ()), tuple(reader or ()), private)
-        done = maintenance.grant_team(db, team, execute=not sql)
+        granted = maintenance.grant_team(db, team, execute=not sql)
         message = f"{owner} owns the database; {_members(team)}"
     else:
-        done = maintenance.grant(db, role, execute=not sql)
-        message = f"the role {done.role} can read the repository and nothing else"
+        granted = maintenance.grant(db, role, execute=not sql)
+        message = f"the role {granted.role} can read the repository and nothing else"
     if json:
-        output.facts({"role": done.role, "done": done.done, "statements": done.statements})
-    elif done.done:
+        output.facts({"role": granted.role, "done": granted.done, "statements": granted.statements})
+    elif granted.done:
         typer.echo(message)
     else:
-        for statement in done.statements:
+        for statement in granted.statements:
             typer.echo(f"{statement};")
     # Printed before the error: the statements are what an administrator needs.
-    if done.why:
+    if granted.why:
         raise PlaceError(
-            f"the server did not execute the statements: {done.why}",
+            f"the server did not execute the statements: {granted.why}",
             hint="give them to its administrator: `zen db grant --sql` prints them again",
         )
 

@@ -54,15 +54,15 @@ def places(context: typer.Context, json: Json = False) -> None:
     typer.echo("\nsettings: zen places show NAME; test it: zen places check NAME")
 
 
-def _facts(named: "NamedPlace") -> dict[str, Any]:
+def _facts(named_place: "NamedPlace") -> dict[str, Any]:
     from zenturio.settings.project_file import FILE
 
-    place = named.table.place
+    place = named_place.table.place
     return {
-        "name": named.name,
-        "kind": named.kind,
+        "name": named_place.name,
+        "kind": named_place.kind,
         "from": f"{FILE}:{place.line}" if place else "built in",
-        "about": _plain((named.load().__doc__ or "").strip().partition("\n")[0]),
+        "about": _plain((named_place.load().__doc__ or "").strip().partition("\n")[0]),
     }
 
 
@@ -88,11 +88,11 @@ def check(
     from zenturio.record.open import FOLDER, project_folder
 
     project = project_folder()
-    named = find_place(name, project)
+    named_place = find_place(name, project)
     # Before anything is started: a mistake in zenturio.toml is an error, not a finding.
-    named.options()
+    named_place.options()
     findings = []
-    for finding in probe_place(named, project / FOLDER):
+    for finding in probe_place(named_place, project / FOLDER):
         findings.append(finding)
         if not json:
             typer.echo(f"{'good ' if finding.good else 'WRONG'}  {finding.text}")
@@ -100,7 +100,7 @@ def check(
                 typer.echo(f"       {line}")
     good = all(finding.good for finding in findings)
     if json:
-        facts = {"name": name, "kind": named.kind, "ok": good}
+        facts = {"name": name, "kind": named_place.kind, "ok": good}
         output.facts({**facts, "findings": [asdict(finding) for finding in findings]})
     if not good:
         raise typer.Exit(4)
@@ -120,27 +120,27 @@ def show(
     from zenturio.execute.places import find_place
     from zenturio.record.open import project_folder
 
-    named = find_place(name, project_folder())
+    named_place = find_place(name, project_folder())
     if script:
-        text = _script(named)
+        text = _script(named_place)
         output.facts({"script": text, "submitted": False}) if json else typer.echo(text)
         return
-    options, entries = named.options(), named.table.entries
+    options, entries = named_place.options(), named_place.table.entries
     rows = [
         (s.name, output.kind(s), getattr(options, s.name), s.name in entries, s.help)
-        for s in named.settings()
+        for s in named_place.settings()
     ]
     if json:
         settings = [
             {"name": n, "type": kind, "value": value, "configured": is_configured, "help": about}
             for n, kind, value, is_configured, about in rows
         ]
-        output.facts({**_facts(named), "jobs": named.jobs, "settings": settings})
+        output.facts({**_facts(named_place), "jobs": named_place.jobs, "settings": settings})
         return
-    facts = _facts(named)
+    facts = _facts(named_place)
     typer.echo(f"{facts['name']} ({facts['kind']}, {facts['from']}): {facts['about']}\n")
-    if named.jobs is not None:
-        typer.echo(f"jobs: {named.jobs}\n")
+    if named_place.jobs is not None:
+        typer.echo(f"jobs: {named_place.jobs}\n")
     if rows:
         shown = [(n, kind, "" if v is None else v, about) for n, kind, v, _, about in rows]
         output.table(("setting", "type", "value", "description"), shown)
@@ -148,17 +148,17 @@ def show(
         typer.echo("no settings but jobs")
 
 
-def _script(named: "NamedPlace") -> str:
+def _script(named_place: "NamedPlace") -> str:
     """What a job of the place would be."""
     from zenturio.errors import InputError
     from zenturio.record.open import FOLDER, project_folder
 
-    write = getattr(named.load(), "script", None)
+    write = getattr(named_place.load(), "script", None)
     if write is None:
-        raise InputError(f"the place {named.name} starts no jobs", hint="see zen places show")
+        raise InputError(f"the place {named_place.name} starts no jobs", hint="see zen places show")
     # To stderr: stdout is the script alone, and can be a file.
     typer.echo("nothing was submitted; the script of a job:", err=True)
-    text: str = write(project_folder() / FOLDER, named.options())
+    text: str = write(project_folder() / FOLDER, named_place.options())
     return text
 
 

@@ -157,13 +157,13 @@ def _plan(plan: RunPlan) -> str:
     if 0 < plan.looked_at < plan.experiments or plan.engine:
         cached = f"{number_cached} of the first {plan.looked_at:,} cached"
     points = quantities.amount(plan.points, "point")
-    what = f"{points}{repeats}, {quantities.amount(plan.experiments, 'experiment')}"
+    work = f"{points}{repeats}, {quantities.amount(plan.experiments, 'experiment')}"
     if plan.engine:
-        most = f"at most {what}" if plan.points else "any number of points"
-        what = f"search by {plan.engine}, {most}"
+        most = f"at most {work}" if plan.points else "any number of points"
+        work = f"search by {plan.engine}, {most}"
     slots = f"; {plan.slots} at a time" if plan.slots else ""
     remarks = "".join(f"\n{remark}" for remark in plan.remarks)
-    return f"{_before(plan)}study {plan.study}: {what}, {cached}{slots}{remarks}"
+    return f"{_before(plan)}study {plan.study}: {work}, {cached}{slots}{remarks}"
 
 
 def _before(plan: RunPlan) -> str:
@@ -350,7 +350,7 @@ def attach(
 
 
 def cancel(
-    what: Annotated[
+    target: Annotated[
         str,
         typer.Argument(
             metavar="STUDY|DIGEST|NUMBER", help="Study, experiment, or number in the queue."
@@ -370,20 +370,20 @@ def cancel(
     from zenturio.study.overview import opened_repository
 
     with opened_repository(db) as repository:
-        if _cancel_submission(repository, what, json):
+        if _cancel_submission(repository, target, json):
             return
-        if what in {summary.name for summary in repository.studies()}:
-            _cancel_study(repository, what, json)
+        if target in {summary.name for summary in repository.studies()}:
+            _cancel_study(repository, target, json)
         else:
-            _cancel_experiment(repository, what, json)
+            _cancel_experiment(repository, target, json)
 
 
-def _cancel_submission(repository: Repository, what: str, json: bool) -> bool:
-    """Whether *what* is, or was until now, in the queue of a service."""
+def _cancel_submission(repository: Repository, target: str, json: bool) -> bool:
+    """Cancel the submissions that *target* names, if any; return whether there were some."""
     from zenturio.study.service import submission_queue
 
-    matches = submission_queue.submissions_of(repository, what) or tuple(
-        submission for submission in repository.submissions() if str(submission.number) == what
+    matches = submission_queue.submissions_of(repository, target) or tuple(
+        submission for submission in repository.submissions() if str(submission.number) == target
     )
     cancelled = [
         submission_queue.cancel_submission(repository, submission.number, repository.current_user())

@@ -237,17 +237,17 @@ def simulate(
     )
     with output.waiting("simulating"):
         problem = request.problem()
-        what = request.what(problem)
+        plan_or_policy = request.what(problem)
         if runs > 1:
-            _end(_tell_many(request, problem, what, runs, json) == 0)
+            _end(_tell_many(request, problem, plan_or_policy, runs, json) == 0)
             return
-        trace = request.played(problem, what, seed)
+        trace = request.played(problem, plan_or_policy, seed)
     output.report(simulation_report(trace))
     if out is not None:
         _write(trace, out)
     if gantt is not None:
         _draw(trace, gantt)
-    makespan = getattr(what, "makespan", None)
+    makespan = getattr(plan_or_policy, "makespan", None)
     output.facts(trace_facts(trace, makespan)) if json else _tell(trace, makespan)
     _end(bool(trace.left))
 
@@ -258,11 +258,11 @@ def _end(unfinished: bool) -> None:
         raise typer.Exit(3)
 
 
-def _draw(what: "ExecutionTrace | Plan", path: Path) -> None:
+def _draw(trace_or_plan: "ExecutionTrace | Plan", path: Path) -> None:
     from zenturio.show.chart_files import save
     from zenturio.show.charts.schedule_charts import gantt
 
-    save(gantt(what), path)
+    save(gantt(trace_or_plan), path)
 
 
 def _tell_stream(
@@ -295,7 +295,11 @@ def _tell_stream(
 
 
 def _tell_many(
-    request: "SimulationRequest", problem: "Problem", what: "Plan | Policy", runs: int, json: bool
+    request: "SimulationRequest",
+    problem: "Problem",
+    plan_or_policy: "Plan | Policy",
+    runs: int,
+    json: bool,
 ) -> int:
     """Print the distribution of the makespan over the seeds; return how many runs finished."""
     import numpy as np
@@ -304,10 +308,12 @@ def _tell_many(
     from zenturio.schedule.simulate.simulator import perturbed_makespans
 
     seeds, perturbation = range(request.seed, request.seed + runs), request.disturbance
-    if perturbation and isinstance(what, Plan) and not problem.workflow.looped:
-        makespans = perturbed_makespans(what, perturbation, seeds)
+    if perturbation and isinstance(plan_or_policy, Plan) and not problem.workflow.looped:
+        makespans = perturbed_makespans(plan_or_policy, perturbation, seeds)
     else:
-        makespans = np.array([request.played(problem, what, seed).makespan for seed in seeds])
+        makespans = np.array(
+            [request.played(problem, plan_or_policy, seed).makespan for seed in seeds]
+        )
     finished = makespans[np.isfinite(makespans)]
     quartiles = np.quantile(finished, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(finished) else []
     names = ("least", "q1", "median", "q3", "most")

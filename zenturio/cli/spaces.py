@@ -289,14 +289,14 @@ def _shown(domain: "Domain", parameter: "Parameter", width: int = 60) -> str:
     size = _count(domain)
     if size is None:
         return f"{domain}{behind}"
-    shown: list[str] = []
+    elements: list[str] = []
     for i in range(min(size, 12)):
-        if sum(map(len, shown)) + 2 * len(shown) > width:
+        if sum(map(len, elements)) + 2 * len(elements) > width:
             break
-        shown.append(_element(domain.text(i)))
-    if len(shown) < size:
-        shown += ["...", _element(domain.text(size - 1))]
-    return ", ".join(shown) + behind
+        elements.append(_element(domain.text(i)))
+    if len(elements) < size:
+        elements += ["...", _element(domain.text(size - 1))]
+    return ", ".join(elements) + behind
 
 
 def _text(point: "Point", name: str) -> str:
