@@ -98,12 +98,12 @@ def unpack_experiments(parcel: bytes) -> list[Experiment]:
 def _experiments_from_json(manifest: dict[str, Any], blobs: list[bytes]) -> list[Experiment]:
     recipes = [read_recipe(text) for text in manifest["recipes"]]
     builds = [
-        Build(named, _files_from_json(files, blobs), _steps_from_json(steps))
-        for named, files, steps in manifest["builds"]
+        Build(digest, _files_from_json(files, blobs), _steps_from_json(steps))
+        for digest, files, steps in manifest["builds"]
     ]
     return [
         Experiment(
-            named,
+            digest,
             value_from_json(index),
             repeat,
             ExperimentValues(
@@ -116,7 +116,7 @@ def _experiments_from_json(manifest: dict[str, Any], blobs: list[bytes]) -> list
             recipes[recipe],
         )
         for (
-            named,
+            digest,
             index,
             repeat,
             values,

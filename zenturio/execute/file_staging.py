@@ -382,16 +382,16 @@ def empty_folder(folder: str, written: set[str]) -> set[str] | None:
 
     None, and the folder is gone too, where it cannot be made as good as new.
     """
-    kept = set()
+    kept_names = set()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name in written and entry.is_file(follow_symlinks=False):
-                    kept.add(entry.name)
+                    kept_names.add(entry.name)
                 else:
                     os.unlink(entry.path)  # noqa: PTH108
         if os.lstat(folder).st_mode & 0o700 == 0o700:
-            return kept
+            return kept_names
     except OSError:  # a folder within, or a mode that forbids it
         pass
     remove_tree(folder)

@@ -83,8 +83,8 @@ def _accelerators(folder: Path = _GPUS) -> list[str]:
 
 def _sysctl(name: str) -> str:
     with suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(
+        process = subprocess.run(
             ["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False
         )
-        return done.stdout.strip()
+        return process.stdout.strip()
     return ""

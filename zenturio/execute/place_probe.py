@@ -38,13 +38,13 @@ class ProbeFinding:
 
 
 def probe_place(
-    named: NamedPlace, folder: Path, overrides: Mapping[str, str] = {}
+    place_spec: NamedPlace, folder: Path, overrides: Mapping[str, str] = {}
 ) -> Iterator[ProbeFinding]:
     """What is found, one after the other; the first that is wrong may be the last."""
     try:
         yield _check_writable(folder)
         begun = monotonic()
-        place = open_named(named, folder, overrides=overrides)
+        place = open_named(place_spec, folder, overrides=overrides)
     except ZenError as error:
         yield from _findings_of(error)
         return
@@ -52,7 +52,7 @@ def probe_place(
         count = f"{place.slots} slot{'s' if place.slots > 1 else ''}"
         yield ProbeFinding(True, f"it opened in {monotonic() - begun:.1f} s and has {count}")
         yield from _check_place(place)
-        if getattr(named.load(), "commands", True):
+        if getattr(place_spec.load(), "commands", True):
             yield from _run_probe(place)
         else:
             yield ProbeFinding(True, "it runs no commands of one's own: there is nothing to probe")

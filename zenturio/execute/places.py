@@ -50,7 +50,7 @@ class ClosableExecutor(Executor, Protocol):
 
 @dataclass(frozen=True)
 class NamedPlace:
-    """A place as it was named: the plug-in, and what that is told."""
+    """A place as the user named it: its plug-in, and the settings for that."""
 
     name: str
     kind: str
@@ -139,19 +139,19 @@ def configured_places(project: Path) -> dict[str, NamedPlace]:
 def known_places(project: Path) -> dict[str, NamedPlace]:
     """All places that have a name: those of zenturio.toml, then those that are installed."""
     places = configured_places(project)
-    others = [name for name in plugins.names("places") if name != INLINE and name not in places]
-    return places | {name: NamedPlace(name, name) for name in others}
+    installed = [name for name in plugins.names("places") if name != INLINE and name not in places]
+    return places | {name: NamedPlace(name, name) for name in installed}
 
 
 def find_place(text: str, project: Path) -> NamedPlace:
     """Return what *text* names in the *project*: see above."""
     if text.endswith(".toml"):
         return NamedPlace(text, "hosts", Table({"file": Entry(text)}))
-    scheme, sign, rest = text.partition("://")
+    scheme, sign, address = text.partition("://")
     if sign:
         kind = "dask" if scheme in ("tcp", "tls") else scheme
         _check_kind(kind, text, ())
-        if not rest:
+        if not address:
             raise InputError(f"{text!r} is not an address", hint="write dask://host:8786")
         return NamedPlace(text, kind, Table({"address": Entry(text)}))
     places = configured_places(project)
@@ -161,10 +161,12 @@ def find_place(text: str, project: Path) -> NamedPlace:
     return NamedPlace(text, text)
 
 
-def _check_kind(kind: str, text: str, others: Any) -> None:
+def _check_kind(kind: str, text: str, configured: Any) -> None:
     kinds = [name for name in plugins.names("places") if name != INLINE]
     if kind not in kinds:
-        raise InputError(f"no place is named {text!r}", hint=did_you_mean(kind, (*kinds, *others)))
+        raise InputError(
+            f"no place is named {text!r}", hint=did_you_mean(kind, (*kinds, *configured))
+        )
 
 
 def open_place(
@@ -180,12 +182,12 @@ def open_place(
 
     *overrides* are settings that override those of zenturio.toml.
     """
-    named = find_place(text, folder.absolute().parent)
-    return open_named(named, folder, jobs, keep=keep, pin=pin, overrides=overrides)
+    place_spec = find_place(text, folder.absolute().parent)
+    return open_named(place_spec, folder, jobs, keep=keep, pin=pin, overrides=overrides)
 
 
 def open_named(
-    named: NamedPlace,
+    place_spec: NamedPlace,
     folder: Path,
     jobs: int | None = None,
     *,
@@ -194,11 +196,11 @@ def open_named(
     overrides: Mapping[str, str] = {},
 ) -> ClosableExecutor:
     """Return the place, opened."""
-    options = named.options(overrides)
-    if named.kind != "hosts":  # its texts stand in a file of its own, which it asks about itself
-        trust.require(folder, named.texts())
+    options = place_spec.options(overrides)
+    if place_spec.kind != "hosts":  # Its texts stand in a file of its own, which asks by itself.
+        trust.require(folder, place_spec.texts())
     arguments: dict[str, Any] = {} if options is None else {"options": options}
-    place: ClosableExecutor = named.load()(
-        folder, jobs or named.jobs, keep=keep, pin=pin, **arguments
+    place: ClosableExecutor = place_spec.load()(
+        folder, jobs or place_spec.jobs, keep=keep, pin=pin, **arguments
     )
     return place

@@ -104,8 +104,8 @@ def resident_bytes(pids: Iterable[int]) -> int:
     pages = 0
     for pid in pids:
         with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123
-            _, whole, shared, *_ = map(int, file.read().split())
-            pages += whole - shared
+            _, resident, shared, *_ = map(int, file.read().split())
+            pages += resident - shared
     return pages * _PAGE
 
 

@@ -168,9 +168,9 @@ class _SimulationSlot:
             return self._streamed(stream)
         request = SimulationRequest.read(words, folder)
         problem = request.problem(self._library)
-        what = request.what(problem)
-        trace = request.played(problem, what, request.seed)
-        planned = getattr(what, "makespan", None)
+        subject = request.what(problem)
+        trace = request.played(problem, subject, request.seed)
+        planned = getattr(subject, "makespan", None)
         return lambda: trace_facts(trace, planned), simulation_report(trace), bool(trace.left)
 
     def _streamed(self, stream: StreamRequest) -> _CommandResult:
@@ -194,9 +194,9 @@ def _command_words(experiment: Experiment) -> list[str]:
     except ValueError:  # a quote that is not closed
         words = []
     if words[:2] not in _VERBS:
-        shown = "; ".join(step.command for step in steps)
+        commands = "; ".join(step.command for step in steps)
         raise InputError(
-            f"the place simulate cannot run {shown!r}",
+            f"the place simulate cannot run {commands!r}",
             hint='one command alone: ZEN$ RUN "zen simulate flow.json --on grid.toml"',
         )
     return words[1:]

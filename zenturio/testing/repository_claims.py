@@ -1,4 +1,4 @@
-"""What a repository promises of claims, logs, artifacts, and of studies that share."""
+"""Contract tests of repositories: claims, logs, artifacts, and results shared by studies."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ from zenturio.testing.experiments import (
 
 
 class Claims:
-    def test_what_waits_is_granted_once(self, repository: Repository) -> None:
-        one, two = driven(repository, 2)
-        assert repository.claim("s", one, [A, B]) == {A.digest: 1, B.digest: 1}
-        assert repository.claim("s", two, [B, C]) == {C.digest: 1}
+    def test_an_experiment_is_claimed_once(self, repository: Repository) -> None:
+        driver, second = driven(repository, 2)
+        assert repository.claim("s", driver, [A, B]) == {A.digest: 1, B.digest: 1}
+        assert repository.claim("s", second, [B, C]) == {C.digest: 1}
         assert repository.count_states("s")["running"] == 3
 
-    def test_a_claim_whose_answer_was_lost_is_read_again(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        assert repository.claim("s", one, [A]) == {A.digest: 1}
-        assert repository.claim("s", one, [A, A]) == {A.digest: 1}
+    def test_a_claim_may_be_repeated_by_its_driver(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        assert repository.claim("s", driver, [A]) == {A.digest: 1}
+        # The connection may break after the commit: the driver asks again and gets the same claim.
+        assert repository.claim("s", driver, [A, A]) == {A.digest: 1}
         assert len(repository.attempts(A.digest)) == 1
 
-    def test_what_has_an_outcome_is_not_granted(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A])
-        assert repository.claim("s", one, [A]) == {}
+    def test_an_experiment_with_an_outcome_is_not_claimed(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        run(repository, driver, [A])
+        assert repository.claim("s", driver, [A]) == {}
 
-    def test_what_was_never_tried_is_not_there(self, repository: Repository) -> None:
+    def test_an_unknown_experiment_is_not_found(self, repository: Repository) -> None:
         driven(repository)
         for ask in (repository.attempts, repository.logs, repository.artifacts):
             with pytest.raises(NotFoundError, match=f"has no experiment {A.digest}"):
@@ -61,22 +62,22 @@ class Claims:
     def test_a_claim_of_a_lost_driver_of_another_study_is_taken_over(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
+        (driver,) = driven(repository)
         repository.open("t", DEFINITION)
         dead = repository.acquire_lease("t", dead_driver())
         repository.claim("t", dead.number, [A])
-        assert repository.claim("s", one, [A]) == {A.digest: 2}
+        assert repository.claim("s", driver, [A]) == {A.digest: 2}
 
     def test_a_claim_of_a_live_driver_of_another_study_is_respected(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
+        (driver,) = driven(repository)
         repository.open("t", DEFINITION)
-        other = repository.acquire_lease("t", DriverProcess("elsewhere", 1, "x"))
-        repository.claim("t", other.number, [A])
-        assert repository.claim("s", one, [A]) == {}
+        other_lease = repository.acquire_lease("t", DriverProcess("elsewhere", 1, "x"))
+        repository.claim("t", other_lease.number, [A])
+        assert repository.claim("s", driver, [A]) == {}
 
-    def test_leaving_gives_claims_back(self, repository: Repository) -> None:
+    def test_leaving_releases_claims(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         lease = repository.acquire_lease("s", DriverProcess.current())
         repository.claim("s", lease.number, [A])
@@ -87,9 +88,7 @@ class Claims:
         assert [r.digest for r in repository.records("s", states=["missing"])] == [A.digest]
         assert list(repository.records("s")) == []
 
-    def test_every_stale_attempt_names_the_lease_under_which_it_was_made(
-        self, repository: Repository
-    ) -> None:
+    def test_stale_attempts_keep_the_number_of_their_lease(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         for _ in range(3):  # so that numbers of leases and of attempts differ
             lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
@@ -100,43 +99,43 @@ class Claims:
 
 
 class Files:
-    def test_logs_are_kept_to_the_byte(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        every = Log(bytes(range(256)) * 4, b"\xff\x00\xfe" * 100, 10**10)
-        heard = replace(outcome(A), stdout=every, stderr=Log(b"\0", b"", 1))
-        run_as(repository, one, [A], [heard])
-        run(repository, one, [B])
-        assert repository.logs(A.digest) == AttemptLogs(every, Log(b"\0", b"", 1))
+    def test_logs_are_kept_byte_for_byte(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        every_byte = Log(bytes(range(256)) * 4, b"\xff\x00\xfe" * 100, 10**10)
+        result = replace(outcome(A), stdout=every_byte, stderr=Log(b"\0", b"", 1))
+        run_as(repository, driver, [A], [result])
+        run(repository, driver, [B])
+        assert repository.logs(A.digest) == AttemptLogs(every_byte, Log(b"\0", b"", 1))
         assert repository.logs(A.digest, 1) == repository.logs(A.digest)
         assert repository.logs(B.digest) == AttemptLogs()
         assert repository.logs(A.digest, 2) == AttemptLogs()
 
-    def test_each_attempt_has_its_logs(self, repository: Repository) -> None:
-        (one,) = driven(repository)
+    def test_each_attempt_has_its_own_logs(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
         for number in (1, 2):
-            repository.claim("s", one, [A])
+            repository.claim("s", driver, [A])
             stderr = Log(b"%d" % number, b"", 1)
             failed = replace(outcome(A, "failed", attempt=number), stderr=stderr)
-            repository.record("s", one, [failed], final=number == 2)
+            repository.record("s", driver, [failed], final=number == 2)
         assert repository.logs(A.digest).stderr.head == b"2"
         assert repository.logs(A.digest, 1).stderr.head == b"1"
 
     def test_artifacts_are_kept(self, repository: Repository) -> None:
-        (one,) = driven(repository)
+        (driver,) = driven(repository)
         files = tuple(
             Artifact(f"out/{i}.dat", 2**40 + i, f"{i:064x}", Path(f"/kept/Größe {i}"))
             for i in range(3)
         )
-        run_as(repository, one, [A], [replace(outcome(A), artifacts=files)])
+        run_as(repository, driver, [A], [replace(outcome(A), artifacts=files)])
         assert repository.artifacts(A.digest) == files
         assert repository.artifacts(A.digest, 1) == files
         assert repository.artifacts(A.digest, 7) == ()
 
 
 class Sharing:
-    def test_what_one_study_has_run_another_has_cached(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=2.5)
+    def test_results_of_one_study_are_cached_for_another(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=2.5)
         repository.open("t", DEFINITION)
         for _ in range(2):
             assert repository.cached("t", [A, B]) == {A.digest}
@@ -146,17 +145,19 @@ class Sharing:
         assert len(repository.attempts(A.digest)) == 1
         assert repository.find_outcomes([A.digest], "t") == {A.digest: outcome(A, time=2.5)}
 
-    def test_what_two_studies_want_is_run_by_one(self, repository: Repository) -> None:
-        (one,) = driven(repository)
+    def test_an_experiment_of_several_studies_is_run_by_one_of_them(
+        self, repository: Repository
+    ) -> None:
+        (driver,) = driven(repository)
         numbers = {}
         for name in ("t", "u"):
             repository.open(name, DEFINITION)
             numbers[name] = repository.acquire_lease(name, DriverProcess.current()).number
-        assert repository.claim("s", one, [A]) == {A.digest: 1}
+        assert repository.claim("s", driver, [A]) == {A.digest: 1}
         for name, number in numbers.items():
             assert repository.cached(name, [A]) == frozenset()
             assert repository.claim(name, number, [A]) == {}
-        repository.record("s", one, [outcome(A, time=2)])
+        repository.record("s", driver, [outcome(A, time=2)])
         for name, number in numbers.items():
             assert repository.claim(name, number, [A]) == {}
             assert repository.cached(name, [A]) == {A.digest}
@@ -165,11 +166,11 @@ class Sharing:
             assert repository.count_states(name)["ok"] == 1
             assert repository.count_states(name)["running"] == 0
 
-    def test_metrics_measured_in_another_way_are_missing_and_say_so(
+    def test_metrics_that_another_study_measures_otherwise_are_missing(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0, wtime=3.0)
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0, wtime=3.0)
         ours = (Field("time", how="stderr"), Field("size", how="stdout"))
         repository.open("t", StudyDefinition(metrics=ours))
         repository.cached("t", [A])
@@ -183,11 +184,11 @@ class Sharing:
         )
         assert repository.find_outcomes([A.digest])[A.digest].metrics["time"] == 1.0
 
-    def test_measuring_a_shared_experiment_anew_leaves_the_other_study_as_it_is(
+    def test_remeasuring_a_shared_experiment_leaves_the_other_study_unchanged(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0)
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0)
         repository.open("t", DEFINITION)
         repository.cached("t", [A])
         assert repository.remeasure("t", [outcome(A, "failed", time=Missing("gone"))]) == 1
@@ -200,18 +201,18 @@ class Sharing:
             1,
         )
 
-    def test_a_study_that_goes_leaves_what_others_have(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        kept = Artifact("a", 1, "0" * 64, Path("/kept/a"))
-        heard = replace(outcome(B), artifacts=(kept,), stdout=Log(b"abc", b"de", 9))
-        run(repository, one, [A], time=1.0)
-        run_as(repository, one, [B], [heard])
+    def test_deleting_a_study_keeps_results_of_other_studies(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        artifact = Artifact("a", 1, "0" * 64, Path("/artifact/a"))
+        result = replace(outcome(B), artifacts=(artifact,), stdout=Log(b"abc", b"de", 9))
+        run(repository, driver, [A], time=1.0)
+        run_as(repository, driver, [B], [result])
         repository.open("t", DEFINITION)
         repository.cached("t", [A, C])
         repository.release_lease(repository.leases("s")[0])
         burden = repository.preview_deletion("s")
         assert (burden.experiments, burden.shared, burden.attempts) == (1, 1, 1)
-        assert (burden.log_bytes, burden.artifacts) == (5, ("/kept/a",))
+        assert (burden.log_bytes, burden.artifacts) == (5, ("/artifact/a",))
         assert repository.delete("s") == burden
         assert [s.name for s in repository.studies()] == ["t"]
         assert repository.find_outcomes([A.digest, B.digest]) == {A.digest: outcome(A, time=1.0)}
@@ -221,7 +222,7 @@ class Sharing:
         repository.open("s", DEFINITION)
         assert repository.cached("s", [A, B]) == {A.digest}
 
-    def test_a_study_with_a_driver_cannot_go(self, repository: Repository) -> None:
+    def test_a_study_with_a_driver_cannot_be_deleted(self, repository: Repository) -> None:
         driven(repository)
         with pytest.raises(ConflictError, match="cannot be changed or deleted: process"):
             repository.delete("s")

@@ -1,4 +1,4 @@
-"""What a repository promises of results of another version that somebody accepts as equal."""
+"""Contract tests of repositories: results of an earlier version that a person accepts as equal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def edited(repository: Repository) -> None:
 
 
 class Equating:
-    def test_equated_results_are_cached_with_what_they_said(self, repository: Repository) -> None:
+    def test_equated_results_are_cached_with_their_logs(self, repository: Repository) -> None:
         edited(repository)
         assert repository.cached("s", [NEW_A, NEW_B]) == frozenset()
         assert repository.equate("s", "s@1", NAMES, "ann") == 2
@@ -44,7 +44,7 @@ class Equating:
         assert [attempt.number for attempt in repository.attempts(NEW_A.digest)] == [1]
         assert repository.count_states("s@1")["ok"] == 1
 
-    def test_who_accepted_a_result_and_of_what_is_recorded(self, repository: Repository) -> None:
+    def test_an_equality_names_person_and_origin(self, repository: Repository) -> None:
         edited(repository)
         assert repository.equated_result("s@1", A.digest) is None
         repository.equate("s", "s@1", NAMES, "ann")
@@ -53,7 +53,7 @@ class Equating:
         assert (equality.study, equality.person, equality.digest) == ("s@1", "ann", A.digest)
         assert equality.at >= repository.study("s").created
 
-    def test_equated_twice_is_equated_once(self, repository: Repository) -> None:
+    def test_equating_twice_changes_nothing(self, repository: Repository) -> None:
         edited(repository)
         assert repository.equate("s", "s@1", {A.digest: NEW_A}, "ann") == 1
         assert repository.equate("s", "s@1", NAMES, "bob") == 1
@@ -61,7 +61,7 @@ class Equating:
         assert equality is not None
         assert equality.person == "ann"
 
-    def test_undone_takes_away_the_copies_and_nothing_else(self, repository: Repository) -> None:
+    def test_undo_removes_the_copies_only(self, repository: Repository) -> None:
         edited(repository)
         lease = repository.acquire_lease("s", DriverProcess.current())
         repository.add_results("s", lease.number, [(NEW_B, outcome(NEW_B, time=7.0))])

@@ -1,4 +1,4 @@
-"""What a repository promises of several kinds of machine."""
+"""Contract tests of repositories: results of several kinds of machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CRAY = MachineKind("Cray 1", 1)
 
 
 def measured(of: Experiment, machine: MachineKind | None, time: float, attempt: int = 1) -> Outcome:
-    """An outcome of *of* on a kind of machine."""
+    """Return an outcome of *of* on a kind of machine."""
     return replace(outcome(of, attempt=attempt, time=time), machine=machine)
 
 
@@ -27,7 +27,7 @@ def run_on(
     time: float,
     study: str = "s",
 ) -> None:
-    """Claim the experiment for a kind of machine, and record what this measured."""
+    """Claim the experiment for a kind of machine and record an outcome of *time* seconds."""
     claims = repository.claim(study, driver, [of], {machine})
     result = measured(of, machine, time, claims[of.digest])
     assert repository.record(study, driver, [result]) == {of.digest}
@@ -37,19 +37,19 @@ class Machines:
     def test_a_result_of_another_kind_of_machine_does_not_count(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run_on(repository, one, A, ZEN5, 1.0)
+        (driver,) = driven(repository)
+        run_on(repository, driver, A, ZEN5, 1.0)
         assert repository.cached("s", [A, B], {ZEN5}) == {A.digest}
         assert repository.cached("s", [A, B], {RISCV}) == frozenset()
         assert repository.cached("s", [A, B]) == {A.digest}
-        assert repository.claim("s", one, [A], {ZEN5}) == {}
-        assert repository.claim("s", one, [A]) == {}
-        assert repository.claim("s", one, [A], {RISCV}) == {A.digest: 2}
+        assert repository.claim("s", driver, [A], {ZEN5}) == {}
+        assert repository.claim("s", driver, [A]) == {}
+        assert repository.claim("s", driver, [A], {RISCV}) == {A.digest: 2}
 
     def test_each_kind_of_machine_has_a_result_of_its_own(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run_on(repository, one, A, RISCV, 4.0)
-        run_on(repository, one, A, ZEN5, 1.0)
+        (driver,) = driven(repository)
+        run_on(repository, driver, A, RISCV, 4.0)
+        run_on(repository, driver, A, ZEN5, 1.0)
         assert repository.count_states("s")["ok"] == 1
         assert set(repository.count_results("s")) == {
             ResultCount(RISCV, 1, "ok", 1),
@@ -61,7 +61,7 @@ class Machines:
             }
             assert repository.find_outcomes([A.digest], kinds={kind})[A.digest].machine == kind
             assert repository.cached("s", [A], {kind}) == {A.digest}
-            assert repository.claim("s", one, [A], {kind}) == {}
+            assert repository.claim("s", driver, [A], {kind}) == {}
         assert repository.find_outcomes([A.digest], "s")[A.digest].machine == ZEN5
         kinds = [record.outcome.machine for record in repository.records("s") if record.outcome]
         assert kinds == [RISCV, ZEN5]
@@ -70,13 +70,13 @@ class Machines:
     def test_a_place_of_several_kinds_takes_results_of_these_alone(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run_on(repository, one, A, CRAY, 2.0)
+        (driver,) = driven(repository)
+        run_on(repository, driver, A, CRAY, 2.0)
         assert repository.cached("s", [A], {ZEN5, RISCV}) == frozenset()
-        run_on(repository, one, A, ZEN5, 1.0)
-        run_on(repository, one, B, RISCV, 4.0)
+        run_on(repository, driver, A, ZEN5, 1.0)
+        run_on(repository, driver, B, RISCV, 4.0)
         assert repository.cached("s", [A, B], {ZEN5, RISCV}) == {A.digest, B.digest}
-        assert repository.claim("s", one, [A, B], {ZEN5, RISCV}) == {}
+        assert repository.claim("s", driver, [A, B], {ZEN5, RISCV}) == {}
         accepted = repository.find_outcomes([A.digest, B.digest], kinds={ZEN5, RISCV})
         assert {digest: outcome.machine for digest, outcome in accepted.items()} == {
             A.digest: ZEN5,
@@ -87,33 +87,33 @@ class Machines:
     def test_experiments_are_counted_by_the_result_that_was_recorded_last(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run_on(repository, one, A, RISCV, 4.0)
-        claims = repository.claim("s", one, [A, B], {ZEN5})
+        (driver,) = driven(repository)
+        run_on(repository, driver, A, RISCV, 4.0)
+        claims = repository.claim("s", driver, [A, B], {ZEN5})
         counts = repository.count_states("s")
         assert (counts["ok"], counts["running"]) == (0, 2)
         failed = replace(measured(A, ZEN5, 1.0, claims[A.digest]), status="failed")
         good = measured(B, ZEN5, 1.0, claims[B.digest])
-        repository.record("s", one, [failed, good])
+        repository.record("s", driver, [failed, good])
         counts = repository.count_states("s")
         assert (counts["ok"], counts["failed"]) == (1, 1)
         assert sum(count.count for count in repository.count_results("s")) == 3
 
-    def test_a_result_whose_machine_nobody_knows_counts_for_every_kind(
+    def test_a_result_of_an_unknown_machine_counts_for_every_kind(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=2.0)
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=2.0)
         assert repository.cached("s", [A], {RISCV}) == {A.digest}
         assert repository.find_outcomes([A.digest], "s", {RISCV})[A.digest].metrics == {"time": 2.0}
-        assert repository.claim("s", one, [A], {RISCV}) == {}
+        assert repository.claim("s", driver, [A], {RISCV}) == {}
 
     def test_another_study_gets_the_result_of_its_own_kind_of_machine(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run_on(repository, one, A, RISCV, 4.0)
-        run_on(repository, one, A, ZEN5, 1.0)
+        (driver,) = driven(repository)
+        run_on(repository, driver, A, RISCV, 4.0)
+        run_on(repository, driver, A, ZEN5, 1.0)
         repository.open("t", DEFINITION)
         assert repository.cached("t", [A], {ZEN5}) == {A.digest}
         assert repository.find_outcomes([A.digest], "t")[A.digest].metrics == {"time": 1.0}
@@ -129,18 +129,18 @@ class Machines:
     def test_an_outcome_of_a_second_kind_that_is_recorded_twice_is_kept_once(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run_on(repository, one, A, RISCV, 4.0)
-        run_on(repository, one, A, ZEN5, 1.0)
+        (driver,) = driven(repository)
+        run_on(repository, driver, A, RISCV, 4.0)
+        run_on(repository, driver, A, ZEN5, 1.0)
         for machine, time, attempt in ((RISCV, 4.0, 1), (ZEN5, 1.0, 2)):
             again = measured(A, machine, time, attempt)
-            assert repository.record("s", one, [again]) == {A.digest}
+            assert repository.record("s", driver, [again]) == {A.digest}
         assert [a.state for a in repository.attempts(A.digest)] == ["ok", "ok"]
 
-    def test_measuring_anew_keeps_kinds_of_machine_apart(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run_on(repository, one, A, RISCV, 4.0)
-        run_on(repository, one, A, ZEN5, 1.0)
+    def test_remeasuring_keeps_kinds_of_machine_apart(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        run_on(repository, driver, A, RISCV, 4.0)
+        run_on(repository, driver, A, ZEN5, 1.0)
         anew = [measured(A, RISCV, 4.5, 1), measured(A, ZEN5, 1.5, 2)]
         assert repository.remeasure("s", anew) == 2
         for kind, time in ((RISCV, 4.5), (ZEN5, 1.5)):
@@ -148,14 +148,12 @@ class Machines:
                 "time": time
             }
 
-    def test_what_is_entered_counts_for_its_own_kind_of_machine(
-        self, repository: Repository
-    ) -> None:
-        (one,) = driven(repository)
+    def test_entered_results_count_for_their_kind_of_machine(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
             pair = (A, measured(A, machine, time))
-            assert repository.add_results("s", one, [pair], {machine}) == {A.digest}
-            assert repository.add_results("s", one, [pair], {machine}) == {A.digest}
+            assert repository.add_results("s", driver, [pair], {machine}) == {A.digest}
+            assert repository.add_results("s", driver, [pair], {machine}) == {A.digest}
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
             accepted = repository.find_outcomes([A.digest], "s", {machine})[A.digest]
             assert (accepted.machine, accepted.metrics) == (machine, {"time": time})
@@ -163,5 +161,5 @@ class Machines:
             (1, "ok"),
             (2, "ok"),
         ]
-        assert repository.add_results("s", one, [(A, measured(A, None, 9.0))]) == {A.digest}
+        assert repository.add_results("s", driver, [(A, measured(A, None, 9.0))]) == {A.digest}
         assert len(repository.count_results("s")) == 2

@@ -1,4 +1,4 @@
-"""What a repository promises of results that are measured again, in rounds."""
+"""Contract tests of repositories: rounds, in which experiments are measured again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run_again(
     machine: MachineKind | None = None,
     status: Status = "ok",
 ) -> None:
-    """Claim the experiment in a round, and record what was measured."""
+    """Claim the experiment in a round and record an outcome of *time* seconds."""
     claims = repository.claim("s", driver, [of], {machine} if machine else None, round_)
     measured = outcome(of, attempt=claims[of.digest], time=time)
     measured = replace(measured, machine=machine, status=status)
@@ -30,13 +30,13 @@ def run_again(
 
 
 class Rounds:
-    def test_a_study_has_one_round_until_another_begins(self, repository: Repository) -> None:
+    def test_rounds_are_numbered_from_one(self, repository: Repository) -> None:
         driven(repository)
         repository.end_round("s", 2)
         (first,) = repository.rounds("s")
         assert (first.number, first.is_open) == (1, False)
         assert repository.begin_round("s", "the fan was replaced") == 2
-        assert repository.begin_round("s") == 2, "it goes on until it has ended"
+        assert repository.begin_round("s") == 2, "an open round continues"
         first, second = repository.rounds("s")
         assert (first.number, second.number) == (1, 2)
         assert (second.reason, second.is_open, bool(second.person)) == (
@@ -52,24 +52,24 @@ class Rounds:
         texts = [event.text for event in repository.events("s") if event.kind == "round"]
         assert texts == ["round 2 begun", "round 2 ended", "round 3 begun"]
 
-    def test_a_round_measures_again_what_has_results(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0)
+    def test_a_round_measures_experiments_with_results_again(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0)
         number = repository.begin_round("s")
         assert repository.cached("s", [A, B]) == {A.digest}
-        assert repository.claim("s", one, [A]) == {}
+        assert repository.claim("s", driver, [A]) == {}
         assert repository.cached("s", [A, B], round_=number) == frozenset()
         assert repository.find_outcomes([A.digest], "s", round_=number) == {}
-        run_again(repository, one, A, 2.0, number)
+        run_again(repository, driver, A, 2.0, number)
         assert repository.cached("s", [A, B], round_=number) == {A.digest}
-        assert repository.claim("s", one, [A], round_=number) == {}
-        assert repository.claim("s", one, [A]) == {}
+        assert repository.claim("s", driver, [A], round_=number) == {}
+        assert repository.claim("s", driver, [A]) == {}
 
     def test_results_of_earlier_rounds_stay_beside_the_newest(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A, B], time=1.0)
+        (driver,) = driven(repository)
+        run(repository, driver, [A, B], time=1.0)
         number = repository.begin_round("s")
-        run_again(repository, one, A, 2.0, number)
+        run_again(repository, driver, A, 2.0, number)
         assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 2.0}
         assert repository.find_outcomes([A.digest])[A.digest].metrics == {"time": 2.0}
         assert repository.find_outcomes([A.digest], "s", round_=1)[A.digest].metrics == {
@@ -91,18 +91,18 @@ class Rounds:
         }
 
     def test_new_experiments_belong_to_the_newest_round(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0)
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0)
         repository.begin_round("s")
-        run(repository, one, [B], time=2.0)
+        run(repository, driver, [B], time=2.0)
         assert repository.experiment_record("s", B.digest).round == 2
 
     def test_each_kind_of_machine_has_its_newest_result(self, repository: Repository) -> None:
-        (one,) = driven(repository)
+        (driver,) = driven(repository)
         for machine, time in ((ZEN5, 1.0), (RISCV, 4.0)):
-            run_again(repository, one, A, time, 1, machine)
+            run_again(repository, driver, A, time, 1, machine)
         number = repository.begin_round("s")
-        run_again(repository, one, A, 1.5, number, ZEN5)
+        run_again(repository, driver, A, 1.5, number, ZEN5)
         newest = {
             (record.outcome.machine, record.round)
             for record in repository.records("s")
@@ -115,71 +115,71 @@ class Rounds:
     def test_a_result_of_an_unknown_machine_is_replaced_by_a_later_round(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0)
-        run_again(repository, one, A, 1.5, repository.begin_round("s"), ZEN5)
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0)
+        run_again(repository, driver, A, 1.5, repository.begin_round("s"), ZEN5)
         assert [record.newest for record in repository.records("s")] == [False, True]
 
     def test_drivers_measure_a_round_together(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A, B])
+        (driver,) = driven(repository)
+        run(repository, driver, [A, B])
         number = repository.begin_round("s")
-        two = repository.acquire_lease("s", DriverProcess.current(), join=True).number
+        second = repository.acquire_lease("s", DriverProcess.current(), join=True).number
         assert repository.begin_round("s") == number
-        assert set(repository.claim("s", one, [A], round_=number)) == {A.digest}
-        assert set(repository.claim("s", two, [A, B], round_=number)) == {B.digest}
-        assert repository.claim("s", one, [B], round_=number) == {}
+        assert set(repository.claim("s", driver, [A], round_=number)) == {A.digest}
+        assert set(repository.claim("s", second, [A, B], round_=number)) == {B.digest}
+        assert repository.claim("s", driver, [B], round_=number) == {}
 
     def test_an_experiment_runs_in_one_round_at_a_time(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        two = repository.acquire_lease("s", DriverProcess.current(), join=True).number
-        claims = repository.claim("s", one, [A])
+        (driver,) = driven(repository)
+        second = repository.acquire_lease("s", DriverProcess.current(), join=True).number
+        claims = repository.claim("s", driver, [A])
         number = repository.begin_round("s")
-        assert repository.claim("s", two, [A], round_=number) == {}
+        assert repository.claim("s", second, [A], round_=number) == {}
         late = outcome(A, attempt=claims[A.digest])
-        assert repository.record("s", one, [late]) == {A.digest}
+        assert repository.record("s", driver, [late]) == {A.digest}
         assert repository.experiment_record("s", A.digest).round == 1
-        assert set(repository.claim("s", two, [A], round_=number)) == {A.digest}
+        assert set(repository.claim("s", second, [A], round_=number)) == {A.digest}
 
     def test_a_round_takes_no_results_of_other_studies(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0)
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0)
         repository.open("t", DEFINITION)
         number = repository.begin_round("t")
         assert repository.cached("t", [A], round_=number) == frozenset()
         assert repository.cached("t", [A]) == {A.digest}
         assert repository.experiment_record("t", A.digest).round == number
 
-    def test_what_is_set_aside_of_a_round_leaves_the_one_before_it(
+    def test_reopening_a_result_of_a_round_restores_that_of_the_round_before(
         self, repository: Repository
     ) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0)
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0)
         number = repository.begin_round("s")
-        run_again(repository, one, A, 2.0, number, status="failed")
+        run_again(repository, driver, A, 2.0, number, status="failed")
         assert repository.count_states("s")["failed"] == 1
         assert repository.reopen("s", [A.digest]) == 1
         assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 1.0}
         assert [record.newest for record in repository.records("s")] == [True]
-        run_again(repository, one, A, 3.0, number)
+        run_again(repository, driver, A, 3.0, number)
         assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 3.0}
         assert [attempt.number for attempt in repository.attempts(A.digest)] == [1, 2, 3]
 
-    def test_what_is_entered_may_belong_to_a_round(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        repository.add_results("s", one, [(A, outcome(A, time=1.0))])
+    def test_entered_results_may_belong_to_a_round(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        repository.add_results("s", driver, [(A, outcome(A, time=1.0))])
         number = repository.begin_round("s")
         pair = (A, outcome(A, time=2.0))
-        assert repository.add_results("s", one, [pair], None, number) == {A.digest}
-        assert repository.add_results("s", one, [pair], None, number) == {A.digest}
+        assert repository.add_results("s", driver, [pair], None, number) == {A.digest}
+        assert repository.add_results("s", driver, [pair], None, number) == {A.digest}
         assert repository.find_outcomes([A.digest], "s")[A.digest].metrics == {"time": 2.0}
         assert [record.round for record in repository.records("s")] == [1, 2]
 
-    def test_measuring_anew_changes_the_result_of_each_round(self, repository: Repository) -> None:
-        (one,) = driven(repository)
-        run(repository, one, [A], time=1.0)
+    def test_remeasuring_changes_the_result_of_each_round(self, repository: Repository) -> None:
+        (driver,) = driven(repository)
+        run(repository, driver, [A], time=1.0)
         number = repository.begin_round("s")
-        run_again(repository, one, A, 2.0, number)
+        run_again(repository, driver, A, 2.0, number)
         anew = [outcome(A, attempt=1, time=1.5), outcome(A, attempt=2, time=2.5)]
         assert repository.remeasure("s", anew) == 2
         for number, time in ((1, 1.5), (2, 2.5)):

@@ -1,4 +1,4 @@
-"""What a repository promises of studies and of who drives them."""
+"""Contract tests of repositories: studies, their definitions, and the leases of drivers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ class Studies:
         assert repository.open("s", DEFINITION) == first == repository.study("s")
         assert repository.studies() == (first,)
 
-    def test_studies_are_told_in_the_order_of_their_creation(self, repository: Repository) -> None:
+    def test_studies_are_listed_in_the_order_of_their_creation(
+        self, repository: Repository
+    ) -> None:
         for name in ("b", "a", "c", "a b"):
             repository.open(name, DEFINITION)
         assert [study.name for study in repository.studies()] == ["b", "a", "c", "a b"]
 
     def test_an_archived_study_goes_on_under_another_name(self, repository: Repository) -> None:
         old = repository.open("s", DEFINITION)
-        one = repository.acquire_lease("s", DriverProcess.current())
-        repository.add_results("s", one.number, [(A, outcome(A))])
-        repository.release_lease(one)
+        lease = repository.acquire_lease("s", DriverProcess.current())
+        repository.add_results("s", lease.number, [(A, outcome(A))])
+        repository.release_lease(lease)
         archived = repository.archive(old)
         assert archived is not None
         assert archived.name == "s@1"
@@ -45,16 +47,14 @@ class Studies:
         assert [r.digest for r in repository.records("s@1")] == [A.digest]
         assert repository.count_states("s@1")["ok"] == repository.count_states("s")["ok"] == 1
         assert repository.find_outcomes([A.digest], "s@1") == repository.find_outcomes([A.digest])
-        again = repository.archive(new)
-        assert again is not None
-        assert again.name == "s@2"
+        second_archived = repository.archive(new)
+        assert second_archived is not None
+        assert second_archived.name == "s@2"
         with pytest.raises(NotFoundError):
             repository.study("s")
         assert {study.name for study in repository.studies()} == {"s@1", "s@2"}
 
-    def test_the_number_of_a_version_that_was_pruned_does_not_come_back(
-        self, repository: Repository
-    ) -> None:
+    def test_the_number_of_a_pruned_version_is_not_reused(self, repository: Repository) -> None:
         for number in (1, 2, 3):
             study = repository.open("s", DEFINITION)
             assert study.version == number
@@ -67,19 +67,17 @@ class Studies:
             repository.study("s@4")
         assert repository.open("s", DEFINITION).version == 5
 
-    def test_a_study_whose_versions_are_all_pruned_goes_on_counting(
-        self, repository: Repository
-    ) -> None:
+    def test_versions_are_counted_on_after_all_are_pruned(self, repository: Repository) -> None:
         view = repository.open("s", DEFINITION).view
         repository.delete("s")
         assert repository.studies() == ()
         with pytest.raises(NotFoundError):
             repository.study("s")
-        again = repository.open("s", StudyDefinition((Field("other"),)))
-        assert (again.version, again.view) == (2, view)
-        one = repository.acquire_lease("s", DriverProcess.current()).number
+        reopened = repository.open("s", StudyDefinition((Field("other"),)))
+        assert (reopened.version, reopened.view) == (2, view)
+        driver = repository.acquire_lease("s", DriverProcess.current()).number
         what = experiment(1, {"other": 1})
-        repository.add_results("s", one, [(what, outcome(what))])
+        repository.add_results("s", driver, [(what, outcome(what))])
         assert [record.values for record in repository.records("s")] == [{"other": 1}]
 
     def test_a_study_with_a_driver_is_not_archived(self, repository: Repository) -> None:
@@ -102,7 +100,7 @@ class Studies:
         heir = repository.acquire_lease("s@1", DriverProcess.current())
         assert repository.claim("s@1", heir.number, [A]) == {A.digest: 2}
 
-    def test_a_definition_comes_back_as_it_was_given(self, repository: Repository) -> None:
+    def test_a_definition_survives_a_round_trip(self, repository: Repository) -> None:
         definition = StudyDefinition(
             parameters=(Field("Größe", "real", "m", "assign"), Field("select", "str")),
             metrics=(Field("time", None, "s", how='stdout REGEX "t=(\\S+)"'),),
@@ -128,7 +126,9 @@ class Studies:
         for at, version in ((0.0, 1), (between, 1), (between + 3600, 2), (None, 2)):
             assert repository.definition("s", at).notes == {"version": version}
 
-    def test_an_unknown_study_is_answered_with_the_nearest(self, repository: Repository) -> None:
+    def test_the_error_for_an_unknown_study_suggests_a_similar_name(
+        self, repository: Repository
+    ) -> None:
         repository.open("matmul", DEFINITION)
         with pytest.raises(NotFoundError, match="did you mean 'matmul'"):
             repository.study("matmull")
@@ -141,7 +141,7 @@ class Studies:
         assert repository.studies() == ()
 
     @pytest.mark.parametrize("name", ["", "a\0b", "\udcff"])
-    def test_a_name_that_no_database_holds_is_refused(
+    def test_a_name_that_a_database_cannot_store_is_refused(
         self, repository: Repository, name: str
     ) -> None:
         with pytest.raises(InputError, match="cannot be a name"):
@@ -166,16 +166,16 @@ class Studies:
         values = {name: i for i, name in enumerate(names)}
         for study in ("select", "ß" * 50, 'a"b', "%s; --", "a", "a_all", "A"):
             repository.open(study, StudyDefinition(tuple(Field(name, "int") for name in names)))
-            one = repository.acquire_lease(study, DriverProcess.current()).number
+            driver = repository.acquire_lease(study, DriverProcess.current()).number
             what = experiment(1, values, salt=study)
-            repository.add_results(study, one, [(what, outcome(what))])
+            repository.add_results(study, driver, [(what, outcome(what))])
             (record,) = repository.records(study)
             assert record.values == values
         views = [v.casefold() for s in repository.studies() for v in (s.view, s.view_all)]
         assert len(set(views)) == len(views)
         assert all(len(view.encode()) <= 63 for view in views)
 
-    def test_events_are_told_in_their_order(self, repository: Repository) -> None:
+    def test_events_are_ordered_by_time(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         repository.open("t", DEFINITION)
         repository.add_event("s", "hello", "first", A.digest)
@@ -187,7 +187,9 @@ class Studies:
 
 
 class Leases:
-    def test_a_second_driver_is_told_who_drives(self, repository: Repository) -> None:
+    def test_a_second_driver_is_refused_and_the_first_is_named(
+        self, repository: Repository
+    ) -> None:
         repository.open("s", DEFINITION)
         repository.acquire_lease("s", DriverProcess("elsewhere", 4711, "x"))
         with pytest.raises(
@@ -198,10 +200,10 @@ class Leases:
 
     def test_a_driver_may_join(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
-        one = repository.acquire_lease("s", DriverProcess.current())
-        two = repository.acquire_lease("s", DriverProcess.current(), join=True)
-        assert repository.leases("s") == (one, two)
-        assert one.number != two.number
+        first = repository.acquire_lease("s", DriverProcess.current())
+        second = repository.acquire_lease("s", DriverProcess.current(), join=True)
+        assert repository.leases("s") == (first, second)
+        assert first.number != second.number
 
     def test_two_studies_have_a_driver_each(self, repository: Repository) -> None:
         for name in ("s", "t"):
@@ -209,7 +211,7 @@ class Leases:
             repository.acquire_lease(name, DriverProcess.current())
         assert len(repository.leases("s")) == len(repository.leases("t")) == 1
 
-    def test_a_driver_that_asks_twice_gets_its_own_lease(self, repository: Repository) -> None:
+    def test_a_driver_that_leases_twice_gets_the_same_lease(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         driver = DriverProcess.current()
         first = repository.acquire_lease("s", driver)
@@ -235,12 +237,14 @@ class Leases:
         with pytest.raises(ConflictError):
             repository.renew_lease(late)
 
-    def test_a_lease_that_ran_out_unnoticed_goes_on(self, repository: Repository) -> None:
+    def test_an_expired_lease_may_be_renewed_until_another_driver_takes_over(
+        self, repository: Repository
+    ) -> None:
         repository.open("s", DEFINITION)
         lease = repository.acquire_lease("s", DriverProcess.current(), seconds=0)
         assert repository.renew_lease(lease).number == lease.number
 
-    def test_a_beat_makes_the_lease_longer(self, repository: Repository) -> None:
+    def test_a_beat_extends_the_lease(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         lease = repository.acquire_lease("s", DriverProcess.current(), seconds=30)
         assert lease.until == pytest.approx(lease.since + 30, abs=1)
@@ -250,7 +254,7 @@ class Leases:
         (stored,) = repository.leases("s")
         assert stored.until == renewed.until
 
-    def test_a_driver_that_left_makes_room(self, repository: Repository) -> None:
+    def test_a_driver_may_follow_one_that_left(self, repository: Repository) -> None:
         repository.open("s", DEFINITION)
         repository.release_lease(repository.acquire_lease("s", DriverProcess("elsewhere", 1, "x")))
         assert repository.leases("s") == ()
@@ -263,7 +267,7 @@ class Leases:
         repository.release_lease(lease)
         assert repository.leases("s") == ()
 
-    def test_what_a_lost_driver_had_claimed_is_stale_and_waits(
+    def test_claims_of_a_lost_driver_are_stale_and_may_be_claimed_again(
         self, repository: Repository
     ) -> None:
         repository.open("s", DEFINITION)

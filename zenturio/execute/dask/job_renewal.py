@@ -138,18 +138,18 @@ class JobRenewal:
             self._last_worker_seen = monotonic()
             self._fruitless = 0
         self._arrived.update(connected.values())
-        shown = self._poll()
+        jobs = self._poll()
         entries = {str(name): job.job_id for name, job in list(self._workers.workers.items())}
         self._ids.update({name: number for name, number in entries.items() if number})
-        ended = [name for name, number in entries.items() if self._has_ended(number, shown)]
-        running = [n for n, number in entries.items() if number in shown and shown[number].begun]
+        ended = [name for name, number in entries.items() if self._has_ended(number, jobs)]
+        running = [n for n, number in entries.items() if number in jobs and jobs[number].begun]
         absent = self._absentees({*running} - {*connected.values()} - {*ended})
         ended += absent
         alive = entries.keys() - ended
-        fresh = {name for name in alive if not self._retires(shown.get(entries[name] or ""))}
+        fresh = {name for name in alive if not self._retires(jobs.get(entries[name] or ""))}
         for name in ended:
-            self._record_ended(name, shown.get(entries[name] or ""))
-        waits = [shown[entries[name]] for name in alive if entries[name] in shown]
+            self._record_ended(name, jobs.get(entries[name] or ""))
+        waits = [jobs[entries[name]] for name in alive if entries[name] in jobs]
         stuck = [job for job in waits if job.stuck]
         if stuck:
             self._reason = f"job {stuck[0].array} waits: {stuck[0].reason}"
@@ -188,14 +188,14 @@ class JobRenewal:
         workers = dict(self._workers.scheduler_info.get("workers", {}))
         return {address: str(worker["name"]) for address, worker in workers.items()}
 
-    def _has_ended(self, number: str | None, shown: dict[str, SlurmJob]) -> bool:
+    def _has_ended(self, number: str | None, jobs: dict[str, SlurmJob]) -> bool:
         """Return whether the job of that number is no more.
 
         One without a number begins just now.
         """
         if self._queue is None or number is None:
             return False
-        return number not in shown or shown[number].ended
+        return number not in jobs or jobs[number].ended
 
     @staticmethod
     def _retires(job: SlurmJob | None) -> bool:
@@ -238,10 +238,10 @@ class JobRenewal:
         named while the others are still known, so that no name is there twice.
         """
         cluster = self._workers
-        gone = [n for n in cluster.worker_spec if str(n) in ended or n not in cluster.workers]
+        obsolete = [n for n in cluster.worker_spec if str(n) in ended or n not in cluster.workers]
         if missing:
             cluster.scale(jobs=len(cluster.worker_spec) + missing)
-        for name in gone:
+        for name in obsolete:
             cluster.worker_spec.pop(name)
             if str(name) not in absent:
                 cluster.workers.pop(name, None)

@@ -287,8 +287,8 @@ class TaskTracker:
                 )
             future = self._cluster.send(data, sent, self._settings, key)
         except Exception as error:  # noqa: BLE001 - it belongs to those that were to be sent
-            named = isinstance(error, OSError) and error.filename
-            reason = f"{error.filename}: {error.strerror}" if named else str(error)  # type: ignore[attr-defined]
+            names_file = isinstance(error, OSError) and error.filename
+            reason = f"{error.filename}: {error.strerror}" if names_file else str(error)  # type: ignore[attr-defined]
             self._give_up(batch, PlaceError(reason))
             return
         with self._turn:
@@ -296,7 +296,7 @@ class TaskTracker:
             _log.debug("sent task %s with %d experiments", key, len(tickets))
             self._stop_orders += [ticket.number for ticket in tickets if ticket.cancel_requested]
         # Registered outside of the lock: Dask may call it at once, in this thread.
-        future.add_done_callback(lambda done: self._on_task_done(key, done))
+        future.add_done_callback(lambda completed: self._on_task_done(key, completed))
 
     def _on_task_done(self, key: str, future: Any) -> None:
         """A task is over: in a thread of Dask."""

@@ -91,8 +91,8 @@ class WorkerJobs:
 
 def _create_keys(keys: Path) -> Any:
     """New keys, in files that nobody else may read."""
-    made = import_module("distributed").Security.temporary()
-    parts = (made.tls_ca_file, made.tls_client_cert, made.tls_client_key)
+    security = import_module("distributed").Security.temporary()
+    parts = (security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
     for name, text in zip(_KEYS, parts, strict=True):
         write_new(str(keys / name), text.encode(), 0o600)
     return _security_of(keys)

@@ -148,9 +148,9 @@ class RemoteAttempt:
             return  # it went no better here
         self.host.discharge()
         for name, (why, needed) in suspects.items():
-            other = self.services.broker.host(name)
-            if other is not None:
-                other.charge(self.job.digest, why, needed)
+            host = self.services.broker.host(name)
+            if host is not None:
+                host.charge(self.job.digest, why, needed)
 
     def _leave(self, why: str) -> NoReturn:
         """Give up the host; PlaceError where no other one would do."""
@@ -166,10 +166,10 @@ class RemoteAttempt:
     def forget_staged(self) -> None:
         """What was brought there may be gone: it is looked for again."""
         with self.host.turn:
-            ready = [name for name, made in self.host.making.items() if made.done()]
+            ready = [name for name, transfer in self.host.making.items() if transfer.done()]
             for name in ready:
-                made = self.host.making[name]
-                if made.exception() is None and made.result() is None:
+                transfer = self.host.making[name]
+                if transfer.exception() is None and transfer.result() is None:
                     del self.host.making[name]
 
     def reattach(self, context: StageContext) -> str:

@@ -297,7 +297,7 @@ class Connection:
         self._thread = Thread(target=self._listen, name="zenturio-host", daemon=True)
         self._thread.start()
 
-    def ask(self, do: str, *blobs: bytes, seconds: float = ANSWER_SECONDS, **what: Any) -> Answer:
+    def ask(self, do: str, *blobs: bytes, seconds: float = ANSWER_SECONDS, **fields: Any) -> Answer:
         """Return the host's answer: a message, and bytes with it."""
         number = next(self._numbers)
         question = self._pending[number] = _Request(do, Future())
@@ -305,7 +305,7 @@ class Connection:
             with self._writing:
                 if not self._open:
                     raise BrokenPipeError
-                message = {**what, "do": do, "id": number, "lengths": list(map(len, blobs))}
+                message = {**fields, "do": do, "id": number, "lengths": list(map(len, blobs))}
                 self._write(wire.encode_message(message, *blobs))
             answer, parts = question.future.result(seconds)
         except Late:

@@ -287,11 +287,11 @@ class Hosts(ClosesOnExit):
 
     def _update_hosts(self, machines: Iterable[HostMachine]) -> None:
         """New machines become hosts; those that are gone get nothing more."""
-        named = {machine.name: machine for machine in machines}
+        machines_by_name = {machine.name: machine for machine in machines}
         present = {host.name for host in self.hosts}
         for host in self.hosts:
-            host.leaving = host.name not in named
-        for name, machine in named.items():
+            host.leaving = host.name not in machines_by_name
+        for name, machine in machines_by_name.items():
             if name in present:
                 continue
             facts = self._stored_facts.get(name, {})

@@ -120,11 +120,11 @@ class JobRequirements:
         requires: list[Expression] = []
         rank = self.rank
         for line in filter(None, map(str.strip, text.splitlines())):
-            word, _, rest = line.partition(" ")
+            word, _, argument = line.partition(" ")
             if word.upper() == "REQUIRE":
-                requires.append(parse(Passage.of(rest, "$ZEN_REQUIRE")))
+                requires.append(parse(Passage.of(argument, "$ZEN_REQUIRE")))
             elif word.upper() == "RANK":
-                rank = parse(Passage.of(rest, "$ZEN_REQUIRE"))
+                rank = parse(Passage.of(argument, "$ZEN_REQUIRE"))
             elif not line.startswith("#"):
                 raise InputError(f"{line!r}", hint="write REQUIRE or RANK, and an expression")
         return replace(self, requires=tuple(requires), rank=rank)

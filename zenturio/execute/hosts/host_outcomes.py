@@ -25,10 +25,10 @@ from zenturio.experiment import (
 
 
 class OutcomeBuilder:
-    """Measures what came back; artifacts are kept below *kept*."""
+    """Measures returned attempts; their artifacts are stored below *folder*."""
 
-    def __init__(self, kept: Path) -> None:
-        self._kept = kept
+    def __init__(self, folder: Path) -> None:
+        self._kept = folder
         self._meters = MetricReaders()
 
     def outcome(self, experiment: Experiment, host: str, finished: FinishedAttempt) -> Outcome:
@@ -54,7 +54,7 @@ class OutcomeBuilder:
             )
             status = "failed" if cause else "ok"
         patterns = experiment.recipe.outputs
-        kept = (
+        artifacts = (
             output_artifacts.collect_outputs(
                 str(finished.folder), patterns, self._kept, experiment.digest, move=True
             )
@@ -73,7 +73,7 @@ class OutcomeBuilder:
             None if facts["stop"] == "unstartable" else facts["status"],
             finished.stdout.trimmed(KEPT_BYTES),
             finished.stderr.trimmed(KEPT_BYTES),
-            kept,
+            artifacts,
             remark=IDLE_BUILD if finished.is_build_idle else "",
             conditions=run_conditions(facts),
             **({} if finished.machine is None else machine_parts(finished.machine)),

@@ -152,8 +152,8 @@ class HostsFile:
         if not self.options.discover:
             return self.machines
         names = {machine.name for machine in self.machines}
-        others = [machine for machine in _discover(self) if machine.name not in names]
-        return (*self.machines, *others)
+        discovered = [machine for machine in _discover(self) if machine.name not in names]
+        return (*self.machines, *discovered)
 
 
 LOCAL = "local"
@@ -229,12 +229,12 @@ def _read_facts(
         facts["arch"] = document.words(value["arch"], (*key_path, "arch"))
     if "tags" in value:
         facts["tags"] = ",".join(_read_texts(document, value["tags"], (*key_path, "tags")))
-    more = value.get("facts", {})
-    if not isinstance(more, dict):
+    declared = value.get("facts", {})
+    if not isinstance(declared, dict):
         document.wrong(
             (*key_path, "facts"), "facts is not a table", 'facts = { gpus = 2, site = "UCM" }'
         )
-    for name, fact in more.items():
+    for name, fact in declared.items():
         if not isinstance(fact, bool | int | float | str):
             document.wrong((*key_path, "facts", name), f"{name} is neither a number nor a text")
         if name in KNOWN_FACTS:
@@ -313,17 +313,17 @@ def _read_expression(document: FormatDocument, text: str, key_path: KeyPath) -> 
 def _discover(configuration: HostsFile) -> tuple[HostMachine, ...]:
     command = configuration.options.discover
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["/bin/sh", "-c", command],
             cwd=Path(configuration.file).absolute().parent,
             capture_output=True,
             timeout=_DISCOVERY_SECONDS,
             check=True,
         )
-        value = json.loads(done.stdout)
+        value = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise PlaceError(f"discover = {command!r}: {error}", hint="it prints JSON") from error
-    text = done.stdout.decode("utf-8", "replace")
+    text = process.stdout.decode("utf-8", "replace")
     return _read_machines(FormatDocument(f"what {command!r} prints", text, value), value, ())
 
 

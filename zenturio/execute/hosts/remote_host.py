@@ -127,12 +127,12 @@ class RemoteHost:
         self.cpus += cpus
         self.memory += memory
 
-    def ask(self, do: str, *blobs: bytes, **what: Any) -> Answer:
+    def ask(self, do: str, *blobs: bytes, **fields: Any) -> Answer:
         """Return the host's answer; DroppedError while there is no connection."""
         connection = self._connection
         if connection is None:
             raise DroppedError
-        return connection.ask(do, *blobs, **what)
+        return connection.ask(do, *blobs, **fields)
 
     def distrust(self, violation: str) -> None:
         """Drain it for good: it said what no host may say."""

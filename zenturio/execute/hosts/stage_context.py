@@ -40,9 +40,9 @@ class StageContext:
     stopped: Callable[[], None]
     """Raises what is to end a stage that waits."""
 
-    def ask(self, do: str, *blobs: bytes, **what: Any) -> Answer:
+    def ask(self, do: str, *blobs: bytes, **fields: Any) -> Answer:
         """Ask the host about this attempt."""
-        return self.host.ask(do, *blobs, token=self.token, **what)
+        return self.host.ask(do, *blobs, token=self.token, **fields)
 
     def request(self, steps: tuple[Step, ...], environment: Mapping[str, str]) -> dict[str, Any]:
         """Return what a supervisor is told: to run *steps*."""

@@ -314,11 +314,11 @@ def _build(context: StageContext, build: Build) -> HostBuildFailure | None:
             context.host.discard(token)
 
 
-def _wait_for_end(context: StageContext, heard: SimpleQueue[tuple[str, dict[str, Any]]]) -> None:
+def _wait_for_end(context: StageContext, events: SimpleQueue[tuple[str, dict[str, Any]]]) -> None:
     while True:
         context.stopped()
         try:
-            kind, event = heard.get(timeout=_POLL_SECONDS)
+            kind, event = events.get(timeout=_POLL_SECONDS)
         except Empty:
             continue
         if kind in ("dropped", "back") or (kind == "over" and event["state"] != "ended"):

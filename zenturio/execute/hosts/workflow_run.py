@@ -81,7 +81,7 @@ class WorkflowHosts(MachineState):
         """Since when a machine has been gone."""
 
     def moments(self) -> Iterator[list[TraceEvent]]:
-        """Wait for things to happen, and tell them, until all is done or nothing is left."""
+        """Wait for events and pass them on, until every task has finished or none can run."""
         self._tell("began")
         while True:
             self.now = monotonic() - self._begun
@@ -108,10 +108,10 @@ class WorkflowHosts(MachineState):
     def remaining(self, task: int) -> float:
         """By the task's own profile; by the clock, if it has none."""
         processor = self.where[task]
-        whole = self.time(task, processor)
+        duration = self.time(task, processor)
         profile = self._profile(processor)
         if profile is not None and profile.of:
-            return whole * (1 - min(profile.iteration / profile.of, 1.0))
+            return duration * (1 - min(profile.iteration / profile.of, 1.0))
         return super().remaining(task)
 
     def _wait(self) -> None:
@@ -162,8 +162,8 @@ class WorkflowHosts(MachineState):
     def _look(self, machine: int) -> None:
         """Whether a machine is there, and how fast its tasks go on."""
         host = self._place.host(self._names[machine])
-        gone = host is None or not host.is_up
-        if not gone:
+        is_gone = host is None or not host.is_up
+        if not is_gone:
             self._lost.pop(machine, None)
             self._changes(machine, self._seen(machine))
         elif self.now > self._lost.setdefault(machine, self.now) + self._place.options.patience:
@@ -208,7 +208,7 @@ class WorkflowHosts(MachineState):
         run.number = number = next(self._numbers)
         experiment = self._make(run.task, self._names[self.node[processor]])
         future = self._jobs[processor] = self._place.submit(experiment)
-        future.add_done_callback(lambda done: self._back.put((processor, number, done)))
+        future.add_done_callback(lambda future: self._back.put((processor, number, future)))
 
     def _stop(self, processor: int, kind: Any) -> int:
         future = self._jobs.pop(processor)
@@ -322,20 +322,20 @@ class _TaskExperiments:
         self._tries[task] += 1
         handed = {
             artifact.path: _file_of(artifact.path, artifact.kept)
-            for other in self._flow.before.of(task).tolist()
-            if other in self.outcomes
-            for artifact in self.outcomes[other].artifacts
+            for predecessor in self._flow.before.of(task).tolist()
+            if predecessor in self.outcomes
+            for artifact in self.outcomes[predecessor].artifacts
         }
         files = tuple({**{f.path: f for f in self._files}, **handed}.values())
         step = Step(self._command(task))
         environment = {"ZEN_TASK": self._flow.names[task], "ZEN_TRY": str(self._tries[task])}
-        named = experiment_digest(files, (step,), environment, self._iteration[task])
+        digest = experiment_digest(files, (step,), environment, self._iteration[task])
         recipe = Recipe(
             outputs=self._doing.hands_on, requires=(parse(f"host.name == {_quoted_text(host)}"),)
         )
-        self.digests.append(named)
+        self.digests.append(digest)
         return Experiment(
-            named, task, self._iteration[task], {}, files, (step,), environment, None, recipe
+            digest, task, self._iteration[task], {}, files, (step,), environment, None, recipe
         )
 
     def _command(self, task: int) -> str:
@@ -378,10 +378,10 @@ def _task_files(paths: Sequence[Path]) -> tuple[ExperimentFile, ...]:
     """Return what each task gets, by the names of the files, which have to differ."""
     paths_by_name: dict[str, Path] = {}
     for path in paths:
-        other = paths_by_name.setdefault(path.name, path)
-        if other != path:
+        earlier = paths_by_name.setdefault(path.name, path)
+        if earlier != path:
             raise InputError(
-                f"{other} and {path} would be the same file of a task", hint="rename one of them"
+                f"{earlier} and {path} would be the same file of a task", hint="rename one of them"
             )
     return tuple(map(_read_input, paths_by_name.values()))
 

@@ -117,11 +117,11 @@ class ArraySubmission:
         """
         ending = Counter(ticket.task[0] for ticket in tickets if ticket.task)
         queued = Counter(ticket.task[0] for ticket in self._desk.queued() if ticket.task)
-        whole = {name for name, count in ending.items() if count == queued[name]}
+        ending_arrays = {name for name, count in ending.items() if count == queued[name]}
         targets: dict[str, None] = {}
         for ticket in tickets:
             assert ticket.task is not None
-            is_whole = not ticket.adopted and ticket.task[0] in whole
+            is_whole = not ticket.adopted and ticket.task[0] in ending_arrays
             jobs = self._jobs.get(ticket.task[0], ()) if is_whole else self.jobs(ticket)
             targets |= dict.fromkeys(jobs)
         return list(targets)

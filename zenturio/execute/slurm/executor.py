@@ -99,10 +99,10 @@ class SlurmOutstanding:
         for digest in held:
             session.drop(digest)  # what has not begun does nothing from now on
         try:
-            shown = queue.look({name for name, _ in ours}) if ours else {}
+            found_jobs = queue.look({name for name, _ in ours}) if ours else {}
             queue.cancel(
                 f"{job.array}_{task[1]}"
-                for task, jobs in shown.items()
+                for task, jobs in found_jobs.items()
                 for job in jobs
                 if task in ours and not job.ended
             )
@@ -258,8 +258,8 @@ class Slurm(ClosesOnExit):
             yield str(error)
             return
         if not states:
-            named = f"partition {self._options.partition}" if self._options.partition else "cluster"
-            yield f"the {named} has no node"
+            pool = f"partition {self._options.partition}" if self._options.partition else "cluster"
+            yield f"the {pool} has no node"
         elif not any(available == "up" for available, _ in states):
             yield "the partition is not up: " + ", ".join(a for a, _ in states)
         elif all(state.rstrip("*~#!%$@^-") in _UNUSABLE_STATES for _, state in states):

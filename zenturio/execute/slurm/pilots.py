@@ -143,7 +143,7 @@ class Pilots:
         inner = place.submit(ticket.experiment)
         ticket.delegate(inner)
         # What pilots lose comes back as cancelled: it then gets a job of its own.
-        inner.add_done_callback(lambda done: self._on_done(ticket, done))
+        inner.add_done_callback(lambda completed: self._on_done(ticket, completed))
         return True
 
     def close(self) -> None:

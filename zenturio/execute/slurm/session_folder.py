@@ -133,8 +133,8 @@ class SlurmSession:
         with disk_errors(self.path):
             path = self.path / "batches" / f"{name}.sh"
             path.write_text(script, "utf-8")
-            listed = "".join(f"{digest}\n" for digest in digests)
-            write_whole(path.with_suffix(".list"), listed.encode())
+            lines = "".join(f"{digest}\n" for digest in digests)
+            write_whole(path.with_suffix(".list"), lines.encode())
             return path
 
     def batches(self) -> Iterator[tuple[str, list[str]]]:

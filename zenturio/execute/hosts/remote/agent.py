@@ -112,15 +112,15 @@ class HostAgent:
 
     def _probe_facts(self, command: str) -> dict[str, Any]:
         """Return what a command of the host's owner says of it: a JSON object."""
-        done = self._run_command(command)
+        process = self._run_command(command)
         values: Any = None
-        if done.returncode == 0:
+        if process.returncode == 0:
             with suppress(ValueError):
-                values = json.loads(done.stdout)
+                values = json.loads(process.stdout)
         if not isinstance(values, dict):
-            output = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[-200:]
+            output = (process.stderr or process.stdout).decode("utf-8", "replace").strip()[-200:]
             raise ValueError(  # noqa: TRY004 - what a command says is a value
-                f"the probe {command!r} ends with {done.returncode}, and prints no JSON object: "
+                f"the probe {command!r} ends with {process.returncode}, and prints no JSON object: "
                 f"{output or 'nothing'}"
             )
         return values
@@ -136,10 +136,10 @@ class HostAgent:
         )
 
     def _command(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
-        done = self._run_command(request["command"])
-        return {"status": done.returncode}, [
-            done.stdout[:_COMMAND_BYTES],
-            done.stderr[:_COMMAND_BYTES],
+        process = self._run_command(request["command"])
+        return {"status": process.returncode}, [
+            process.stdout[:_COMMAND_BYTES],
+            process.stderr[:_COMMAND_BYTES],
         ]
 
     def _missing(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:

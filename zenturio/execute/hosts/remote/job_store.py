@@ -179,8 +179,8 @@ class JobStore:
         times = [min(mtime, now) for _, _, mtime, *_ in placed if mtime is not None]
         filled = max(now, max(times, default=0) + MTIME_STEP_NANOSECONDS)
         if message["build"]:
-            made = self._builds / _checked_name(message["build"])
-            placed_paths -= set(self._put_build(made, job.folder, stamps)) - set(message["over"])
+            build = self._builds / _checked_name(message["build"])
+            placed_paths -= set(self._put_build(build, job.folder, stamps)) - set(message["over"])
             if self._idle(message["build"]).exists():
                 job.idle.touch()
         links = []
@@ -219,12 +219,12 @@ class JobStore:
             draft.replace(dated)
         _place_link(dated, target, stamps)
 
-    def _put_build(self, made: Path, folder: Path, stamps: list[FileStamp]) -> Iterator[str]:
+    def _put_build(self, build: Path, folder: Path, stamps: list[FileStamp]) -> Iterator[str]:
         """The files of a build; their names, which are the build's from now on."""
-        for root, folders, names in os.walk(made):
+        for root, folders, names in os.walk(build):
             for name in [*names, *(name for name in folders if Path(root, name).is_symlink())]:
                 source = Path(root, name)
-                path = source.relative_to(made).as_posix()
+                path = source.relative_to(build).as_posix()
                 target = _target(folder, path)
                 if source.is_symlink():
                     target.symlink_to(os.readlink(source))  # noqa: PTH115 - the text itself

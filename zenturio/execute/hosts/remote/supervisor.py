@@ -34,17 +34,17 @@ def environment_mark(job: StoredJob) -> bytes:
 
 def start_supervisor(job: StoredJob, request: dict[str, Any]) -> int:
     """Start a supervisor for *job*; its process, once it holds the job."""
-    ready, far = os.pipe()
+    ready, ready_writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
             # Two forks: the supervisor is no child of the agent, and cannot get a terminal.
             if os.fork() == 0:
-                _supervise(job, request, far)
+                _supervise(job, request, ready_writer)
         finally:
             os._exit(0)
-    os.close(far)
+    os.close(ready_writer)
     os.waitpid(child, 0)
     with os.fdopen(ready, "rb") as file:
         answer = file.read()
