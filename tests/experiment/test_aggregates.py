@@ -65,6 +65,17 @@ def test_sums_beyond_the_greatest_float(values, expected):
     assert total(values) == expected
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([2**53 + 1, -(2**53)], 1.0), ([-(2**53) - 1, 2**53], -1.0), ([2**60 + 1, -float(2**60)], 1.0),
+     ([-(2**70) - 1, 2.0**70, 0.5], -0.5), ([10**400, math.inf], math.inf), ([10**400, -math.inf, 1], -math.inf),
+     ([10**400, math.inf, -math.inf], None)],
+)  # fmt: skip
+def test_integers_that_no_float_holds_are_added_exactly(values, expected):
+    assert total(values) == total(list(reversed(values))) == expected
+    assert mean(values) == (None if expected is None else expected / len(values))
+
+
 def test_means_beyond_the_greatest_float():
     assert mean([1.7e308, 1.7e308]) == 1.7e308
     assert mean([]) is None
@@ -74,3 +85,19 @@ def test_means_beyond_the_greatest_float():
 def test_what_is_as_wide_as_all_floats_has_an_infinite_deviation():
     greatest = math.nextafter(math.inf, 0)
     assert deviation([greatest, -greatest]) == math.inf
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1e9 + 0.1, 1e9 + 0.2, 1e9 + 0.7],
+        [0.9, 0.9 + 1e-12, 0.9 + 7e-12],
+        [2**70, 2**70 + 1, 2**70 + 5],
+        [1.0, math.nextafter(1.0, 2.0)],  # their mean is rounded to one of them
+    ],
+)
+def test_values_that_differ_little_keep_the_digits_of_their_deviation(values):
+    exact = [Fraction(value) for value in values]
+    centre = sum(exact) / len(exact)
+    variance = sum((value - centre) ** 2 for value in exact) / (len(exact) - 1)
+    assert deviation(values) == pytest.approx(math.sqrt(variance), rel=1e-12, abs=0)

@@ -58,6 +58,9 @@ def test_a_folder_that_is_used_counts_by_paths_contents_and_links(tmp_path):
     (second / "link").unlink()
     (second / "link").symlink_to("b/two")
     assert _folder_digest(first) != _folder_digest(second)
+    (second / "link").unlink()
+    (second / "link").symlink_to("./b/one")  # the same content by another text
+    assert _folder_digest(first) != _folder_digest(second)
 
 
 def test_the_order_in_which_a_folder_is_read_is_not_part_of_its_digest(tmp_path, monkeypatch):
@@ -80,6 +83,8 @@ def test_a_folder_that_is_none_is_said_to_be_none(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OutsideError, match="its folder: Not a directory"):
         open_inside(tmp_path / "file", "x")
+    with pytest.raises(OutsideError, match=r"^file/x cannot be read: Not a directory$"):
+        open_inside(tmp_path, "file/x")
 
 
 def test_evidence_without_a_file_or_a_folder_says_what_is_not_there(tmp_path):
@@ -114,6 +119,9 @@ def test_a_file_of_just_the_largest_size_is_read_and_none_that_is_larger(tmp_pat
     assert read_inside(tmp_path, "log", 5) == b"12345"
     with pytest.raises(OutsideError, match="log has 5 bytes, of which at most 4 are read"):
         read_inside(tmp_path, "log", 4)
+    os.truncate(tmp_path / "log", 64 * 2**20 + 1)  # nothing of it is on the disk
+    with pytest.raises(OutsideError, match="of which at most 67108864 are read"):
+        read_inside(tmp_path, "log")
 
 
 def test_a_recipe_has_one_meter():

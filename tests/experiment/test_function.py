@@ -1,16 +1,19 @@
 """Functions as experiments: identity, repeats, arguments, and how another process finds them."""
 
+import inspect
 import json
 import sys
 
 import pytest
 
 import zenturio as zen
+import zenturio.experiment as room
 from zenturio.errors import InputError
 from zenturio.experiment.function import experiment
 
 
 def cost(x, y=1):
+    """Return what it costs."""
     return x + y
 
 
@@ -33,6 +36,9 @@ def test_a_decorated_function_is_called_as_before_and_has_its_settings():
     assert (decorated.repeat.count, decorated.repeat.seed, decorated.exact) == (3, "run", True)
     assert decorated(2, 5) == 10
     assert not experiment(repeat=3)(seeded).exact
+    assert experiment(exact=True)(seeded).repeat.count == 1
+    assert (plain.__wrapped__, plain.__doc__) == (cost, cost.__doc__)
+    assert room(cost)(2) == room(repeat=2)(cost)(2) == 3
 
 
 def test_each_repeat_is_an_experiment_with_its_number_as_the_seed():
@@ -126,5 +132,7 @@ def test_a_function_without_a_source_is_known_by_its_compiled_form():
     one, same, two = (compiled(f"def cost(x):\n    return x + {n}\n") for n in (1, 1, 2))
     assert one.source == same.source != two.source
     assert one.source.startswith("typed.cost\n")
+    assert experiment(len).source == "builtins.len\n"
+    assert experiment(cost).source == f"{__name__}.cost\n{inspect.getsource(cost)}"
     digests = {each.experiments({"x": 1})[0].digest for each in (one, same, two)}
     assert len(digests) == 2

@@ -9,7 +9,7 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute.file_staging import COPY_LIMIT_BYTES as LARGE
 from zenturio.execute.file_staging import content_of, is_small
-from zenturio.experiment import ExperimentGenerator
+from zenturio.experiment import ExperimentGenerator, experiment_generator, identity
 from zenturio.experiment.identity import content_digest
 
 PROGRAM = """\
@@ -227,15 +227,26 @@ def test_repeats_without_a_seed_are_experiments_of_their_own(generator):
     assert experiments[0].files == experiments[1].files
 
 
-@pytest.mark.parametrize("cpus", ["n / 128", "threads - 1", "0.5", "1 / 3"])
-def test_cpus_that_are_no_whole_number_are_refused_with_the_values(generator, cpus):
-    made = generator(PROGRAM.replace("CPUS threads", f"CPUS {cpus}"))
+@pytest.mark.parametrize(
+    ("cpus", "message"),
+    [
+        ("n / 128", "CPUS is real 0.5 where n = int 64"),
+        ("threads - 1", "CPUS is int 0 where threads = int 1"),
+        ("0.5", "CPUS is real 0.5 where it is written"),
+        ("1 / 3", "CPUS is real 0.3333333333333333 where it is written"),
+        ("sometimes", "CPUS is NULL where sometimes = NULL"),
+    ],
+)
+def test_cpus_that_are_no_whole_number_are_refused_with_the_values(generator, cpus, message):
+    text = PROGRAM + "//ZEN$ PARAM sometimes = { 2 } WHEN n > 64\n"
+    made = generator(text.replace("CPUS threads", f"CPUS {cpus}"))
     with pytest.raises(InputError, match="CPUS is ") as caught:
         all_of(made)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.place.line == 5
     assert diagnostic.place.text[diagnostic.place.column - 1 :].startswith(cpus.split()[0])
     assert "max(1, threads)" in diagnostic.hint
+    assert diagnostic.message == message
 
 
 def test_cpus_may_be_computed(generator):
@@ -256,3 +267,55 @@ def test_a_generator_makes_the_same_again(generator):
         for _ in range(2)
     )
     assert first == second
+
+
+def test_what_is_remembered_of_a_long_sweep_has_an_end(generator, monkeypatch):
+    text = PROGRAM.replace("{ 64, 128 }", "{ 1:9 }").replace("cc m.c", "cc -DN={n} m.c")
+    expected = [each.digest for each in all_of(generator(text))]
+    keys = [each.key for each in all_of(generator(text))]
+    monkeypatch.setattr(experiment_generator, "_REMEMBERED", 3)
+    monkeypatch.setattr(identity, "_REMEMBERED", 3)
+    made, space = generator(text)
+    memories = (made._builds, made._keys._terms, made._makes[0]._known, made._runs[0]._known)
+    sizes = set()
+    for number in range(space.size):
+        (found,) = made.experiments(space.point(number))
+        assert (found.digest, found.key) == (expected[number], keys[number])
+        sizes |= {len(memory) for memory in memories}
+    assert sizes == {1, 2, 3}
+
+
+def test_recorded_digests_of_files_stand_for_the_files(generator):
+    made, space = generator(PROGRAM + '//ZEN$ USE PROGRAM "sh"\n', data=b"0 1")
+    expected = [(each.digest, each.program.digest) for each in all_of((made, space))]
+    files = {path: (mode, content) for path, mode, content in made.hashed}
+    used = made._used
+
+    def digests(files, used):
+        recorded = ExperimentGenerator(made._application, recorded=(files, used))
+        return [(each.digest, each.program.digest) for each in all_of((recorded, space))]
+
+    assert digests(files, used) == expected
+    assert not set(digests({"data": (0o644, bytes(16))}, used)) & set(expected)
+    assert not set(digests(files, dict.fromkeys(used, "ab" * 16))) & set(expected)
+
+
+def test_the_program_as_the_former_format_had_it_follows_links(generator, tmp_path):
+    generator(data=b"0 1")
+    folder = tmp_path / "app"
+
+    def programs():
+        plain = ExperimentGenerator(scan([folder]))
+        made = ExperimentGenerator(scan([folder]), former_digests=True)
+        assert plain.former_program == plain.program == made.program
+        return made.program, made.former_program
+
+    program, former = programs()
+    assert former == program
+    (folder / "link").symlink_to("data")
+    program, former = programs()
+    assert former.keys() == program.keys()
+    assert {name for name in program if former[name] != program[name]} == {"link"}
+    (folder / "link").unlink()
+    (folder / "link").write_bytes(b"0 1")
+    assert programs()[0] == former

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.annotate.model import Metric
-from zenturio.errors import InputError
+from zenturio.errors import InputError, Place
 from zenturio.experiment import Evidence, Log, MetricReader, Missing, Recipe, Series
 from zenturio.experiment.metrics import measure, parse_value, take_value
 from zenturio.expression import parse
@@ -54,6 +54,10 @@ def test_a_group_of_the_metrics_name_goes_before_group_one():
 
 def test_a_group_that_takes_no_part_is_no_value():
     assert found(regex(r"a(\d)?"), "a1 a") == 1
+    assert found(regex(r"a(\d)?", "first"), "a a1 a2") == 1
+    lost = Log(b"a a1 a2", b"a8 a9 a", 100)
+    for take, value in (("first", 1), ("last", 9)):
+        assert measure(Recipe((regex(r"a(\d)?", take),)), {}, Evidence(lost))["x"] == value
 
 
 @pytest.mark.parametrize(
@@ -124,6 +128,17 @@ def test_what_needs_the_middle_of_a_long_stream_is_missing(take):
     assert "10000 bytes, of which 200 were kept" in missing.why
 
 
+@pytest.mark.parametrize(
+    "finder", [{"json": "$.a"}, {"column": "a"}, {"regex": "a", "take": "count"}]
+)
+def test_a_stream_that_lost_one_byte_is_not_whole(finder):
+    metric = Metric("x", "stdout", **finder)
+    for size, is_whole in ((8, True), (9, False)):
+        value = measure(Recipe((metric,)), {}, Evidence(Log(b'{"a":', b" 1}", size)))["x"]
+        is_lost = isinstance(value, Missing) and f"{size} bytes, of which 8 were kept" in value.why
+        assert is_lost != is_whole
+
+
 def test_a_match_in_the_head_is_not_the_last_one():
     only_head = Log(b"t=1", b"...", 100)
     assert isinstance(measure(Recipe((regex(r"t=(\d)"),)), {}, Evidence(only_head))["x"], Missing)
@@ -174,6 +189,7 @@ def test_of_a_long_text_among_numbers_the_beginning_is_named():
     why = f"TAKE sum needs numbers, but one of 2 is '{'x' * 36}..."
     assert take_value([1, "x" * 60], "sum") == Missing(why)
     assert take_value([1, "x" * 38], "sum").why.endswith(f"'{'x' * 38}'")
+    assert take_value([1, "x" * 39], "sum").why.endswith(f"'{'x' * 36}...")
 
 
 @given(st.floats(allow_nan=False))
@@ -320,6 +336,29 @@ def test_a_row_that_is_a_cell_short_has_no_value_there():
     assert found(count, "n,time\n1,0.5\n2\n3,0.7\n") == 2
 
 
+def test_of_rows_of_several_lengths_each_has_the_cells_that_it_has():
+    assert found(Metric("x", "stdout", column="2", take="all"), "n,t\n1\n2,3\n") == Series((3,))
+    assert found(Metric("x", "stdout", column="1"), "3,4\n") == 3
+
+
+def test_without_a_row_there_is_no_column():
+    for text in ("", " \n\n"):
+        why = found(Metric("x", "stdout", column="1"), text).why
+        assert why.startswith("there is no row in stdout")
+
+
+def test_a_column_of_empty_cells_holds_nothing():
+    why = "column t holds nothing in stdout (3 lines)"
+    assert found(Metric("x", "stdout", column="t"), "t,u\n,1\n ,2\n") == Missing(why)
+
+
+def test_of_a_wide_table_the_first_names_are_shown():
+    for count, end in ((8, "c7"), (9, "c7, ...")):
+        header = ",".join(f"c{n}" for n in range(count))
+        why = found(Metric("x", "stdout", column="t"), f"{header}\n").why
+        assert why.endswith(f"there is {', '.join(f'c{n}' for n in range(7))}, {end}")
+
+
 def test_empty_cells_are_no_values():
     assert found(Metric("x", "stdout", column="t", take="count"), "t,u\n1,2\n,3\n4,5\n") == 2
 
@@ -364,9 +403,11 @@ def test_a_file_that_may_not_be_read_says_why(tmp_path, path, why):
 
 def test_reading_leaves_no_descriptor_open(tmp_path):
     (tmp_path / "r").write_text("1")
+    (tmp_path / "folder/deep").mkdir(parents=True)
+    (tmp_path / "folder/deep/r").write_text("1")
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir()))
-    for path in ("r", "a/b", "../r", "r/x"):
+    for path in ("r", "a/b", "../r", "r/x", "folder", "folder/deep/r"):
         found(regex(".", source=path), folder=tmp_path)
     assert len(list(descriptors.iterdir())) == before
 
@@ -396,6 +437,11 @@ def test_a_broken_line_is_named_where_something_is_missing():
     found = reported('{"b": 1}\nnot json\n{"c": 2', Metric("a"))
     assert found["a"] == Missing("$ZEN_METRICS does not hold it; its line 2 is not a JSON object")
     assert found["b"] == 1
+
+
+def test_empty_lines_between_reports_say_nothing():
+    assert reported('{"a": 1}\n \n\n{"a": 2}\n') == {"a": 2}
+    assert reported("\n", Metric("a")) == {"a": Missing("$ZEN_METRICS does not hold it")}
 
 
 def test_neither_parameters_nor_what_is_always_measured_can_be_reported():
@@ -441,8 +487,15 @@ def test_a_formula_may_ask_where_a_value_stands():
 
 
 def test_formulas_in_a_circle_are_refused():
-    with pytest.raises(InputError, match=r"computed from each other: (a -> b -> a|b -> a -> b)"):
-        MetricReader(Recipe((formula("a", "b"), formula("b", "a"))))
+    places = {name: Place("m.c", line, 1) for line, name in enumerate("abc", 1)}
+    metrics = [formula(a, b, place=places[a]) for a, b in (("a", "b"), ("b", "c"), ("c", "a"))]
+    for order in (metrics, metrics[::-1]):
+        with pytest.raises(InputError, match="computed from each other: ") as caught:
+            MetricReader(Recipe(tuple(order)))
+        (diagnostic,) = caught.value.diagnostics
+        *cycle, first = diagnostic.message.rpartition(": ")[2].split(" -> ")
+        assert (sorted(cycle), cycle[0]) == (["a", "b", "c"], first)
+        assert diagnostic.place == places[first]
 
 
 # What is lacking

@@ -1,15 +1,29 @@
 """Where results come from."""
 
+import importlib.metadata
 import json
 import os
+import platform
 import shutil
 import subprocess
+import sys
 from datetime import datetime, timedelta
 
 import pytest
 
 from needs import needs
-from zenturio.experiment.provenance import cores, describe_host, git_state, memory, provenance
+from zenturio.experiment.provenance import (
+    _cpu,
+    _mhz,
+    _system,
+    cores,
+    describe_host,
+    git_state,
+    host_values,
+    memory,
+    provenance,
+    tool_version,
+)
 
 
 def _git(folder, *words):
@@ -38,6 +52,12 @@ def test_an_edited_file_makes_it_dirty_and_a_new_one_does_not(repository):
     assert git_state(repository)["dirty"] is False
     (repository / "a.c").write_text("int b;")
     assert git_state(repository)["dirty"] is True
+
+
+def test_a_branch_that_follows_another_is_named(repository, tmp_path_factory):
+    clone = tmp_path_factory.mktemp("clone")
+    _git(clone, "clone", str(repository), ".")
+    assert git_state(clone) == git_state(repository)
 
 
 def test_before_the_first_commit_there_is_none(tmp_path):
@@ -192,3 +212,74 @@ def test_of_a_filter_that_cannot_be_switched_off_nothing_is_asked(hostile):
     config.write_text(config.read_text().replace("a.dotted name", "a=b"))
     assert git_state(repository) is None
     assert ran() == []
+
+
+def test_the_state_of_the_folder_is_told_or_that_of_the_present_one(repository, monkeypatch):
+    commit = git_state(repository)["commit"]
+    monkeypatch.chdir(repository.parent)
+    assert provenance(repository)["git"]["commit"] == commit
+    assert provenance()["git"] is None
+    monkeypatch.chdir(repository)
+    assert provenance()["git"]["commit"] == commit
+
+
+def test_the_command_is_that_which_was_called(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/zen", "run"])
+    assert provenance()["command"] == "zen"
+    monkeypatch.setattr(sys, "argv", [])
+    assert provenance()["command"] == ""
+
+
+def test_the_cores_are_those_that_this_process_may_use(monkeypatch):
+    allowed = {0: {0, 2, 5}}
+    monkeypatch.setattr(os, "sched_getaffinity", allowed.__getitem__, raising=False)
+    assert cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for count, expected in ((7, 7), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert cores() == expected
+
+
+def test_the_version_of_the_tool_is_that_which_is_installed(monkeypatch):
+    assert tool_version() == importlib.metadata.version("zenturio")
+
+    def version(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert tool_version() == "not installed"
+
+
+def test_the_processor_and_its_rate_are_read_where_the_system_has_them(tmp_path):
+    info = tmp_path / "proc/cpuinfo"
+    assert (_cpu(tmp_path), _mhz(tmp_path)) == (platform.processor(), None)
+    info.parent.mkdir()
+    info.write_text("flags : x\n")
+    assert (_cpu(tmp_path), _mhz.__wrapped__(tmp_path)) == (platform.processor(), None)
+    info.write_text("processor : 0\nmodel name : EPYC 7\ncpu MHz : 2450.5\nmodel name : other\n")
+    assert (_cpu(tmp_path), _mhz.__wrapped__(tmp_path)) == ("EPYC 7", 2450.5)
+    highest = tmp_path / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"
+    highest.parent.mkdir(parents=True)
+    highest.write_text("3500000\n")
+    assert _mhz.__wrapped__(tmp_path) == 3500.0
+
+
+def test_the_system_is_named_as_its_distribution_names_it(monkeypatch):
+    release = {"PRETTY_NAME": "Debian 12"}
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
+    assert _system() == "Debian 12"
+    release.clear()
+    assert _system() == platform.system()
+
+    def absent():
+        raise OSError("no such file")
+
+    monkeypatch.setattr(platform, "freedesktop_os_release", absent)
+    assert _system() == platform.platform(terse=True)
+
+
+def test_the_load_of_this_machine_is_that_of_the_last_minute(monkeypatch):
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 2.5, 3.5))
+    assert host_values()["load"] == 1.5
+    monkeypatch.delattr(os, "getloadavg")
+    assert host_values()["load"] is None

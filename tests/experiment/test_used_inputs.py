@@ -1,9 +1,18 @@
 """What a program uses outside of its folder: what is recorded of a version."""
 
 from hashlib import blake2b
+from pathlib import Path
+
+import pytest
 
 from zenturio.annotate.scan import scan
-from zenturio.experiment.used_inputs import ask_versions
+from zenturio.errors import InputError, PlaceError
+from zenturio.experiment.used_inputs import (
+    ask_versions,
+    file_digest,
+    recall_versions,
+    used_digests,
+)
 
 LIMIT = 2**16
 
@@ -24,3 +33,37 @@ def test_of_a_long_answer_the_beginning_is_recorded_and_all_of_it_counts(tmp_pat
         output = f"{said[: LIMIT + 1]}{end}\n".encode()
         whole = blake2b(output, digest_size=16).hexdigest()
         assert answer(tmp_path, LIMIT + 1, end) == f"{said[:LIMIT]}\n... {whole}"
+
+
+def test_a_device_is_neither_a_file_nor_a_folder():
+    with pytest.raises(OSError, match="neither a file nor a folder"):
+        file_digest(Path("/dev/null"))
+
+
+def test_a_program_that_is_not_there_is_an_error_with_its_place(tmp_path):
+    path = tmp_path / "p.sh"
+    path.write_text('#ZEN$ RUN "sh p.sh"\n#ZEN$ USE PROGRAM "no-such-program"\n')
+    with pytest.raises(InputError, match="there is no program 'no-such-program'") as caught:
+        used_digests(scan([str(path)]))
+    assert caught.value.diagnostics[0].place.line == 2
+
+
+def test_a_version_command_that_fails_says_how(tmp_path):
+    path = tmp_path / "p.sh"
+    for command, reason in (("echo one; echo two; exit 3", "exit 3: two"), ("exit 4", "exit 4")):
+        path.write_text(f'#ZEN$ RUN "sh p.sh"\n#ZEN$ USE VERSION "{command}"\n')
+        with pytest.raises(PlaceError, match=f"cannot be asked: {reason}\n") as caught:
+            ask_versions(scan([str(path)]))
+        assert caught.value.diagnostics[0].place.line == 2
+
+
+def test_versions_that_were_recorded_stand_for_commands_that_are_not_asked_again(tmp_path):
+    path = tmp_path / "p.sh"
+    path.write_text('#ZEN$ RUN "sh p.sh"\n#ZEN$ USE PROGRAM "sh"\n#ZEN$ USE VERSION "echo new"\n')
+    application = scan([str(path)])
+    recorded = {"echo new": "old", "sh": "x", "echo gone": "y"}
+    recalled = recall_versions(application, recorded)
+    assert recalled.versions == {"echo new": "old"}
+    assert ask_versions(recalled).versions == {"echo new": "old"}
+    asked = ask_versions(application)
+    assert asked.versions == recall_versions(asked, recorded).versions == {"echo new": "new"}

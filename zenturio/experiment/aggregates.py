@@ -12,6 +12,9 @@ from fractions import Fraction
 
 Number = int | float
 
+_LARGEST_EXACT = 2**53
+"""Up to this, each integer is a float."""
+
 
 def total(values: Sequence[Number]) -> float | None:
     """The sum; infinite where no float is as large, None of infinities of both signs."""
@@ -42,10 +45,7 @@ def deviation(values: Sequence[Number]) -> float | None:
     # The difference of values beyond half of the greatest float may overflow.
     shrunk = 0.5 if max(map(abs, values)) > 1e307 else 1.0
     parts = [value * shrunk - centre * shrunk for value in values]
-    greatest = max(map(abs, parts))
-    if greatest == 0:
-        return 0.0
-    exponent = math.frexp(greatest)[1]
+    exponent = math.frexp(max(map(abs, parts)))[1]
     parts = [math.ldexp(part, -exponent) for part in parts]
     count = len(parts)
     squares = math.fsum(part * part for part in parts) - math.fsum(parts) ** 2 / count
@@ -64,15 +64,29 @@ def median(values: Sequence[Number]) -> float | None:
 def _rounded(values: Sequence[Number], divisor: int) -> float | None:
     """The exact sum divided by *divisor*."""
     try:
-        return math.fsum(values) / divisor
+        if not _has_inexact_integers(values):
+            return math.fsum(values) / divisor
     except ValueError:  # infinities of both signs
         return None
-    except OverflowError:  # on the way, or by an integer that no float is as large as
-        exact = sum(map(Fraction, values)) / divisor
-        try:
-            return float(exact)
-        except OverflowError:
-            return math.inf if exact > 0 else -math.inf
+    except OverflowError:  # on the way
+        pass
+    floats = [value for value in values if isinstance(value, float)]
+    infinite = [value for value in floats if not math.isfinite(value)]
+    if infinite:
+        return _rounded(infinite, divisor)
+    integers = sum(value for value in values if isinstance(value, int))
+    exact = sum(map(Fraction, floats), Fraction(integers)) / divisor
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _has_inexact_integers(values: Sequence[Number]) -> bool:
+    """Whether one of *values* is an integer that fsum would round before it adds it."""
+    if not values or (max(values) <= _LARGEST_EXACT and min(values) >= -_LARGEST_EXACT):
+        return False
+    return any(isinstance(value, int) and abs(value) > _LARGEST_EXACT for value in values)
 
 
 def _scaled(value: float, exponent: int) -> float:

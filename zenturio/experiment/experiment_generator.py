@@ -330,7 +330,7 @@ def _part(filed: ExperimentFile, content: bytes) -> str:
     """What tells a file or link that is the same for every point from another one."""
     if filed.kind == "link":
         return framed_digest([b"link", content])[:_SHORT]
-    head = path_record(filed.path, executable=bool(filed.mode & 0o111))
+    head = path_record(filed.path, executable=kind_of(filed) == "executable")
     return framed_digest([head + content])[:_SHORT]
 
 

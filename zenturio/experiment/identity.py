@@ -294,4 +294,4 @@ class FormerFiles:
 
 
 def _record(path: str, mode: int, content: bytes) -> bytes:
-    return path_record(path, executable=bool(mode & 0o111)) + content
+    return path_record(path, executable=kind_of_mode(mode) == "executable") + content

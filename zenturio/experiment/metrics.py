@@ -6,9 +6,10 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -203,7 +204,6 @@ class RegexFinder:
         if self._shown.isascii():  # bytes that are no UTF-8 match like any others
             options.encoding = re2.Options.Encoding.LATIN1
         pattern: Any = re2.compile(self._shown.encode(), options)
-        self._search = pattern.search
         self._iterate = pattern.finditer
         named = pattern.groupindex.get(metric.name.encode())
         self._group: int = named or (1 if pattern.groups else 0)
@@ -211,32 +211,32 @@ class RegexFinder:
 
     def find(self, text: EvidenceText) -> list[Value]:
         log = text.log
+        matches: Iterable[bytes]
         if text.lost > 0:
             matches = self._outer(text)
-        elif self._take == "first":
-            match = self._search(log.head + log.tail)
-            matches = [match.group(self._group)] if match else []
         else:
-            group = self._group
-            matches = [match.group(group) for match in self._iterate(log.head + log.tail)]
-        values = [parse_value(raw) for raw in matches if raw is not None]
-        if values:
-            return values
-        if self._take == "count":
+            matches = self._matches(log.head + log.tail)
+            if self._take == "first":
+                matches = islice(matches, 1)
+        values = [parse_value(raw) for raw in matches]
+        if values or self._take == "count":
             return values
         raise AbsentError(f"`{self._shown}` matched nothing in {text}")
 
-    def _outer(self, text: EvidenceText) -> list[bytes | None]:
+    def _matches(self, content: bytes) -> Iterator[bytes]:
+        """What the group matched, in order; a match in which it takes no part is none."""
+        raws = (match.group(self._group) for match in self._iterate(content))
+        return (raw for raw in raws if raw is not None)
+
+    def _outer(self, text: EvidenceText) -> list[bytes]:
         """The first match in the head, or the last in the tail: the middle could hold others."""
-        log = text.log
+        matches: list[bytes] = []
         if self._take == "first":
-            match = self._search(log.head)
-            if match:
-                return [match.group(self._group)]
+            matches = list(self._matches(text.log.head))
         elif self._take == "last":
-            matches = list(self._iterate(log.tail))
-            if matches:
-                return [matches[-1].group(self._group)]
+            matches = list(self._matches(text.log.tail))
+        if matches:
+            return matches
         raise AbsentError(
             f"TAKE {self._take} of `{self._shown}` needs what was not kept of {text}: "
             "write it to a file"

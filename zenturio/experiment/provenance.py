@@ -155,7 +155,6 @@ def _git(folder: Path, words: Sequence[str], settings: Sequence[str] = ()) -> li
         cwd=folder,
         env={**os.environ, **_GIT_ENVIRONMENT},
         capture_output=True,
-        text=True,
         errors="surrogateescape",
         timeout=10,
         check=True,
@@ -194,10 +193,13 @@ def tool_version() -> str:
         return "not installed"
 
 
-def _cpu() -> str:
+_SYSTEM = Path("/")
+
+
+def _cpu(system: Path = _SYSTEM) -> str:
     """The CPU's model as its maker names it."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        lines = (system / "proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
         return platform.processor()
     named = (line.partition(":")[2] for line in lines if line.startswith(("model name", "Model")))
@@ -205,14 +207,15 @@ def _cpu() -> str:
 
 
 @cache
-def _mhz() -> float | None:
+def _mhz(system: Path = _SYSTEM) -> float | None:
     """The highest clock rate of the first CPU."""
+    highest = system / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"
     try:
-        return int(Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").read_text()) / 1000
+        return int(highest.read_text()) / 1000
     except (OSError, ValueError):
         pass
     try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        lines = (system / "proc/cpuinfo").read_text(errors="replace").splitlines()
         return float(next(line for line in lines if line.startswith("cpu MHz")).partition(":")[2])
     except (OSError, ValueError, StopIteration):
         return None
