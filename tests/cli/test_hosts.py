@@ -18,9 +18,10 @@ PROGRAM = """
 #ZEN$ ASSIGN n = { 1:6 }
 #ZEN$ RUN "python3 square.py"
 #ZEN$ METRIC square FROM stdout REGEX "square=(\\d+)"
-import time
+import os, time
 open("FOLDER/begun", "a").write("%d\\n" % n)
-time.sleep(0.4)
+while n > 3 and os.path.exists("FOLDER/hold"):
+    time.sleep(0.02)
 print(f"square={n * n}")
 """
 
@@ -105,10 +106,12 @@ def test_a_study_runs_on_hosts_and_its_jobs_are_told_and_drawn(project):
 
 def test_a_driver_that_is_killed_resumes_what_runs_on_hosts_and_nothing_runs_twice(project):
     command = [Path(sys.executable).parent / "zen", "run", "square.py", "--on", "hosts.toml"]
-    begun = project / "begun"
+    begun, hold = project / "begun", project / "hold"
+    hold.touch()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
-        until(lambda: begun.exists() and len(begun.read_text().split()) >= 4)
+        until(lambda: begun.exists() and {"4", "5", "6"} & set(begun.read_text().split()))
         os.kill(driver.pid, signal.SIGKILL)
+    hold.unlink()
     summary = facts("run", "square.py", "--on", "hosts.toml")
     assert summary["ok"] + summary["known"] == 6
     assert sorted(begun.read_text().split()) == ["1", "2", "3", "4", "5", "6"]

@@ -450,7 +450,14 @@ def test_a_damaged_database_is_reported_and_salvaged(ran):
 
 
 def test_on_a_terminal_a_line_moves_and_on_a_pipe_none(study):
-    study.write_text(SMALL.replace('print("total"', 'import time; time.sleep(0.2); print("total"'))
+    # The line appears with the first result; the second experiment lasts until it was seen.
+    seen = study.parent / ".seen"
+    waits = f"""import os, time
+while os.path.exists({str(study.parent / ".first")!r}) and not os.path.exists({str(seen)!r}):
+    time.sleep(0.02)
+open({str(study.parent / ".first")!r}, "w").close()
+print("""
+    study.write_text(SMALL.replace("print(", waits))
     master, slave = pty.openpty()
     with subprocess.Popen(
         [*PROGRAM, "run", study.name, "-j", "1"], cwd=study.parent, stdout=slave, stderr=slave
@@ -465,6 +472,8 @@ def test_on_a_terminal_a_line_moves_and_on_a_pipe_none(study):
             if not part:
                 break
             shown += part
+            if "█".encode() in shown:
+                seen.touch()
         assert process.wait() == 0
     os.close(master)
     assert "█".encode() in shown

@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -110,10 +109,14 @@ def test_a_cluster_without_workers_is_an_error_of_the_place(cluster, tmp_path):
 def test_a_worker_that_is_silent_for_a_while_loses_nothing(cluster, tmp_path):
     worker = cluster.worker()
     with opened(cluster, tmp_path) as place:
-        future = place.submit(experiment("sleep 0.2; echo on"))
-        until(future.running)
+        waits = f"while test ! -e {tmp_path}/go; do sleep 0.02; done"
+        future = place.submit(experiment(f"touch {tmp_path}/begun; {waits}; echo on"))
+        until((tmp_path / "begun").exists)
         worker.send_signal(signal.SIGSTOP)
-        time.sleep(1)
+        for _ in range(3):  # the driver looks at the cluster, from which nothing comes
+            last = place._traffic._last_check
+            until(lambda last=last: place._traffic._last_check > last)
+        (tmp_path / "go").touch()
         worker.send_signal(signal.SIGCONT)
         assert future.result().status == "ok"
 

@@ -135,6 +135,7 @@ def test_a_job_that_slurm_has_forgotten_is_replaced(cluster):
     cluster.begin()
     del cluster.shown["1"]
     until(lambda: cluster.submitted == 2)
+    assert sorted(job.job_id for job in cluster.workers.values()) == ["2"]
 
 
 def test_a_job_that_runs_without_its_worker_is_cancelled_and_replaced(cluster, monkeypatch):

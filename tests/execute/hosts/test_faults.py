@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 from zenturio.errors import PlaceError
 from zenturio.execute import process_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
+from zenturio.execute.hosts.broker import Broker
 from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh_command
 from zenturio.execute.hosts.event_log import read_events
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
@@ -106,13 +106,21 @@ def test_what_was_given_up_is_ended_when_its_host_is_back_and_never_accepted(
 
 
 @pytest.mark.slow
-def test_where_no_other_host_would_do_the_one_that_is_gone_is_waited_for(hosts, testbed, tmp_path):
+def test_where_no_other_host_would_do_the_one_that_is_gone_is_waited_for(
+    hosts, testbed, tmp_path, monkeypatch
+):
+    asked = []  # for another host, after its patience
+    alternative = Broker.has_alternative
+    monkeypatch.setattr(
+        Broker, "has_alternative", lambda *which: asked.append(which) or alternative(*which)
+    )
     place = hosts({"patience": 0.2}, one={})
-    future = place.submit(slow(tmp_path, 1.0))
+    future = place.submit(held(tmp_path))
     until(lambda: begun(tmp_path))
     testbed["one"].kill()
-    time.sleep(1.0)
+    until(lambda: asked)
     testbed["one"].start()
+    let_end(tmp_path)
     assert future.result().status == "ok"
     assert begun(tmp_path) == 1
 
@@ -138,11 +146,14 @@ def test_an_experiment_whose_keeper_is_killed_begins_again(hosts, testbed, tmp_p
 def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tmp_path):
     place = hosts(one={})
     future = place.submit(experiment(f"sleep {long('88.3')}", recipe=gflops()))
-    while not future.done():
+
+    def kill_keepers_until_done():
         for pid in testbed["one"].keepers():
-            if any(_leads(pid, each) for each in running(long("88.3"))):
+            if any(_leads(pid, process) for process in running(long("88.3"))):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.05)
+        return future.done()
+
+    until(kill_keepers_until_done)
     assert (future.result().status, future.result().cause) == (
         "failed",
         "its supervisor died 5 times",

@@ -66,7 +66,7 @@ def test_tasks_run_in_their_order_with_the_files_of_those_before(hosts, flow, tm
     trace = run_workflow(*flow(), place)
     assert trace.left == ()
     assert sorted(ran(tmp_path)) == ["a1", "a2", "end", "mix", "start"]
-    assert ran(tmp_path)[0], ran(tmp_path)[-1] == ("start", "end")
+    assert (ran(tmp_path)[0], ran(tmp_path)[-1]) == ("start", "end")
     assert (tmp_path / "had.mix").read_text().split() == ["a1", "a2", "mix", "start"]
     assert trace.makespan > 0
 

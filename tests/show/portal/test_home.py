@@ -4,6 +4,7 @@ import json
 import threading
 import time
 
+import pytest
 import requests
 
 from show.portal.example_project import enter
@@ -17,6 +18,12 @@ from zenturio.show.portal.watch import StudyWatcher, state_of
 from zenturio.study.overview import StudyStatus
 
 FIELDS = (Field("n", "int"),), (Field("wtime", "real", "s"),)
+
+
+@pytest.fixture
+def polls_anew(monkeypatch):
+    """Each request polls the database: none is served from the poll of another just before."""
+    monkeypatch.setattr("zenturio.show.portal.watch.SHARED_SECONDS", -1.0)
 
 
 def test_home_shows_every_study_and_where_it_stands(portal):
@@ -58,7 +65,7 @@ def test_a_name_that_a_browser_would_change_is_known_again(tmp_path):
     assert f'data-progress="{mark}"' in page
 
 
-def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
+def test_a_study_at_work_is_followed_as_it_goes(tmp_path, polls_anew):
     repository = open_repository(tmp_path / "zenturio.db")
     repository.open("live", StudyDefinition(*FIELDS, notes={"experiments": 20}))
     lease = repository.acquire_lease("live", DriverProcess.current())
@@ -84,7 +91,6 @@ def test_a_study_at_work_is_followed_as_it_goes(tmp_path):
         assert "<b>2</b> running" in news
         stream.close()
         repository.release_lease(lease)
-        time.sleep(0.4)
         assert "Stopped with" in portal.page("/study", name="live")
     repository.close()
 
@@ -117,7 +123,9 @@ def test_a_driver_that_is_gone_is_said_to_be_gone(tmp_path):
     repository.close()
 
 
-def test_a_look_costs_the_same_however_many_look(tmp_path):
+def test_a_look_costs_the_same_however_many_look(tmp_path, monkeypatch):
+    # One poll is to serve all of this test, on however slow a machine.
+    monkeypatch.setattr("zenturio.show.portal.watch.SHARED_SECONDS", 3600.0)
     repository = open_repository(tmp_path / "zenturio.db")
     for name in ("a", "b"):
         enter(repository, name, StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
@@ -137,20 +145,18 @@ def test_a_look_costs_the_same_however_many_look(tmp_path):
     repository.close()
 
 
-def test_studies_come_and_go_while_somebody_looks(tmp_path):
+def test_studies_come_and_go_while_somebody_looks(tmp_path, polls_anew):
     repository = open_repository(tmp_path / "zenturio.db")
     watch = StudyWatcher(lambda: repository)
     assert watch.poll() == ()
     enter(repository, "a", StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
-    time.sleep(0.35)
     assert [seen.name for seen in watch.poll()] == ["a"]
     repository.delete("a")
-    time.sleep(0.35)
     assert watch.poll() == ()
     repository.close()
 
 
-def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_path):
+def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_path, polls_anew):
     place = tmp_path / "zenturio.db"
 
     def made(*names):
@@ -166,16 +172,14 @@ def test_a_database_that_was_made_anew_is_looked_at_and_not_the_one_before(tmp_p
         for each in tmp_path.iterdir():
             each.unlink()
         assert portal.get("/study?name=old").status_code == 404
-        time.sleep(0.35)
         assert "No study has been run yet" in portal.page("/")
         made("new", "both")
         assert portal.get("/study?name=old").status_code == 404
         assert portal.page("/study?name=both").count("data-row") == 1
-        time.sleep(0.35)
         assert "name=new" in portal.page("/")
 
 
-def test_a_database_that_is_away_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+def test_a_database_that_is_away_is_not_taken_for_an_empty_one(tmp_path, monkeypatch, polls_anew):
     place = tmp_path / "zenturio.db"
     repository = open_repository(place)
     enter(repository, "a", StudyDefinition(*FIELDS), [({"n": 1}, {"wtime": 1.0}, {})])
@@ -187,16 +191,13 @@ def test_a_database_that_is_away_is_not_taken_for_an_empty_one(tmp_path, monkeyp
     for seen in (True, False):
         with served(PortalSettings(str(place), tmp_path)) as portal:
             if seen:
-                time.sleep(0.35)
                 assert "name=a" in portal.page("/")
             with monkeypatch.context() as patch:
                 patch.setattr("zenturio.record.sql_repository.SQLRepository.studies", away)
-                portal.service.portal.watch._polled_at = -1.0
                 found = portal.get("/")
                 assert found.status_code == 503
                 assert "no connection" in found.text
                 assert "Nothing was run" not in found.text
-            portal.service.portal.watch._polled_at = -1.0
             assert "no connection" not in portal.page("/")
 
 
