@@ -8,8 +8,11 @@
 A mutant is one change at one place: a comparison turned round, a statement left out, a constant
 off by one. The tests that reach the changed line (known from one run with coverage) are run on a
 copy of the package, the quickest first; if all pass, the mutant has survived, and is printed. A
-mutant that changes nothing that could be observed is listed in .ci/equivalent-mutants.txt with the
-reason. Tests that fail without any mutant are named, and judge none.
+mutant that changes nothing that could be observed is listed in .ci/equivalent-mutants.txt, as it
+was printed, with the reason. Tests that fail without any mutant are named, and judge none.
+
+With --map only the test files that changed are run with coverage, or all after an edit of the
+package. Tests run in copies of a process that has loaded pytest and other people's packages.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import hashlib
 import json
 import os
 import random
@@ -25,11 +29,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import coverage
@@ -37,10 +45,15 @@ import coverage
 ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / ".ci" / "equivalent-mutants.txt"
 LEAST_PATIENCE = 120.0
-"""Seconds after which the tests of a mutant count as having noticed it, for it hangs; or three
-times as long as all tests took without a mutant, where the machine is busy."""
+"""Seconds after which a mutant hangs, which counts as noticed; or five times as long as its tests
+took without a mutant."""
 MOST_TESTS = 400
-"""A line that more tests reach is judged by the quickest of them."""
+"""A line that more tests reach is judged by the quickest of them, and by those that reach the
+fewest lines: they are likely to be about it."""
+NEIGHBOURS = {
+    "record": ["query/test_sql_reader.py", "query/test_found_rows.py", "query/test_present.py"],
+}
+"""Tests of other packages that are about what a package does."""
 
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -66,8 +79,13 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """What it is called in the list of equivalent ones: lines move, words do not."""
-        return f"{self.path.as_posix()}: {_flat(self.old)} -> {_flat(self.new)}"
+        """The lines before and after, as the list of equivalent ones has them: numbers move."""
+        source = (ROOT / self.path).read_bytes()
+        begin = source.rfind(b"\n", 0, self.start) + 1
+        end = source.find(b"\n", self.end)
+        before, after = source[begin : self.start].decode(), source[self.end : end].decode()
+        old, new = (_flat(f"{before}{part}{after}") for part in (self.old, self.new))
+        return f"{self.path.as_posix()}: {old} => {new}"
 
 
 def _flat(text: str) -> str:
@@ -107,6 +125,8 @@ def _is_ignored(node: ast.AST) -> bool:
     if isinstance(node, ast.Expr) and ast.unparse(node).startswith("logger."):
         return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return True
+    if isinstance(node, ast.FunctionDef) and "overload" in map(ast.unparse, node.decorator_list):
         return True
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr)
 
@@ -164,56 +184,123 @@ def _is_type(node: ast.AST) -> bool:
 class Copy:
     """A copy of the project in which one mutant at a time lives."""
 
-    def __init__(self, folder: Path, patience: float) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._patience = patience
+        folder.mkdir()
         shutil.copytree(ROOT / "zenturio", folder / "zenturio", symlinks=True)
         for path in ROOT.iterdir():
-            if path.name not in {"zenturio", ".git", ".zenturio"}:
+            if path.name not in {"zenturio", ".git", ".zenturio", ".hypothesis"}:
                 (folder / path.name).symlink_to(path)
+        self._loaded = subprocess.Popen(
+            [sys.executable, "-P", "-c", LOADED], cwd=folder, env=_environment(folder),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
 
-    def survives(self, mutant: Mutant, tests: list[str]) -> bool:
-        """Whether all *tests* pass on the mutant."""
+    def close(self) -> None:
+        self._loaded.communicate()
+
+    def judge(self, mutant: Mutant, tests: list[str], patience: float) -> str:
+        """``survived`` where all *tests* pass on the mutant, ``killed``, or ``hangs``."""
         path = self._folder / mutant.path
         source = path.read_bytes()
         path.write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
+        request = [patience, [*OPTIONS, *tests, "-x", "-q", "--no-cov"]]
+        assert self._loaded.stdin is not None, "it is a pipe"
+        assert self._loaded.stdout is not None, "it is a pipe"
         try:
-            options = ("-x", "-q", "--no-cov")
-            return _pytest(self._folder, *tests, *options, patience=self._patience) == 0
+            self._loaded.stdin.write(json.dumps(request).encode() + b"\n")
+            self._loaded.stdin.flush()
+            answer = self._loaded.stdout.readline().decode().strip()
+            return {"0": "survived", "hangs": "hangs"}.get(answer, "killed")
         finally:
             path.write_bytes(source)
 
 
-def _pytest(folder: Path, *arguments: str, patience: float | None = None) -> int:
-    environment = dict(os.environ, PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
-    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-m", "not slow"]
-    process = subprocess.Popen(
-        [*command, *arguments], cwd=folder, env=environment, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        return process.wait(patience)
-    except subprocess.TimeoutExpired:
-        return 1
-    finally:
-        # A mutant may have left children of its own behind.
-        if process.poll() is None:
-            os.killpg(process.pid, 9)
-            process.wait()
+LOADED = """
+import contextlib, importlib, json, os, select, signal, sys
+import pytest
+for name in ("coverage", "hypothesis.stateful", "numpy", "psycopg", "re2", "typer.testing",
+             "sqlalchemy.dialects.postgresql", "sqlalchemy.dialects.sqlite", "xdist.plugin"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(name)
+for line in sys.stdin:
+    patience, arguments = json.loads(line)
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(quiet, stream)
+        sys.exit(pytest.main(arguments))
+    ended = select.select([os.pidfd_open(pid)], [], [], patience)[0]
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)  # a mutant may leave children of its own behind
+    status = os.waitpid(pid, 0)[1]
+    print(status if ended else "hangs", flush=True)
+"""
+"""A process that runs pytest in a copy of itself for each line that it reads, and prints how that
+ended. It has loaded what takes long, and nothing of zenturio, which is another one each time."""
+
+OPTIONS = ("-p", "no:cacheprovider", "--assert=plain", "-m", "not slow")
+"""Rewriting assertions takes longer than most tests; nobody reads their messages."""
 
 
-Reached = dict[str, dict[int, list[str]]]
-"""By file and line, the tests that reach it, the quickest first."""
+def _environment(folder: Path) -> dict[str, str]:
+    return dict(os.environ, PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
 
 
-def reached(package: str, more: list[str], select: str, folder: Path) -> Reached:
-    """Which tests reach which line of *package*: one run of its tests with coverage."""
+@dataclass(frozen=True)
+class Reached:
+    """Which tests reach which line, and how long each takes."""
+
+    lines: dict[str, dict[int, list[str]]]
+    """By file and line; of a line that runs when its module is loaded there is none."""
+    seconds: dict[str, float]
+
+    def chosen(self, mutant: Mutant) -> list[str]:
+        """The tests that judge *mutant*, the quickest first."""
+        tests = self.lines.get(mutant.path.as_posix(), {}).get(mutant.line)
+        if tests is None:
+            return []
+        # What runs when a module is loaded, a constant above all, is reached by each of them.
+        candidates = sorted(tests or self.seconds, key=self._cost)
+        if len(candidates) > MOST_TESTS:
+            half = MOST_TESTS // 2
+            special = sorted(candidates[half:], key=lambda test: (self._breadth[test], test))
+            candidates = [*candidates[:half], *sorted(special[:half], key=self._cost)]
+        return candidates
+
+    def _cost(self, test: str) -> tuple[float, str]:
+        return self.seconds.get(test, 0.0), test
+
+    @cached_property
+    def _breadth(self) -> Counter[str]:
+        """How many lines each test reaches."""
+        reaching = (tests for at in self.lines.values() for tests in at.values())
+        return Counter(test for tests in reaching for test in tests)
+
+    def merged(self, other: Reached) -> Reached:
+        """The tests of both."""
+        lines = {name: dict(at) for name, at in self.lines.items()}
+        for name, at in other.lines.items():
+            of = lines.setdefault(name, {})
+            for line, tests in at.items():
+                of[line] = [*of.get(line, ()), *tests]
+        return Reached(lines, {**self.seconds, **other.seconds})
+
+
+def reached(package: str, select: str, tests: list[str], folder: Path) -> Reached:
+    """Which lines of *package* its *tests* reach: one run of them with coverage."""
     data, report = folder / "coverage", folder / "tests.xml"
-    code = _pytest(
-        ROOT, f"tests/{package}", *more, "-k", select, "-q", f"--cov=zenturio/{package}",
-        "--cov-context=test", "--cov-branch", "--cov-report=", f"--junitxml={report}",
-        f"--cov-config={_configuration(folder, data)}",
-    )  # fmt: skip
+    command = [
+        sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
+        f"--cov=zenturio/{package}", "--cov-context=test", "--cov-branch", "--cov-report=",
+        f"--junitxml={report}", f"--cov-config={_configuration(folder, data)}",
+    ]  # fmt: skip
+    environment = {**_environment(ROOT), "ZENTURIO_COVER_LAWS": "1"}
+    code = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False
+    ).returncode
     if code not in (0, 1) or not report.exists():
         sys.exit(f"the tests of {package} could not be run: pytest ended with {code}")
     seconds, failed = _outcomes(report)
@@ -221,16 +308,68 @@ def reached(package: str, more: list[str], select: str, folder: Path) -> Reached
         print(f"fails without any mutant, and judges none: {test}", flush=True)
     measured = coverage.CoverageData(str(data))
     measured.read()
-    lines: Reached = {}
+    lines: dict[str, dict[int, list[str]]] = {}
     for file in measured.measured_files():
         name = Path(file).resolve().relative_to(ROOT).as_posix()
         for line, contexts in measured.contexts_by_lineno(file).items():
-            tests = {each.rpartition("|")[0] for each in contexts if each} - failed
-            lines.setdefault(name, {})[line] = sorted(tests, key=lambda t: seconds.get(t, 0.0))
-    every = {test for tests in lines.values() for at in tests.values() for test in at}
-    quickest = sorted(every, key=lambda test: seconds.get(test, 0.0))
-    # What runs when a module is loaded, a constant above all, is reached by each of them.
-    return {n: {line: at or quickest for line, at in tests.items()} for n, tests in lines.items()}
+            lines.setdefault(name, {})[line] = [
+                *{each.rpartition("|")[0] for each in contexts if each} - failed
+            ]
+    return Reached(lines, {test: time for test, time in seconds.items() if test not in failed})
+
+
+class Map:
+    """What one run has learnt about tests, for those that follow."""
+
+    def __init__(self, path: Path | None, package: str, tests: list[str], select: str) -> None:
+        self._path = path
+        self._run = partial(reached, package, select)
+        self._tests = tests
+        roots = [ROOT / test for test in tests]
+        files = [p for root in roots for p in ([root] if root.is_file() else root.rglob("*.py"))]
+        states = _digests(files)
+        self._tests_now = {n: d for n, d in states.items() if Path(n).name.startswith("test_")}
+        helpers = {name: digest for name, digest in states.items() if name not in self._tests_now}
+        sources = _digests((ROOT / "zenturio" / package).rglob("*.py"))
+        self._base = {"select": select, "sources": sources, "helpers": helpers}
+        """After a change of these all tests are run again."""
+
+    def read(self, folder: Path) -> Reached:
+        """Which tests reach what: from the file, and from a run of those that it does not know."""
+        stored = self._stored()
+        if stored.get("base") != self._base:
+            return self._written(self._run(self._tests, folder))
+        before = stored["tests"]
+        same = {name for name, digest in self._tests_now.items() if before.get(name) == digest}
+
+        def is_same(test: str) -> bool:
+            return test.partition("::")[0] in same
+
+        lines = {
+            name: {int(line): [*filter(is_same, tests)] for line, tests in at.items()}
+            for name, at in stored["lines"].items()
+        }
+        known = Reached(lines, {t: s for t, s in stored["seconds"].items() if is_same(t)})
+        changed = sorted(self._tests_now.keys() - same)
+        return self._written(known.merged(self._run(changed, folder))) if changed else known
+
+    def _stored(self) -> dict[str, Any]:
+        is_there = self._path is not None and self._path.exists()
+        return json.loads(self._path.read_text()) if self._path and is_there else {}
+
+    def _written(self, reach: Reached) -> Reached:
+        if self._path is not None:
+            learnt = {"lines": reach.lines, "seconds": reach.seconds}
+            state = {"base": self._base, "tests": self._tests_now}
+            self._path.write_text(json.dumps({**state, **learnt}))
+        return reach
+
+
+def _digests(paths: Iterable[Path]) -> dict[str, str]:
+    return {
+        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(paths)
+    }
 
 
 def _outcomes(report: Path) -> tuple[dict[str, float], set[str]]:
@@ -252,14 +391,6 @@ def _outcomes(report: Path) -> tuple[dict[str, float], set[str]]:
     return seconds, failed
 
 
-def _kept_map(path: Path | None) -> Reached | None:
-    """What an earlier run wrote; lines of files that were edited since would be others."""
-    if path is None or not path.exists():
-        return None
-    stored = json.loads(path.read_text())
-    return {n: {int(line): at for line, at in tests.items()} for n, tests in stored.items()}
-
-
 def _configuration(folder: Path, data: Path) -> Path:
     path = folder / "coveragerc"
     path.write_text(f"[run]\nbranch = True\ndata_file = {data}\nconcurrency = thread\n")
@@ -279,34 +410,34 @@ def main() -> None:
     parser.add_argument("--map", type=Path, help="file that keeps which tests reach which line")
     parser.add_argument("--at-least", type=float, default=0.0, help="fail below so many percent")
     arguments = parser.parse_args()
+    package = arguments.package
     generator = random.Random(arguments.seed)
     equivalent = {line.partition("  # ")[0] for line in EQUIVALENT.read_text().splitlines()}
-    with tempfile.TemporaryDirectory(prefix="zenturio-mutants-") as name:
+    with tempfile.TemporaryDirectory(prefix="zenturio-mutants-") as name, ExitStack() as stack:
         folder = Path(name)
-        begun = time.monotonic()
-        lines = _kept_map(arguments.map)
-        if lines is None:
-            lines = reached(arguments.package, arguments.tests, arguments.select, folder)
-            if arguments.map is not None:
-                arguments.map.write_text(json.dumps(lines))
-        patience = max(LEAST_PATIENCE, 3 * (time.monotonic() - begun))
-        paths = sorted((ROOT / "zenturio" / arguments.package).rglob("*.py"))
+        neighbours = [f"tests/{each}" for each in NEIGHBOURS.get(package, ())]
+        tests = [f"tests/{package}", *neighbours, *arguments.tests]
+        reach = Map(arguments.map, package, tests, arguments.select).read(folder)
+        paths = sorted((ROOT / "zenturio" / package).rglob("*.py"))
         every = [m for path in paths for m in mutants_of(path.relative_to(ROOT))]
         sample = generator.sample(every, min(arguments.count, len(every)))
-        print(f"{len(every):,} mutants of {arguments.package}, {len(sample)} tried", flush=True)
+        print(f"{len(every):,} mutants of {package}, {len(sample)} tried", flush=True)
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(arguments.jobs):
-            copies.put(Copy(_made(folder / f"copy{number}"), patience))
+            copy = Copy(folder / f"copy{number}")
+            stack.callback(copy.close)
+            copies.put(copy)
 
         def judge(mutant: Mutant) -> str:
             if mutant.key in equivalent:
                 return "equivalent"
-            tests = lines.get(mutant.path.as_posix(), {}).get(mutant.line, [])
-            if not tests:
+            chosen = reach.chosen(mutant)
+            if not chosen:
                 return "not reached"
+            patience = max(LEAST_PATIENCE, 5 * sum(reach.seconds.get(t, 0.0) for t in chosen))
             copy = copies.get()
             try:
-                return "survived" if copy.survives(mutant, tests[:MOST_TESTS]) else "killed"
+                return copy.judge(mutant, chosen, patience)
             finally:
                 copies.put(copy)
 
@@ -316,16 +447,16 @@ def main() -> None:
             for mutant, verdict in zip(sample, pool.map(judge, sample), strict=True):
                 counts[verdict] = counts.get(verdict, 0) + 1
                 if verdict in {"survived", "not reached"}:
-                    print(f"{verdict}: {mutant.path}:{mutant.line}\n    {mutant.key}", flush=True)
+                    number = sum(counts.values())
+                    print(
+                        f"{verdict} ({number}): {mutant.path}:{mutant.line}\n    {mutant.key}",
+                        flush=True,
+                    )
         judged = len(sample) - counts.get("equivalent", 0)
-        score = 100.0 * counts.get("killed", 0) / max(judged, 1)
+        noticed = counts.get("killed", 0) + counts.get("hangs", 0)
+        score = 100.0 * noticed / max(judged, 1)
         print(f"{counts} in {time.monotonic() - begun:.0f} s: {score:.0f}% killed")
         sys.exit(score < arguments.at_least)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
 
 
 if __name__ == "__main__":

@@ -17,7 +17,12 @@ pytest_plugins = ["skipped_groups", "time_limit"]
 hypothesis.settings.register_profile(
     "gate", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("gate")
+# To learn which lines a law reaches, a few examples of it are enough.
+hypothesis.settings.register_profile(
+    "reach", hypothesis.settings.get_profile("gate"), max_examples=5, derandomize=True
+)
+COVERS_LAWS = "ZENTURIO_COVER_LAWS" in os.environ
+hypothesis.settings.load_profile("reach" if COVERS_LAWS else "gate")
 
 # What studies call python3 is the Python of the tests: another may be a script that looks for one,
 # which takes ten times as long to start.
@@ -53,5 +58,5 @@ def pytest_collection_modifyitems(items):
     So coverage counts what examples reach, and laws come on top of it.
     """
     for item in items:
-        if getattr(item.obj, "is_hypothesis_test", False):
+        if getattr(item.obj, "is_hypothesis_test", False) and not COVERS_LAWS:
             item.add_marker(pytest.mark.no_cover)
