@@ -1,5 +1,6 @@
 """Functions of this process as studies: each point once, whatever stops it."""
 
+import signal
 from contextlib import suppress
 from threading import Event, current_thread
 
@@ -8,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from record.reference import ReferenceRepository
-from zenturio.errors import InputError, RecordError
+from zenturio.errors import ConflictError, InputError, RecordError
 from zenturio.experiment import ExperimentFunction, Missing
+from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
 from zenturio.space import Space
-from zenturio.study.driver import function_study as evaluating
+from zenturio.study.driver import experiment_source, in_flight, study_driver
 from zenturio.study.driver.function_study import evaluate
 from zenturio.study.point_selection import select_points
 from zenturio.testing.executor import PATIENCE
+from zenturio.testing.experiments import outcome
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -31,7 +34,8 @@ def repository(request, tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(evaluating, "BATCH", 7)
+    monkeypatch.setattr(experiment_source.PointsInOrder, "ahead", 7)
+    monkeypatch.setattr(in_flight.Calls, "wants", 7)
 
 
 class Counting:
@@ -188,6 +192,72 @@ def test_a_round_that_is_interrupted_as_it_begins_leaves_no_lease(repository):
     with pytest.raises(KeyboardInterrupt):
         evaluate(Counting().function, points, repository, listener=interrupt, again=True)
     assert repository.leases("halved") == ()
+
+
+@pytest.mark.parametrize("in_call", [True, False])
+def test_ctrl_c_ends_the_call_or_waits_for_the_line_that_it_came_in(repository, in_call):
+    """In a call it is raised there; elsewhere in the driver, when what has ended is recorded."""
+    called, progress_seen = [], []
+
+    def halved(n, m):
+        called.append((n, m))
+        if in_call and len(called) == 5:
+            signal.raise_signal(signal.SIGINT)
+        return {"half": n / 2}
+
+    def listener(progress):
+        progress_seen.append(progress.done)
+        if not in_call and len(progress_seen) == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(ExperimentFunction(halved), select_points(SPACE), repository, listener=listener)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert repository.leases("halved") == ()
+    recorded = repository.count_states("halved")["ok"]
+    assert recorded == (4 if in_call else len(called))
+    assert recorded < 40
+    assert evaluate(ExperimentFunction(halved), select_points(SPACE), repository).cached == recorded
+
+
+def test_a_call_that_another_driver_was_first_at_is_not_repeated(repository, monkeypatch):
+    """Its claim is not asked for before the call, so it may be another's; from then on it is."""
+    monkeypatch.setattr(study_driver, "ELSEWHERE", 0.02)
+    function = Counting()
+    (held,) = function.function.experiments({"n": 0, "m": 1}, 0)
+    # The other study has the parameters and metrics, so that its result is one here, too.
+    evaluate(function.function, select_points(SPACE, sample=1, seed=1), repository, name="other")
+    other = repository.acquire_lease("other", DriverProcess("elsewhere", 7, "x"), seconds=600)
+    assert repository.claim("other", other.number, [held]) == {held.digest: 1}
+    function.calls.clear()
+    rounds = []
+
+    def listener(progress):
+        rounds.append(progress.done)
+        if len(rounds) == 6:
+            repository.record("other", other.number, [outcome(held)])
+
+    points = select_points(Space(n=[0, 1], m=[1]))
+    summary = evaluate(function.function, points, repository, listener=listener)
+    assert function.calls == [(0, 1), (1, 1)]
+    assert (summary.ok, summary.cached) == (1, 1)
+
+
+def test_a_driver_that_lost_its_lease_calls_nothing_more(repository):
+    called = []
+
+    def halved(n, m):
+        called.append(n)
+        if len(called) == 3:
+            for lease in repository.leases("halved"):
+                repository.release_lease(lease)
+            repository.acquire_lease("halved", DriverProcess("elsewhere", 7, "x"), seconds=600)
+        return {"half": n / 2}
+
+    with pytest.raises(ConflictError):
+        evaluate(ExperimentFunction(halved), select_points(SPACE), repository)
+    assert len(called) < 40
 
 
 def test_points_that_are_chosen_in_part_are_completed_later(repository):

@@ -60,9 +60,9 @@ class Machine:
             self.handle(states.CancelRequested(DIGEST))
         if state == "failed":
             self.states._retry = 1
-            self.handle(states.Finished(self.tracked, outcome(experiment(0), "failed")))
+            self.handle(states.Finished([(self.tracked, outcome(experiment(0), "failed"))]))
         if state in ("finished", "recorded"):
-            self.handle(states.Finished(self.tracked, outcome(experiment(0))))
+            self.handle(states.Finished([(self.tracked, outcome(experiment(0)))]))
         if state == "recorded":
             (record,) = self.handle(states.CommitDue())
             self.handle(states.Recorded(record.outcomes, {DIGEST}))
@@ -77,9 +77,9 @@ NAMED = {  # events that name the experiment
     "claim granted": lambda t: states.ClaimAnswered([t], {DIGEST: 7}),
     "claim refused": lambda t: states.ClaimAnswered([t], {}),
     "claim failed": lambda t: states.ClaimFailed([t]),
-    "finished": lambda t: states.Finished(t, GOOD),
-    "finished: failed": lambda t: states.Finished(t, BAD),
-    "finished: cancelled": lambda t: states.Finished(t, TAKEN),
+    "finished": lambda t: states.Finished([(t, GOOD)]),
+    "finished: failed": lambda t: states.Finished([(t, BAD)]),
+    "finished: cancelled": lambda t: states.Finished([(t, TAKEN)]),
     "returned": lambda t: states.Returned(t, 1.0),
     "recorded": lambda t: states.Recorded([(t, GOOD)], {DIGEST}),
     "superseded": lambda t: states.Recorded([(t, GOOD)], set()),
@@ -208,15 +208,15 @@ def test_while_a_run_is_stopped_nothing_new_begins(name, state, after):
 def test_an_experiment_is_tried_as_often_as_it_may_be():
     machine = Machine("submitted", retry=2)
     for tries in (2, 3):
-        machine.handle(states.Finished(machine.tracked, BAD))
+        machine.handle(states.Finished([(machine.tracked, BAD)]))
         (command,) = machine.handle(states.CommitDue())
         machine.handle(states.AttemptsRecorded(command.outcomes))
         assert machine.tracked.tries == tries
         machine.handle(states.RoomFor(1))
         machine.handle(states.ClaimAnswered([machine.tracked], {DIGEST: 7 + tries}))
         assert machine.tracked.attempt == 7 + tries
-    (command,) = machine.handle(states.Finished(machine.tracked, BAD))
-    assert command.is_last
+    (command,) = machine.handle(states.Finished([(machine.tracked, BAD)]))
+    assert command.are_last
 
 
 @pytest.mark.parametrize(("allowed", "state"), [(1, "failed"), (0, "finished")])
@@ -224,13 +224,13 @@ def test_the_run_line_says_how_often_if_nothing_else_does(allowed, state):
     machine = Machine("submitted", retry=None)
     retried = replace(experiment(0), steps=(Step("x", retry=allowed),))
     machine.tracked.experiment = retried
-    machine.handle(states.Finished(machine.tracked, BAD))
+    machine.handle(states.Finished([(machine.tracked, BAD)]))
     assert machine.tracked.state == state
 
 
 def test_one_that_was_cancelled_by_a_user_is_not_tried_again():
     machine = Machine("cancelling", retry=3)
-    machine.handle(states.Finished(machine.tracked, BAD))
+    machine.handle(states.Finished([(machine.tracked, BAD)]))
     assert machine.tracked.state == "finished"
 
 

@@ -1,6 +1,7 @@
 """Engines are tuned: settings are swept, each search is made once, and what is best is told."""
 
 import math
+from contextlib import closing
 from threading import Event
 
 import pytest
@@ -16,7 +17,8 @@ from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import describe, names
 from zenturio.space import Space
-from zenturio.study.tuning.tune import Tuning, _searched, tune
+from zenturio.study.tuning.tournament import ThreadedTrials
+from zenturio.study.tuning.tune import Tuning, tune
 from zenturio.study.tuning.tuning_target import (
     TunedFunction,
     TunedProgram,
@@ -111,15 +113,17 @@ def test_searches_in_threads_come_to_the_same(project):
 
 
 def test_a_search_that_is_over_waits_for_no_slower_one():
-    recorded = Event()
+    is_recorded = Event()
 
-    def hold(name):
-        return name == "quick" or recorded.wait(PATIENCE)
+    def search(name):
+        return name == "quick" or is_recorded.wait(PATIENCE)
 
-    searches = _searched(["slow", "quick"], hold, 2)
-    assert next(searches) == ("quick", True)
-    recorded.set()
-    assert list(searches) == [("slow", True)]
+    with closing(ThreadedTrials(search, 2)) as threads:
+        slow, quick = map(threads.submit, ("slow", "quick"))
+        assert quick.result(PATIENCE)
+        assert not slow.done()
+        is_recorded.set()
+        assert slow.result(PATIENCE)
 
 
 def test_what_is_searched_again_is_recalled(repository):

@@ -33,7 +33,7 @@ class Executor(Protocol):
         ...
 
 
-def machines_of(place: Executor) -> Kinds:
+def machines_of(place: object) -> Kinds:
     """Return the kinds of machine that *place* has now; None where that is not known."""
     machines: Kinds = getattr(place, "machines", None)
     if machines:

@@ -22,7 +22,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -76,14 +76,14 @@ class ArtifactStore:
             for root in sorted(roots):
                 locks.enter_context(_locked(root, shared=True))
                 self._sign(root)
-            published = [replace(o, artifacts=tuple(map(_link, o.artifacts))) for o in outcomes]
+            published = [_with_artifacts(outcome, _link) for outcome in outcomes]
             LINKED()
             for root in roots:
                 with _explained(root):
                     linked = [a.kept for o in published for a in o.artifacts]
                     sync_files(root, [path for path in linked if path.is_relative_to(root)])
             SYNCED()
-            yield [replace(o, artifacts=tuple(map(self._named, o.artifacts))) for o in published]
+            yield [_with_artifacts(outcome, self._named) for outcome in published]
             RECORDED()
             for folder in {_attempt(a) for o in outcomes for a in o.artifacts if _root(a)}:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -271,6 +271,12 @@ def _root(artifact: Artifact) -> Path | None:
     root = artifact.kept.parents[depth + 1]
     inside = artifact.kept.is_relative_to(root.parent / INCOMING)
     return root if inside and artifact.kept == _attempt(artifact) / artifact.path else None
+
+
+def _with_artifacts(outcome: Outcome, change: Callable[[Artifact], Artifact]) -> Outcome:
+    """Return *outcome* with its artifacts changed; itself, if it has none, as most outcomes."""
+    artifacts = outcome.artifacts
+    return replace(outcome, artifacts=tuple(map(change, artifacts))) if artifacts else outcome
 
 
 def _link(artifact: Artifact) -> Artifact:

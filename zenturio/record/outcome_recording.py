@@ -359,7 +359,9 @@ def add_results(
             late.append(outcome)
         else:
             number = last.get(key, 0) + 1
-            new.append((experiment, replace(outcome, attempt=number), None))
+            if outcome.attempt != number:
+                outcome = replace(outcome, attempt=number)  # noqa: PLW2901 - its own number
+            new.append((experiment, outcome, None))
     _keep_late_outcomes(context, lease.number, late)
     _enter_new(context, lease.number, new, round_ or context.version.round)
     context.settled += [(lease.number, digest) for digest in pairs]

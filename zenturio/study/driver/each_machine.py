@@ -16,7 +16,9 @@ from zenturio.execute.executor import (
     machines_of,
 )
 from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.study.driver.cached_results import other_machine_notes
 from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary
+from zenturio.study.driver.study_driver import AnyExecutor, ProgressListener, StudyDriver
 
 EACH_MACHINE = "each kind of machine that the place has measures all of it"
 """What is said of a place that was not opened, and whose kinds nobody knows."""
@@ -71,6 +73,57 @@ def kinds_apart(place: Executor) -> tuple[Executor, ...]:
 def _order(machine: MachineKind) -> tuple[str, str]:
     """The same order at each run: one that was stopped goes on with the kind that it was at."""
     return machine.label, repr(machine)
+
+
+class DriversInTurn:
+    """The drivers of a study under one lease: one, or one for each kind of machine that measures.
+
+    They run one after the other, for they claim the same experiments.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[AnyExecutor],
+        make: Callable[[AnyExecutor, ProgressListener], StudyDriver],
+        total: int,
+        listener: ProgressListener,
+    ) -> None:
+        """*make* a driver for each of *places*, each of which measures *total* experiments."""
+        self._ended: list[RunSummary] = []
+        self._total = total * len(places)
+        if len(places) > 1:
+            listener = cumulative_listener(self._ended, self._total, listener)
+        self.drivers = [make(place, listener) for place in places]
+
+    def look_ahead(self) -> tuple[int, int]:
+        """Make and look up the first batch of each; return their size, and how many are cached."""
+        sizes, cached = zip(*(driver.look_ahead() for driver in self.drivers), strict=True)
+        return sum(sizes), sum(cached)
+
+    def other_machine_notes(self) -> tuple[str, ...]:
+        """Say which kinds of machine have results that are not used; nothing if each measures."""
+        (first, *more) = self.drivers
+        return () if more else other_machine_notes(first.other_machines())
+
+    def drive(self) -> RunSummary:
+        """Run each to its end; none more behind one that was stopped."""
+        for driver in self.drivers:
+            self._ended.append(driver.drive())
+            if not driver.has_completed:
+                break
+        if len(self.drivers) == 1:
+            return self._ended[0]
+        return replace(combined_summary(self._ended, self._total), interrupted=self.is_stopped)
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether all ran to their ends."""
+        return all(driver.has_completed for driver in self.drivers)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody stopped one of them."""
+        return any(driver.is_stopped for driver in self.drivers)
 
 
 def cumulative_listener(

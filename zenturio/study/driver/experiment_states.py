@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, get_args
 
 from zenturio.experiment import Experiment, Outcome
@@ -171,10 +171,9 @@ class ClaimFailed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The place has run an experiment to an *outcome*."""
+    """The place has run experiments to their *outcomes*."""
 
-    tracked: TrackedExperiment
-    outcome: Outcome
+    outcomes: Sequence[Pair]
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +282,10 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class AwaitCommit:
-    """An outcome waits for the next commit; with *is_last* no other attempt will follow."""
+    """Outcomes wait for the next commit; with *are_last* no other attempts will follow."""
 
-    outcome: Outcome
-    is_last: bool
+    outcomes: Sequence[Pair]
+    are_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,19 +527,29 @@ class ExperimentStates:
         return (Submit(batch),) if batch else ()
 
     def _on_finished(self, event: Finished) -> Commands:
-        tracked, outcome = event.tracked, event.outcome
-        if outcome.status == "cancelled" and tracked.state == "submitted":
-            # Cancelled by the place, or while the run is stopped: it is nobody's result.
-            return self._on_returned(Returned(tracked, outcome.ended or 0.0))
-        retries = tracked.state == "submitted" and self._is_retried(tracked, outcome)
-        self._step((tracked,), "has_failed" if retries else "has_finished")
-        del self.in_flight[tracked.experiment.digest]
-        (self.failed if retries else self.finished).append((tracked, outcome))
-        return (AwaitCommit(outcome, is_last=not retries),)
+        commands: Commands = ()
+        finished: list[Pair] = []
+        failed: list[Pair] = []
+        for pair in event.outcomes:
+            tracked, outcome = pair
+            if outcome.status == "ok" or tracked.state != "submitted":
+                finished.append(pair)
+            elif outcome.status == "cancelled":
+                # By the place, or while the run is stopped: it is nobody's result.
+                commands += self._on_returned(Returned(tracked, outcome.ended or 0.0))
+            else:
+                (failed if self._is_retried(tracked) else finished).append(pair)
+        self._step((tracked for tracked, _ in finished), "has_finished")
+        self._step((tracked for tracked, _ in failed), "has_failed")
+        for tracked, _ in chain(finished, failed):
+            del self.in_flight[tracked.experiment.digest]
+        self.finished += finished
+        self.failed += failed
+        if finished:
+            commands += (AwaitCommit(finished, are_last=True),)
+        return (*commands, AwaitCommit(failed, are_last=False)) if failed else commands
 
-    def _is_retried(self, tracked: TrackedExperiment, outcome: Outcome) -> bool:
-        if outcome.status in ("ok", "cancelled"):
-            return False
+    def _is_retried(self, tracked: TrackedExperiment) -> bool:
         allowed = self._retry
         if allowed is None:
             allowed = max((step.retry for step in tracked.experiment.steps), default=0)
@@ -551,7 +560,7 @@ class ExperimentStates:
         digest = tracked.experiment.digest
         if tracked.state == "cancelling":
             # Cancelled before it ran: the user gets an outcome that says so.
-            return self._on_finished(Finished(tracked, _cancelled(tracked, event.at)))
+            return self._on_finished(Finished([(tracked, _cancelled(tracked, event.at))]))
         self._step((tracked,), "is_given_up" if self.is_stopping else "is_returned")
         del self.in_flight[digest]
         if self.is_stopping:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from threading import Event, Lock, Thread
 from time import monotonic
+from types import TracebackType
+from typing import Self
 
 from zenturio.experiment import Experiment, Outcome
 
@@ -26,26 +29,35 @@ class GroupCommit:
 
     The driver's thread adds outcomes and commits them when that is due. A thread of its own commits
     them where the driver's does not come to it, because it is in a user's function. It reports
-    nothing: the next `commit` of the driver's thread returns what was committed meanwhile, or
+    nothing: the next `commit` of the driver's thread returns what was accepted meanwhile, or
     raises what the thread could not commit.
     """
 
-    def __init__(self, write: Callable[[Sequence[ExperimentOutcome]], object]) -> None:
-        """*write* commits outcomes; it may be called again with the same ones if it failed."""
+    def __init__(self, write: Callable[[Sequence[ExperimentOutcome]], AbstractSet[str]]) -> None:
+        """*write* commits outcomes, and returns the digests of those that were accepted.
+
+        It may be called again with the same ones if it failed.
+        """
         self._write = write
         self._waiting: list[ExperimentOutcome] = []
-        self._committed: list[ExperimentOutcome] = []
+        self._accepted: set[str] = set()
         self._last_commit = monotonic()
         self._lock = Lock()
         self._has_waiting = Event()
         self._is_over = Event()
         self._thread = Thread(target=self._commit_in_time, name="zenturio-commit", daemon=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         """Start the thread."""
         self._thread.start()
+        return self
 
-    def stop(self) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """End the thread; what it has not committed still waits for `commit`."""
         self._is_over.set()
         self._has_waiting.set()
@@ -59,14 +71,15 @@ class GroupCommit:
     def add(self, experiment: Experiment, outcome: Outcome) -> None:
         """Add an outcome to the next group."""
         self._waiting.append((experiment, outcome))
-        self._has_waiting.set()
+        if not self._has_waiting.is_set():  # which costs less than to set it again
+            self._has_waiting.set()
 
-    def commit(self) -> list[ExperimentOutcome]:
-        """Commit what waits; return what either thread has committed since the last call."""
+    def commit(self) -> set[str]:
+        """Commit what waits; return the digests that were accepted of either thread since."""
         self._commit_waiting()
         with self._lock:
-            committed, self._committed = self._committed, []
-        return committed
+            accepted, self._accepted = self._accepted, set()
+        return accepted
 
     def _commit_waiting(self) -> None:
         with self._lock:
@@ -74,10 +87,10 @@ class GroupCommit:
             self._has_waiting.clear()
             group = self._waiting[:]
             if group:
-                self._write(group)
+                accepted = self._write(group)
                 # Not reached if that failed or was interrupted: the group still waits then.
                 del self._waiting[: len(group)]
-                self._committed += group
+                self._accepted |= accepted
             self._last_commit = monotonic()
 
     def _commit_in_time(self) -> None:

@@ -1,19 +1,44 @@
-"""Lease renewal in a background thread."""
+"""The lease on a study: taken, renewed in a background thread, and given back."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
 from zenturio.errors import RecordError
+from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
+from zenturio.record.entities import DriverProcess
 
+LEASED = Failpoint("study.leased")
+LEFT = Failpoint("study.left")
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 1.0
 """How long leaving waits for a renewal that is under way; a hanging server must not hang us."""
+
+
+@contextmanager
+def leased(
+    repository: Repository, study: str, seconds: float, *, join: bool = False
+) -> Iterator[Lease]:
+    """Yield the right to drive *study*, given back in the end."""
+    lease = repository.acquire_lease(study, DriverProcess.current(), join=join, seconds=seconds)
+    LEASED()
+    try:
+        yield lease
+    except RecordError:
+        raise  # it would fail again, after as long a wait; the lease ends with this process
+    except BaseException:
+        with suppress(RecordError):
+            repository.release_lease(lease)
+        raise
+    repository.release_lease(lease)
+    LEFT()
 
 
 class LeaseKeeper:

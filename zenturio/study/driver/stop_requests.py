@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,7 +18,9 @@ AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+def stop_on_signals(
+    stop: Callable[[], None], signals: Collection[signal.Signals] = GENTLE + AT_ONCE
+) -> Iterator[None]:
     """Call *stop* once at Ctrl-C, and twice at SIGTERM and SIGHUP, which kills what runs.
 
     Signals that are ignored stay ignored: ``nohup zen run`` outlives its terminal, and a run in
@@ -29,8 +31,8 @@ def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    # *stop* may only put a message into a queue: a handler interrupts any line of the driver, also
-    # one within a transaction.
+    # *stop* may only put a message into a queue, or interrupt a user's function: a handler
+    # interrupts any line of the driver, also one within a transaction.
     def gently(_number: int, _frame: object) -> None:
         stop()
 
@@ -42,7 +44,7 @@ def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     before = {
         number: signal.signal(number, handler)
         for number, handler in handlers.items()
-        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+        if number in signals and signal.getsignal(number) not in (signal.SIG_IGN, None)
     }
     try:
         yield

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from time import monotonic
 from typing import Any
 
@@ -25,12 +24,23 @@ from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
 from zenturio.study.driver.experiment_source import ExperimentSource, Proposals
 from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
-from zenturio.study.driver.in_flight import Completed, Inbox, InFlight
+from zenturio.study.driver.in_flight import (
+    Inbox,
+    InFlight,
+    SynchronousExecutor,
+    SynchronousInFlight,
+)
 from zenturio.study.driver.lease_keeper import LeaseKeeper
 from zenturio.study.driver.program_history import ProgramHistory
 from zenturio.study.driver.progress import LINES, FailureGroup, RunCounts, RunProgress, RunSummary
 from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
-from zenturio.study.driver.study_records import GROUP, WAIT, CommitPace, OnlyState, StudyRecords
+from zenturio.study.driver.study_records import (
+    GROUP,
+    WAIT,
+    OnlyState,
+    StudyRecords,
+    UnclaimedRecords,
+)
 
 AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""
@@ -47,6 +57,7 @@ KILLING = 10.0
 CAUSES = 10
 """Causes of failures of which the summary shows the end of a log."""
 
+AnyExecutor = Executor | SynchronousExecutor
 ProgressListener = Callable[[RunProgress], None]
 
 
@@ -82,7 +93,7 @@ class StudyDriver:
         study: str,
         lease: Lease,
         repository: Repository,
-        executor: Executor,
+        executor: AnyExecutor,
         source: ExperimentSource,
         *,
         only: frozenset[OnlyState] = frozenset({"missing"}),
@@ -103,10 +114,17 @@ class StudyDriver:
         self._listener = listener
         self._lease_keeper = LeaseKeeper(repository, lease)
         self._counts = RunCounts(study, executor.slots, goals, programs)
-        self._in_flight = InFlight(executor, self.inbox)
-        self._records = StudyRecords(study, lease.number, repository, only, kinds, round_)
+        self._in_flight: InFlight
+        self._records: StudyRecords
+        record = study, lease.number, repository, only, kinds, round_
+        if isinstance(executor, SynchronousExecutor):
+            self._records = unclaimed = UnclaimedRecords(*record)
+            self._in_flight = SynchronousInFlight(executor, self.inbox, unclaimed)
+        else:
+            self._records = StudyRecords(*record)
+            self._in_flight = InFlight(executor, self.inbox)
         self._states = ExperimentStates(settings.retry)
-        self._pace = CommitPace()
+        self._pace = self._records.pace()
         self._stops = 0
         self._has_failed_fast = False
         self._next_look = 0.0
@@ -151,8 +169,9 @@ class StudyDriver:
     def drive(self) -> RunSummary:
         """Run until nothing is left, or until somebody stops it."""
         began = monotonic()
-        request_stop = partial(self.inbox.put, StopRequested())
-        with stop_on_signals(request_stop), self._lease_keeper:
+        in_flight = self._in_flight
+        stopping = stop_on_signals(in_flight.request_stop, in_flight.signals)
+        with stopping, self._lease_keeper, self._records.committing():
             try:
                 self._loop()
             except BaseException as error:
@@ -173,6 +192,10 @@ class StudyDriver:
         """From now on, cancel the experiments that *requests* name."""
         self._cancel_requests = requests
 
+    def announce(self, text: str) -> None:
+        """Report *text* with the next progress."""
+        self._counts.announce(text)
+
     def _loop(self) -> None:
         self._receive(0.0)  # a stop that came before the first experiment was submitted
         while True:
@@ -186,7 +209,7 @@ class StudyDriver:
                     has_more = self._advance()
                 except RecordError:
                     # What runs may have cost hours: the repository may be back when it ends.
-                    if not self._in_flight:
+                    if not self._in_flight.is_running:
                         raise
                     self._quiet_until = monotonic() + QUIET
             if self._is_over():
@@ -239,19 +262,11 @@ class StudyDriver:
 
     def _receive(self, seconds: float) -> None:
         """Wait for a message, and take all that are there, or as many as a commit holds."""
-        try:
-            message = self.inbox.get(timeout=max(seconds, 0.0))
-            while True:
-                if isinstance(message, Completed):
-                    self._handle(self._in_flight.take_in(message))
-                elif isinstance(message, StopRequested):
-                    self._stops += 1
-                    self._handle(message)
-                if self._pace.is_full:
-                    return
-                message = self.inbox.get_nowait()
-        except Empty:
-            return
+        for event in self._in_flight.arrivals(seconds):
+            self._stops += isinstance(event, StopRequested)
+            self._handle(event)
+            if self._pace.is_full:
+                return
 
     def _read_cancel_requests(self) -> None:
         if self._cancel_requests is None or monotonic() < self._next_cancel_poll:
@@ -301,10 +316,9 @@ class StudyDriver:
         end = monotonic() + KILLING
         while self._in_flight and monotonic() < end:
             # The first error of its kind has ended the run already.
-            with suppress(PlaceError, Empty):
-                message = self.inbox.get(timeout=max(end - monotonic(), 0.0))
-                if isinstance(message, Completed):
-                    self._handle(self._in_flight.take_in(message))
+            with suppress(PlaceError):
+                for event in self._in_flight.arrivals(end - monotonic()):
+                    self._handle(event)
         if not isinstance(error, RecordError):  # which has been tried with patience
             with suppress(RecordError):
                 self._handle(states.CommitDue())
@@ -337,8 +351,9 @@ class StudyDriver:
             self._cancel_requests.take_back(command.digest)
 
     def _await_commit(self, command: states.AwaitCommit) -> None:
-        ends_run = self._fail_fast and command.is_last and command.outcome.status != "ok"
-        self._pace.add(command.outcome, urgent=ends_run)
+        may_end_run = self._fail_fast and command.are_last
+        has_failed = may_end_run and any(o.status != "ok" for _, o in command.outcomes)
+        self._pace.add(command.outcomes, urgent=has_failed)
 
     def _record(self, command: states.Record) -> states.Event:
         return states.Recorded(command.outcomes, set(self._records.record(command.outcomes)))

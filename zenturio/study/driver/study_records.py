@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal
 
 from zenturio.errors import NotFoundError, RecordError
-from zenturio.experiment import MachineKind, Outcome
+from zenturio.experiment import Experiment, MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds
 from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
 from zenturio.study.driver.cached_results import machines_with_results
-from zenturio.study.driver.experiment_states import Batch, LookedUp, Pair, TrackedExperiment
+from zenturio.study.driver.experiment_states import (
+    LOOK_UPS,
+    Batch,
+    LookedUp,
+    Pair,
+    TrackedExperiment,
+)
+from zenturio.study.driver.group_commit import GroupCommit
 
 GROUP = 256
 """Outcomes that are committed together, at most."""
@@ -28,17 +37,22 @@ WEIGHT = 16 * 2**20
 class CommitPace:
     """How many outcomes wait for a commit, how large they are, and since when."""
 
+    most: int = GROUP
+    patience: float = WAIT
+    """Seconds that an outcome may wait."""
     count: int = 0
     _weight: int = 0
     _oldest: float = 0.0
     _is_urgent: bool = False
 
-    def add(self, outcome: Outcome, *, urgent: bool = False) -> None:
-        """Count one more outcome; one that is *urgent* waits for no others."""
+    def add(self, outcomes: Sequence[Pair], *, urgent: bool = False) -> None:
+        """Count more outcomes; if they are *urgent* they wait for no others."""
         if not self.count:
             self._oldest = monotonic()
-        self.count += 1
-        self._weight += sum(len(s.head) + len(s.tail) for s in (outcome.stdout, outcome.stderr))
+        self.count += len(outcomes)
+        for _, outcome in outcomes:
+            for log in (outcome.stdout, outcome.stderr):
+                self._weight += len(log.head) + len(log.tail)
         self._is_urgent |= urgent
 
     def reset(self) -> None:
@@ -49,14 +63,14 @@ class CommitPace:
     @property
     def is_full(self) -> bool:
         """Whether no more outcomes should be added before a commit."""
-        return self.count >= GROUP or self._weight >= WEIGHT
+        return self.count >= self.most or self._weight >= WEIGHT
 
     @property
     def is_due(self) -> bool:
         """Whether nothing is gained by waiting for more outcomes."""
         if not self.count:
             return False
-        return self._is_urgent or self.is_full or monotonic() - self._oldest >= WAIT
+        return self._is_urgent or self.is_full or monotonic() - self._oldest >= self.patience
 
 
 OnlyState = Literal["failed", "missing"]
@@ -92,6 +106,14 @@ class StudyRecords:
     """The round in which results are measured that were set aside, if earlier rounds have some."""
     _contradictions: Counter[str] = field(default_factory=Counter)
     """How often the repository had an outcome of an experiment and did not give it."""
+
+    def pace(self) -> CommitPace:
+        """Return when the driver is to commit."""
+        return CommitPace()
+
+    def committing(self) -> AbstractContextManager[object]:
+        """Return a context in which outcomes are committed that no call of the driver reaches."""
+        return nullcontext()
 
     def look_up(self, batch: Batch, *, again: bool = False) -> LookedUp:
         """Add *batch* to the study; return the outcomes that are there, and what is to be run.
@@ -192,3 +214,59 @@ class StudyRecords:
         except NotFoundError:  # it was never tried
             return False
         return any(attempt.state in ("failed", "timeout") for attempt in attempts)
+
+
+@dataclass
+class UnclaimedRecords(StudyRecords):
+    """Records of experiments that run in the driver's thread, where a claim costs more than a run.
+
+    They are claimed together with their outcomes. Whatever another driver recorded or claimed
+    first is claimed before it runs a second time.
+    """
+
+    _accepted: set[str] = field(default_factory=set)
+    """Digests that the repository accepted, and of which the driver was not told yet."""
+    _superseded: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._commits = GroupCommit(self._write)
+
+    def pace(self) -> CommitPace:
+        # What is told to the driver has waited in the group: the executor returns when it is due.
+        return CommitPace(most=LOOK_UPS, patience=0.0)
+
+    def committing(self) -> AbstractContextManager[object]:
+        return self._commits
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last commit was long enough ago."""
+        return self._commits.is_due
+
+    def add(self, experiment: Experiment, outcome: Outcome) -> None:
+        """Let an outcome wait for `record`, or for the thread that commits where that is late."""
+        self._commits.add(experiment, outcome)
+
+    def claim(self, batch: Batch) -> dict[str, int]:
+        attempts = {tracked.experiment.digest: 1 for tracked in batch}
+        if not self._superseded or self._superseded.isdisjoint(attempts):
+            return attempts
+        again = [t for t in batch if t.experiment.digest in self._superseded]
+        for tracked in again:
+            del attempts[tracked.experiment.digest]
+        return attempts | super().claim(again)
+
+    def record(self, outcomes: Sequence[Pair]) -> Collection[str]:
+        COMMITTING()
+        self._accepted |= self._commits.commit()
+        COMMITTED()
+        digests = {tracked.experiment.digest for tracked, _ in outcomes}
+        self._superseded |= digests - self._accepted
+        accepted = digests & self._accepted
+        self._accepted -= accepted
+        return accepted
+
+    def _write(self, outcomes: Sequence[tuple[Experiment, Outcome]]) -> AbstractSet[str]:
+        return self.repository.add_results(
+            self.study, self.driver, outcomes, self.kinds(), self.round
+        )

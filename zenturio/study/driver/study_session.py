@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from zenturio.annotate.model import Application, Goal
-from zenturio.errors import InputError, NotFoundError, RecordError
+from zenturio.errors import InputError, NotFoundError
 from zenturio.execute.executor import Executor, machines_of
 from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.used_inputs import ask_versions
 from zenturio.failpoints import Failpoint
-from zenturio.record import SPACES, Lease, Repository, StudyDefinition
-from zenturio.record.entities import DriverProcess
+from zenturio.record import SPACES, Repository, StudyDefinition
 from zenturio.study.driver.cached_results import (
     is_exact,
     machines_with_results,
@@ -28,8 +26,7 @@ from zenturio.study.driver.cached_results import (
 )
 from zenturio.study.driver.each_machine import (
     EACH_MACHINE,
-    combined_summary,
-    cumulative_listener,
+    DriversInTurn,
     kinds_apart,
 )
 from zenturio.study.driver.experiment_source import (
@@ -39,10 +36,16 @@ from zenturio.study.driver.experiment_source import (
     SearchSpec,
 )
 from zenturio.study.driver.experiment_states import LOOK_UPS
+from zenturio.study.driver.lease_keeper import leased
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
-from zenturio.study.driver.study_driver import DriverSettings, StudyDriver
+from zenturio.study.driver.study_driver import (
+    AnyExecutor,
+    DriverSettings,
+    ProgressListener,
+    StudyDriver,
+)
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.last_options import RUN
 from zenturio.study.point_selection import PointSelection
@@ -56,9 +59,7 @@ from zenturio.study.study_definition import (
 )
 
 OPENED = Failpoint("study.opened")
-LEASED = Failpoint("study.leased")
 DRIVEN = Failpoint("study.driven")
-LEFT = Failpoint("study.left")
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ class StudySession:
             return expected, notes
         return self.repository.begin_round(self.study), notes
 
-    def _kinds_at(self, place: Executor) -> Kinds:
+    def _kinds_at(self, place: AnyExecutor) -> Kinds:
         """Return the kinds of machine whose results count as cached at *place* now."""
         kinds = machines_of(place)
         return kinds if self.settings.each_machine else self.counting_kinds(kinds)
@@ -231,53 +232,39 @@ class StudySession:
         OPENED()
         # The study is opened before its lease is taken: a driver that is killed in between leaves
         # a study without results, which the next one opens again.
-        with self._lease() as lease:
+        with leased(self.repository, self.study, self.settings.lease, join=self.join) as lease:
             round_, round_notes = self._begin_round()
             source = walk or self._source(generator)
             sources = [source, *(self._source(generator) for _ in places[1:])]
-            ended: list[RunSummary] = []
-            total = self.experiments * len(places)
-            runs = [
-                StudyDriver(
+
+            def driver(place: AnyExecutor, listener: ProgressListener) -> StudyDriver:
+                return StudyDriver(
                     self.study,
                     lease,
                     self.repository,
                     place,
-                    experiments,
+                    sources.pop(0),
                     only=self.only,
                     goals=self.goals,
                     settings=self.settings,
-                    listener=cumulative_listener(ended, total, listener)
-                    if len(places) > 1
-                    else listener,
+                    listener=listener,
                     programs=programs,
                     kinds=partial(self._kinds_at, place),
                     round_=round_,
                 )
-                for place, experiments in zip(places, sources, strict=True)
-            ]
-            for run in runs:
+
+            runs = DriversInTurn(places, driver, self.experiments, listener)
+            for run in runs.drivers:
                 begun(run)
-            looked_at, cached_count = map(
-                sum, zip(*(run.look_ahead() for run in runs), strict=True)
-            )
+            looked_at, cached_count = runs.look_ahead()
             plan = self.plan(looked_at, cached_count, executor.slots, archived, len(places))
             notes = round_notes
             if not self.settings.each_machine:
-                notes += other_machine_notes(runs[0].other_machines())
+                notes += runs.other_machine_notes()
             planned(replace(plan, remarks=notes))
-            # One after the other: they claim the same experiments, under the same lease.
-            for run in runs:
-                ended.append(run.drive())
-                if not run.has_completed:
-                    break
-            whole = ended[0]
-            if len(places) > 1:
-                is_stopped = any(run.is_stopped for run in runs)
-                whole = replace(combined_summary(ended, total), interrupted=is_stopped)
-            summary = replace(whole, notes=notes, round=round_)
+            summary = replace(runs.drive(), notes=notes, round=round_)
             # A round that was interrupted stays open: the next run goes on with it.
-            if round_ is not None and run.has_completed:
+            if round_ is not None and runs.has_completed:
                 self.repository.end_round(self.study, round_)
             DRIVEN()
             return self._concluded(summary, source, definition)
@@ -347,25 +334,6 @@ class StudySession:
         space, goals = self.application.space, self.goals
         loop = self.search.loop(space, goals)
         return SearchSource(loop, goals, generator.experiments, self.experiments)
-
-    @contextmanager
-    def _lease(self) -> Iterator[Lease]:
-        """Yield the right to drive the study, given back in the end."""
-        repository, study, seconds = self.repository, self.study, self.settings.lease
-        lease = repository.acquire_lease(
-            study, DriverProcess.current(), join=self.join, seconds=seconds
-        )
-        LEASED()
-        try:
-            yield lease
-        except RecordError:
-            raise  # it would fail again, after as long a wait; the lease ends with this process
-        except BaseException:
-            with suppress(RecordError):
-                repository.release_lease(lease)
-            raise
-        repository.release_lease(lease)
-        LEFT()
 
     def plan(
         self,

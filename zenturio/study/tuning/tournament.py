@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import platform
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from time import perf_counter, thread_time, time
 from typing import Any
 
@@ -42,6 +43,7 @@ from zenturio.search.compiled import is_kernel, search_compiled
 from zenturio.search.result import LazyTrials
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_source import mean_scores
+from zenturio.study.driver.in_flight import SynchronousExecutor
 from zenturio.study.driver.progress import RunProgress, score
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
@@ -219,8 +221,6 @@ ABREAST = 64
 ROOM = 1024
 """Points that a search is asked for at once."""
 
-Start = Callable[[Experiment], TuningTrial]
-
 
 @dataclass
 class Tournament:
@@ -245,34 +245,13 @@ class Tournament:
         loop = SearchLoop(search, tuning_task.goals, tuning_task.budget, cached=self._recall)
         return TuningTrial(tuning_task, loop, opening)
 
-    def outcomes(
-        self, experiments: Iterable[Experiment], start: Start, outcome_writer: TrialOutcomes
-    ) -> Iterator[tuple[Experiment, Outcome]]:
-        """Yield the searches that *experiments* are, each as soon as it is over."""
-        waiting = iter(experiments)
-        active: dict[str, tuple[Experiment, _Active]] = {}
-        while True:
-            new = list(islice(waiting, ABREAST - len(active)))
-            if not new and not active:
-                return
-            for experiment in new:
-                try:
-                    active[experiment.digest] = experiment, _Active(start(experiment))
-                except InputError as error:  # settings that do not go together
-                    yield experiment, outcome_writer.failed(experiment, error)
-            self._advance([search for _, search in active.values()])
-            for experiment, search in list(active.values()):
-                if search.trial.loop.is_over:
-                    del active[experiment.digest]
-                    yield experiment, search.outcome(experiment, outcome_writer)
-
     def facts(self, trial: TuningTrial) -> TrialFacts:
         """Return what *trial* comes to, alone."""
         while not trial.loop.is_over:
-            self._advance([_Active(trial)])
+            self.advance([ActiveTrial(trial)])
         return trial.facts()
 
-    def _advance(self, active: Sequence[_Active]) -> None:
+    def advance(self, active: Sequence[ActiveTrial]) -> None:
         """Let each search take what it may, run what nobody knows, and hand in what is known."""
         for search in active:
             search.take()
@@ -318,7 +297,7 @@ class Tournament:
 
 
 @dataclass
-class _Active:
+class ActiveTrial:
     """A search under way, and the points that it waits for."""
 
     trial: TuningTrial
@@ -345,3 +324,54 @@ class _Active:
         """Return what it came to."""
         wall = perf_counter() - self._clock
         return outcome_writer.told(experiment, self.trial.facts(), wall, self._cpu, self._started)
+
+
+class TrialsTogether(SynchronousExecutor):
+    """The searches of a tuning of a program: what one of them measures, all know."""
+
+    slots = ABREAST
+    wants = ABREAST
+
+    def __init__(
+        self,
+        tournament: Tournament,
+        start: Callable[[Experiment], TuningTrial],
+        outcome_writer: TrialOutcomes,
+    ) -> None:
+        self._tournament = tournament
+        self._start = start
+        self._outcome_writer = outcome_writer
+        self._waiting: deque[Experiment] = deque()
+        self._active: dict[str, tuple[Experiment, ActiveTrial]] = {}
+
+    def submit(self, experiment: Experiment) -> None:
+        self._waiting.append(experiment)
+
+    def advance(self) -> Iterator[tuple[Experiment, Outcome]]:
+        """Run the points that the searches wait for; yield those that are over then."""
+        while self._waiting and len(self._active) < ABREAST:
+            experiment = self._waiting.popleft()
+            try:
+                self._active[experiment.digest] = experiment, ActiveTrial(self._start(experiment))
+            except InputError as error:  # settings that do not go together
+                yield experiment, self._outcome_writer.failed(experiment, error)
+        self._tournament.advance([search for _, search in self._active.values()])
+        for experiment, search in list(self._active.values()):
+            if search.trial.loop.is_over:
+                del self._active[experiment.digest]
+                yield experiment, search.outcome(experiment, self._outcome_writer)
+
+
+class ThreadedTrials:
+    """An executor of compiled searches, which run in threads: kernels hold no lock of Python."""
+
+    def __init__(self, search: Callable[[Experiment], Outcome], slots: int) -> None:
+        self.slots = slots
+        self._search = search
+        self._pool = ThreadPoolExecutor(slots)
+
+    def submit(self, experiment: Experiment) -> Future[Outcome]:
+        return self._pool.submit(self._search, experiment)
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -36,17 +35,20 @@ from zenturio.record.open import FOLDER, begin_project, project_folder
 from zenturio.search import Direction, Directions, parse_budget
 from zenturio.study.best_points import best
 from zenturio.study.driver.cached_results import is_exact
-from zenturio.study.driver.function_study import FunctionDriver
-from zenturio.study.driver.group_commit import ExperimentOutcome
+from zenturio.study.driver.function_study import CallStudy
+from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.driver.study_driver import AnyExecutor
 from zenturio.study.extract import extract
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
 from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.study_definition import ArchivedStudy, define_study
 from zenturio.study.tuning.tournament import (
     LocalTrials,
+    ThreadedTrials,
     Tournament,
     TrialOutcomes,
+    TrialsTogether,
     TuningTask,
     TuningTrial,
 )
@@ -163,8 +165,6 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-BATCH = 2000
-"""Searches that are looked up together."""
 FIRST_LOOK = 100
 """Combinations that are tried of ranges that nobody chose."""
 BEST, PRECISION = "best", "precision"
@@ -297,53 +297,58 @@ def _run(
 ) -> tuple[RunSummary, ArchivedStudy | None]:
     generator = ExperimentGenerator(application, former_digests=repository.has_former_digests())
     tuning_task, outcome_writer = _contest(tuning), TrialOutcomes(MetricReader(generator.recipe))
-    total = points.count * tuning.repeats
-    definition = define_study(application, total, generator.program)
     _check(tuning_task, tuning, points)
 
+    def experiments() -> Iterator[Experiment]:
+        for index, point in points.numbered():
+            yield from generator.experiments(point, index)
+
+    count = points.count * tuning.repeats
+    definition = define_study(application, count, generator.program)
+    study = CallStudy(tuning.study, definition, experiments, count)
     try:
-        with FunctionDriver(repository, tuning.study, definition, total, listener, kinds) as entry:
-            new = _unknown(points, generator, entry)
-            outcomes = _outcomes(
-                tuning, new, tuning_task, outcome_writer, repository, place, any_machine=any_machine
-            )
-            entry.add_all(outcomes)
-    except KeyboardInterrupt:
+        with _searches(
+            tuning, tuning_task, outcome_writer, repository, place, any_machine=any_machine
+        ) as executor:
+            return study.drive(repository, (executor,), lambda _executor: kinds, listener)
+    except (KeyboardInterrupt, Interrupted):
         raise Interrupted(STOPPED) from None
-    return entry.summary(), entry.archived
 
 
-def _outcomes(
+@contextmanager
+def _searches(
     tuning: Tuning,
-    experiments: Iterator[Experiment],
     tuning_task: TuningTask,
     outcome_writer: TrialOutcomes,
     repository: Repository,
     place: PlaceOptions,
     *,
     any_machine: bool,
-) -> Iterator[ExperimentOutcome]:
-    """Yield what comes of each search: in this process, or where a program runs."""
+) -> Iterator[AnyExecutor]:
+    """Yield what makes the searches: this thread, several ones, or the place of a program."""
     target = tuning.target
-    if isinstance(target, TunedFunction):
-        local_trials = LocalTrials(tuning_task, target)
+    if isinstance(target, TunedProgram):
+        with _executor(place) as executor:
+            tournament = Tournament(target, repository, executor, any_machine=any_machine)
 
-        def hold(experiment: Experiment) -> Outcome:
-            return outcome_writer.outcome(
-                experiment, lambda: local_trials.facts(*tuning.setting(experiment.values))
-            )
+            def start(experiment: Experiment) -> TuningTrial:
+                return tournament.trial(tuning_task, *tuning.setting(experiment.values))
 
-        yield from _searched(
-            experiments, hold, (place.jobs or cores()) if local_trials.compiled else 1
-        )
+            yield TrialsTogether(tournament, start, outcome_writer)
         return
-    with _executor(place) as executor:
-        tournament = Tournament(target, repository, executor, any_machine=any_machine)
+    local_trials = LocalTrials(tuning_task, target)
 
-        def start(experiment: Experiment) -> TuningTrial:
-            return tournament.trial(tuning_task, *tuning.setting(experiment.values))
+    def search(experiment: Experiment) -> Outcome:
+        return outcome_writer.outcome(
+            experiment, lambda: local_trials.facts(*tuning.setting(experiment.values))
+        )
 
-        yield from tournament.outcomes(experiments, start, outcome_writer)
+    jobs = (place.jobs or cores()) if local_trials.compiled else 1
+    if jobs == 1:
+        yield Calls(search)
+        return
+    with closing(ThreadedTrials(search, jobs)) as threads:
+        yield threads
 
 
 def _executor(place: PlaceOptions) -> Local:
@@ -362,36 +367,6 @@ def _check(tuning_task: TuningTask, tuning: Tuning, points: PointSelection) -> N
             f"{target.name} says nowhere what to run",
             hint='write ZEN$ RUN "./program", or name a function: file.py:cost',
         )
-
-
-def _unknown(
-    points: PointSelection, generator: ExperimentGenerator, entry: FunctionDriver
-) -> Iterator[Experiment]:
-    """Yield the searches that were not made yet, looked up many at a time."""
-    experiments = (
-        experiment
-        for index, point in points.numbered()
-        for experiment in generator.experiments(point, index)
-    )
-    while batch := list(islice(experiments, BATCH)):
-        yield from entry.unknown(batch)
-
-
-def _searched(
-    experiments: Iterable[Experiment], hold: Callable[[Experiment], Outcome], jobs: int
-) -> Iterator[ExperimentOutcome]:
-    """Make searches for a function, so many *jobs* at a time; yield each as soon as it is over."""
-    waiting = iter(experiments)
-    if jobs == 1:
-        yield from ((experiment, hold(experiment)) for experiment in waiting)
-        return
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            while batch := list(islice(waiting, 32 * jobs)):
-                searches = {pool.submit(hold, experiment): experiment for experiment in batch}
-                yield from ((searches[ended], ended.result()) for ended in as_completed(searches))
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def _is_exact(tuning: Tuning) -> bool:
