@@ -46,7 +46,7 @@ def drawn(draw):
 
 
 def board_for(problem):
-    return empty_plan(problem.tasks, problem.processors)
+    return empty_plan(decoding_problem_of(problem))
 
 
 def possible(problem, order):

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -32,7 +33,7 @@ from zenturio.schedule.model.loops import Loop
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow
-from zenturio.schedule.simulate.machine_state import MachineState
+from zenturio.schedule.simulate.machine_state import MachineState, RunningTask
 from zenturio.schedule.simulate.simulator import FollowPlan, LoopController
 from zenturio.schedule.simulate.trace import ExecutionTrace, TraceEvent
 
@@ -49,13 +50,19 @@ MakeExperiment = Callable[[int, str], Experiment]
 def platform_of(place: Hosts) -> Platform:
     """Return the hosts that are up, as machines."""
     machines = [
-        PlatformMachine(host.name, float(speed), host.slots)
+        PlatformMachine(host.name, float(speed), host.slots, _memory_of(host.facts))
         for host in place.hosts
         if host.is_up and isinstance(speed := host.facts.get("speed"), int | float) and speed > 0
     ]
     if not machines:
         raise PlaceError("no connected host has a known speed")
     return Platform("hosts", tuple(machines))
+
+
+def _memory_of(facts: Mapping[str, Any]) -> float:
+    """Return the bytes of memory of a host; infinite if it did not say."""
+    memory = facts.get("memory")
+    return float(memory) if isinstance(memory, int | float) and memory > 0 else inf
 
 
 class WorkflowHosts(MachineState):
@@ -72,7 +79,7 @@ class WorkflowHosts(MachineState):
         self._begun = monotonic()
         self._names = [machine.name for machine in problem.platform.machines]
         self._jobs: dict[int, Future[Outcome]] = {}
-        """What runs on each processor."""
+        """The job of each task that runs."""
         self._back: SimpleQueue[tuple[int, int, Future[Outcome]]] = SimpleQueue()
         self._numbers = count(1)
         self._alarms: list[float] = []
@@ -107,9 +114,8 @@ class WorkflowHosts(MachineState):
 
     def remaining(self, task: int) -> float:
         """By the task's own profile; by the clock, if it has none."""
-        processor = self.where[task]
-        duration = self.time(task, processor)
-        profile = self._profile(processor)
+        duration = self.time(task, self.where[task])
+        profile = self._profile(task)
         if profile is not None and profile.of:
             return duration * (1 - min(profile.iteration / profile.of, 1.0))
         return super().remaining(task)
@@ -125,9 +131,8 @@ class WorkflowHosts(MachineState):
             ended.append(self._back.get_nowait())
         self.now = monotonic() - self._begun
         for processor, number, future in ended:
-            run = self.running[processor]
-            if run and run.number == number:
-                self._heard(processor, future)
+            for run in [run for run in self.running[processor] if run.number == number]:
+                self._heard(run, future)
         if self._alarms and self._alarms[0] <= self.now:
             while self._alarms and self._alarms[0] <= self.now:
                 heappop(self._alarms)
@@ -139,15 +144,13 @@ class WorkflowHosts(MachineState):
 
     def _spare(self, seconds: float) -> None:
         """Tasks that are on their way, there or back, do not run: they begin as much later."""
-        for processor, job in self._jobs.items():
-            run = self.running[processor]
-            if run is not None and not getattr(job, "runs", True):
+        for task, job in self._jobs.items():
+            run = self.run(task)
+            if not getattr(job, "runs", True):
                 run.start = min(run.start + seconds, self.now)
                 run.since = run.start
 
-    def _heard(self, processor: int, future: Future[Outcome]) -> None:
-        run = self.running[processor]
-        assert run is not None
+    def _heard(self, run: RunningTask, future: Future[Outcome]) -> None:
         outcome = future.result()
         if outcome.status != "ok":
             self._place.forget(outcome.digest)  # who runs it again wants another try
@@ -157,7 +160,7 @@ class WorkflowHosts(MachineState):
                 hint="" if last_lines in outcome.cause else last_lines,
             )
         self.outcomes[run.task] = outcome
-        self._end(processor)
+        self._end(run)
 
     def _look(self, machine: int) -> None:
         """Whether a machine is there, and how fast its tasks go on."""
@@ -176,14 +179,15 @@ class WorkflowHosts(MachineState):
         """
         shares = [self.share[machine]] if self.share[machine] else [1.0]
         for processor in self._costs.processors[machine]:
-            run, profile = self.running[processor], self._profile(processor)
-            if run is not None and profile is not None and profile.of and profile.now:
-                expected = self.time(run.task, processor) / profile.of
-                shares.append(min(expected / profile.now, 1.0))
+            for run in self.running[processor]:
+                profile = self._profile(run.task)
+                if profile is not None and profile.of and profile.now:
+                    expected = self.time(run.task, processor) / profile.of
+                    shares.append(min(expected / profile.now, 1.0))
         return max(shares[1:], default=shares[0])
 
-    def _profile(self, processor: int) -> ProgressProfile | None:
-        profile = getattr(self._jobs.get(processor), "profile", None)
+    def _profile(self, task: int) -> ProgressProfile | None:
+        profile = getattr(self._jobs.get(task), "profile", None)
         return profile if isinstance(profile, ProgressProfile) else None
 
     def _changes(self, machine: int, share: float) -> None:
@@ -196,25 +200,23 @@ class WorkflowHosts(MachineState):
         kind: Any = "load" if share and before else "back" if share else "failed"
         self._tell(kind, machine=machine, share=share)
         for processor in self._costs.processors[machine]:
-            if not share and self.running[processor]:
-                self._tell("lost", self._stop(processor, "lost"), machine)
+            for run in [] if share else list(self.running[processor]):
+                self._tell("lost", self._stop(run, "lost"), machine)
             self._stirred.add(processor)
 
     # What the simulator foresees, and here is done.
 
-    def _foresee(self, processor: int) -> None:
-        run = self.running[processor]
-        assert run is not None
+    def _foresee(self, run: RunningTask, processor: int) -> None:
         run.number = number = next(self._numbers)
         experiment = self._make(run.task, self._names[self.node[processor]])
-        future = self._jobs[processor] = self._place.submit(experiment)
+        future = self._jobs[run.task] = self._place.submit(experiment)
         future.add_done_callback(lambda future: self._back.put((processor, number, future)))
 
-    def _stop(self, processor: int, kind: Any) -> int:
-        future = self._jobs.pop(processor)
+    def _stop(self, run: RunningTask, kind: Any) -> int:
+        future = self._jobs.pop(run.task)
         if kind != "ended":
             future.cancel()
-        return super()._stop(processor, kind)
+        return super()._stop(run, kind)
 
     def _arrival(self, task: int, processor: int, ready: float) -> float:  # noqa: ARG002
         """Data are here, and go with the task."""
@@ -327,7 +329,12 @@ class _TaskExperiments:
             for artifact in self.outcomes[predecessor].artifacts
         }
         files = tuple({**{f.path: f for f in self._files}, **handed}.values())
-        step = Step(self._command(task))
+        needs = self._flow.task(task)
+        step = Step(
+            self._command(task),
+            cpus=needs.cores if needs.cores > 1 else None,
+            memory=int(needs.memory) or None,
+        )
         environment = {"ZEN_TASK": self._flow.names[task], "ZEN_TRY": str(self._tries[task])}
         digest = experiment_digest(files, (step,), environment, self._iteration[task])
         recipe = Recipe(

@@ -24,6 +24,7 @@ from zenturio.schedule.dynamic.remaining_graph import (
     snapshot,
 )
 from zenturio.schedule.model.loops import successors
+from zenturio.schedule.model.resources import Occupancy
 from zenturio.schedule.simulate.machine_state import MachineState
 from zenturio.schedule.simulate.simulator import task_sequence
 from zenturio.schedule.simulate.trace import TraceEvent
@@ -93,17 +94,19 @@ def forecast(
     """Return the forecast of running *rest* on *places*, lowest rank first."""
     inside = _edges_inside(grid, rest)
     order = planning_order(rest, inside, ranks)
-    free = dict.fromkeys(places.values(), grid.now)
+    room = _Room(grid, grid.now)
     end: dict[int, float] = {}
-    for processor, run in enumerate(grid.running):
-        if run and run.task not in rest.migrating:
-            share = grid.share[grid.node[processor]] or FAILED_SHARE
-            free[processor] = end[run.task] = grid.now + grid.remaining(run.task) / share
+    for processor, runs in enumerate(grid.running):
+        for run in runs:
+            if run.task not in rest.migrating:
+                share = grid.share[grid.node[processor]] or FAILED_SHARE
+                end[run.task] = grid.now + grid.remaining(run.task) / share
+                room.place(run.task, processor, grid.now, end[run.task])
     predecessors = _edges_from_running(grid, inside, end)
     placement = {**{task: grid.where[task] for task in end}, **places}
     for task in order:
         _place_task(
-            grid, task, predecessors[task], placement, free, end, grid.arrival(task, places[task])
+            grid, task, predecessors[task], placement, room, end, grid.arrival(task, places[task])
         )
     return Forecast(grid.now, rest, places, order, end)
 
@@ -111,10 +114,10 @@ def forecast(
 def seconds_alone(grid: MachineState, outlook: Forecast) -> float:
     """Return how long the remaining tasks take by themselves on idle machines."""
     predecessors = _edges_inside(grid, outlook.rest)
-    free = dict.fromkeys(outlook.places.values(), 0.0)
+    room = _Room(grid, 0.0)
     end: dict[int, float] = {}
     for task in outlook.order:
-        _place_task(grid, task, predecessors[task], outlook.places, free, end, 0.0)
+        _place_task(grid, task, predecessors[task], outlook.places, room, end, 0.0)
     return max(end.values(), default=0.0)
 
 
@@ -167,12 +170,37 @@ def _edges_from_running(
     return predecessors
 
 
+class _Room:
+    """When processors have room for the next of the tasks that are placed on them in order."""
+
+    def __init__(self, grid: MachineState, begin: float) -> None:
+        self._begin = begin
+        self._free: dict[int, float] = {}
+        resources = grid.problem.resources
+        self._occupancy = None if resources is None else Occupancy(resources)
+
+    def at(self, task: int, processor: int, ready: float, length: float) -> float:
+        """Return when *task* may start for *length* seconds, from *ready* on."""
+        # Tasks of a shared machine start in their order; of a processor, one after the other.
+        begin = max(ready, self._begin, self._free.get(processor, 0.0))
+        if self._occupancy is None:
+            return begin
+        return self._occupancy.earliest(task, processor, begin, length)
+
+    def place(self, task: int, processor: int, begin: float, end: float) -> None:
+        if self._occupancy is None:
+            self._free[processor] = end
+        else:
+            self._free[processor] = begin
+            self._occupancy.place(task, processor, begin, end)
+
+
 def _place_task(
     grid: MachineState,
     task: int,
     predecessors: Sequence[tuple[int, float]],
     places: Mapping[int, int],
-    free: dict[int, float],
+    room: _Room,
     end: dict[int, float],
     begin: float,
 ) -> None:
@@ -185,7 +213,9 @@ def _place_task(
         begin = max(begin, end[predecessor] + grid.transfer(data, places[predecessor], place))
     end[task] = begin
     if length > 0:
-        free[place] = end[task] = max(begin, free[place]) + length
+        begin = room.at(task, place, begin, length)
+        end[task] = begin + length
+        room.place(task, place, begin, end[task])
 
 
 WAKE_MARGIN = 1e-6
@@ -271,7 +301,7 @@ class _HybridRun:
     # Scheduling events
 
     def _schedule(self) -> None:
-        behind = {run.task: self._behind(run.task) for run in self._grid.running if run}
+        behind = {run.task: self._behind(run.task) for runs in self._grid.running for run in runs}
         late = {task for task, part in behind.items() if part > self._settings.contract}
         better = self._settings.adopt == "better"
         choice = self._best(late) if better else self._planned(self._rest(late))
@@ -380,7 +410,7 @@ class _HybridRun:
             if waiting or any(grid.running):
                 grid.wake(self._next)
             return
-        waits = [self._breach(run.task) for run in grid.running if run]
+        waits = [self._breach(run.task) for runs in grid.running for run in runs]
         # Without an interval, contracts need a wake-up, because no event marks their breach.
         soonest = min(filter(isfinite, waits), default=None)
         if soonest is not None:

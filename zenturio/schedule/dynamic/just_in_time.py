@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
@@ -79,6 +80,8 @@ class ReadyTasks:
 
 def just_in_time_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
     """Return the plan that results from *rule* on undisturbed machines."""
+    if problem.resources is not None:
+        return _simulated_plan(problem, algorithm, rule)
     from zenturio.schedule.kernels.dispatching import DispatchProblem, dispatch  # noqa: PLC0415
     from zenturio.schedule.model.evaluation import problem_arrays  # noqa: PLC0415 - loads Numba
 
@@ -98,6 +101,26 @@ def just_in_time_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
     place = np.zeros(problem.tasks, np.uint32)
     dispatch(flow, rule, start, end, place)
     return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end))
+
+
+def _simulated_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
+    """Return the plan of *rule* where tasks share machines: what a simulation makes of it."""
+    from zenturio.schedule.simulate.simulator import simulate  # noqa: PLC0415 - cycle
+
+    _ = problem.order  # refuses a loop
+    # Loads and shared links are not known beforehand.
+    machines = tuple(
+        replace(machine, load=(), network=inf) for machine in problem.platform.machines
+    )
+    links = tuple(replace(link, capacity=inf) for link in problem.platform.links)
+    default = replace(problem.platform.default, capacity=inf)
+    platform = replace(problem.platform, machines=machines, links=links, default=default)
+    policies: dict[int, Any] = {
+        SOONEST: Lazy(), QUICKEST: Lazy(LazySettings("time")),
+        MASTERS: MasterSlave(), PRIORITIES: PriorityMasterSlave(),
+    }  # fmt: skip
+    plan = simulate(replace(problem, platform=platform), policies[rule]).plan
+    return Plan(problem, algorithm, plan.processor, plan.start, check_finite(plan.end))
 
 
 Node = TypeVar("Node", bound=Hashable)
@@ -173,7 +196,9 @@ class Lazy:
         """Return when *task* would end, given what was sent there and the present load."""
         if not grid.up(processor):
             return float("inf")
-        free = max(self._until[processor], grid.free_at(processor))
+        free = grid.room_at(task, processor)
+        if grid.problem.resources is None:
+            free = max(free, self._until[processor])
         share = grid.share[grid.node[processor]]
         return max(free, grid.arrival(task, processor)) + grid.time(task, processor) / share
 
@@ -215,7 +240,7 @@ class MasterSlave:
             row = self._row[task]
             if processor is None and row not in full:
                 candidates = self._ready.possible(grid, task)
-                processor = next((p for p in candidates if grid.idle(p)), None)
+                processor = next((p for p in candidates if grid.has_room(task, p)), None)
                 if processor is None:
                     full.add(row)
             if processor is not None:

@@ -10,7 +10,7 @@ a failed one is avoided.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Literal
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from zenturio.schedule.model.loops import find_loops, single_iteration
 from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.resources import Resources
 from zenturio.schedule.model.workflow import Adjacency, Floats, Indices, Workflow
 from zenturio.schedule.simulate.machine_state import MachineState
 
@@ -194,7 +195,9 @@ def snapshot(grid: MachineState, remainder: Remainder) -> Snapshot:
     """Return the problem of *remainder*'s tasks and the running or finished tasks they need."""
     problem, flow = grid.problem, grid.problem.workflow
     inside = set(remainder.tasks)
-    running = [r.task for r in grid.running if r and r.task not in remainder.migrating]
+    running = [
+        run.task for runs in grid.running for run in runs if run.task not in remainder.migrating
+    ]
     edge_ends = zip(flow.sources.tolist(), flow.targets.tolist(), flow.data.tolist(), strict=True)
     edges = [
         (a, b, data)
@@ -218,8 +221,21 @@ def snapshot(grid: MachineState, remainder: Remainder) -> Snapshot:
     remaining_problem = Problem(
         unfinished, problem.platform, work, row, pace, group,
         problem.node, problem.site, problem.latency, problem.slowness,
+        _resources_left(grid, tasks),
     )  # fmt: skip
     return Snapshot(remaining_problem, tasks, len(remainder.tasks))
+
+
+def _resources_left(grid: MachineState, tasks: Sequence[int]) -> Resources | None:
+    """Return the resources of *tasks*, with the time that machines still boot."""
+    resources = grid.problem.resources
+    if resources is None:
+        return None
+    boot = [
+        seconds if booted is None else max(booted - grid.now, 0.0)
+        for seconds, booted in zip(resources.boot.tolist(), grid.booted, strict=True)
+    ]
+    return replace(resources.of(tasks), boot=np.array(boot))
 
 
 def pinned_groups(grid: MachineState, remainder: Remainder) -> dict[int, int]:

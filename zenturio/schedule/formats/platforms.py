@@ -117,8 +117,11 @@ def load_of_log(path: Path) -> tuple[LoadStep, ...]:
 
 MAX_MACHINES = 10**5
 
-_MACHINE_KEYS = ("name", "count", "speed", "cores", "memory", "site", "tags", "cost", "load")
-_LINK_KEYS = ("between", "bandwidth", "latency")
+_MACHINE_KEYS = (
+    "name", "count", "speed", "cores", "memory", "site", "tags", "cost", "load", "accelerators",
+    "boot", "price", "billing", "power_idle", "power_busy", "network",
+)  # fmt: skip
+_LINK_KEYS = ("between", "bandwidth", "latency", "capacity")
 
 
 def read_platform_values(
@@ -126,7 +129,10 @@ def read_platform_values(
 ) -> Platform:
     """Return the platform that *value* describes; *name* is used if it has none."""
     machine, link = ("machine", "link") if document.toml else ("machines", "links")
-    document.keys(value, ("name", machine, link, "default"), path)
+    document.keys(value, ("name", machine, link, "default", "overlap"), path)
+    overlap = value.get("overlap", True)
+    if not isinstance(overlap, bool):
+        document.wrong((*path, "overlap"), f"overlap is {overlap!r}", "write true or false")
     machines: list[PlatformMachine] = []
     for i, row in enumerate(document.items(value.get(machine, []), (*path, machine))):
         machines += _read_machines(document, row, (*path, machine, i), len(machines))
@@ -149,7 +155,8 @@ def read_platform_values(
             document.words(value.get("name", name), (*path, "name")),
             tuple(machines),
             tuple(links),
-            NetworkLink("", "", *_bandwidth_and_latency(document, default, (*path, "default"))),
+            NetworkLink("", "", *_link_numbers(document, default, (*path, "default"))),
+            overlap,
         )
     except InputError as error:
         if error.diagnostics[0].place:
@@ -171,10 +178,9 @@ def _read_machines(
     if already + count > MAX_MACHINES:
         document.wrong((*path, "count"), f"more than {MAX_MACHINES:,} machines")
     speed = document.number(row.get("speed", 1.0), (*path, "speed"))
-    memory = document.number(row.get("memory", math.inf), (*path, "memory"), finite=False)
-    for key, number in (("speed", speed), ("memory", memory)):
-        if number == 0:
-            document.wrong((*path, key), f"{key} is 0; it has to be more")
+    if speed == 0:
+        document.wrong((*path, "speed"), "speed is 0; it has to be more")
+    memory = _above_zero(document, row, "memory", path)
     tags = document.items(row.get("tags", []), (*path, "tags"))
     document.texts(tags, lambda i: (*path, "tags", i))
     width = len(str(count))
@@ -183,8 +189,26 @@ def _read_machines(
     site = document.words(row.get("site", ""), (*path, "site"))
     cost = document.number(row.get("cost", 0.0), (*path, "cost"))
     load = _read_load(document, row.get("load", []), (*path, "load"))
+    accelerators = document.whole(row.get("accelerators", 0), (*path, "accelerators"), 0, 10**5)
+    numbers = {
+        key: document.number(row.get(key, 0.0), (*path, key))
+        for key in ("boot", "price", "power_idle", "power_busy")
+    }
+    numbers["billing"] = _above_zero(document, row, "billing", path, 1.0)
+    numbers["network"] = _above_zero(document, row, "network", path)
     return [
-        PlatformMachine(machine_name, speed, cores, memory, site, frozenset(tags), cost, load)
+        PlatformMachine(
+            machine_name,
+            speed,
+            cores,
+            memory,
+            site,
+            frozenset(tags),
+            cost,
+            load,
+            accelerators,
+            **numbers,
+        )
         for machine_name in names
     ]
 
@@ -230,17 +254,31 @@ def _read_link(document: FormatDocument, row: Any, path: KeyPath) -> NetworkLink
     document.texts(between, lambda i: (*path, "between", i))
     if not 1 <= len(between) <= 2:
         document.wrong((*path, "between"), "between names two sites, or one for inside it")
-    return NetworkLink(between[0], between[-1], *_bandwidth_and_latency(document, row, path))
+    return NetworkLink(between[0], between[-1], *_link_numbers(document, row, path))
 
 
-def _bandwidth_and_latency(
+def _link_numbers(
     document: FormatDocument, row: dict[str, Any], path: KeyPath
-) -> tuple[float, float]:
-    bandwidth = row.get("bandwidth", math.inf)
-    bytes_per_second = document.number(bandwidth, (*path, "bandwidth"), finite=False)
-    if bytes_per_second == 0:
-        document.wrong((*path, "bandwidth"), "bandwidth is 0; it has to be more")
-    return bytes_per_second, document.number(row.get("latency", 0.0), (*path, "latency"))
+) -> tuple[float, float, float]:
+    """Return bandwidth, latency and capacity of a link."""
+    return (
+        _above_zero(document, row, "bandwidth", path),
+        document.number(row.get("latency", 0.0), (*path, "latency")),
+        _above_zero(document, row, "capacity", path),
+    )
+
+
+def _above_zero(
+    document: FormatDocument,
+    row: dict[str, Any],
+    key: str,
+    path: KeyPath,
+    default: float = math.inf,
+) -> float:
+    number = document.number(row.get(key, default), (*path, key), finite=False)
+    if number == 0:
+        document.wrong((*path, key), f"{key} is 0; it has to be more")
+    return number
 
 
 def platform_facts(platform: Platform) -> dict[str, Any]:
@@ -251,13 +289,17 @@ def platform_facts(platform: Platform) -> dict[str, Any]:
         facts["links"] = [
             {"between": [link.one, link.other], **_link_facts(link)} for link in platform.links
         ]
+    if not platform.overlap:
+        facts["overlap"] = False
     default = _link_facts(platform.default)
     return {**facts, "default": default} if default else facts
 
 
 def _machine_facts(machine: PlatformMachine) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": machine.name}
-    for key in ("speed", "cores", "memory", "site", "cost"):
+    for key in _MACHINE_KEYS:
+        if key in {"name", "count", "tags", "load"}:
+            continue
         if getattr(machine, key) != getattr(_DEFAULT_MACHINE, key):
             facts[key] = getattr(machine, key)
     if machine.tags:
@@ -269,7 +311,8 @@ def _machine_facts(machine: PlatformMachine) -> dict[str, Any]:
 
 def _link_facts(link: NetworkLink) -> dict[str, float]:
     facts = {} if math.isinf(link.bandwidth) else {"bandwidth": link.bandwidth}
-    return {**facts, "latency": link.latency} if link.latency else facts
+    facts |= {"latency": link.latency} if link.latency else {}
+    return facts if math.isinf(link.capacity) else {**facts, "capacity": link.capacity}
 
 
 _DEFAULT_MACHINE = PlatformMachine("")
@@ -279,6 +322,8 @@ def platform_toml(platform: Platform) -> Iterator[str]:
     """Yield *platform* as a platform file."""
     facts = platform_facts(platform)
     yield f"name = {_toml_value(facts['name'])}\n"
+    if not platform.overlap:
+        yield "overlap = false\n"
     if "default" in facts:
         yield from _toml_table("[default]", facts["default"])
     for machine in facts["machines"]:

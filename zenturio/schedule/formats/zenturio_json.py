@@ -105,7 +105,7 @@ def _concatenated(columns: list[Indices]) -> Indices:
 
 _PLAIN_KEYS = {"name", "work", "program"}
 _TEXTS = ("kind", "machine", "target", "program", "tag")
-_TASK_KEYS = ("name", "work", *_TEXTS, "cores", "memory", "times", "curve", "sweep")
+_TASK_KEYS = ("name", "work", *_TEXTS, "cores", "memory", "accelerators", "times", "curve", "sweep")
 TASK_COLUMNS = ("name", "work", "program", "programs", "more")
 
 
@@ -263,6 +263,7 @@ def _read_task(
         document.number(row.get("memory", 0.0), (*path, "memory")),
         tuple(_read_seconds(document, time, (*path, "times", i)) for i, time in enumerate(times)),
         _read_curve(document, row.get("curve"), (*path, "curve")),
+        document.whole(row.get("accelerators", 0), (*path, "accelerators"), 0),
     )
 
 
@@ -292,7 +293,7 @@ def _read_curve(document: FormatDocument, value: Any, path: KeyPath) -> ScalingC
 def task_row(task: WorkflowTask) -> dict[str, Any]:
     """Return *task* as an object, without attributes that have their default."""
     row: dict[str, Any] = {"name": task.name, "work": task.work}
-    for key in ("kind", "machine", "target", "program", "tag", "cores", "memory"):
+    for key in ("kind", "machine", "target", "program", "tag", "cores", "memory", "accelerators"):
         if getattr(task, key) != getattr(_DEFAULT_TASK, key):
             row[key] = getattr(task, key)
     if task.times:

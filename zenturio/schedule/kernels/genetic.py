@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from zenturio.schedule.kernels.capacities import empty_timeline, place_by_capacity
 from zenturio.search.kernels.genetic_search import breed, inherited
 from zenturio.search.kernels.rng import below, unit
 
@@ -31,6 +32,8 @@ class DecodingProblem(NamedTuple):
     """For each task, the first task of its group."""
     fits: Any
     """Where ``pace`` is finite; the same for all tasks of a group."""
+    capacities: Any
+    """Its ``CapacityArrays``."""
     loose: bool
     """Whether all processors are identical and transfers take no time; then genes stay FREE."""
 
@@ -47,11 +50,14 @@ class PartialPlan(NamedTuple):
     """The last task of each processor, or -1."""
     home: Any
     """The processor of each group, or FREE."""
+    line: Any
+    """The ``Timeline`` of machines that tasks share."""
 
 
 @njit(cache=True)
-def empty_plan(tasks: Any, processors: Any) -> Any:
-    """Return a partial plan without tasks."""
+def empty_plan(case: Any) -> Any:
+    """Return a partial plan of *case* without tasks."""
+    tasks, processors = len(case.group), len(case.forth.node)
     return PartialPlan(
         np.zeros(tasks),
         np.zeros(tasks),
@@ -59,6 +65,7 @@ def empty_plan(tasks: Any, processors: Any) -> Any:
         np.full(tasks, NONE, np.int32),
         np.full(processors, NONE, np.int32),
         np.full(tasks, FREE, np.int32),
+        empty_timeline(case.capacities, tasks),
     )
 
 
@@ -148,6 +155,11 @@ def decode_plan(case: Any, numbers: Any, order: Any, genes: Any, board: Any) -> 
     makespan = 0.0
     board.last[:] = NONE
     board.home[:] = genes
+    if case.capacities.active:
+        return place_by_capacity(
+            numbers, case.capacities, board.line, order, case.group, board.home, np.empty((0, 0)),
+            board.start, board.end, board.place,
+        )  # fmt: skip
     for i in range(len(order)):
         task = order[i]
         group = case.group[task]
@@ -210,6 +222,9 @@ def critical_tasks(numbers: Any, board: Any, state: Any, path: Any) -> Any:
         path[count] = task_at
         count += 1
         task_at = cause_of_start(numbers, board, np.uint32(task_at), state)
+        # Rounded times of shared machines might close a cycle of causes.
+        if count == len(path):
+            return count
     return count
 
 
@@ -227,6 +242,13 @@ def cause_of_start(numbers: Any, board: Any, task: Any, state: Any) -> Any:
             ties += 1
             if below(state, ties) == 0:
                 cause = np.int64(numbers.parent[edge])
+    # Where tasks share a machine, each that ends at this moment may have made the room.
+    if len(board.line.last):
+        for other in range(len(board.end)):
+            if board.end[other] == begin and board.place[other] == place and other != task:
+                ties += 1
+                if below(state, ties) == 0:
+                    cause = np.int64(other)
     return cause
 
 
@@ -431,7 +453,7 @@ def improve_all(
     case: Any, orders: Any, genes: Any, marks: Any, tries: Any, bound: Any, state: Any
 ) -> Any:
     """Improve each of the first plans, fill *marks*, and return the number of decodings."""
-    board, count = empty_plan(orders.shape[1], len(case.forth.node)), 0
+    board, count = empty_plan(case), 0
     for i in range(len(orders)):
         marks[i, 0], marks[i, 1], used = local_search(
             case, orders[i], genes[i], board, tries, bound, state
@@ -466,7 +488,7 @@ def evolve_plans(
     earlier), and the number of children. A child that equals a plan in makespan and sum of ends is
     rejected.
     """
-    board, children, last = empty_plan(orders.shape[1], len(case.forth.node)), 0, 0
+    board, children, last = empty_plan(case), 0, 0
     order, child = np.empty_like(orders[0]), np.empty_like(genes[0])
     best = marks[:, 0].min()
     while count < stop and best > bound:
@@ -510,7 +532,7 @@ def anneal(
     that found the best plan.
     """
     tasks = len(order)
-    board, path = empty_plan(tasks, len(case.forth.node)), np.empty(tasks, np.int64)
+    board, path = empty_plan(case), np.empty(tasks, np.int64)
     now = evaluate_plan(case, order, genes, board)
     length = critical_tasks(case.forth, board, state, path)
     best, last, done = now, 0, 0

@@ -276,7 +276,7 @@ def run_under_load(loads: Any, machine: Any, begin: Any, left: Any) -> Any:
 
 FIGURES = (
     "makespan", "computation", "communication", "synchronisation", "sequential", "processors",
-    "busy", "cost",
+    "busy", "cost", "energy",
 )  # fmt: skip
 """The columns that `plan_figures` fills."""
 
@@ -290,6 +290,13 @@ class CostArrays(NamedTuple):
     """Cores of each task."""
     price: Any
     """Price of a core for a second, by processor."""
+    width: Any
+    """Cores of each processor: 1, unless tasks share machines."""
+    charges: bool
+    """Whether any machine has a price of its own or power; otherwise the rest is not read."""
+    machines: Any
+    """By machine: cores, seconds to boot, price, seconds that are paid at once, idle and busy
+    watts."""
 
 
 @njit(cache=True)
@@ -306,7 +313,7 @@ def plan_figures(
     for task in range(len(end)):
         place, length = processor[task], end[task] - start[task]
         used[place] = True
-        busy += length
+        busy += length * prices.cores[task] / prices.width[place]
         cost += length * prices.cores[task] * prices.price[place]
         if end[task] > end[last]:
             last = task
@@ -318,7 +325,38 @@ def plan_figures(
             sequential = min(sequential, prices.alone[place])
     row[0] = end[last] if len(end) else 0.0
     row[1], row[2], row[3] = critical_path_parts(numbers, processor, start, end, np.uint32(last))
-    row[4], row[5], row[6], row[7] = sequential, processors, busy, cost
+    charge, energy = 0.0, np.nan
+    if prices.charges:
+        charge, energy = machine_charges(numbers, prices, processor, start, end)
+    row[4], row[5], row[6], row[7], row[8] = sequential, processors, busy, cost + charge, energy
+
+
+@njit(cache=True)
+def machine_charges(numbers: Any, prices: Any, processor: Any, start: Any, end: Any) -> Any:
+    """Return what the machines in use cost as a whole, and their energy in joules.
+
+    A machine is switched on so that it has booted when its first task starts, and off when its last
+    task ends.
+    """
+    count, charge, energy = len(prices.machines), 0.0, 0.0
+    first, last, core_seconds = np.full(count, np.inf), np.zeros(count), np.zeros(count)
+    for task in range(len(end)):
+        machine = numbers.node[processor[task]]
+        first[machine] = min(first[machine], start[task])
+        last[machine] = max(last[machine], end[task])
+        core_seconds[machine] += (end[task] - start[task]) * prices.cores[task]
+    for machine in range(count):
+        if first[machine] < np.inf:
+            facts = prices.machines[machine]
+            cores, boot, price, billing, idle, busy = (
+                facts[0], facts[1], facts[2], facts[3], facts[4], facts[5],
+            )  # fmt: skip
+            seconds = last[machine] - max(first[machine] - boot, 0.0)
+            # Rounding errors of sums must not start another hour.
+            periods = max(np.ceil(seconds / billing - 1e-9), 1.0)
+            charge += periods * price
+            energy += idle * seconds + (busy - idle) * core_seconds[machine] / cores
+    return charge, energy if prices.machines[:, 4:].any() else np.nan
 
 
 @njit(cache=True)
@@ -356,6 +394,16 @@ def all_plan_figures(numbers: Any, prices: Any, processors: Any, orders: Any, ro
         order = orders[i if len(orders) > 1 else 0]
         plan_times(numbers, processors[i], order, free, start, end)
         plan_figures(numbers, prices, processors[i], start, end, used, rows[i])
+
+
+@njit(cache=True)
+def figures_of_times(
+    numbers: Any, prices: Any, processors: Any, starts: Any, ends: Any, rows: Any
+) -> None:
+    """Fill a row of figures for each row of *processors*, *starts* and *ends*."""
+    used = np.empty(len(numbers.node), np.bool_)
+    for i in range(len(processors)):
+        plan_figures(numbers, prices, processors[i], starts[i], ends[i], used, rows[i])
 
 
 @njit(cache=True)

@@ -100,11 +100,31 @@ def evaluate(
     if (position < 0).any() or len(early):
         reason = f"{flow.names[flow.targets[early[0]]]} is too early" if len(early) else "some lack"
         raise InputError(f"an order has all tasks, each after what it waits for: {reason}")
+    if problem.resources is not None:
+        starts, ends = times_by_capacity(problem, placement[None], sequence[None])
+        return Plan(problem, algorithm, placement.astype(np.int32), starts[0], ends[0], notes or {})
     start, end = np.empty(tasks), np.empty(tasks)
     plan_times(
         problem_arrays(problem), placement, sequence, np.empty(problem.processors), start, end
     )
     return Plan(problem, algorithm, placement.astype(np.int32), start, end, notes or {})
+
+
+def times_by_capacity(
+    problem: Problem, processors: Unsigned, orders: Unsigned
+) -> tuple[Floats, Floats]:
+    """Return the starts and ends of plans of a problem with resources, row by row.
+
+    Each task of an order starts as early as its machine has room for it.
+    """
+    from zenturio.schedule.kernels.capacities import all_by_capacity  # noqa: PLC0415
+
+    assert problem.resources is not None
+    starts, ends = np.empty((2, len(processors), problem.tasks))
+    all_by_capacity(
+        problem_arrays(problem), problem.resources.arrays(), processors, orders, starts, ends
+    )
+    return starts, ends
 
 
 def processor_rows(arrays: ProblemArrays, processors: ArrayLike) -> Unsigned:

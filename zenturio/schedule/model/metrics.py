@@ -19,9 +19,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zenturio.errors import unknown_name
-from zenturio.schedule.model.evaluation import order_rows, problem_arrays, processor_rows
+from zenturio.schedule.model.evaluation import (
+    order_rows,
+    problem_arrays,
+    processor_rows,
+    times_by_capacity,
+)
 from zenturio.schedule.model.plan import SLACK, Plan, faults
 from zenturio.schedule.model.problem import MoldableProblem, Problem
+from zenturio.schedule.model.resources import Resources
 from zenturio.schedule.model.workflow import Floats, Indices
 from zenturio.search.objective import Direction
 
@@ -51,7 +57,8 @@ METRICS = {
             "loss_of_parallelism", "minimize", "s", "overhead that neither waits nor transfers"
         ),
         PlanMetric("throughput", "maximize", "1/s", "efficiency by makespan: for many workflows"),
-        PlanMetric("cost", "minimize", "", "seconds of each core, times the price of its machine"),
+        PlanMetric("cost", "minimize", "", "what cores cost a second, and machines a period"),
+        PlanMetric("energy", "minimize", "J", "energy of the machines, while they are switched on"),
         PlanMetric("idle", "minimize", "", "the share of their time in which used processors idle"),
         PlanMetric("slr", "minimize", "", "makespan by the longest path, each task at its fastest"),
         PlanMetric("processors", "minimize", "", "how many processors are used"),
@@ -85,6 +92,10 @@ class MetricCalculator:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.numbers = problem_arrays(problem)
+        if problem.staged:
+            # The times of tasks have their transfers already.
+            still = np.zeros_like(problem.latency)
+            self.numbers = self.numbers._replace(latency=still, slowness=still, moves=False)
 
     def of(self, plan: Plan) -> dict[str, float]:
         """Return all metrics of *plan*, taking its times as they are."""
@@ -101,12 +112,20 @@ class MetricCalculator:
 
         *orders* has one order for each row, or a single one for all.
         """
-        from zenturio.schedule.kernels.plan_times import FIGURES, all_plan_figures  # noqa: PLC0415
+        from zenturio.schedule.kernels.plan_times import (  # noqa: PLC0415 - loads Numba
+            FIGURES,
+            all_plan_figures,
+            figures_of_times,
+        )
 
         placements = processor_rows(self.numbers, processors)
         rows = np.empty((len(placements), len(FIGURES)))
         sequences = order_rows(self.numbers, orders, len(placements))
-        all_plan_figures(self.numbers, self._prices, placements, sequences, rows)
+        if self.problem.resources is None:
+            all_plan_figures(self.numbers, self._prices, placements, sequences, rows)
+        else:
+            times = times_by_capacity(self.problem, placements, sequences)
+            figures_of_times(self.numbers, self._prices, placements, *times, rows)
         return self._metrics(rows)
 
     def losses(self, name: str, processors: ArrayLike, orders: ArrayLike) -> Floats:
@@ -138,7 +157,19 @@ class MetricCalculator:
             cores[i] = task.cores
         machines = problem.platform.machines
         price = np.array([machine.cost for machine in machines], np.float64)[problem.node]
-        return CostArrays(self._alone(), cores, price)
+        facts = [
+            (m.cores, m.boot, m.price, m.billing, m.power_idle, m.power_busy) for m in machines
+        ]
+        is_shared = problem.resources is not None
+        width = [machine.cores if is_shared else 1 for machine in machines]
+        return CostArrays(
+            self._alone(),
+            cores,
+            price,
+            np.array(width, np.float64)[problem.node],
+            any(m.price or m.power_idle or m.power_busy for m in machines),
+            np.array(facts, np.float64),
+        )
 
     def _alone(self) -> Floats:
         """Return the seconds of all tasks on each processor; infinite where one cannot run."""
@@ -335,6 +366,8 @@ def lower_bounds(problem: Problem) -> LowerBounds:
     """Return lower bounds of the makespan of every plan of *problem*."""
     if not problem.tasks:
         return LowerBounds(0.0, 0.0, 0.0, 0.0)
+    if problem.resources is not None:
+        return _bounds_by_capacity(problem, problem.resources)
     fastest: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
     # Bounds that ignore transfers stay valid: transfers only lengthen a plan.
     unit = _equal_task_times(problem)
@@ -351,6 +384,42 @@ def lower_bounds(problem: Problem) -> LowerBounds:
     return LowerBounds(
         *(float(math.ceil(bound - 1e-9)) if has_whole_times else bound for bound in bounds)
     )
+
+
+def _bounds_by_capacity(problem: Problem, resources: Resources) -> LowerBounds:
+    """Return bounds where tasks share machines: the longest path, and the use of each resource.
+
+    A machine offers its cores from its boot on, so the work of all tasks needs at least as long as
+    all machines together; tasks for which a machine is no place count elsewhere.
+    """
+    fastest: Floats = problem.work * problem.pace.min(axis=1)[problem.row]
+    fits = np.isfinite(problem.pace)
+    boots = np.where(fits, resources.boot, np.inf).min(axis=1)[problem.row]
+    order, before = problem.order, problem.before
+    end = np.zeros(problem.tasks)
+    for task in order.tolist():
+        end[task] = max(end[before.of(task)].max(initial=0.0), boots[task]) + fastest[task]
+    load = 0.0
+    for kind in range(resources.need.shape[1]):
+        need = resources.need[:, kind]
+        capacity = resources.capacity[:, kind]
+        if need.any() and np.isfinite(capacity).all():
+            work = float(need @ fastest)
+            load = max(load, _filled_at(resources.boot, capacity, work))
+    return LowerBounds(float(end.max()), load, 0.0, 0.0)
+
+
+def _filled_at(boot: Floats, capacity: Floats, work: float) -> float:
+    """Return when machines that start after *boot* have offered *work* units of a resource."""
+    if not work:
+        return 0.0
+    order = np.argsort(boot)
+    total = np.cumsum(capacity[order])
+    offered = np.cumsum(capacity[order] * boot[order])
+    # With the first k machines, work is offered until (work + sum of c b) / sum of c.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = np.where(total > 0, (work + offered) / total, np.inf)
+    return float(times.min())
 
 
 def lower_bound(problem: Problem) -> float:

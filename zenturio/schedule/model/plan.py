@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.resources import overfull
 from zenturio.schedule.model.workflow import Floats, Indices
 
 SLACK = 1e-9
@@ -72,13 +73,13 @@ def _(plan: Plan) -> Iterator[str]:
         yield f"{names[task]} starts at {plan.start[task]} and ends at {plan.end[task]}"
     for task in _indices(plan.start < -slack):
         yield f"{names[task]} starts before the beginning"
-    times = problem.work * problem.pace[problem.row, plan.processor]
+    times = problem.work * problem.pace[problem.row, plan.processor] + _staging_times(plan)
     for task in _indices(~(np.abs(plan.end - plan.start - times) <= slack)):
         lasts = plan.end[task] - plan.start[task]
         where = plan.machine(task)
         yield f"{names[task]} lasts {lasts:g} s on {where}, where it takes {times[task]:g}"
     yield from _early_starts(plan, slack)
-    yield from _overlaps(plan, slack)
+    yield from _overlaps(plan, slack) if problem.resources is None else _overfull(plan, slack)
     for task in _indices(plan.processor != plan.processor[problem.group]):
         yield f"{names[task]} and {names[problem.group[task]]} must share a machine"
 
@@ -93,13 +94,9 @@ def check(plan: P) -> P:
 def _early_starts(plan: Plan, slack: float) -> Iterator[str]:
     problem = plan.problem
     flow = problem.workflow
-    a, b = plan.processor[flow.sources], plan.processor[flow.targets]
-    source_site, target_site = problem.site[a], problem.site[b]
-    delay = (
-        problem.latency[source_site, target_site]
-        + flow.data * problem.slowness[source_site, target_site]
-    )
-    delay[problem.node[a] == problem.node[b]] = 0.0
+    delay = _transfer_times(plan)
+    if problem.staged:  # the transfers are in the times of tasks, but for those without work
+        delay[problem.work[flow.targets] > 0] = 0.0
     ready = plan.end[flow.sources] + delay
     for edge in _indices(plan.start[flow.targets] < ready - slack):
         source, target = flow.sources[edge], flow.targets[edge]
@@ -107,6 +104,42 @@ def _early_starts(plan: Plan, slack: float) -> Iterator[str]:
             f"{flow.names[target]} starts at {plan.start[target]:g}, "
             f"before {flow.names[source]} and its data are there, at {ready[edge]:g}"
         )
+
+
+def _transfer_times(plan: Plan) -> Floats:
+    """Return the seconds of the transfer along each edge."""
+    problem = plan.problem
+    flow = problem.workflow
+    a, b = plan.processor[flow.sources], plan.processor[flow.targets]
+    source_site, target_site = problem.site[a], problem.site[b]
+    delay: Floats = (
+        problem.latency[source_site, target_site]
+        + flow.data * problem.slowness[source_site, target_site]
+    )
+    delay[problem.node[a] == problem.node[b]] = 0.0
+    return delay
+
+
+def _staging_times(plan: Plan) -> Floats:
+    """Return for how long each task holds its resources before it computes."""
+    problem = plan.problem
+    seconds = np.zeros(problem.tasks)
+    if problem.staged:
+        np.maximum.at(seconds, problem.workflow.targets, _transfer_times(plan))
+        seconds[problem.work == 0] = 0.0
+    return seconds
+
+
+def _overfull(plan: Plan, slack: float) -> Iterator[str]:
+    """Yield machines on which tasks need more than there is, or that have not booted."""
+    resources = plan.problem.resources
+    assert resources is not None
+    machines, names = plan.problem.platform.machines, plan.problem.workflow.names
+    for task in _indices(plan.start < resources.boot[plan.processor] - slack):
+        name = machines[plan.processor[task]].name
+        yield f"{names[task]} starts at {plan.start[task]:g}, before {name} has booted"
+    for machine, time, kind in overfull(resources, plan.processor, plan.start, plan.end, slack):
+        yield f"tasks on {machines[machine].name} need more {kind} than it has, at {time:g}"
 
 
 def _overlaps(plan: Plan, slack: float) -> Iterator[str]:

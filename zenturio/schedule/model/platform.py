@@ -68,6 +68,20 @@ class PlatformMachine:
     """Price of one core for one second."""
     load: tuple[LoadStep, ...] = ()
     """Load changes during a run. Static algorithms ignore them; the simulator plays them."""
+    accelerators: int = 0
+    boot: float = 0.0
+    """Seconds from switching it on to its first task."""
+    price: float = 0.0
+    """Price of the whole machine for each started ``billing``, from switching it on to its last
+    task."""
+    billing: float = 1.0
+    """Seconds that are paid at once: 3600 for started hours."""
+    power_idle: float = 0.0
+    """Watts while it is on and no core computes."""
+    power_busy: float = 0.0
+    """Watts while all its cores compute."""
+    network: float = float("inf")
+    """Bytes per second that all its transfers share, those in and those out each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +92,8 @@ class NetworkLink:
     other: str
     bandwidth: float = float("inf")
     latency: float = 0.0
+    capacity: float = float("inf")
+    """Bytes per second that all transfers over the link share; ``bandwidth`` limits each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +103,9 @@ class Platform:
     links: tuple[NetworkLink, ...] = ()
     default: NetworkLink = field(default_factory=lambda: NetworkLink("", ""))
     """The link between sites that no other link joins."""
+    overlap: bool = True
+    """Whether inputs arrive while other tasks compute; otherwise a task holds its cores while its
+    inputs arrive."""
 
     def __post_init__(self) -> None:
         if not self.machines:
@@ -99,10 +118,15 @@ class Platform:
                 raise InputError(
                     f"machine {machine.name!r}: speed and memory above 0, and at least a core"
                 )
-        for link in (*self.links, self.default):
-            if not link.bandwidth > 0 or not 0 <= link.latency < float("inf"):
+            if not (0 <= machine.boot < float("inf") and machine.billing > 0 < machine.network):
                 raise InputError(
-                    f"link {link.one!r} - {link.other!r}: bandwidth above 0, latency 0 or more"
+                    f"machine {machine.name!r}: boot 0 or more, billing and network above 0"
+                )
+        for link in (*self.links, self.default):
+            if not link.bandwidth > 0 < link.capacity or not 0 <= link.latency < float("inf"):
+                raise InputError(
+                    f"link {link.one!r} - {link.other!r}: bandwidth and capacity above 0, "
+                    "latency 0 or more"
                 )
 
     def __len__(self) -> int:
@@ -124,6 +148,11 @@ class Platform:
     def bandwidth(self) -> NDArray[np.float64]:
         """Bytes per second between sites, by site number."""
         return self._between("bandwidth")
+
+    @cached_property
+    def capacity(self) -> NDArray[np.float64]:
+        """Bytes per second that transfers share between sites, by site number."""
+        return self._between("capacity")
 
     def number(self, name: str) -> int:
         """Return the index of the machine *name*; NotFoundError if there is none."""

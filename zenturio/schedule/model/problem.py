@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zenturio.errors import InputError
 from zenturio.schedule.model.platform import Platform, PlatformMachine
+from zenturio.schedule.model.resources import Resources, resources_of
 from zenturio.schedule.model.workflow import (
     Adjacency,
     Floats,
@@ -37,8 +38,9 @@ class Problem:
     """A workflow on a platform, as arrays.
 
     Task t takes ``work[t] * pace[row[t], p]`` seconds on processor p; infinite if it cannot run
-    there. A processor runs one task at a time. Each core of a machine is a processor, but if any
-    task needs several cores, each machine is a single processor. Transferring data from a to b
+    there. Each core of a machine is a processor, which runs one task at a time. With
+    ``resources``, each machine is a single processor, which runs as many tasks at a time as have
+    room there. Transferring data from a to b
     takes ``latency[site[a], site[b]] + bytes * slowness[site[a], site[b]]`` seconds, or none if
     ``node[a] == node[b]``.
     """
@@ -59,6 +61,8 @@ class Problem:
     site: Indices
     latency: Floats
     slowness: Floats
+    resources: Resources | None = None
+    """What tasks share on machines; None if each core runs its own tasks."""
 
     @classmethod
     def of(cls, workflow: Workflow, platform: Platform) -> Problem:
@@ -68,9 +72,8 @@ class Problem:
         overflow.
         """
         flow = merge_transfers(workflow)
-        # A task of several cores gets a whole machine: processors then stand for machines.
-        whole_machines = any(task.cores > 1 for task in flow.more.values())
-        cores = [1 if whole_machines else machine.cores for machine in platform.machines]
+        resources = resources_of(flow, platform)
+        cores = [1 if resources else machine.cores for machine in platform.machines]
         node = np.repeat(np.arange(len(platform), dtype=np.int32), cores)
         kinds: dict[tuple[object, ...], int] = {(): 0}
         row = np.zeros(len(flow), np.int32)
@@ -79,19 +82,18 @@ class Problem:
         for i, task in flow.more.items():
             if task.times:
                 work[i] = 1.0
-            kind = (task.tag, task.memory, task.cores, task.times)
+            kind = (task.tag, task.memory, task.cores, task.accelerators, task.times)
             if kind not in kinds:
                 kinds[kind] = len(paces)
                 paces.append(_pace(task, platform))
             row[i] = kinds[kind]
-        sites = {site: i for i, site in enumerate(platform.sites)}
-        site = np.array([sites[machine.site] for machine in platform.machines], np.int32)
+        site, latency, bandwidth = _links(platform)
         group = _groups(flow)
         # Tasks with equal requirements share a row of *pace*, so that the table stays small.
         row, pace = _restricted_to_groups(flow, group, row, np.array(paces))
         problem = cls(
             flow, platform, work, row, pace[:, node], group, node, site[node],
-            platform.latency, 1 / platform.bandwidth,
+            latency, 1 / bandwidth, resources,
         )  # fmt: skip
         _check_sums(problem)
         return problem
@@ -124,6 +126,11 @@ class Problem:
         """Whether any two tasks must run on the same processor."""
         return len(np.unique(self.group)) < self.tasks
 
+    @property
+    def staged(self) -> bool:
+        """Whether a task holds its resources while its inputs arrive."""
+        return self.resources is not None and not self.resources.overlap
+
     def time(self, task: int, processor: int) -> float:
         """Return the seconds of *task* on *processor*."""
         return float(self.work[task] * self.pace[self.row[task], processor])
@@ -136,6 +143,22 @@ class Problem:
         return float(
             self.latency[source_site, target_site] + data * self.slowness[source_site, target_site]
         )
+
+
+def _links(platform: Platform) -> tuple[Indices, Floats, Floats]:
+    """Return the site of each machine, and latency and bandwidth between sites.
+
+    Machines of a site whose own networks differ count as several sites.
+    """
+    kinds = dict.fromkeys((machine.site, machine.network) for machine in platform.machines)
+    number = {kind: i for i, kind in enumerate(kinds)}
+    site = np.array([number[m.site, m.network] for m in platform.machines], np.int32)
+    of_kind = [platform.sites.index(name) for name, _ in kinds]
+    network = np.array([network for _, network in kinds])
+    pairs = np.ix_(of_kind, of_kind)
+    bandwidth = np.minimum(platform.bandwidth, platform.capacity)[pairs]
+    bandwidth = np.minimum(bandwidth, np.minimum.outer(network, network))
+    return site, platform.latency[pairs], bandwidth
 
 
 def _check_sums(problem: Problem) -> None:
@@ -163,6 +186,7 @@ def _pace(task: WorkflowTask, platform: Platform) -> Floats:
     fits = [
         task.cores <= machine.cores
         and task.memory <= machine.memory
+        and task.accelerators <= machine.accelerators
         and (not task.tag or task.tag in machine.tags)
         for machine in platform.machines
     ]
@@ -178,6 +202,7 @@ def _pace(task: WorkflowTask, platform: Platform) -> Floats:
 def _needs(task: WorkflowTask) -> str:
     needs = [f"{task.cores} cores"] if task.cores > 1 else []
     needs += [f"{task.memory:g} bytes of memory"] if task.memory else []
+    needs += [f"{task.accelerators} accelerators"] if task.accelerators else []
     needs += [f"the tag {task.tag!r}"] if task.tag else []
     return "it needs " + (" and ".join(needs) or "a machine on which its time is finite")
 

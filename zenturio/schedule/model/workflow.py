@@ -45,6 +45,7 @@ class WorkflowTask:
     """Seconds on each machine of the platform, in its order; replaces ``work / speed``."""
     curve: ScalingCurve | None = None
     """Seconds by number of nodes, if the task is moldable."""
+    accelerators: int = 0
 
 
 @dataclass(frozen=True)

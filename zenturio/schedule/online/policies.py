@@ -26,6 +26,7 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Floats, Indices
 from zenturio.schedule.online.stream import StreamResult, WorkflowStream
 from zenturio.schedule.simulate.machine_state import MachineState
+from zenturio.schedule.simulate.network import SharedNetwork
 from zenturio.schedule.simulate.simulator import (
     Perturbation,
     simulate,
@@ -134,27 +135,34 @@ class SharingPolicy:
 
     def _places(self, grid: MachineState) -> list[int]:
         """Return the processors to which a task can be sent."""
-        is_available = grid.up if self._policy == "basic" else grid.idle
+        # Whether a machine that tasks share has room depends on the task: see `_suited`.
+        shared = grid.problem.resources is not None
+        is_available = grid.up if self._policy == "basic" or shared else grid.idle
         return [place for place in range(grid.problem.processors) if is_available(place)]
 
     def _suited(self, grid: MachineState, task: int, places: list[int]) -> int | None:
         """Return the one of *places* where *task* finishes first, or None."""
         home = self._home.get(int(grid.problem.group[task]))
         allowed = [place for place in places if home in {None, place}]
+        if grid.problem.resources is not None and self._policy != "basic":
+            allowed = [place for place in allowed if grid.has_room(task, place)]
         end, place = min(((self._finish(grid, task, p), p) for p in allowed), default=(inf, -1))
         return place if end < inf else None
 
     def _finish(self, grid: MachineState, task: int, place: int) -> float:
         """Return when *task*, sent now, would end on *place*."""
-        begin = max(self._free(grid, place), grid.arrival(task, place))
+        is_shared = grid.problem.resources is not None
+        free = grid.room_at(task, place) if is_shared else self._free(grid, place)
+        begin = max(free, grid.arrival(task, place))
         return begin + grid.time(task, place) / grid.share[grid.node[place]]
 
     def _free(self, grid: MachineState, place: int) -> float:
         """Return when *place* would finish its tasks if its load stayed as it is."""
         if not grid.up(place):
             return inf
-        run, share = grid.running[place], grid.share[grid.node[place]]
-        free = grid.now + (grid.remaining(run.task) / share if run else 0.0)
+        share = grid.share[grid.node[place]]
+        ends = (grid.now + grid.remaining(run.task) / share for run in grid.running[place])
+        free = max(ends, default=grid.now)
         for task in grid.queue[place]:
             free = max(free, self._due[task]) + grid.time(task, place) / share
         return free
@@ -239,7 +247,9 @@ class OnlineSimulation:
         if policy not in POLICIES:
             raise unknown_name("policy", policy, POLICIES)
         has_loads = any(machine.load for machine in self.platform.machines)
-        if disturbance is None and not has_loads:
+        # The kernel knows neither loads nor machines and links that tasks share.
+        shared = self.problem.resources is not None or SharedNetwork.is_needed(self.platform)
+        if disturbance is None and not has_loads and not shared:
             plan, wasted = self._steady(policy, by), 0.0
         else:
             sharing, arrivals = SharingPolicy(self.ranked, policy, by), self._arrivals

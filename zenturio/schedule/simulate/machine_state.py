@@ -1,11 +1,12 @@
 """The state of the machines while a workflow is simulated, and the rules of execution.
 
 The rules are those of a plan. A processor runs the tasks sent to it one at a time, in the order in
-which they were sent. A task starts when its processor is free, its predecessors have ended and
+which they were sent; a machine that tasks share starts them in this order, as soon as there is room
+for the next. A task starts when its processor is free, its predecessors have ended and
 their data have arrived; data leave when the predecessor has ended and the destination is known.
 When a machine's load changes, its tasks get another share of its speed from then on. When a machine
 fails, its running tasks are lost and wait to be sent again; results of finished tasks are stored
-elsewhere and survive.
+elsewhere and survive. Where links have a capacity, transfers share them (`network`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from zenturio.errors import InputError
 from zenturio.schedule.model.loops import Loop
 from zenturio.schedule.model.platform import LoadStep, PlatformMachine
 from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.resources import Occupancy
+from zenturio.schedule.simulate.network import SharedNetwork
 from zenturio.schedule.simulate.trace import EventKind, TaskRun, TraceEvent
 
 TASK_ENDS, LOAD_CHANGES, TASK_ARRIVES, DATA_ARRIVE, POLICY_WAKES = range(5)
 """Kinds of events; at one moment, a task ends before its machine fails."""
+_NETWORK = -1
+"""Subject of the event at which a transfer on shared links starts or ends."""
 MAX_IDLE_WAKES = 10_000
 """How often in a row a policy may wake up while no other event is pending."""
 
@@ -143,6 +148,7 @@ class RunningTask:
     since: float
     left: float
     number: int
+    """Number of the event that ends it."""
 
 
 class Policy(Protocol):
@@ -176,7 +182,10 @@ class MachineState:
         """The tasks that wait on each processor, the next one first."""
         self.aside: list[list[int]] = [[] for _ in range(processors)]
         """Those of no length that wait beside it."""
-        self.running: list[RunningTask | None] = [None] * processors
+        self.running: list[list[RunningTask]] = [[] for _ in range(processors)]
+        """The tasks that run on each processor: one at most, unless tasks share machines."""
+        self.booted: list[float | None] = [None] * processors
+        """When each machine that tasks share has booted, or will have; None if it is off."""
         self.node: list[int] = problem.node.tolist()
         """The machine that each processor is of."""
         self.notes: dict[str, Any] = {}
@@ -193,6 +202,12 @@ class MachineState:
         self._news: list[TraceEvent] = []
         self._stirred: set[int] = set()
         self._open = tasks
+        self._resources = problem.resources
+        self._network = (
+            SharedNetwork(problem.platform) if SharedNetwork.is_needed(problem.platform) else None
+        )
+        self._inputs = [0] * tasks
+        """How many transfers to each task are under way."""
         self._expect(arrivals)
         for machine in range(len(problem.platform)):
             self._await_step(machine)
@@ -209,6 +224,10 @@ class MachineState:
                 self._start(processor)
             if self._news or self._stirred:  # a task of no length has ended
                 continue
+            if self._network is not None:
+                change = self._network.next_change(self.now)
+                if isfinite(change):
+                    self._agenda.put(change, DATA_ARRIVE, _NETWORK)
             if not self._open or self._agenda.over:
                 return
             self.now = self._agenda.next
@@ -247,6 +266,10 @@ class MachineState:
     def _sent_to(self, task: int, processor: int) -> None:
         self.state[task], self.where[task], self._sent[task] = "sent", processor, self.now
         self._stirred.add(processor)
+        if self._resources is not None and self.booted[processor] is None:
+            self.booted[processor] = self.now + float(self._resources.boot[processor])
+        if self._network is not None and not self._is_staged(task):
+            self._fetch_inputs(task)
 
     def cancel(self, task: int) -> None:
         """Remove *task* from its queue or kill it; its progress is lost, and it waits again."""
@@ -257,9 +280,10 @@ class MachineState:
             )
             queue.remove(task)
             self.state[task], self.where[task] = "waiting", -1
+            self._drop_inputs(task)
         else:
             self._must(task, "running", "cannot be cancelled")
-            self._stop(processor, "cancelled")
+            self._stop(self.run(task), "cancelled")
         self._tell("cancelled", task, news=False)
         self._stirred.add(processor)
 
@@ -324,6 +348,30 @@ class MachineState:
         """Return whether *processor* is up, runs nothing, and has an empty queue."""
         return self.up(processor) and not (self.running[processor] or self.queue[processor])
 
+    def has_room(self, task: int, processor: int) -> bool:
+        """Return whether *processor* is up and could run *task* beside all that was sent there."""
+        if self._resources is None:
+            return self.idle(processor)
+        return self.up(processor) and self._fits(task, processor, self.queue[processor])
+
+    def room_at(self, task: int, processor: int) -> float:
+        """Return when *processor* would have room for *task*, after all that was sent there."""
+        if self._resources is None or not self.up(processor):
+            return self.free_at(processor)
+        share = self.share[self.node[processor]]
+        placed = Occupancy(self._resources)
+        for run in self.running[processor]:
+            placed.place(run.task, processor, self.now, self.now + self.remaining(run.task) / share)
+        begin = max(self.now, self.booted[processor] or 0.0)
+        for queued in self.queue[processor]:
+            arrival = self._arrival(queued, processor, self._sent[queued])
+            length = self.time(queued, processor) / share
+            begin = placed.earliest(queued, processor, max(begin, arrival), length)
+            placed.place(queued, processor, begin, begin + length)
+        if self.booted[processor] is None:
+            begin = self.now + float(self._resources.boot[processor])
+        return placed.earliest(task, processor, begin, self.time(task, processor) / share)
+
     def left(self) -> Iterator[int]:
         """Yield the tasks that are not done."""
         return (task for task, state in enumerate(self.state) if state != "done")
@@ -335,15 +383,14 @@ class MachineState:
     def run(self, task: int) -> RunningTask:
         """Return the run of *task*, which must be running."""
         self._must(task, "running", "has no progress")
-        run = self.running[self.where[task]]
-        assert run is not None
-        return run
+        return next(run for run in self.running[self.where[task]] if run.task == task)
 
     def remaining(self, task: int) -> float:
         """Return the seconds at full speed that *task* still needs."""
         run = self.run(task)
         share = self.share[self.node[self.where[task]]]
-        return max(run.left - (self.now - run.since) * share, 0.0)
+        # A task whose inputs are still arriving computes since a time to come.
+        return max(run.left - max(self.now - run.since, 0.0) * share, 0.0)
 
     def progress(self, task: int) -> float:
         """Return the share of its work that *task* has done, from 0 to 1."""
@@ -368,16 +415,15 @@ class MachineState:
         """Return when *processor* would finish all its tasks if its load stayed as it is."""
         if not self.up(processor):
             return inf
-        run = self.running[processor]
         backlog = sum(self.time(task, processor) for task in self.queue[processor])
-        backlog += self.remaining(run.task) if run else 0.0
+        backlog += sum(self.remaining(run.task) for run in self.running[processor])
         return self.now + backlog / self.share[self.node[processor]]
 
     def finish(self, task: int, processor: int) -> float:
         """Return when *task*, sent now, would end on *processor* if its load stayed as it is."""
         if not self.up(processor):
             return inf
-        begin = max(self.free_at(processor), self.arrival(task, processor))
+        begin = max(self.room_at(task, processor), self.arrival(task, processor))
         return begin + self.time(task, processor) / self.share[self.node[processor]]
 
     # Events
@@ -386,14 +432,15 @@ class MachineState:
         # An end is void if the task was lost, cancelled or rescheduled since: then its number
         # differs.
         if kind == TASK_ENDS:
-            run = self.running[subject]
-            if run and run.number == number:
-                self._end(subject)
+            for run in [run for run in self.running[subject] if run.number == number]:
+                self._end(run)
         elif kind == LOAD_CHANGES:
             self._step(subject)
         elif kind == TASK_ARRIVES:
             self.state[subject] = "waiting"
             self._tell("arrived", subject)
+        elif kind == DATA_ARRIVE and subject == _NETWORK:
+            self._receive()
         elif kind == DATA_ARRIVE:
             self._stirred.add(subject)
         else:
@@ -403,56 +450,139 @@ class MachineState:
         """Start the next task of *processor* if possible, and finish those of zero length."""
         if self.aside[processor] and self.up(processor):
             self._pass(processor)
+        while self._start_first(processor):
+            pass
+
+    def _start_first(self, processor: int) -> bool:
+        """Start the first task of the queue of *processor*, and return whether it could start."""
         queue = self.queue[processor]
-        if self.running[processor] or not queue or self._waits[queue[0]] or not self.up(processor):
-            return
+        if not queue or self._waits[queue[0]] or not self.up(processor):
+            return False
         task = queue[0]
-        begin = self._arrival(task, processor, self._sent[task])
-        # Data are still on their way: look again when they arrive.
+        if not self._fits(task, processor):
+            return False
+        staged = self._is_staged(task)
+        begin = self.booted[processor] or 0.0
+        if not staged:
+            begin = max(begin, self._inputs_here(task, processor))
+        # Data are still on their way, or the machine boots: look again when they are there.
         if begin > self.now:
-            self._agenda.put(begin, DATA_ARRIVE, processor)
-            return
+            if isfinite(begin):
+                self._agenda.put(begin, DATA_ARRIVE, processor)
+            return False
         queue.popleft()
         self.state[task] = "running"
-        seconds = self.time(task, processor)
-        self.running[processor] = RunningTask(task, self.now, self.now, seconds, 0)
+        run = RunningTask(task, self.now, self.now, self.time(task, processor), 0)
+        self.running[processor].append(run)
         self._tell("started", task, self.node[processor], news=False)
-        self._foresee(processor)
+        if staged:
+            self._sent[task] = self.now
+            if self._network is not None:
+                self._fetch_inputs(task)
+            run.since = self._inputs_here(task, processor)
+        if isfinite(run.since):
+            self._foresee(run, processor)
+        return True
+
+    def _fits(self, task: int, processor: int, queued: Iterable[int] = ()) -> bool:
+        """Return whether *processor* has room for *task* beside what runs there, and *queued*."""
+        tasks = [*(run.task for run in self.running[processor]), *queued]
+        if self._resources is None or not tasks:
+            return not tasks
+        need = self._resources.need
+        return self._resources.fits(need[[task, *tasks]].sum(axis=0), processor)
+
+    # Transfers
+
+    def _is_staged(self, task: int) -> bool:
+        """Return whether *task* holds its resources while its inputs arrive."""
+        return self.problem.staged and self.problem.work[task] > 0
+
+    def _inputs_here(self, task: int, processor: int) -> float:
+        """Return when all inputs of *task* are on *processor*; infinite if that is not known."""
+        if self._network is None:
+            return self._arrival(task, processor, self._sent[task])
+        return inf if self._inputs[task] else self._sent[task]
+
+    def _fetch_inputs(self, task: int) -> None:
+        """Start the transfers of all inputs of *task* that exist."""
+        for other, data in self._costs.before[task]:
+            if self.state[other] == "done":
+                self._fetch(task, other, self.where[other], data)
+        for number, (_, place, data) in enumerate(self._carried.get(task, ())):
+            self._fetch(task, -1 - number, place, data)
+
+    def _fetch(self, task: int, origin: int, place: int, data: float) -> None:
+        source, target = self.node[place], self.node[self.where[task]]
+        if source != target:
+            assert self._network is not None
+            self._network.start((task, origin), data, source, target, self.now)
+            self._inputs[task] += 1
+
+    def _drop_inputs(self, task: int) -> None:
+        """Stop the transfers to *task*: its data go elsewhere, or are fetched again."""
+        if self._network is None:
+            return
+        for other, _ in self._costs.before[task]:
+            self._network.stop((task, other))
+        for number in range(len(self._carried.get(task, ()))):
+            self._network.stop((task, -1 - number))
+        self._inputs[task] = 0
+
+    def _receive(self) -> None:
+        """Count the transfers that have ended, and start what waited for them."""
+        assert self._network is not None
+        for key in self._network.completed(self.now):
+            assert isinstance(key, tuple)
+            task = key[0]
+            self._inputs[task] -= 1
+            processor = self.where[task]
+            self._stirred.add(processor)
+            if self.state[task] == "running" and not self._inputs[task]:
+                run = self.run(task)
+                run.since = self.now
+                self._foresee(run, processor)
 
     def _pass(self, processor: int) -> None:
         """Run the tasks of zero length on *processor* whose data have arrived."""
         for task in [task for task in self.aside[processor] if not self._waits[task]]:
-            begin = self._arrival(task, processor, self._sent[task])
+            begin = max(self._inputs_here(task, processor), self.booted[processor] or 0.0)
             if begin > self.now:
-                self._agenda.put(begin, DATA_ARRIVE, processor)
+                if isfinite(begin):
+                    self._agenda.put(begin, DATA_ARRIVE, processor)
                 continue
             self.aside[processor].remove(task)
             self._tell("started", task, self.node[processor], news=False)
             self.runs.append(TaskRun(task, processor, self.now, self.now))
             self._done(task, processor)
 
-    def _foresee(self, processor: int) -> None:
-        """Schedule the end of the running task; an earlier schedule becomes void."""
-        run = self.running[processor]
-        assert run is not None
+    def _foresee(self, run: RunningTask, processor: int) -> None:
+        """Schedule the end of *run*; an earlier schedule becomes void."""
         share = self.share[self.node[processor]]
-        run.number = self._agenda.put(self.now + run.left / share, TASK_ENDS, processor)
+        begin = max(run.since, self.now)
+        run.number = self._agenda.put(begin + run.left / share, TASK_ENDS, processor)
 
-    def _end(self, processor: int) -> None:
-        self._done(self._stop(processor, "ended"), processor)
+    def _end(self, run: RunningTask) -> None:
+        processor = self.where[run.task]
+        self._stop(run, "ended")
+        self._done(run.task, processor)
 
     def _done(self, task: int, processor: int) -> None:
         self.state[task], self.where[task], self.ended[task] = "done", processor, self.now
         self._open -= 1
         self._tell("ended", task, self.node[processor])
-        for other, _ in self._costs.after[task]:
+        for other, data in self._costs.after[task]:
+            is_sent = self._network is not None and self.state[other] == "sent"
+            if is_sent and not self._is_staged(other):
+                self._fetch(other, task, processor, data)
             self.release(other)
         self._stirred.add(processor)
 
-    def _stop(self, processor: int, kind: Literal["ended", "lost", "cancelled"]) -> int:
-        run = self.running[processor]
-        assert run is not None
-        self.running[processor] = None
+    def _stop(self, run: RunningTask, kind: Literal["ended", "lost", "cancelled"]) -> int:
+        """End *run*, and return its task, which waits to be sent again."""
+        processor = self.where[run.task]
+        self.running[processor].remove(run)
+        self._drop_inputs(run.task)
         self.runs.append(TaskRun(run.task, processor, run.start, self.now, kind))
         self.state[run.task], self.where[run.task] = "waiting", -1
         return run.task
@@ -462,20 +592,18 @@ class MachineState:
         step = self._next[machine]
         assert step is not None
         share = step.share
-        processors = [p for p in self._costs.processors[machine] if self.running[p]]
-        for processor in processors:
-            run = self.running[processor]
-            assert run is not None
+        runs = [(run, p) for p in self._costs.processors[machine] for run in self.running[p]]
+        for run, _ in runs:
             # Work done so far was at the old share.
-            run.left, run.since = self.remaining(run.task), self.now
+            run.left, run.since = self.remaining(run.task), max(self.now, run.since)
         before, self.share[machine] = self.share[machine], share
         kind: EventKind = "load" if share and before else "back" if share else "failed"
         self._tell(kind, machine=machine, share=share)
-        for processor in processors:
-            if share:
-                self._foresee(processor)
-            else:
-                self._tell("lost", self._stop(processor, "lost"), machine)
+        for run, processor in runs:
+            if not share:
+                self._tell("lost", self._stop(run, "lost"), machine)
+            elif isfinite(run.since):
+                self._foresee(run, processor)
         self._stirred.update(self._costs.processors[machine])
         self._await_step(machine)
 

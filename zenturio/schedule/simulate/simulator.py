@@ -30,6 +30,7 @@ from zenturio.schedule.model.platform import LoadStep, Platform
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Floats, merge_parallel_edges
 from zenturio.schedule.simulate.machine_state import MachineState, Policy
+from zenturio.schedule.simulate.network import SharedNetwork
 from zenturio.schedule.simulate.trace import ExecutionTrace, TraceEvent
 
 if TYPE_CHECKING:
@@ -369,6 +370,10 @@ def perturbed_makespans(plan: Plan, perturbation: Perturbation, seeds: range) ->
     Equal to the makespans of `simulate_perturbed`, but faster.
     """
     makespans = np.empty(len(seeds))
+    if _is_shared(plan.problem):
+        for i, seed in enumerate(seeds):
+            makespans[i] = simulate_perturbed(plan.problem, plan, perturbation, seed).makespan
+        return makespans
     for i, seed in enumerate(seeds):
         until = max(plan.makespan, 1.0)
         while True:
@@ -389,6 +394,12 @@ def replay_under_load(
     from zenturio.schedule.kernels.plan_times import play_loaded  # noqa: PLC0415 - loads Numba
 
     problem = plan.problem
+    if _is_shared(problem):
+        platform = problem.platform
+        if perturbation is not None:
+            platform = perturbed_platform(platform, perturbation, seed, until)
+        played = simulate(replace(problem, platform=platform), plan).plan
+        return Plan(problem, plan.algorithm, plan.processor, played.start, played.end)
     start, end = np.empty(problem.tasks), np.empty(problem.tasks)
     play_loaded(
         problem_arrays(problem),
@@ -402,6 +413,11 @@ def replay_under_load(
         end,
     )
     return Plan(problem, plan.algorithm, plan.processor, start, end)
+
+
+def _is_shared(problem: Problem) -> bool:
+    """Return whether tasks share machines or links, which the fast kernel does not play."""
+    return problem.resources is not None or SharedNetwork.is_needed(problem.platform)
 
 
 def _load_arrays(

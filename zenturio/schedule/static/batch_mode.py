@@ -89,7 +89,14 @@ def batch_mode_plan(problem: Problem, algorithm: str, rule: int) -> Plan:
     waits = np.diff(problem.before.start)
     groups = problem.group.astype(np.uint32)
     first, child = after.start.astype(np.uint64), after.task.astype(np.uint32)
-    batch_mode(problem_arrays(problem), groups, waits, first, child, rule, start, end, place)
+    numbers, times = problem_arrays(problem), (start, end, place)
+    if problem.resources is None:
+        batch_mode(numbers, groups, waits, first, child, rule, *times)
+    else:
+        from zenturio.schedule.kernels.capacities import batch_by_capacity  # noqa: PLC0415
+
+        arrays = problem.resources.arrays()
+        batch_by_capacity(numbers, arrays, groups, waits, first, child, rule, *times)
     return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end))
 
 

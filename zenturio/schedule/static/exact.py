@@ -12,7 +12,8 @@ from zenturio.install_hint import extra_hint
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.metrics import gap, lower_bound
 from zenturio.schedule.model.plan import Plan
-from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.problem import MAX_SECONDS, Problem
+from zenturio.schedule.model.resources import Resources
 from zenturio.schedule.static.genetic import (
     FREE,
     GeneticScheduler,
@@ -99,7 +100,11 @@ class _CpModel:
         self.problem, self.first = problem, first
         self.case = decoding_problem_of(problem)
         self.model = _load_cp_model().CpModel()
-        self.times = problem.work[:, None] * problem.pace[problem.row]
+        pace = problem.pace[problem.row]
+        # No work in infinite time would be NaN.
+        self.times = np.where(
+            np.isfinite(pace), problem.work[:, None] * np.minimum(pace, MAX_SECONDS), np.inf
+        )
         self.scale = self._scale()
         # No better plan ends after the first one.
         self.horizon = int(np.ceil(first.makespan * self.scale))
@@ -115,7 +120,10 @@ class _CpModel:
             self._alike()
         else:
             self._places()
-            self._intervals()
+            if problem.resources is None:
+                self._intervals()
+            else:
+                self._intervals_by_capacity(problem.resources)
         self._edges()
         self._goal()
 
@@ -189,16 +197,51 @@ class _CpModel:
         for processor_spans in spans:
             self.model.add_no_overlap(processor_spans)
 
+    def _intervals_by_capacity(self, resources: Resources) -> None:
+        """Limit what the tasks of each machine need at a time."""
+        spans: list[list[tuple[int, Any]]] = [[] for _ in range(self.problem.processors)]
+        for task, group in enumerate(self.problem.group.tolist()):
+            begin, end = self.start[task], self.end[task]
+            if resources.overlap or not self.problem.work[task]:
+                length = sum(
+                    literal * self._steps(float(self.times[task, place]))
+                    for place, literal in self.on[group].items()
+                )
+                self.model.add(end == begin + length)
+            size = self._number("")
+            self.model.add(size == end - begin)
+            for place, literal in self.on[group].items():
+                steps = self._steps(float(self.times[task, place]))
+                self.model.add(end >= begin + steps).only_enforce_if(literal)
+                self.model.add(begin >= self._steps(float(resources.boot[place]))).only_enforce_if(
+                    literal
+                )
+                if self.problem.work[task] > 0:
+                    span = self.model.new_optional_interval_var(begin, size, end, literal, "")
+                    spans[place].append((task, span))
+        for place, members in enumerate(spans):
+            for kind, capacity in enumerate(resources.capacity[place].tolist()):
+                needs = [float(resources.need[task, kind]) for task, _ in members]
+                if any(needs) and np.isfinite(capacity):
+                    # Rounded so that no plan is lost: the decoder sees the true needs.
+                    unit = 1.0 if kind != 1 else max(capacity / 1e6, 1e-300)
+                    self.model.add_cumulative(
+                        [span for _, span in members],
+                        [int(np.floor(need / unit)) for need in needs],
+                        int(np.ceil(capacity / unit)),
+                    )
+
     def _edges(self) -> None:
         flow = self.problem.workflow
         for edge, (a, b) in enumerate(
             zip(flow.sources.tolist(), flow.targets.tolist(), strict=True)
         ):
             self.model.add(self.start[b] >= self.end[a])
+            staged = self.problem.staged and self.problem.work[b] > 0
             if self.case.forth.moves:
-                self._transfer(a, b, float(flow.data[edge]))
+                self._transfer(a, b, float(flow.data[edge]), staged=bool(staged))
 
-    def _transfer(self, a: int, b: int, data: float) -> None:
+    def _transfer(self, a: int, b: int, data: float, *, staged: bool) -> None:
         """Delay *b* after *a* for each processor of *a* and site of *b*, unless on one machine."""
         problem = self.problem
         source, target = int(problem.group[a]), int(problem.group[b])
@@ -211,8 +254,16 @@ class _CpModel:
                 seconds = problem.latency[origin, site] + data * problem.slowness[origin, site]
                 if steps := self._steps(float(seconds)):
                     runs_there = self._lies("site", target, site)
-                    wait = self.model.add(self.start[b] >= self.end[a] + steps)
-                    wait.only_enforce_if(runs_here, runs_there, elsewhere)
+                    if not staged:
+                        wait = self.model.add(self.start[b] >= self.end[a] + steps)
+                        wait.only_enforce_if(runs_here, runs_there, elsewhere)
+                        continue
+                    # The task holds its machine from the start of the transfer on.
+                    for machine, there in self.on[target].items():
+                        if problem.site[machine] == site:
+                            length = steps + self._steps(float(self.times[b, machine]))
+                            wait = self.model.add(self.end[b] >= self.start[b] + length)
+                            wait.only_enforce_if(runs_here, there, elsewhere)
 
     def _lies(self, attribute: str, group: int, number: int) -> Any:
         """Return the literal that *group* runs on machine (or at site) *number*."""

@@ -15,6 +15,7 @@ from zenturio.schedule.model.evaluation import evaluate, problem_arrays, topolog
 from zenturio.schedule.model.metrics import METRICS, MetricCalculator, gap, lower_bound, metric
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.model.resources import no_capacities
 from zenturio.schedule.model.workflow import Floats, Indices
 from zenturio.schedule.static.batch_mode import MaxMin, MinMin, Sufferage
 from zenturio.schedule.static.list_scheduling import (
@@ -39,6 +40,8 @@ FREE = -1
 """A gene that lets the decoder choose the processor of a group."""
 _PLACEMENTS = 10_000_000
 """Tasks placed by default, over all plans: takes less than a second."""
+_SHARED_PLACEMENTS = 1_000_000
+"""The same where tasks share machines."""
 _MIN_EVALUATIONS, _MAX_EVALUATIONS = 50, 100_000
 
 
@@ -61,7 +64,8 @@ def decoding_problem_of(problem: Problem) -> DecodingProblem:
         back,
         problem.group.astype(np.uint32),
         np.ascontiguousarray(np.isfinite(problem.pace)),
-        identical and not forth.moves,
+        no_capacities() if problem.resources is None else problem.resources.arrays(),
+        identical and not forth.moves and problem.resources is None,
     )
 
 
@@ -93,7 +97,7 @@ def decoded_plan(
     """Return the plan that *order* and *genes* encode."""
     from zenturio.schedule.kernels.genetic import decode_plan, empty_plan  # noqa: PLC0415
 
-    board = empty_plan(problem.tasks, problem.processors)
+    board = empty_plan(case)
     decode_plan(case, case.forth, order, genes, board)
     return Plan(problem, algorithm, board.place.astype(np.int32), board.start, board.end, notes)
 
@@ -108,7 +112,8 @@ def start_order(plan: Plan) -> NDArray[np.uint32]:
 
 def default_evaluations(problem: Problem) -> int:
     """Return how many plans can be tried in about a second."""
-    return min(max(_PLACEMENTS // max(problem.tasks, 1), _MIN_EVALUATIONS), _MAX_EVALUATIONS)
+    placements = _PLACEMENTS if problem.resources is None else _SHARED_PLACEMENTS
+    return min(max(placements // max(problem.tasks, 1), _MIN_EVALUATIONS), _MAX_EVALUATIONS)
 
 
 def _fastest_times(problem: Problem) -> Floats:
@@ -398,7 +403,7 @@ class Ga2005:
         coding = _coding(problem, order)
         rng = np.random.default_rng(self._seed)
         genes = rng.integers(coding.sizes, size=(settings.population, len(coding.sizes)))
-        if settings.objective == "makespan":
+        if settings.objective == "makespan" and problem.resources is None:
             result = self._shortest(coding, genes)
         else:
             result = self._search(

@@ -92,16 +92,21 @@ def list_schedule(
 
     start, end = np.empty(problem.tasks), np.empty(problem.tasks)
     place = np.zeros(problem.tasks, np.uint32)
-    place_in_gaps(
-        problem_arrays(problem),
+    numbers = problem_arrays(problem)
+    choices = (
         order.astype(np.uint32),
         problem.group.astype(np.uint32),
         np.full(problem.tasks, NONE, np.int64) if home is None else home.astype(np.int64),
         np.empty((0, 0)) if ahead is None else ahead,
-        start,
-        end,
-        place,
     )
+    if problem.resources is None:
+        place_in_gaps(numbers, *choices, start, end, place)
+    else:
+        from zenturio.schedule.kernels import capacities  # noqa: PLC0415 - loads Numba
+
+        arrays = problem.resources.arrays()
+        line = capacities.empty_timeline(arrays, problem.tasks)
+        capacities.place_by_capacity(numbers, arrays, line, *choices, start, end, place)
     return Plan(problem, algorithm, place.astype(np.int32), start, check_finite(end), notes or {})
 
 
