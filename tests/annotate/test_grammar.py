@@ -203,6 +203,9 @@ def test_repeats():
         ('"out/run.json" JSON "$.a.b[0]"', "out/run.json", "json", "$.a.b[0]"),
         ('"run.csv" CSV COLUMN time', "run.csv", "column", "time"),
         ('"run.csv" CSV COLUMN "wall time"', "run.csv", "column", "wall time"),
+        ('"run.csv" CSV COLUMN 3 WHERE n == 100', "run.csv", "rows", parse("n == 100")),
+        ('"out.bin" SIZE', "out.bin", "size", True),
+        ("stdout SIZE WHEN n > 1", "stdout", "when", parse("n > 1")),
     ],
 )
 def test_metrics_say_where_and_how_they_are_found(written, source, way, value):
@@ -223,6 +226,13 @@ def test_a_metric_may_be_computed_or_reported_by_the_program():
         None,
         "min",
     )
+
+
+def test_a_computed_metric_may_have_a_condition():
+    metric = statement('METRIC speedup := base / wtime WHEN n > 1 UNIT "x"').metric
+    assert (metric.formula, metric.when, metric.unit) == (
+        parse("base / wtime"), parse("n > 1"), "x",
+    )  # fmt: skip
 
 
 def test_a_metric_may_be_declared_exact():
@@ -306,6 +316,8 @@ WORDS = st.sampled_from(
             "REGEX",
             "JSON",
             "CSV",
+            "WHERE",
+            "SIZE",
             "COLUMN",
             "TAKE",
             "last",

@@ -206,6 +206,10 @@ def test_a_missing_metric_is_a_failure_that_says_where_it_looked(study):
     study.write_text(SMALL.replace('print("total"', 'print("sum"'))
     told = zen("run", study.name, cwd=study.parent, code=3)
     assert "7 x metric missing: total" in told.out
+    reason = "    total: `total (\\d+)` matched nothing in stdout (1 line)"
+    assert reason in told.out.splitlines()
+    again = zen("run", study.name, cwd=study.parent, code=3)
+    assert reason in again.out.splitlines()
     digest = told.out.split("zen logs ")[1].split()[0]
     assert "matched nothing in stdout" in zen("show", digest, cwd=study.parent).out
 

@@ -514,3 +514,139 @@ def test_the_roots_of_what_lacks_are_named():
     assert meter.lacking(meter.measure({}, Evidence(log("x")))) == "metric missing: a"
     meter = MetricReader(Recipe((formula("b", "1 / n"),)))
     assert meter.lacking(meter.measure({"n": 0}, Evidence())) == "metric missing: b"
+
+
+# Lines, filters, rows, sizes, conditions
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_anchors_are_the_bounds_of_a_line(end):
+    text = end.join(["start t=1", "t=2", "t=3 ms", ""])
+    assert found(regex(r"^t=(\d+)$", take="all"), text) == Series((2,))
+    assert found(regex(r"^t=(\d+)$", take="first"), text) == 2
+    assert found(regex(r"\At=(\d+)"), text) == Missing(
+        r"`\At=(\d+)` matched nothing in stdout (3 lines)"
+    )
+
+
+@pytest.mark.parametrize(("take", "value"), [("first", 1), ("last", 4)])
+def test_a_line_that_was_cut_has_no_bound_where_it_was_cut(take, value):
+    kept = Log(b"t=1\nt=2", b"t=3\nt=4\n", 100)
+    metric = regex(r"^t=(\d+)$", take=take)
+    assert measure(Recipe((metric,)), {}, Evidence(kept))["x"] == value
+    cut = Evidence(Log(b"t=2", b"t=3", 100))
+    assert isinstance(measure(Recipe((metric,)), {}, cut)["x"], Missing)
+
+
+JOBS = json.dumps(
+    {
+        "jobs": [
+            {"name": "read", "bw": 10, "opt": {"size": 4}},
+            {"name": "write", "bw": 20, "ok": True},
+            {"name": "7", "bw": 30.5, "ok": None},
+        ]
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("(@.name=='read')", (10,)),
+        ('@.name == "write"', (20,)),
+        ("(@['name'] != 'read')", (20, 30.5)),
+        ("(@.bw >= 20)", (20, 30.5)),
+        ("(@.bw > 20)", (30.5,)),
+        ("(@.bw <= 2e1)", (10, 20)),
+        ("(@.bw < 20)", (10,)),
+        ("(@.opt.size == 4)", (10,)),
+        ("(@.ok == true)", (20,)),
+        ("(@.ok == null)", (30.5,)),
+        ("(@.ok)", (20, 30.5)),
+        ("(@.name != 7)", (10, 20, 30.5)),
+        ("(@.name == '7')", (30.5,)),
+    ],
+)
+def test_members_are_filtered_by_what_they_hold(condition, values):
+    metric = Metric("x", "stdout", json=f"$.jobs[?{condition}].bw", take="all")
+    assert found(metric, JOBS) == Series(values)
+
+
+def test_a_filter_that_no_member_passes_leads_nowhere():
+    path = "$.jobs[?(@.name < 3)].bw"
+    assert found(Metric("x", "stdout", json=path), JOBS) == Missing(
+        f"{path} leads nowhere in stdout (1 line)"
+    )
+
+
+TABLE = "name,n,time\nread,1,0.5\nread,8,1.5\nwrite,8,\nwrite,16,2.5\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "values"),
+    [
+        ("n == 8", "time", (1.5,)),
+        ("name == 'read' and n > 1", "time", (1.5,)),
+        ("n >= 8", "3", (1.5, 2.5)),
+        ("c2 >= 8", "c3", (1.5, 2.5)),
+        ("name > 3 or n == 1", "time", (0.5,)),
+    ],
+)
+def test_rows_of_a_table_are_chosen_by_their_cells(rows, column, values):
+    metric = Metric("x", "stdout", column=column, rows=parse(rows), take="all")
+    if rows.startswith("name > 3"):  # a text where a number is compared: the row does not count
+        assert found(metric, TABLE) == Missing(
+            "column time holds nothing where name > 3 or n == 1 in stdout (5 lines)"
+        )
+    else:
+        assert found(metric, TABLE) == Series(values)
+
+
+def test_rows_without_a_header_have_numbered_columns():
+    metric = Metric("x", "stdout", column="3", rows=parse("c1 == 'WR' and c2 > 10"))
+    assert found(metric, "WR 10 5.5\nWR 20 6.5\nXX 30 7.5\n") == 6.5
+
+
+def test_an_empty_cell_is_no_reason_to_take_its_row():
+    metric = Metric("x", "stdout", column="n", rows=parse("time != 1"), take="all")
+    assert found(metric, TABLE) == Series((1, 8, 16))
+
+
+def test_a_condition_on_a_column_that_is_not_there_is_missing():
+    metric = Metric("x", "stdout", column="time", rows=parse("speed > 1"))
+    why = "no column is named speed in stdout (5 lines): there is name, n, time"
+    assert found(metric, TABLE) == Missing(why)
+
+
+def test_the_size_of_a_source_is_its_bytes(tmp_path):
+    (tmp_path / "out.bin").write_bytes(b"x" * 1234)
+    assert found(Metric("x", "out.bin", size=True), folder=tmp_path) == 1234
+    assert found(Metric("x", "stdout", size=True), "") == 0
+    assert found(Metric("x", "gone.bin", size=True), folder=tmp_path) == Missing(
+        "gone.bin is not there"
+    )
+    cut = Evidence(Log(b"ab", b"yz", 5000))
+    assert measure(Recipe((Metric("x", "stdout", size=True),)), {}, cut)["x"] == 5000
+
+
+def test_a_metric_is_measured_only_when_its_condition_holds():
+    recipe = Recipe((
+        regex(r"t=(\d+)", name="t", when=parse("n > 1")),
+        formula("double", "t * 2"),
+        formula("big", "n * 10", when=parse("n > 1")),
+        Metric("told", when=parse("n > 1")),
+    ))  # fmt: skip
+    reader = MetricReader(recipe)
+    evidence = Evidence(log("t=4\n"), reported=b'{"told": 1}\n')
+    assert reader.measure({"n": 2}, evidence) == {"t": 4, "double": 8, "big": 20, "told": 1}
+    metrics = reader.measure({"n": 1}, evidence)
+    assert {name: value.why for name, value in metrics.items()} == {
+        "t": "it is measured WHEN n > 1",
+        "told": "it is measured WHEN n > 1",
+        "double": "it needs t: it is measured WHEN n > 1",
+        "big": "it is measured WHEN n > 1",
+    }
+    assert reader.lacking(metrics) == ""
+    assert reader.lacking(reader.measure({"n": 2}, Evidence(log("")))) == (
+        "metric missing: t, told"
+    )

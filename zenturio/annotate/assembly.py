@@ -82,6 +82,9 @@ def check_formulas(names: NameTable, metrics: Mapping[str, Metric]) -> None:
     for name in order:
         if name not in circular:
             names.metrics[name] = names.check(formulas[name], "a metric", metrics=True)
+    for metric in metrics.values():
+        if metric.when is not None:
+            names.truth(metric.when, "WHEN")
 
 
 def seed_of(parameter: Parameter, repeated: RepeatStatement) -> Domain:

@@ -214,8 +214,11 @@ def condition(clauses: Clauses, keyword: str) -> Expression | None:
     return None
 
 
-_FOUND = ("FROM", "REGEX", "JSON", "CSV", "COLUMN", "TAKE", "UNIT", "OPTIONAL", "EXACT")
-_COMPUTED = ("UNIT", "OPTIONAL", "EXACT")
+_FOUND = (
+    "FROM", "REGEX", "JSON", "CSV", "COLUMN", "WHERE", "SIZE",
+    "TAKE", "UNIT", "OPTIONAL", "EXACT", "WHEN",
+)  # fmt: skip
+_COMPUTED = ("UNIT", "OPTIONAL", "EXACT", "WHEN")
 
 
 def measured(body: Passage, start: int) -> MetricStatement:
@@ -267,6 +270,9 @@ def _metric(name: Passage, formula: Expression | None, clauses: Clauses) -> Metr
         unit=clauses.text("UNIT") or "",
         optional="OPTIONAL" in clauses.by_keyword,
         exact="EXACT" in clauses.by_keyword,
+        rows=condition(clauses, "WHERE"),
+        size="SIZE" in clauses.by_keyword,
+        when=condition(clauses, "WHEN"),
         formula=formula,
         place=name.place(0, len(name.text)),
     )
@@ -282,7 +288,7 @@ def _source(clauses: Clauses) -> str:
 def _check_way(clauses: Clauses, name: Passage) -> None:
     """Exactly one way to find the value, in a place that belongs to the experiment."""
     values = clauses.by_keyword
-    chosen = [way for way in ("REGEX", "JSON", "CSV") if way in values]
+    chosen = [way for way in ("REGEX", "JSON", "CSV", "SIZE") if way in values]
     if len(chosen) > 1:
         message = f"{chosen[0]} and {chosen[1]} do not go together"
         raise AnnotationError(message, place=values[chosen[1]].place, hint="leave one of them")
@@ -292,6 +298,10 @@ def _check_way(clauses: Clauses, name: Passage) -> None:
     if "CSV" in values and "COLUMN" not in values:
         place = values["CSV"].place
         raise AnnotationError("CSV needs a column", place=place, hint="write CSV COLUMN time")
+    if "WHERE" in values and "CSV" not in values:
+        hint = "write CSV COLUMN time WHERE n == 100; WHEN is for parameters"
+        place = values["WHERE"].place
+        raise AnnotationError("WHERE stands behind CSV COLUMN", place=place, hint=hint)
     _check_source(clauses, chosen, name)
     if "JSON" in values:
         json_steps(values["JSON"].text)
@@ -310,7 +320,7 @@ def _check_source(clauses: Clauses, chosen: Sequence[str], name: Passage) -> Non
         return
     if not chosen:
         message = f"METRIC {name.text} does not say how it is found in {source.text.text}"
-        hint = r'write REGEX "time = (\S+)", JSON "$.time" or CSV COLUMN time'
+        hint = r'write REGEX "time = (\S+)", JSON "$.time", CSV COLUMN time or SIZE'
         raise AnnotationError(message, place=source.value_place, hint=hint)
     check_inside(source.text, "FROM")
 

@@ -80,7 +80,8 @@ def _expressions(application: Application) -> Iterator[Expression]:
             yield command.cpus
     if application.rank is not None:
         yield application.rank
-    yield from (metric.formula for metric in application.metrics if metric.formula is not None)
+    for metric in application.metrics:
+        yield from (part for part in (metric.formula, metric.when) if part is not None)
 
 
 def elements(application: Application) -> Iterator[Diagnostic]:

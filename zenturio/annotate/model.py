@@ -143,6 +143,12 @@ class Metric:
     place: Place | None = None
     exact: bool = False
     """Declared to have the same value on every machine: an energy or a count, no time."""
+    rows: Expression | None = None
+    """Of a table: the condition on the columns of the rows that count."""
+    size: bool = False
+    """Whether it is the number of bytes of the source."""
+    when: Expression | None = None
+    """The condition on parameters; where it does not hold, the metric is not looked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,6 +163,8 @@ def print_failures(failures: "Sequence[FailureGroup]", study: str, db: str | Non
         typer.echo(
             f"{failure.count:,} x {one_line(failure.cause)}, such as {values_text(failure.values)}"
         )
+        for reason in failure.reasons:
+            typer.echo(f"    {one_line(reason)}")
         for line in failure.end.splitlines():
             typer.echo(f"    | {one_line(line)}")
         typer.echo(f"    output: {command_to_type('logs', failure.digest[:12], db=db)}")
@@ -173,7 +175,7 @@ def print_failures(failures: "Sequence[FailureGroup]", study: str, db: str | Non
 
 def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
     """Why experiments of *study* failed, from what is recorded; one cause more than is shown."""
-    from zenturio.experiment.failure import log_end
+    from zenturio.experiment.failure import log_end, missing_reasons
     from zenturio.query.listing import query_listing
     from zenturio.query.study_table import TableQuery
     from zenturio.study.driver.progress import LINES, FailureGroup
@@ -191,7 +193,9 @@ def failures_of_study(study: str, db: str | None) -> "list[FailureGroup]":
                 values = {name: cell for name, cell, parameter in cells if parameter}
                 _, end = log_end(logs.stderr, logs.stdout, LINES)
                 why = cause.cause or cause.status
-                failures.append(FailureGroup(why, cause.count, row.digest, values, end))
+                outcome = repository.find_outcomes([row.digest]).get(row.digest)
+                reasons = missing_reasons(why, outcome.metrics) if outcome is not None else ()
+                failures.append(FailureGroup(why, cause.count, row.digest, values, end, reasons))
             return failures
 
         return query_listing(repository, TableQuery(study), failures)
@@ -206,6 +210,7 @@ def failure_facts(failures: "Sequence[FailureGroup]") -> list[dict[str, Any]]:
             "digest": failure.digest,
             "values": dict(failure.values),
             "end": failure.end,
+            "reasons": list(failure.reasons),
         }
         for failure in failures
     ]

@@ -14,7 +14,8 @@ from zenturio.experiment import Recipe
 if TYPE_CHECKING:
     from zenturio.expression import Expression
 
-_FIELDS = tuple(item.name for item in fields(Metric) if item.name not in ("formula", "place"))
+_EXPRESSIONS = ("formula", "rows", "when")
+_FIELDS = tuple(item.name for item in fields(Metric) if item.name not in (*_EXPRESSIONS, "place"))
 
 
 def place_to_json(place: Place | None) -> list[Any] | None:
@@ -47,13 +48,13 @@ def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
     metrics = [
         [
             {name: getattr(item, name) for name in _FIELDS},
-            _expression_to_json(item.formula),
+            {name: _expression_to_json(getattr(item, name)) for name in _EXPRESSIONS},
             place_to_json(item.place),
         ]
         for item in recipe.metrics
     ]
-    used = [item.formula for item in recipe.metrics if item.formula is not None]
-    used += recipe.requires
+    formulas = [part for item in recipe.metrics for part in (item.formula, item.when)]
+    used = [part for part in (*formulas, *recipe.requires) if part is not None]
     manifest = {
         "metrics": metrics,
         "outputs": recipe.outputs,
@@ -72,8 +73,14 @@ def read_recipe(text: str) -> Recipe:
     """
     manifest = json.loads(text)
     metrics = [
-        Metric(**plain, formula=_expression_from_json(formula), place=place_from_json(place))
-        for plain, formula, place in manifest["metrics"]
+        Metric(
+            **plain,
+            formula=_expression_from_json(expressions["formula"]),
+            rows=_expression_from_json(expressions["rows"]),
+            when=_expression_from_json(expressions["when"]),
+            place=place_from_json(place),
+        )
+        for plain, expressions, place in manifest["metrics"]
     ]
     requires = [_expression_from_json(item) for item in manifest["requires"]]
     return Recipe(

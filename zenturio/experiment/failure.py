@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zenturio.experiment.experiment import Log
+from zenturio.experiment.experiment import Log, Missing
+
+if TYPE_CHECKING:
+    from zenturio.experiment.experiment import MetricValue
 
 _LONGEST = 120
 _SEARCHED = 2**16
@@ -66,6 +70,19 @@ def log_end(stderr: Log, stdout: Log, lines: int) -> tuple[str, str]:
         if text:
             return stream, "\n".join(text.split("\n")[-lines:])
     return "", ""
+
+
+MISSING = "metric missing: "
+"""How the cause begins where a program ended well and a metric was not found."""
+
+
+def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str, ...]:
+    """Why the metrics that *cause* names were not found; nothing for other causes."""
+    if not cause.startswith(MISSING):
+        return ()
+    names = cause.removeprefix(MISSING).split(", ")
+    values = {name: metrics.get(name) for name in names}
+    return tuple(f"{n}: {value.why}" for n, value in values.items() if isinstance(value, Missing))
 
 
 def _text(log: Log) -> str:

@@ -13,14 +13,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from zenturio.annotate.metric_patterns import EVERY, json_steps
+from zenturio.annotate.metric_patterns import EVERY, JsonFilter, JsonStep, json_steps
 from zenturio.annotate.model import MEASURED, Metric, Take
 from zenturio.errors import ExpressionError, InputError
 from zenturio.experiment.experiment import Log, MetricValue, Missing, Recipe, Series, value_at
+from zenturio.experiment.failure import MISSING
 from zenturio.experiment.inside import OutsideError, read_inside
 
 if TYPE_CHECKING:
-    from zenturio.expression import Value
+    from zenturio.expression import Expression, Value
 
 
 def parse_value(raw: bytes) -> Value:
@@ -172,6 +173,10 @@ class EvidenceText:
         return f"{self.source} ({lines} line{'s' if lines > 1 else ''})"
 
 
+class Inapplicable(Missing):
+    """A metric whose WHEN does not hold at this point: it is NULL, and nothing has failed."""
+
+
 class AbsentError(Exception):
     """The values are not there; says why and where they were looked for."""
 
@@ -189,12 +194,17 @@ def metric_finder(metric: Metric) -> MetricFinder | None:
     if metric.json is not None:
         return JsonFinder(metric.json)
     if metric.column is not None:
-        return CsvFinder(metric.column)
+        return CsvFinder(metric.column, metric.rows)
+    if metric.size:
+        return SizeFinder()
     return None
 
 
 class RegexFinder:
-    """Group 1, the whole match if there is no group, or the group with the metric's name."""
+    """Group 1, the whole match if there is no group, or the group with the metric's name.
+
+    ``^`` and ``$`` mean the bounds of a line, as they do where a file is filled.
+    """
 
     def __init__(self, metric: Metric) -> None:
         import re2  # noqa: PLC0415 - loaded only where a pattern is used
@@ -203,11 +213,12 @@ class RegexFinder:
         options: Any = re2.Options()
         if self._shown.isascii():  # bytes that are no UTF-8 match like any others
             options.encoding = re2.Options.Encoding.LATIN1
-        pattern: Any = re2.compile(self._shown.encode(), options)
+        pattern: Any = re2.compile(b"(?m)" + self._shown.encode(), options)
         self._iterate = pattern.finditer
         named = pattern.groupindex.get(metric.name.encode())
         self._group: int = named or (1 if pattern.groups else 0)
         self._take = metric.take
+        self._anchored = "^" in self._shown or "$" in self._shown
 
     def find(self, text: EvidenceText) -> list[Value]:
         log = text.log
@@ -225,6 +236,8 @@ class RegexFinder:
 
     def _matches(self, content: bytes) -> Iterator[bytes]:
         """What the group matched, in order; a match in which it takes no part is none."""
+        if self._anchored:  # `$` matches before a line's end
+            content = content.replace(b"\r\n", b"\n")
         raws = (match.group(self._group) for match in self._iterate(content))
         return (raw for raw in raws if raw is not None)
 
@@ -232,15 +245,25 @@ class RegexFinder:
         """The first match in the head, or the last in the tail: the middle could hold others."""
         matches: list[bytes] = []
         if self._take == "first":
-            matches = list(self._matches(text.log.head))
+            head, *_ = text.log.head.rpartition(b"\n")
+            # A line that was cut ends where no line ends.
+            matches = list(self._matches(head if self._anchored else text.log.head))
         elif self._take == "last":
-            matches = list(self._matches(text.log.tail))
+            tail = text.log.tail.partition(b"\n")[2]
+            matches = list(self._matches(tail if self._anchored else text.log.tail))
         if matches:
             return matches
         raise AbsentError(
             f"TAKE {self._take} of `{self._shown}` needs what was not kept of {text}: "
             "write it to a file"
         )
+
+
+class SizeFinder:
+    """The number of bytes, also of those that were not kept."""
+
+    def find(self, text: EvidenceText) -> list[Value]:
+        return [text.log.size]
 
 
 def _whole(text: EvidenceText) -> str:
@@ -297,7 +320,7 @@ def read_json(content: str) -> Any:
         raise ValueError("too deep") from None
 
 
-def _walk(node: Any, steps: tuple[str | int | None, ...]) -> Iterator[Any]:
+def _walk(node: Any, steps: tuple[JsonStep, ...]) -> Iterator[Any]:
     if not steps:
         yield node
         return
@@ -306,11 +329,11 @@ def _walk(node: Any, steps: tuple[str | int | None, ...]) -> Iterator[Any]:
         yield from _walk(below, tuple(rest))
 
 
-def _children(node: Any, step: str | int | None) -> Iterator[Any]:
+def _children(node: Any, step: JsonStep) -> Iterator[Any]:
     if step is EVERY:
-        yield from (
-            node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-        )
+        yield from _members(node)
+    elif isinstance(step, JsonFilter):
+        yield from (member for member in _members(node) if _passes(member, step))
     elif isinstance(step, int):
         if isinstance(node, list) and -len(node) <= step < len(node):
             yield node[step]
@@ -318,32 +341,84 @@ def _children(node: Any, step: str | int | None) -> Iterator[Any]:
         yield node[step]
 
 
-class CsvFinder:
-    """The cells of a column, by the name in the header or by its number from 1."""
+def _members(node: Any) -> Iterable[Any]:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
-    def __init__(self, column: str) -> None:
+
+def _passes(member: Any, condition: JsonFilter) -> bool:
+    reached = _walk(member, condition.path)
+    if not condition.operator:
+        return next(reached, _NOWHERE) is not _NOWHERE
+    return any(condition.accepts(value) for value in reached)
+
+
+_NOWHERE = object()
+
+
+class CsvFinder:
+    """The cells of a column, by the name in the header or by its number from 1: ``3`` or ``c3``.
+
+    *rows* is a condition on the columns, by their names or as ``c1``, ``c2``, ...
+    """
+
+    def __init__(self, column: str, rows: Expression | None = None) -> None:
         self._column = column
+        self._rows = rows
 
     def find(self, text: EvidenceText) -> list[Value]:
         rows = _rows(_whole(text))
         if not rows:
             raise AbsentError(f"there is no row in {text}")
         at, first = self._locate(rows, text)
-        cells = [row[at].strip() for row in rows[first:] if at < len(row)]
+        cells = [row[at].strip() for row in self._selected(rows, first, text) if at < len(row)]
         values = [parse_value(cell.encode("utf-8", "surrogateescape")) for cell in cells if cell]
         if not values:
-            raise AbsentError(f"column {self._column} holds nothing in {text}")
+            where = f" where {self._rows.text}" if self._rows is not None else ""
+            raise AbsentError(f"column {self._column} holds nothing{where} in {text}")
         return values
+
+    def _selected(
+        self, rows: list[list[str]], first: int, text: EvidenceText
+    ) -> Iterable[list[str]]:
+        """The rows of values for which the condition holds; NULL is no reason to take one."""
+        if self._rows is None:
+            return rows[first:]
+        header = {cell.strip(): at for at, cell in reversed(list(enumerate(rows[0])))}
+        numbered = {f"c{at + 1}": at for at in range(max(map(len, rows)))}
+        # A name of the header counts before a column's number.
+        positions = {**numbered, **(header if first else {})}
+        for name in self._rows.names - positions.keys():
+            shown = (
+                ", ".join(cell.strip() for cell in rows[0][:8])
+                if first
+                else f"c1 to c{len(numbered)}"
+            )
+            raise AbsentError(f"no column is named {name} in {text}: there is {shown}")
+        columns = {name: positions[name] for name in self._rows.names}
+        return [row for row in rows[first:] if self._holds(row, columns)]
+
+    def _holds(self, row: list[str], columns: Mapping[str, int]) -> bool:
+        assert self._rows is not None
+        cells = {name: row[at].strip() if at < len(row) else "" for name, at in columns.items()}
+        values = {
+            name: parse_value(cell.encode("utf-8", "surrogateescape")) if cell else None
+            for name, cell in cells.items()
+        }
+        try:
+            return self._rows.value(values) is True
+        except ExpressionError:  # such as a text where a number is compared
+            return False
 
     def _locate(self, rows: list[list[str]], text: EvidenceText) -> tuple[int, int]:
         """The column's index, and the row where its values begin."""
         header = [cell.strip() for cell in rows[0]]
-        if not self._column.isdecimal() or self._column == "0":
-            if self._column in header:
-                return header.index(self._column), 1
+        number = self._column.removeprefix("c")
+        if self._column in header and not self._column.isdecimal():
+            return header.index(self._column), 1
+        if not number.isdecimal() or number == "0":
             shown = ", ".join(header[:8]) + (", ..." if len(header) > 8 else "")
             raise AbsentError(f"no column is named {self._column} in {text}: there is {shown}")
-        at = int(self._column) - 1
+        at = int(number) - 1
         if at >= max(map(len, rows)):
             raise AbsentError(f"there is no column {self._column} in {text}")
         return at, int(_titled(rows, at))
@@ -411,7 +486,9 @@ class MetricReader:
         texts: dict[str, EvidenceText] = {}
         for metric, finder in self._finders:
             reported_values = reported.get(metric.name)
-            if reported_values is not None:
+            if metric.when is not None and not _applies(metric.when, values):
+                metrics[metric.name] = Inapplicable(f"it is measured WHEN {metric.when.text}")
+            elif reported_values is not None:
                 metrics[metric.name] = take_value(reported_values, metric.take)
             elif finder is None:
                 metrics[metric.name] = Missing(f"${METRICS} does not hold it{fault}")
@@ -422,17 +499,21 @@ class MetricReader:
             if name not in metrics and name not in values:
                 metrics[name] = take_value(reported_values, "last")
         for metric in self._derived:
-            metrics[metric.name] = _computed(metric, values, metrics)
+            if metric.when is not None and not _applies(metric.when, values):
+                metrics[metric.name] = Inapplicable(f"it is measured WHEN {metric.when.text}")
+            else:
+                metrics[metric.name] = _computed(metric, values, metrics)
         return metrics
 
     def lacking(self, metrics: Mapping[str, MetricValue]) -> str:
-        """``metric missing: gflops`` where one that is not optional is missing, else nothing."""
-        lacks = [n for n in self._needed if isinstance(metrics.get(n), Missing)]
+        """``metric missing: gflops`` where one that is needed at this point is missing."""
+        missing = {name for name, value in metrics.items() if isinstance(value, Missing)}
+        lacks = [n for n in self._needed & missing if not isinstance(metrics[n], Inapplicable)]
         if not lacks:
             return ""
         derived = {metric.name for metric in self._derived}
         roots = [name for name in lacks if name not in derived] or lacks
-        return f"metric missing: {', '.join(sorted(roots))}"
+        return f"{MISSING}{', '.join(sorted(roots))}"
 
 
 class MetricReaders:
@@ -499,7 +580,7 @@ def _computed(
     for name in formula.names:
         part = metrics[name] if name in metrics else values.get(name)
         if isinstance(part, Missing):
-            return Missing(f"it needs {name}: {part.why}")
+            return type(part)(f"it needs {name}: {part.why}")
         if isinstance(part, Series):
             return Missing(f"it needs {name}, which is a series (TAKE all), not a value")
         inputs[name] = part
@@ -508,6 +589,14 @@ def _computed(
     except ExpressionError as error:
         return Missing(error.diagnostics[0].message)
     return Missing(f"{formula.text} is NULL here") if value is None else value
+
+
+def _applies(when: Expression, values: Mapping[str, Value]) -> bool:
+    """Whether a metric is measured at this point; where the condition has no value, it is not."""
+    try:
+        return value_at(when, values, point=values) is True
+    except ExpressionError:
+        return False
 
 
 def _sorted(metrics: tuple[Metric, ...]) -> list[Metric]:

@@ -211,6 +211,8 @@ def extraction_of(metric: Metric) -> str:
         return f":= {metric.formula.text}"
     kinds = {"REGEX": metric.regex, "JSON": metric.json, "CSV COLUMN": metric.column}
     extractions = [f'{kind} "{text}"' for kind, text in kinds.items() if text is not None]
+    extractions += ["SIZE"] if metric.size else []
+    extractions += [f"WHERE {metric.rows.text}"] if metric.rows is not None else []
     return " ".join(["FROM", metric.source, *extractions, "TAKE", metric.take.upper()])
 
 

@@ -11,7 +11,7 @@ from time import monotonic
 from zenturio.annotate.model import Goal
 from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MetricValue, Missing, Outcome, Series
-from zenturio.experiment.failure import log_end
+from zenturio.experiment.failure import log_end, missing_reasons
 from zenturio.expression import Expression, Value
 from zenturio.study.driver.program_history import ProgramHistory, changed_program_notes
 from zenturio.study.study_definition import ArchivedStudy
@@ -77,6 +77,8 @@ class FailureGroup:
     values: Mapping[str, Value]
     end: str = ""
     """The last lines of what that one said."""
+    reasons: tuple[str, ...] = ()
+    """Where a metric is missing: why it was not found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +318,7 @@ def count_failure(
     seen = failures.get(cause)
     if seen is None:
         _, end = log_end(outcome.stderr, outcome.stdout, LINES)
-        failures[cause] = FailureGroup(cause, 1, experiment.digest, experiment.values, end)
+        reasons = missing_reasons(cause, outcome.metrics)
+        failures[cause] = FailureGroup(cause, 1, experiment.digest, experiment.values, end, reasons)
     else:
         failures[cause] = replace(seen, count=seen.count + 1)
