@@ -28,7 +28,7 @@ ELSEWHERE = {
     "annotate/scan.py": "what the user names",
     "drmaa/session.py": "what the program names",
     "execute/builds.py": "a build, in a folder that make_folder made",
-    "execute/file_staging.py": "below an experiment's folder, which is new",
+    "execute/staged_folder.py": "below an experiment's folder, following no link",
     "execute/hosts/remote/agent.py": "on a host",
     "execute/hosts/remote/job_store.py": "on a host",
     "execute/hosts/stages.py": "below a folder that was removed before",

@@ -13,30 +13,34 @@ from __future__ import annotations
 import json
 import logging
 import os
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from hmac import compare_digest
 from pathlib import Path
 from threading import Event
 
 from zenturio import trust
+from zenturio.annotate.file_digests import FileDigests, stamp_of
 from zenturio.errors import PlaceError
 from zenturio.execute.file_staging import (
     COPY_LIMIT_BYTES,
     InputCache,
     SharedFile,
-    StagedFolder,
     disk_errors,
     file_digest,
     remove_tree,
 )
 from zenturio.execute.json_checks import any_text, integer, nullable, record, tuple_of
 from zenturio.execute.message_frame import frame_message, unframe_message
+from zenturio.execute.staged_folder import StagedFolder, fill_folder
 from zenturio.execute.workspace import REPORT
-from zenturio.experiment import Build, Log, Status, Step
+from zenturio.experiment import Build, ExperimentFile, Log, Status, Step
+from zenturio.experiment.experiment import link_to
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import FileLock, make_folder
 
@@ -61,31 +65,22 @@ class BuildFailure:
     stderr: Log
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BuildResult:
     """What a build left: the files, small or shared, and the symbolic links."""
 
     digest: str
     folder: Path
-    files: tuple[tuple[str, int, int, SharedFile | None], ...]
-    """Path, mode, and when it was last written, by which ``make`` in an experiment goes."""
-    links: tuple[tuple[str, str], ...]
+    files: tuple[ExperimentFile, ...]
+    """Each with the time when it was last written, by which ``make`` in an experiment goes."""
+    shared: Mapping[str, SharedFile]
+    """The large files by path."""
     idle: bool = False
     """Whether its commands left every file as it was."""
 
-    @property
+    @cached_property
     def paths(self) -> frozenset[str]:
-        return frozenset([f[0] for f in self.files] + [link[0] for link in self.links])
-
-    def put(self, folder: StagedFolder) -> None:
-        """Give an experiment's folder all that the build left."""
-        for name, mode, mtime, shared in self.files:
-            if shared is None:
-                folder.copy(self.folder / name, name, mode, mtime)
-            else:
-                folder.share(shared, name, mode)
-        for name, text in self.links:
-            folder.link(text, name)
+        return frozenset([filed.path for filed in self.files])
 
 
 RunSteps = Callable[[tuple[Step, ...], str], BuildFailure | None]
@@ -140,7 +135,7 @@ class BuildCache:
         path = self._folder / checked_digest(build.digest)
         remove_tree(str(path))
         path.mkdir()
-        StagedFolder(str(path)).put(build.files, self._inputs)
+        fill_folder(StagedFolder(str(path)), build.files, self._inputs)
         before = _file_stamps(path)
         failure = run(build.steps, str(path))
         _log.debug("build %.12s: %s", build.digest, failure.cause if failure else "made")
@@ -149,17 +144,14 @@ class BuildCache:
             self._share_failure(build.digest, failure)
             return failure
         (path / REPORT).unlink(missing_ok=True)
-        result = replace(_scan_build(build.digest, path), idle=_file_stamps(path) == before)
-        files = [
-            (n, m, t, file_digest(path / n), shared.stamp if shared else None)
-            for n, m, t, shared in result.files
-        ]
-        text = json.dumps({"files": files, "links": result.links, "idle": result.idle})
+        files, links = _scan_build(path)
+        idle = _file_stamps(path) == before
+        text = json.dumps({"files": files, "links": links, "idle": idle})
         draft = self._list_path(build.digest).with_suffix(f".{os.getpid()}")
         draft.write_text(f"{self._mac(build.digest, text)}\n{text}", encoding="utf-8")
         # The rename makes the build valid: a builder that is killed before leaves none.
         draft.replace(self._list_path(build.digest))
-        return result
+        return _result(build.digest, path, files, links, idle=idle)
 
     def _mac(self, digest: str, text: str) -> str:
         content = f"{digest}\n{text}".encode()
@@ -173,19 +165,18 @@ class BuildCache:
             if not compare_digest(mac, self._mac(digest, text)):
                 return None
             facts = json.loads(text)
-            for name, _, _, content, _ in facts["files"]:
-                if file_digest(path / name) != content:
+            digests = FileDigests(path)
+            for name, mode, mtime, content in facts["files"]:
+                location = path / name
+                status = location.lstat()
+                if (stat.S_IMODE(status.st_mode), status.st_mtime_ns) != (mode, mtime):
                     return None
+                if digests.facts(name, str(location), stamp_of(status)).digest.hex() != content:
+                    return None
+            digests.save()
         except (OSError, ValueError):
             return None
-        files = tuple(
-            (n, mode, mtime, SharedFile(path / n, (look[0], look[1], look[2])) if look else None)
-            for n, mode, mtime, _, look in facts["files"]
-        )
-        if any(shared is not None and shared.changed() for _, _, _, shared in files):
-            return None
-        links = tuple((name, text) for name, text in facts["links"])
-        return BuildResult(digest, path, files, links, facts["idle"])
+        return _result(digest, path, facts["files"], facts["links"], idle=facts["idle"])
 
     def _list_path(self, digest: str) -> Path:
         return self._folder / f"{checked_digest(digest)}.json"
@@ -236,12 +227,16 @@ class BuildCache:
             yield lock is not None and not self._closed.is_set()
 
 
-def _scan_build(digest: str, path: Path) -> BuildResult:
-    """Return what stands in a folder behind a build.
+_ListedFile = tuple[str, int, int, str]
+"""Path, mode, when it was last written, and the digest of the content."""
+
+
+def _scan_build(path: Path) -> tuple[list[_ListedFile], list[tuple[str, str]]]:
+    """Return the files and the links that stand in a folder behind a build.
 
     Large files are made read-only, to be shared.
     """
-    files: list[tuple[str, int, int, SharedFile | None]] = []
+    files: list[_ListedFile] = []
     links: list[tuple[str, str]] = []
     for folder, names, file_names in os.walk(path):
         for name in sorted([*names, *file_names]):
@@ -250,8 +245,34 @@ def _scan_build(digest: str, path: Path) -> BuildResult:
             if entry.is_symlink():
                 links.append((relative, os.readlink(entry)))  # noqa: PTH115 - the text itself
             elif entry.is_file():
-                files.append((relative, *_file_entry(entry)))
-    return BuildResult(digest, path, tuple(files), tuple(links))
+                status = entry.stat()
+                mode = status.st_mode & 0o777
+                if status.st_size > COPY_LIMIT_BYTES:
+                    # Shared by links where the file system cannot clone: nothing may write to it.
+                    mode &= 0o555
+                    entry.chmod(mode)
+                files.append((relative, mode, status.st_mtime_ns, file_digest(entry)))
+    return files, links
+
+
+def _result(
+    digest: str,
+    path: Path,
+    files: Iterable[_ListedFile],
+    links: Iterable[tuple[str, str]],
+    *,
+    idle: bool,
+) -> BuildResult:
+    entries, shared = [], {}
+    for name, mode, mtime, content in files:
+        location = path / name
+        status = location.lstat()
+        size, stamp = status.st_size, stamp_of(status)
+        entries.append(ExperimentFile(name, mode, None, location, content, mtime, size, stamp))
+        if size > COPY_LIMIT_BYTES:
+            shared[name] = SharedFile(location, stamp, content)
+    entries += [link_to(name, text) for name, text in links]
+    return BuildResult(digest, path, tuple(entries), shared, idle)
 
 
 def _file_stamps(path: Path) -> dict[str, tuple[int, int, int]]:
@@ -262,13 +283,3 @@ def _file_stamps(path: Path) -> dict[str, tuple[int, int, int]]:
             status = os.lstat(f"{folder}/{name}")
             stamps[f"{folder}/{name}"] = (status.st_ino, status.st_size, status.st_mtime_ns)
     return stamps
-
-
-def _file_entry(path: Path) -> tuple[int, int, SharedFile | None]:
-    status = path.stat()
-    mode = status.st_mode & 0o777
-    if status.st_size <= COPY_LIMIT_BYTES:
-        return mode, status.st_mtime_ns, None
-    # Shared by links where the file system cannot clone: nothing may write to it.
-    path.chmod(mode & 0o555)
-    return mode, status.st_mtime_ns, SharedFile.of(path)

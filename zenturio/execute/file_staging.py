@@ -1,10 +1,10 @@
 """
 Files of experiments on disk: written, copied, cloned or, where they are large, shared.
 
-A folder gets files of its own, so that what an experiment writes harms no other one: small files
-are copied; large ones are cloned where the file system can (FICLONE), which costs neither time nor
-room. Where it cannot, the folder gets a symbolic link to one copy that may only be read; root may
-write all the same, so the copy is looked at after each run (``Shared.changed``).
+A folder (``StagedFolder``) has files of its own, so that what an experiment writes harms no other
+one: small files are copied; large ones are cloned where the file system can (FICLONE), which costs
+neither time nor room. Where it cannot, the folder gets a symbolic link to one copy that may only be
+read; root may write all the same, so the copy is checked after each run (``SharedFile.is_spoilt``).
 
 Files that are copied keep their times, and those that are filled in are newer than all of them: a
 ``make`` in the folder builds what depends on a value, and nothing else.
@@ -19,24 +19,26 @@ import shutil
 import stat
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from time import time_ns
+from typing import BinaryIO
 
+from zenturio.annotate.file_digests import PIECE_BYTES, FileDigests, mode_of, mtime_of, stamp_of
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.experiment import ExperimentFile
 from zenturio.experiment.identity import checked_digest, content_digest, content_hash
-from zenturio.files import make_folder
+from zenturio.files import make_folder, open_regular
 
 COPY_LIMIT_BYTES = 2**20
 """Files up to so many bytes are copied."""
 MTIME_STEP_NANOSECONDS = 10_000_000
 """Nanoseconds by which a filled file is newer than a copied one that was written just now: more
 than a tick of any file system's clock, less than a program takes to look."""
-_REMEMBERED_BYTES = 2**26
+_REMEMBERED_BYTES = 2**24
 """Bytes of originals that are held in memory at the most."""
 _FICLONE = 0x40049409
 _USER = os.geteuid()
@@ -155,17 +157,31 @@ def content_of(filed: ExperimentFile) -> bytes:
 
 def read_original(filed: ExperimentFile) -> bytes:
     """Return the bytes of the file's original; PlaceError if they are others than were hashed."""
-    assert filed.original is not None, "who has the content needs no original"
-    try:
-        content = filed.original.read_bytes()
-    except FileNotFoundError:
-        raise changed_original(filed) from None
-    if filed.digest and content_digest(content).hex() != filed.digest:
-        raise changed_original(filed)
+    with _open_original(filed) as file:
+        status = os.fstat(file.fileno())
+        content = file.read()
+        # A file that looks as it did when it was hashed need not be hashed again.
+        is_same = (
+            bool(filed.stamp) and _has_stamp(file, filed.stamp) and stamp_of(status) == filed.stamp
+        )
+    if not is_same and filed.digest and content_digest(content).hex() != filed.digest:
+        raise _changed_original(filed)
     return content
 
 
-def changed_original(filed: ExperimentFile) -> PlaceError:
+def _open_original(filed: ExperimentFile) -> BinaryIO:
+    assert filed.original is not None, "who has the content needs no original"
+    try:
+        return filed.original.open("rb")
+    except FileNotFoundError:
+        raise _changed_original(filed) from None
+
+
+def _has_stamp(file: BinaryIO, stamp: bytes) -> bool:
+    return stamp_of(os.fstat(file.fileno())) == stamp
+
+
+def _changed_original(filed: ExperimentFile) -> PlaceError:
     """Return the error that an original is not what was hashed."""
     return PlaceError(
         f"{filed.original} has changed since the study began",
@@ -178,27 +194,40 @@ def is_small(filed: ExperimentFile) -> bool:
     return filed.content is not None or 0 <= filed.size <= COPY_LIMIT_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class SharedFile:
-    """A copy that several experiments read, as it looked when it was made."""
+    """A copy that several experiments read."""
 
     path: Path
-    stamp: tuple[int, int, int]
+    stamp: bytes
+    """As it was when it was made."""
+    digest: str
+    """Of its content."""
 
     @staticmethod
-    def of(path: Path) -> SharedFile:
-        return SharedFile(path, _stamp(path))
+    def of(path: Path, digest: str) -> SharedFile:
+        return SharedFile(path, stamp_of(path.stat()), digest)
 
     @property
     def mtime(self) -> int:
-        return self.stamp[2]
+        return mtime_of(self.stamp)
 
-    def changed(self) -> bool:
-        """Return whether somebody wrote to it, or took it away."""
+    def is_spoilt(self) -> bool:
+        """Return whether somebody wrote to it, or took it away.
+
+        Where only times or mode are others than they were, these are put back.
+        """
         try:
-            return _stamp(self.path) != self.stamp
+            if stamp_of(self.path.stat()) == self.stamp:
+                return False
+            if file_digest(self.path) != self.digest:
+                return True
+            self.path.chmod(mode_of(self.stamp))
+            os.utime(self.path, ns=(self.mtime, self.mtime))
+            self.stamp = stamp_of(self.path.stat())
         except OSError:
             return True
+        return False
 
 
 def file_digest(path: Path) -> str:
@@ -213,11 +242,6 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, content_hash).hexdigest()
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
-    status = path.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
 class InputCache:
     """Read-only copies of large files, by their content: ``inputs/DIGEST``.
 
@@ -228,6 +252,7 @@ class InputCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._copies: dict[tuple[str, int | None], SharedFile] = {}
+        self._digests: FileDigests | None = None
         self._turn = Lock()
 
     def shared(self, filed: ExperimentFile) -> SharedFile:
@@ -237,39 +262,75 @@ class InputCache:
         time = filed.mtime if filed.mtime is not None and filed.mtime < time_ns() else None
         with self._turn:
             copy = self._copies.get((name, time))
-            if copy is None:
+            if copy is None or copy.is_spoilt():
                 path = make_folder(self._folder.parent, self._folder.name) / name
                 if path.exists() and time is not None and path.stat().st_mtime_ns != time:
                     path = self._folder / f"{name}-{time:x}"
-                if not _has_content(path, filed.digest):
+                if not self._has_content(path, filed.digest):
                     path.unlink(missing_ok=True)
                     self._copy(filed, path, time)
-                copy = self._copies[name, time] = SharedFile.of(path)
+                copy = self._copies[name, time] = SharedFile.of(path, filed.digest)
             return copy
 
     def forget(self, shared: SharedFile) -> None:
         """Take away a copy that was changed; the next experiment makes it again."""
         with self._turn:
             shared.path.unlink(missing_ok=True)
-            self._copies = {k: copy for k, copy in self._copies.items() if copy != shared}
+            self._copies = {k: copy for k, copy in self._copies.items() if copy is not shared}
+
+    def _has_content(self, path: Path, digest: str) -> bool:
+        """Whether the copy *path*, which an earlier driver or anybody else made, is right."""
+        if self._digests is None:
+            self._digests = FileDigests(self._folder)
+        try:
+            status = os.lstat(path)
+            if not stat.S_ISREG(status.st_mode):
+                return False
+            facts = self._digests.facts(path.name, str(path), stamp_of(status))
+        except OSError:
+            return False
+        self._digests.save()
+        return facts.digest.hex() == digest
 
     def _copy(self, filed: ExperimentFile, path: Path, time: int | None) -> None:
-        content = read_original(filed)
-        descriptor, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(draft, 0o555 if filed.mode & 0o111 else 0o444)  # noqa: PTH101
-        if time is not None:
-            os.utime(draft, ns=(time, time))
-        _keep_first(draft, path)
+        with _open_original(filed) as original:
+            handle, draft = tempfile.mkstemp(dir=self._folder, prefix=".")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    if not _is_cloned(original, file, filed):
+                        _copy_hashed(original, file, filed)
+                os.chmod(draft, 0o555 if filed.mode & 0o111 else 0o444)  # noqa: PTH101
+                if time is not None:
+                    os.utime(draft, ns=(time, time))
+                _keep_first(draft, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(draft)  # noqa: PTH108
+                raise
 
 
-def _has_content(path: Path, digest: str) -> bool:
-    """Whether the copy *path*, which an earlier driver or anybody else made, has this content."""
+def _is_cloned(original: BinaryIO, file: BinaryIO, filed: ExperimentFile) -> bool:
+    """Clone an original that looks as it did when it was hashed, before and after."""
+    if not filed.stamp or not _has_stamp(original, filed.stamp):
+        return False
     try:
-        return file_digest(path) == digest
+        fcntl.ioctl(file.fileno(), _FICLONE, original.fileno())
     except OSError:
         return False
+    if _has_stamp(original, filed.stamp):
+        return True
+    file.truncate(0)
+    return False
+
+
+def _copy_hashed(original: BinaryIO, file: BinaryIO, filed: ExperimentFile) -> None:
+    """Copy piece by piece, so that memory does not grow with the file."""
+    hashed = content_hash()
+    while piece := original.read(PIECE_BYTES):
+        hashed.update(piece)
+        file.write(piece)
+    if filed.digest and hashed.hexdigest() != filed.digest:
+        raise _changed_original(filed)
 
 
 def _keep_first(draft: str, path: Path) -> None:
@@ -285,89 +346,13 @@ def _keep_first(draft: str, path: Path) -> None:
     os.unlink(draft)  # noqa: PTH108
 
 
-class StagedFolder:
-    """A folder that is being filled for one experiment; plain files *left* in it are used again."""
-
-    def __init__(self, path: str, reusable: Iterable[str] = ()) -> None:
-        self.path = path
-        self.shared: list[SharedFile] = []
-        self.written: set[str] = set()
-        """What may be left for the next one: the names of files that were written here."""
-        self._reusable = set(reusable)
-        self._folders: set[str] = set()
-
-    def put(self, files: Sequence[ExperimentFile], inputs: InputCache) -> None:
-        """Write *files*, or copy, clones or links their originals; makes links and folders."""
-        now = time_ns()
-        for filed in files:
-            if filed.kind == "folder":
-                os.makedirs(f"{self.path}/{checked_path(filed.path)}", exist_ok=True)  # noqa: PTH103
-        links = [filed for filed in files if filed.kind == "link"]
-        files = [filed for filed in files if filed.kind == "file"]
-        times = [min(filed.mtime, now) for filed in files if filed.mtime is not None]
-        filled = max(now, max(times, default=0) + MTIME_STEP_NANOSECONDS)
-        for filed in files:
-            name = checked_path(filed.path)
-            if is_small(filed):
-                mtime = filled if filed.mtime is None else min(filed.mtime, now)
-                self._write(name, content_of(filed), filed.mode, mtime)
-            elif filed.original is not None and not filed.digest:
-                shutil.copy(filed.original, self._target(name))
-            elif filed.original is not None:
-                self.share(inputs.shared(filed), name, filed.mode)
-        # A link in the application could lead a later file out of the folder.
-        for filed in links:  # last, so that nothing is written through one
-            self.link(checked_link(filed), filed.path)
-
-    def share(self, shared: SharedFile, name: str, mode: int) -> None:
-        """A large file: a clone if the file system makes one, else a link to what is shared."""
-        target = self._target(name)
-        if _clone(shared.path, target, mode):
-            os.utime(target, ns=(shared.mtime, shared.mtime))
-        else:
-            Path(target).symlink_to(shared.path)
-            self.shared.append(shared)
-
-    def copy(self, source: Path, name: str, mode: int, mtime: int) -> None:
-        """A small file of a build."""
-        self._write(name, source.read_bytes(), mode, mtime)
-
-    def link(self, text: str, name: str) -> None:
-        """A symbolic link, as it stood in the application or in a build."""
-        Path(self._target(name)).symlink_to(text)
-
-    def finish(self) -> None:
-        """Take away what is left of the one before."""
-        for name in self._reusable:
-            os.unlink(f"{self.path}/{name}")  # noqa: PTH108
-
-    def _write(self, name: str, content: bytes, mode: int, mtime: int) -> None:
-        self.written.add(name)
-        if name in self._reusable and overwrite(f"{self.path}/{name}", content, mode, mtime):
-            self._reusable.discard(name)
-        else:
-            write_new(self._target(name), content, mode, mtime)
-
-    def _target(self, name: str) -> str:
-        """Return where *name* goes, which is free; the folders above it are there."""
-        target = f"{self.path}/{name}"
-        if name in self._reusable:
-            os.unlink(target)  # noqa: PTH108
-            self._reusable.discard(name)
-        elif "/" in name:
-            parent = os.path.dirname(target)  # noqa: PTH120 - called often
-            if parent not in self._folders:
-                os.makedirs(parent, exist_ok=True)  # noqa: PTH103
-                self._folders.add(parent)
-        return target
-
-
-def _clone(source: Path, target: str, mode: int) -> bool:
-    """A copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
-    with suppress(OSError), source.open("rb") as file:
+def clone_file(source: Path, target: str, mode: int, mtime: int) -> bool:
+    """Make a copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
+    with suppress(OSError), open_regular(source) as file:
         descriptor = os.open(target, _NEW, mode & 0o777)
         try:
             fcntl.ioctl(descriptor, _FICLONE, file.fileno())
+            os.utime(descriptor, ns=(mtime, mtime))
         except OSError:
             os.unlink(target)  # noqa: PTH108
             return False
@@ -375,27 +360,6 @@ def _clone(source: Path, target: str, mode: int) -> bool:
             os.close(descriptor)
         return True
     return False
-
-
-def empty_folder(folder: str, written: set[str]) -> set[str] | None:
-    """Take away all but the plain files named in *written*; tells which of them there are.
-
-    None, and the folder is gone too, where it cannot be made as good as new.
-    """
-    kept_names = set()
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name in written and entry.is_file(follow_symlinks=False):
-                    kept_names.add(entry.name)
-                else:
-                    os.unlink(entry.path)  # noqa: PTH108
-        if os.lstat(folder).st_mode & 0o700 == 0o700:
-            return kept_names
-    except OSError:  # a folder within, or a mode that forbids it
-        pass
-    remove_tree(folder)
-    return None
 
 
 def remove_tree(folder: str) -> None:

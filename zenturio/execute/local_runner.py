@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from zenturio.execute import output_artifacts
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
 from zenturio.execute.call import exception_name, read_metrics
 from zenturio.execute.command_line import allowed_threads, plain_words, step_request
-from zenturio.execute.file_staging import InputCache, StagedFolder, disk_errors, is_small
+from zenturio.execute.file_staging import InputCache, disk_errors, is_small
 from zenturio.execute.launcher_process import (
     STOPPED_SECONDS,
     LauncherLostError,
@@ -27,12 +28,14 @@ from zenturio.execute.machine_json import own_machine_parts, run_conditions
 from zenturio.execute.output_patterns import folder_fault, missing_outputs
 from zenturio.execute.run_verdict import IDLE_BUILD, judge_run, usage_metrics
 from zenturio.execute.spawn import CALL_COMMAND
+from zenturio.execute.staged_folder import FolderPlan, StagedFolder, is_constant
 from zenturio.execute.workspace import REPORT, Keep, Workspace
 from zenturio.experiment import (
     INCOMING,
     METRICS,
     Evidence,
     Experiment,
+    ExperimentFile,
     MetricReaders,
     MetricValue,
     Missing,
@@ -43,12 +46,17 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.inside import OutsideError, read_inside
 
+_log = logging.getLogger(__name__)
 IDENTITY = "ZEN_EXPERIMENT"
 """The environment variable that tells an experiment its digest."""
 SEARCHED_BYTES = 2**22
 """Of each stream, so many bytes at its beginning and at its end are searched for metrics."""
 _STREAMS = ("stdout", "stderr", "")
 _CALL_PREFIX = " ".join(CALL_COMMAND) + " "
+_PLANS = 8
+"""Builds whose files are known at a time."""
+_LIGHT_FILES = 1000
+"""More files are put into a folder by a thread of its own."""
 _MOST_LAUNCHER_LOSSES = 3
 """How often an experiment is begun whose launcher is lost each time."""
 
@@ -94,6 +102,8 @@ class LocalRunner:
         self._wall = float("inf")
         """About how long the last runs took."""
         self._meters = MetricReaders()
+        self._plans: list[tuple[FolderPlan, BuildResult | None]] = []
+        """The plans of the last folders, the newest first."""
 
     def is_light(self, experiment: Experiment) -> bool:
         """Return whether preparing and finishing take no time worth a thread."""
@@ -102,6 +112,7 @@ class LocalRunner:
             not recipe.outputs
             and (build is None or self._builds.is_known(build.digest))
             and all(metric.source in _STREAMS for metric in recipe.metrics)
+            and len(experiment.files) <= _LIGHT_FILES
             and all(is_small(filed) for filed in experiment.files)
         )
 
@@ -157,16 +168,9 @@ class LocalRunner:
         if isinstance(built, BuildFailure):
             return self._build_failed_outcome(experiment, built, began)
         with disk_errors(self._incoming):
-            folder = self._workspace.make(experiment.digest)
-            request = self._request(
-                experiment, folder.path, experiment.steps, experiment.environment
-            )
-            task.prepared = prepared = PreparedRun(folder, {**request, "cpus": cpus, "shown": True})
-            try:
-                self._fill(prepared.folder, experiment, built)
-            except BaseException:
-                self.drop(task)
-                raise
+            folder = self._filled_folder(experiment, built)
+        request = self._request(experiment, folder.path, experiment.steps, experiment.environment)
+        task.prepared = prepared = PreparedRun(folder, {**request, "cpus": cpus, "shown": True})
         return prepared
 
     def finish(self, task: LocalTask, prepared: PreparedRun, reply: LauncherReply) -> Outcome:
@@ -181,15 +185,47 @@ class LocalRunner:
             self.drop(task, keep=keep)
         return outcome
 
-    def _fill(
-        self, folder: StagedFolder, experiment: Experiment, built: BuildResult | None
+    def _filled_folder(self, experiment: Experiment, built: BuildResult | None) -> StagedFolder:
+        constants: list[ExperimentFile] = []
+        filled: list[ExperimentFile] = []
+        for filed in experiment.files:
+            if built is None or filed.path not in built.paths:
+                (constants if is_constant(filed) else filled).append(filed)
+        plan = self._plan(constants, built)
+        folder = self._workspace.make(experiment.digest, plan)
+        try:
+            folder.fill(plan, filled, self._inputs)
+        except OSError as error:
+            # What an experiment left cannot be undone: a mount, an attribute, a foreign owner.
+            _log.info("%s cannot be filled: %s", folder.path, error)
+            self._workspace.drop(folder, usable=False)
+            folder = self._workspace.make_new(experiment.digest)
+            self._fill_new(folder, plan, filled)
+        except BaseException:
+            self._workspace.drop(folder)
+            raise
+        return folder
+
+    def _fill_new(
+        self, folder: StagedFolder, plan: FolderPlan, filled: Sequence[ExperimentFile]
     ) -> None:
-        files = experiment.files
-        if built is not None:
-            built.put(folder)
-            files = tuple(filed for filed in files if filed.path not in built.paths)
-        folder.put(files, self._inputs)
-        folder.finish()
+        try:
+            folder.fill(plan, filled, self._inputs)
+        except BaseException:
+            self._workspace.drop(folder, usable=False)
+            raise
+
+    def _plan(self, constants: Sequence[ExperimentFile], built: BuildResult | None) -> FolderPlan:
+        """Return the plan of a folder with these files: the same one for the same files."""
+        for known_plan, build in self._plans:
+            if build is built and known_plan.is_for(constants):
+                return known_plan
+        if built is None:
+            plan = FolderPlan(constants)
+        else:
+            plan = FolderPlan(constants, built.files, built.shared)
+        self._plans = [(plan, built), *self._plans[: _PLANS - 1]]
+        return plan
 
     def _request(
         self,
@@ -310,7 +346,7 @@ class LocalRunner:
     def _find_spoilt(self, experiment: Experiment, folder: StagedFolder) -> str:
         """Return what this run wrote to that others share, which is then made anew."""
         for shared in folder.shared:
-            if shared.changed():
+            if shared.is_spoilt():
                 self._inputs.forget(shared)
                 if experiment.build is not None:
                     self._builds.forget(experiment.build.digest)

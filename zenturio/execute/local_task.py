@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zenturio.execute.executor import CancellableFuture
-from zenturio.execute.file_staging import StagedFolder
+from zenturio.execute.staged_folder import StagedFolder
 from zenturio.experiment import Experiment
 
 

@@ -12,12 +12,14 @@ import logging
 import os
 import secrets
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Literal
 
 from zenturio.execute import process_tree
-from zenturio.execute.file_staging import StagedFolder, disk_errors, empty_folder, remove_tree
+from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.staged_folder import FolderPlan, StagedFolder
 from zenturio.experiment import METRICS
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import LockedFolder, make_folder
@@ -42,36 +44,69 @@ class Workspace:
             self._session = LockedFolder.begin(self._work, _SESSION)
         self._path = str(self._session.path)
         self._used: set[str] = set()
-        self._spare: dict[str, set[str]] = {}
-        """Cleared folders, and the files in them that may be written anew."""
+        self._spare: list[StagedFolder] = []
+        """Folders in which no experiment runs, as the last one left them."""
         self._turn = Lock()
 
-    def make(self, digest: str) -> StagedFolder:
-        """A folder for an experiment: a cleared one under a new name, which costs less."""
-        path = f"{self._path}/{checked_digest(digest)}"
+    def make(self, digest: str, plan: FolderPlan) -> StagedFolder:
+        """Return a folder for an experiment: one that was used before, or a new one."""
         with self._turn:
-            if path in self._used:  # the same experiment runs twice at a time
-                # Both need a folder of their own: one clears its own when it ends.
-                path = f"{path}-{secrets.token_hex(4)}"
-            self._used.add(path)
-            spare = path if path in self._spare else next(iter(self._spare), None)
-            reusable = self._spare.pop(spare) if spare is not None else set()
-        if spare is None:
-            os.mkdir(path)  # noqa: PTH102 - called often
-        elif spare != path:
-            os.rename(spare, path)  # noqa: PTH104 - called often
-        return StagedFolder(path, reusable)
+            spare = self._take_spare(digest, plan)
+            path = self._free_path(digest)
+        if spare is not None:
+            try:
+                spare.rename(path)
+            except FileNotFoundError:  # an experiment may delete its folder
+                pass
+            else:
+                return spare
+        os.mkdir(path)  # noqa: PTH102 - called often
+        return StagedFolder(path)
 
-    def drop(self, folder: StagedFolder, *, keep: bool) -> None:
-        """Take a folder away, or put it where kept ones are found."""
+    def make_new(self, digest: str) -> StagedFolder:
+        """Make an empty folder for an experiment."""
+        with self._turn:
+            path = self._free_path(digest)
+        os.mkdir(path)  # noqa: PTH102
+        return StagedFolder(path)
+
+    def _take_spare(self, digest: str, plan: FolderPlan) -> StagedFolder | None:
+        """Take the folder that needs least: of this name, of this plan, or any other one."""
+        name = f"{self._path}/{checked_digest(digest)}"
+        same_name = (folder for folder in self._spare if folder.path == name)
+        same_plan = (folder for folder in self._spare if folder.has(plan))
+        # One of another build is better than none: most of its files are the same.
+        spare = next(chain(same_name, same_plan, self._spare), None)
+        if spare is not None:
+            self._spare.remove(spare)
+        return spare
+
+    def _free_path(self, digest: str) -> str:
+        path = f"{self._path}/{checked_digest(digest)}"
+        # The same experiment may run twice at a time: both need a folder of their own.
+        if path in self._used or any(folder.path == path for folder in self._spare):
+            path = f"{path}-{secrets.token_hex(4)}"
+        self._used.add(path)
+        return path
+
+    def drop(self, folder: StagedFolder, *, keep: bool = False, usable: bool = True) -> None:
+        """Have a folder ready for the next experiment, unless it is put where kept ones are.
+
+        One that is not *usable* is taken away, as far as that is possible.
+        """
         path = folder.path
         if keep:
             self._put(path)
-        reusable = None if keep else empty_folder(path, folder.written)
+        elif not usable:
+            _log.info("%s cannot be used again", path)
+            remove_tree(path)
         with self._turn:
-            self._used.discard(path)
-            if reusable is not None:
-                self._spare[path] = reusable
+            # Its path stays taken where something is left of it.
+            if keep or not os.path.lexists(path):
+                self._used.discard(path)
+            elif usable:
+                self._used.discard(path)
+                self._spare.append(folder)
 
     def _put(self, path: str) -> None:
         kept_folder = self._work / Path(path).name.partition("-")[0]

@@ -155,6 +155,8 @@ class ExperimentFile:
     so newer than all that is copied, for `make` goes by it."""
     size: int = field(default=-1, compare=False)
     """Bytes of the original; -1 where nobody asked."""
+    stamp: bytes = field(default=b"", compare=False, repr=False)
+    """Of the original when it was hashed, as `stamp_of` has it; empty where nobody asked."""
 
     @property
     def kind(self) -> Literal["file", "link", "folder"]:

@@ -309,7 +309,7 @@ def _filed(file: Annotated | CopiedFile, folder: str) -> tuple[ExperimentFile, b
     if isinstance(file, CopiedFile):
         original = Path(folder, file.location)
         _, path, stamp, digest = file
-        facts = digest.hex(), mtime_of(stamp), size_of(stamp)
+        facts = digest.hex(), mtime_of(stamp), size_of(stamp), stamp
         return ExperimentFile(path, mode_of(stamp), None, original, *facts), digest
     source = file.source
     digest = content_digest(source.content)

@@ -28,8 +28,9 @@ from zenturio.annotate.model import Application
 from zenturio.annotate.source import Source
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute import tracer
-from zenturio.execute.file_staging import InputCache, StagedFolder, disk_errors
+from zenturio.execute.file_staging import InputCache, disk_errors
 from zenturio.execute.local_runner import IDENTITY
+from zenturio.execute.staged_folder import StagedFolder, fill_folder
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
@@ -91,7 +92,7 @@ def _traced(experiment: Experiment, scratch: Path) -> dict[str, Any]:
     folder = scratch / "folder"
     with disk_errors(folder):
         folder.mkdir()
-        StagedFolder(str(folder)).put(experiment.files, InputCache(scratch / "inputs"))
+        fill_folder(StagedFolder(str(folder)), experiment.files, InputCache(scratch / "inputs"))
     steps = (*(experiment.build.steps if experiment.build else ()), *experiment.steps)
     variables = {IDENTITY: experiment.digest, METRICS: f"{folder}/{REPORT}"}
     request = {
