@@ -31,6 +31,9 @@ def sql(url, statement, *given):
         database.close()
 
 
+ADDED_SINCE = ("run_order", "run_block", "run_turn")
+
+
 def write_files(project, recorded):
     """The programs as they were when they ran."""
     for name, text in recorded["files"].items():
@@ -47,6 +50,8 @@ def to_0004(url):
     """Takes from an empty repository what the revision 0004 did not have."""
     open_repository(url).close()
     sql(url, "ALTER TABLE results DROP COLUMN key")
+    for name in ADDED_SINCE:
+        sql(url, f"ALTER TABLE conditions DROP COLUMN {name}")
     sql(url, "UPDATE alembic_version SET version_num = '0004'")
 
 
@@ -101,6 +106,8 @@ def server_project(tmp_path, postgres_url, monkeypatch):
                 sql(postgres_url, "UPDATE results SET digest = %s WHERE digest = %s", *digests)
     sql(postgres_url, "DELETE FROM recipes")
     sql(postgres_url, "ALTER TABLE results DROP COLUMN key")
+    for name in ADDED_SINCE:
+        sql(postgres_url, f"ALTER TABLE conditions DROP COLUMN {name} CASCADE")
     sql(postgres_url, "UPDATE results SET recipe = NULL")
     sql(postgres_url, "UPDATE alembic_version SET version_num = '0004'")
     return tmp_path
@@ -133,7 +140,7 @@ def runs_nothing(project, path):
 
 def test_nothing_is_run_again_and_no_study_is_archived(project):
     done = zen("db", "upgrade", "--json", cwd=project).facts
-    assert (done["before"], done["after"]) == ("0004", "0005")
+    assert (done["before"], done["after"]) == ("0004", "0006")
     assert Path(done["copy"]).name == "zenturio.db.0004"
     for path in RUNS:
         runs_nothing(project, path)

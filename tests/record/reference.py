@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import pwd
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -349,6 +350,14 @@ class ReferenceRepository(ReferenceQueue):
             return tuple(stored.rounds) or (
                 MeasurementRound(1, stored.created, self.current_user()),
             )
+
+    def order_seed(self, study: str) -> str:
+        with self._lock:
+            rounds = self.rounds(study)
+            if not rounds[-1].seed:
+                seeded = replace(rounds[-1], seed=secrets.token_hex(8))
+                self._shelf(study).rounds = [*rounds[:-1], seeded]
+            return self.rounds(study)[-1].seed
 
     def cached(
         self,

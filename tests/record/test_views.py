@@ -75,7 +75,8 @@ def test_the_whole_view_tells_how_it_went(repository):
         "digest": given.digest, "index": 1, "repeat": 1, "round": 1, "machine": None,
         "status": "ok", "cause": None, "host": "karwendel", "attempt": 1, "started": 1e9,
         "ended": 1e9 + 2.5, "exit": 0, "remarks": None, "host_cpu": None, "host_cores": None,
-        "host_memory": None, "host_kernel": None, "host_load": None, "n": 1, "t": 1.5,
+        "host_memory": None, "host_kernel": None, "host_load": None, "run_order": None, "run_block": None,
+        "run_turn": None, "n": 1, "t": 1.5,
     }  # fmt: skip
     assert (second["digest"], second["status"], second["cause"], second["exit"]) == (
         lost.digest, "failed", "exit 3", 3,
@@ -336,7 +337,7 @@ def test_a_fact_that_only_a_newer_program_has_is_added_to_the_views_that_are_kep
         assert repository.refresh_views("s")
     (row,) = _elsewhere(repository, "study_s_all")
     assert "exit" not in row
-    monkeypatch.setattr(sql_names, "FACTS_REVISION", 1)
+    monkeypatch.setattr(sql_names, "FACTS_REVISION", sql_names.FACTS_REVISION + 1)
     _entered(repository, "s", {"n": 2}, {"m": 2}, index=2)
     rows = _elsewhere(repository, "study_s_all", "n, status, exit")
     assert sorted(row["n"] for row in rows) == [1, 2]
@@ -405,3 +406,13 @@ def test_views_of_a_server_can_be_listed(repository):
     repository.pin_views("s", is_pinned=True)
     (view,) = repository.stored_views()
     assert (view.study, view.name, view.is_stored, view.is_pinned) == ("s", "study_s", True, True)
+
+
+def test_a_field_that_was_named_before_a_fact_of_its_name_keeps_it(repository, monkeypatch):
+    older = tuple(name for name in sql_names.FACTS if name != "run_block")
+    with monkeypatch.context() as before:
+        before.setattr(sql_names, "_FOLDED", frozenset(map(sql_names.folded, older)))
+        _entered(repository, "s", {"run_block": 64}, {"m": 1})
+    (row,) = _asked(repository, "SELECT * FROM study_s_all")
+    assert (row["run_block"], row["run_turn"]) == (64, None)
+    assert repository.refresh_views("s")

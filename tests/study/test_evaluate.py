@@ -163,6 +163,7 @@ def test_an_outcome_is_committed_while_the_next_call_runs(repository, monkeypatc
         select_points(Space(n=[0, 1])),
         repository,
         listener=lambda _: reporting.add(current_thread()),
+        order="sorted",
     )
     assert (summary.ok, summary.failed) == (2, 0)
     assert [r.outcome.metrics["in_time"] for r in repository.records("halved")] == [True, True]
@@ -171,7 +172,8 @@ def test_an_outcome_is_committed_while_the_next_call_runs(repository, monkeypatc
 
 def test_a_commit_beside_a_call_that_fails_is_repeated(repository, monkeypatch):
     commits = Commits(repository, monkeypatch, RecordError("away", hint="wait"))
-    summary = evaluate(waiting_for(commits.first), select_points(Space(n=[0, 1])), repository)
+    points = select_points(Space(n=[0, 1]))
+    summary = evaluate(waiting_for(commits.first), points, repository, order="sorted")
     assert (summary.ok, summary.failed) == (2, 0)
     assert [r.outcome.metrics["in_time"] for r in repository.records("halved")] == [True, True]
 

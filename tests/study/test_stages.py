@@ -27,6 +27,7 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import run_locally
@@ -411,7 +412,7 @@ class Bare(ReferenceRepository):
 def played(graph, slots):
     """When each experiment begins, if each takes a second: the place asks all sources anew."""
     sources = [
-        StageSource(graph, s.number, ExperimentGenerator(s.application), Bare(), 0)
+        StageSource(graph, s.number, ExperimentGenerator(s.application), Bare(), 0, RunOrder())
         for s in graph.stages
     ]
     begun, now = {}, 0.0
@@ -510,8 +511,9 @@ def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     application = stage_files(tmp_path, (60, 60), (), ())
     graph = StageGraph(stages_of(application), select_points(application.space))
     source = StageSource(
-        graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0
-    )
+        graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0,
+        RunOrder(),
+    )  # fmt: skip
     for experiment in source:
         source.complete(experiment, outcome(experiment))
     ((_, points),) = graph.fresh(1)

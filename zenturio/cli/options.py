@@ -81,6 +81,14 @@ Again = Annotated[
         "--again", help="Measure everything again in a new round; earlier results are kept."
     ),
 ]
+Order = Annotated[
+    str,
+    typer.Option(
+        metavar="blocks|random|sorted",
+        help="Order of the experiments: every point once, shuffled, then again; or all shuffled; "
+        "or each point with all its repeats.",
+    ),
+]
 MachineKind = Annotated[
     str,
     typer.Option(

@@ -80,6 +80,7 @@ def run(
     machine: options.MachineKind = "same",
     each_machine: options.EachMachine = False,
     again: options.Again = False,
+    order: options.Order = "blocks",
     name: options.Name = None,
     dry_run: Annotated[
         bool, typer.Option(help="Show what would be run, without running it.")
@@ -107,7 +108,7 @@ def run(
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
-        each_machine, jobs, fail_fast, keep, pin, batch, join,
+        each_machine, jobs, fail_fast, keep, pin, batch, join, order,
     )  # fmt: skip
     place = request.place_options
     application = request.application()

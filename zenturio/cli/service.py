@@ -102,6 +102,7 @@ def submit(
     machine: options.MachineKind = "same",
     each_machine: options.EachMachine = False,
     again: options.Again = False,
+    order: options.Order = "blocks",
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
@@ -120,7 +121,7 @@ def submit(
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
-        each_machine,
+        each_machine, order=order,
     )  # fmt: skip
     repository = open_repository(db)
     try:

@@ -25,9 +25,10 @@ from zenturio.experiment import HostConditions, HostDetails, MachineKind, Outcom
 
 _TEXT = any_text(2**16)
 _OTHER = nullable(first_of(boolean, integer(-(2**63)), number(), _TEXT))
-_COUNTS = ("slots", "cpus")
+_COUNTS = ("slots", "cpus", "run_block", "run_turn")
 _CONDITION: Mapping[str, Check] = {
     "governor": _TEXT,
+    "run_order": _TEXT,
     "other": object_of(text(256), _OTHER, 1000),
     **dict.fromkeys(_COUNTS, integer()),
 }

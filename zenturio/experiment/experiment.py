@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from zenturio.annotate.model import Metric
@@ -62,6 +62,17 @@ class HostDetails:
     """Bytes; 0 where nobody asked."""
 
 
+class RunPosition(NamedTuple):
+    """Where an experiment stands in the order of its run."""
+
+    order: str
+    """How it was drawn: ``blocks``, ``random`` or ``sorted``."""
+    block: int
+    """Which block of its round it belongs to, from 1: a block runs each of its points once."""
+    turn: int
+    """Its place in the block, from 1."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostConditions:
     """What varies on a host from attempt to attempt; None where it was not measured."""
@@ -85,6 +96,10 @@ class HostConditions:
     """What sets the frequency of the processors."""
     other: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     """What else the place told."""
+    run_order: str | None = None
+    """How the order of the run was drawn; see `RunPosition`."""
+    run_block: int | None = None
+    run_turn: int | None = None
 
 
 UNKNOWN_KIND = "an unknown kind"
@@ -242,6 +257,8 @@ class Experiment:
     """Of the point, the repeat and the seed: see ``PointKeys``."""
     former: str = field(default="", compare=False, repr=False)
     """Its digest in the format before, if a repository may hold results under that."""
+    position: RunPosition | None = field(default=None, compare=False, repr=False)
+    """Where it stands in the order of its run; None where a search or somebody else chose it."""
 
     @property
     def digests(self) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from zenturio.experiment.experiment import (
     ExperimentValues,
     ProgramIdentity,
     Recipe,
+    RunPosition,
     Step,
     empty_folder,
     link_to,
@@ -145,6 +146,11 @@ class ExperimentGenerator:
         return [(file, content_digest(file.essence)) for file in filled]
 
     @property
+    def repeats(self) -> int:
+        """How many experiments each point has."""
+        return self._application.repeat.count
+
+    @property
     def hashed(self) -> list[identity.Hashed]:
         """Path, mode and digest of each file that is the same for every point."""
         return [(filed.path, filed.mode, content) for filed, content in self._constants]
@@ -192,16 +198,41 @@ class ExperimentGenerator:
         """
         if index is None:
             index = self._space.number(point)
-        texts = point.texts
-        chosen: Mapping[str, str | None] = texts
-        if self._conditional:
-            chosen = {n: None if point[n] is None else text for n, text in texts.items()}
-        key = self._keys.sum(chosen)
+        key = self._key(point)
         repeats = range(1, self._application.repeat.count + 1)
-        return tuple([self._experiment(point, index, texts, key, repeat) for repeat in repeats])
+        return tuple([self._experiment(point, index, point.texts, key, r) for r in repeats])
+
+    def experiment(
+        self,
+        point: Point,
+        repeat: int,
+        position: RunPosition | None = None,
+        *,
+        index: int | None = None,
+    ) -> Experiment:
+        """The experiment of *point* that is its *repeat*-th, from 1.
+
+        *position*: where it stands in the order of a run. *index*: as in `experiments`.
+        """
+        if index is None:
+            index = self._space.number(point)
+        key = self._key(point)
+        return self._experiment(point, index, point.texts, key, repeat, position)
+
+    def _key(self, point: Point) -> Term:
+        texts: Mapping[str, str | None] = point.texts
+        if self._conditional:
+            texts = {n: None if point[n] is None else text for n, text in texts.items()}
+        return self._keys.sum(texts)
 
     def _experiment(
-        self, point: Point, index: int, texts: Mapping[str, str], key: Term, repeat: int
+        self,
+        point: Point,
+        index: int,
+        texts: Mapping[str, str],
+        key: Term,
+        repeat: int,
+        position: RunPosition | None = None,
     ) -> Experiment:
         seeds = self._application.repeat.texts(repeat)
         values: Mapping[str, Value] = point
@@ -241,6 +272,7 @@ class ExperimentGenerator:
             self.identity,
             self._keys.key(key, repeat, seeds),
             former_digest,
+            position,
         )
 
     def _build(

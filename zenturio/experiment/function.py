@@ -14,7 +14,13 @@ from typing import Any, overload
 
 from zenturio.annotate.model import Repeat
 from zenturio.errors import InputError, did_you_mean
-from zenturio.experiment.experiment import Experiment, ExperimentFile, Recipe, Step
+from zenturio.experiment.experiment import (
+    Experiment,
+    ExperimentFile,
+    Recipe,
+    RunPosition,
+    Step,
+)
 from zenturio.expression import Value
 from zenturio.space import Space
 
@@ -61,15 +67,24 @@ class ExperimentFunction:
 
     def experiments(self, point: Mapping[str, Value], index: int = -1) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is the run's number."""
-        count, seed = self.repeat.count, self.repeat.seed
-        experiments = []
-        for run in range(1, count + 1):
-            values = point if seed is None else {**point, seed: run}
-            digest = self._digest(values, run)
-            experiments.append(
-                Experiment(digest, index, run, values, (), (), _EMPTY, None, self.recipe)
-            )
-        return tuple(experiments)
+        repeats = range(1, self.repeat.count + 1)
+        return tuple([self.experiment(point, repeat, index=index) for repeat in repeats])
+
+    def experiment(
+        self,
+        point: Mapping[str, Value],
+        repeat: int,
+        position: RunPosition | None = None,
+        *,
+        index: int = -1,
+    ) -> Experiment:
+        """The experiment of *point* that is its *repeat*-th, from 1; its place in a run's order."""
+        seed = self.repeat.seed
+        values = point if seed is None else {**point, seed: repeat}
+        digest, recipe = self._digest(values, repeat), self.recipe
+        return Experiment(
+            digest, index, repeat, values, (), (), _EMPTY, None, recipe, position=position
+        )
 
     def command(self, experiment: Experiment) -> Experiment:
         """The same experiment as a command, for places that run commands: see execute.call.

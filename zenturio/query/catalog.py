@@ -236,6 +236,9 @@ _FACTS: dict[str, Type] = {
     "host_memory": "int",
     "host_kernel": "str",
     "host_load": "real",
+    "run_order": "str",
+    "run_block": "int",
+    "run_turn": "int",
 }
 
 DIGITS: dict[Dialect, str] = {

@@ -211,6 +211,8 @@ class MeasurementRound:
     reason: str = ""
     is_open: bool = False
     """Whether it was begun to measure again, and not all of that has ended."""
+    seed: str = ""
+    """Of the order in which its experiments run; empty before a run drew one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,13 @@ class Repository(Protocol):
         """Return the rounds of *study*, the first one first; it has one at least."""
         ...
 
+    def order_seed(self, study: str) -> str:
+        """Return the seed of the order in which the newest round of *study* is run.
+
+        The first call draws it at random and keeps it, so that all drivers run the same order.
+        """
+        ...
+
     def cached(
         self,
         study: str,

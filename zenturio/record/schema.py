@@ -331,6 +331,10 @@ conditions = Table(
     Column("governor", Text),
     # JSON: what else is known.
     Column("other", Text),
+    # Where the experiment stood in the order of its run: see `experiment.RunPosition`.
+    Column("run_order", Text),
+    Column("run_block", BigInteger),
+    Column("run_turn", BigInteger),
 )  # fmt: skip
 
 logs = Table(
@@ -460,6 +464,13 @@ _SLOT_TYPES: dict[str, TypeEngine[Any]] = {
 KEY = "key"
 """The last column of ``results``: with ``recipe`` it names an experiment as the digest does. Both
 are NULL where files of others enter the digest, as in stages, and for results of before."""
+
+
+ADDED_COLUMNS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "0005": (("results", (KEY,)),),
+    "0006": (("conditions", ("run_order", "run_block", "run_turn")),),
+}
+"""The columns that a revision added to the tables of the one before."""
 
 
 def tables_of(dialect: DialectName) -> list[Table]:

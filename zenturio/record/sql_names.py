@@ -23,10 +23,10 @@ _STUDY = 50
 FACTS = (
     "digest", "index", "repeat", "round", "machine", "status", "cause", "host", "attempt",
     "started", "ended", "exit", "remarks", "host_cpu", "host_cores", "host_memory", "host_kernel",
-    "host_load",
+    "host_load", "run_order", "run_block", "run_turn",
 )  # fmt: skip
 """The columns that ``study_NAME_all`` has beside those of the study."""
-FACTS_REVISION = 0
+FACTS_REVISION = 1
 """To be raised with each change of FACTS: stored views of before are then made again."""
 _VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 

@@ -420,6 +420,18 @@ class SQLRepository:
     def rounds(self, transaction: Transaction, study: str) -> tuple[MeasurementRound, ...]:
         return studies.rounds_of(transaction, studies.get_version(transaction, study))
 
+    def order_seed(self, study: str) -> str:
+        return self._recorded_seed(study) or self._draw_seed(study)
+
+    @reads
+    def _recorded_seed(self, transaction: Transaction, study: str) -> str:
+        return studies.order_seed(transaction, studies.get_version(transaction, study))
+
+    @writes
+    def _draw_seed(self, transaction: Transaction, study: str) -> str:
+        version = studies.get_version(transaction, study, locked=True)
+        return studies.draw_order_seed(transaction, version)
+
     def cached(
         self,
         study: str,

@@ -538,7 +538,8 @@ def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[Measurem
     """Return the rounds of *version*, the first one first."""
     mark = transaction.dialect.mark
     rows = transaction.sql(
-        f"SELECT number, began, person, reason FROM rounds WHERE version = {mark} ORDER BY number",
+        "SELECT number, began, person, reason, seed FROM rounds"
+        f" WHERE version = {mark} ORDER BY number",
         (version.id,),
     )
     if not rows:
@@ -548,9 +549,9 @@ def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[Measurem
     return tuple(
         MeasurementRound(
             int(number), began, codec.unescape(person), codec.unescape(reason),
-            int(number) == newest and is_open,
+            int(number) == newest and is_open, codec.unescape(seed or ""),
         )
-        for number, began, person, reason in rows
+        for number, began, person, reason, seed in rows
     )  # fmt: skip
 
 
@@ -561,16 +562,44 @@ def begin_round(transaction: Transaction, version: StudyVersion, person: str, re
         return earlier[-1].number
     number = earlier[-1].number + 1
     begun = MeasurementRound(number, transaction.now, person, reason)
-    transaction.insert_new(
-        "rounds",
-        _COLUMNS,
-        [
-            (version.id, r.number, r.began, codec.escape(r.person), codec.escape(r.reason), None)
-            for r in (*earlier, begun)
-        ],
-    )  # fmt: skip
+    _add_rounds(transaction, version, (*earlier, begun))
     add_event(transaction, version.id, KIND, f"round {number} begun")
     return number
+
+
+def _add_rounds(
+    transaction: Transaction, version: StudyVersion, rounds: Iterable[MeasurementRound]
+) -> None:
+    """Write down those of *rounds* that have no row yet."""
+    rows = [
+        (version.id, r.number, r.began, codec.escape(r.person), codec.escape(r.reason), None)
+        for r in rounds
+    ]
+    transaction.insert_new("rounds", _COLUMNS, rows)
+
+
+def order_seed(transaction: Transaction, version: StudyVersion) -> str:
+    """Return the seed of the order of the newest round; empty before a run drew one."""
+    mark = transaction.dialect.mark
+    rows = transaction.sql(
+        f"SELECT seed FROM rounds WHERE version = {mark} AND number = {mark}",
+        (version.id, version.round),
+    )
+    return codec.unescape(rows[0][0] or "") if rows else ""
+
+
+def draw_order_seed(transaction: Transaction, version: StudyVersion) -> str:
+    """Return the seed of the newest round, drawn now unless another driver was faster."""
+    seed = order_seed(transaction, version)
+    if not seed:
+        # From the system: whatever disturbs a machine knows nothing of this order.
+        seed, mark = secrets.token_hex(8), transaction.dialect.mark
+        _add_rounds(transaction, version, rounds_of(transaction, version))
+        transaction.sql(
+            f"UPDATE rounds SET seed = {mark} WHERE version = {mark} AND number = {mark}",
+            (codec.escape(seed), version.id, version.round),
+        )
+    return seed
 
 
 def end_round(transaction: Transaction, version: StudyVersion, number: int) -> None:

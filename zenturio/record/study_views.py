@@ -63,6 +63,10 @@ _FACTS = {
     "host_memory": f"(SELECT nullif(memory, 0) FROM hosts WHERE id = {_HOST})",
     "host_kernel": f"(SELECT nullif(kernel, '') FROM hosts WHERE id = {_HOST})",
     "host_load": f"(SELECT load_start FROM conditions WHERE attempt = {_ATTEMPT})",
+    **{
+        name: f"(SELECT {name} FROM conditions WHERE attempt = {_ATTEMPT})"
+        for name in ("run_order", "run_block", "run_turn")
+    },
 }
 
 
@@ -96,9 +100,12 @@ def rows_sql(
         order = ("e.position", "e.repeat", "e.id")
         columns += [f"{sql} AS {quoted(key)}" for sql, key in zip(order, keys, strict=True)]
     if facts:
+        # A field that was named before there was a fact of its name keeps it.
+        own_names = {sql_names.folded(field.sql_name) for field in chosen}
         columns += [
             f"{sql} AS {quoted(name)}"
             for name, sql in facts_sql(dialect, all_rows=all_rows, schema=schema)
+            if sql_names.folded(name) not in own_names
         ]
     columns += [f"{field_sql(dialect, f, schema)[0]} AS {quoted(f.sql_name)}" for f in chosen]
     fields = ", ".join(columns) or "e.id AS number"

@@ -37,6 +37,8 @@ MARKED = Failpoint("upgrade.marked")
 FENCED = Failpoint("upgrade.fenced")
 REPLACED = Failpoint("upgrade.replaced")
 
+BEFORE_KEYS = "0004"
+"""The last revision with digests of format 1."""
 _FENCED = ("studies", "leases")
 """No program writes without looking into these: renamed, they keep old programs that are still
 running from writing to a file that will not be read again."""
@@ -60,7 +62,7 @@ def upgrade_older(
 
 
 def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
-    """Add the column that revision 0004 lacks; a file is copied first."""
+    """Add the columns that an earlier revision lacks; a file is copied first."""
 
     def work(transaction: Transaction) -> str | None:
         revision = _revision(transaction)
@@ -70,12 +72,11 @@ def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
         copy = None
         if isinstance(kind, SQLite):
             copy = str(_keep_copy(kind, revision))
-        column = "BYTEA" if transaction.dialect.name == "postgresql" else "BLOB"
-        transaction.sql(f"ALTER TABLE results ADD COLUMN {schema.KEY} {column}")
-        # SQLite leaves rows as they are, and salvage tells them by the number of their values.
-        if isinstance(kind, SQLite):
-            transaction.sql(f"UPDATE results SET {schema.KEY} = NULL")
-        former_digests.mark_upgraded(transaction)
+        for later in REVISIONS[REVISIONS.index(revision) + 1 :]:
+            for table, names in schema.ADDED_COLUMNS[later]:
+                _add_columns(transaction, table, names)
+        if revision == BEFORE_KEYS:
+            former_digests.mark_upgraded(transaction)
         mark = transaction.dialect.mark
         newest = (REVISIONS[-1],)
         transaction.sql(f"UPDATE alembic_version SET version_num = {mark}", newest)
@@ -87,6 +88,18 @@ def _upgrade_in_place(kind: DatabaseDialect, patience: float) -> str | None:
             return database.write(work)
     finally:
         database.close()
+
+
+def _add_columns(transaction: Transaction, table: str, names: tuple[str, ...]) -> None:
+    """Add columns to *table*, empty in every row."""
+    dialect = transaction.dialect.name
+    (described,) = (each for each in schema.tables_of(dialect) if each.name == table)
+    for name in names:
+        kind = described.columns[name].type.compile(dialect=schema.dialect(dialect))
+        transaction.sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+    # SQLite leaves rows as they are, and salvage tells them by the number of their values.
+    if dialect == "sqlite":
+        transaction.sql(f"UPDATE {table} SET {names[0]} = NULL")
 
 
 # Files

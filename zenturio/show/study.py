@@ -20,6 +20,7 @@ from zenturio.search import Directions, describe
 from zenturio.space import Space
 from zenturio.study.driver.function_study import evaluate
 from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.driver.run_order import choose_order
 from zenturio.study.local_run import run_request
 from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import select_points
@@ -55,6 +56,7 @@ def run(
     machine: str = "same",
     each_machine: bool = False,
     again: bool = False,
+    order: str = "blocks",
     db: str | Repository | None = None,
     listener: Callable[[RunProgress], None] = lambda _progress: None,
 ) -> Study:
@@ -65,7 +67,8 @@ def run(
     ``zen run --on`` does; without one, files run on this machine, and a function in this process.
     With *machine* ``any`` results that another kind of machine measured count, too. With
     *each_machine* each kind of machine of the place measures everything. With *again* what has
-    results is measured again, in a round of its own.
+    results is measured again, in a round of its own. *order*: ``blocks``, ``random`` or
+    ``sorted``, as for ``zen run``.
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
@@ -79,13 +82,14 @@ def run(
                 summary = evaluate(
                     function, points, repository, name=name, place=place, listener=listener,
                     any_machine=any_machine, each_machine=each_machine, again=again,
+                    order=choose_order(order),
                 )  # fmt: skip
         return Study(summary.study, db, summary)
     paths = (what,) if isinstance(what, str | Path) else what
     request = StudyRequest(
         tuple(map(str, paths)), tuple(overrides), limit, sample, seed=seed, only=only, name=name,
         on=on or "local", machine=machine, again=again, each_machine=each_machine, jobs=jobs,
-        fail_fast=fail_fast,
+        fail_fast=fail_fast, order=order,
     )  # fmt: skip
     summary = run_request(request, request.application(), db=db, listener=listener)
     return Study(summary.study, db, summary)

@@ -16,6 +16,7 @@ from zenturio.record import Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder, temporary_repository
 from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
+from zenturio.study.driver.run_order import OrderKind
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS, DriverSettings
@@ -68,6 +69,7 @@ def run_locally(
     settings: DriverSettings = DEFAULT_SETTINGS,
     search: SearchSpec | None = None,
     goals: tuple[Goal, ...] = (),
+    order: OrderKind = "blocks",
     planned: PlanListener = lambda _plan: None,
     listener: ProgressListener = lambda _progress: None,
 ) -> RunSummary:
@@ -77,7 +79,7 @@ def run_locally(
     """
     with _opened(db) as repository:
         session = StudySession(
-            application, points, repository, name, only, join, settings, search, goals
+            application, points, repository, name, only, join, settings, search, goals, order
         )
         return _run(session, place, planned, listener)
 

@@ -17,6 +17,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.record import Repository
 from zenturio.search import parse_budget, parse_stop_rules
 from zenturio.study.driver.experiment_source import SearchSpec
+from zenturio.study.driver.run_order import choose_order
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
@@ -57,6 +58,8 @@ class StudyRequest:
     """Short experiments that travel together: ``auto`` or a number."""
     join: bool = False
     """Whether it may help a driver that runs the study already."""
+    order: str = "blocks"
+    """In which order points and repeats run: in blocks, at random, or sorted."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> StudyRequest:
@@ -87,6 +90,7 @@ class StudyRequest:
         """Read the annotated files, after a look at the options, which costs less."""
         choose_only(self.only)
         choose_any_machine(self.machine)
+        choose_order(self.order)
         return scan([Path(path) for path in self.paths], overrides=self.param)
 
     def search_spec(self) -> SearchSpec | None:
@@ -142,6 +146,7 @@ class StudyRequest:
             settings=self.driver_settings(),
             search=spec,
             objectives=read_goals(self.objective, application) if self.objective else (),
+            order=choose_order(self.order),
             remembered=self.remembered(),
             same=same,
         )

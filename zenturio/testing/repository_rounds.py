@@ -52,6 +52,19 @@ class Rounds:
         texts = [event.text for event in repository.events("s") if event.kind == "round"]
         assert texts == ["round 2 begun", "round 2 ended", "round 3 begun"]
 
+    def test_each_round_draws_the_seed_of_its_order_once(self, repository: Repository) -> None:
+        driven(repository)
+        first = repository.order_seed("s")
+        assert first
+        assert repository.order_seed("s") == first
+        assert [each.seed for each in repository.rounds("s")] == [first]
+        repository.begin_round("s")
+        assert [each.seed for each in repository.rounds("s")] == [first, ""]
+        second = repository.order_seed("s")
+        assert second not in ("", first)
+        assert [each.seed for each in repository.rounds("s")] == [first, second]
+        assert repository.rounds("s")[-1].is_open
+
     def test_a_round_measures_experiments_with_results_again(self, repository: Repository) -> None:
         (driver,) = driven(repository)
         run(repository, driver, [A], time=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from time import monotonic
 from typing import Any, Protocol
@@ -13,10 +13,12 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import InputError
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.aggregates import mean
+from zenturio.experiment.experiment import RunPosition
 from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_states import Proposed
 from zenturio.study.driver.progress import BestPoint, score
+from zenturio.study.driver.run_order import WINDOW, RunOrder
 
 HELD = 32 * 2**20
 """Bytes of filled files that are held at the most for those that wait."""
@@ -24,6 +26,8 @@ SPELL = 0.5
 """Seconds that are spent at the most on making experiments while others wait to be recorded."""
 
 MakeExperiments = Callable[[Point], Iterable[Experiment]]
+MakeExperiment = Callable[[Point, int, RunPosition | None], Experiment]
+"""Makes one repeat of a point, which has a position in the order of the run."""
 
 
 class ExperimentSource(Protocol):
@@ -94,28 +98,49 @@ class PointsInOrder:
 
     over = True
     expecting = False
-    ahead = 2048
+    ahead = WINDOW
 
     def __init__(self, experiments: Iterator[Experiment], total: int) -> None:
         self.total = total
         self._experiments = experiments
 
-    @staticmethod
-    def of(points: Iterable[Point], make: MakeExperiments, total: int) -> PointsInOrder:
-        """Return the experiments of *points*, one after the other."""
-        return PointsInOrder((experiment for point in points for experiment in make(point)), total)
-
     def __iter__(self) -> Iterator[Experiment]:
         return self._experiments
 
-    def look_ahead(self) -> tuple[Experiment, ...]:
-        """Return the first ones, made now; they come in their turn all the same."""
-        first = tuple(islice(self._experiments, self.ahead))
-        self._experiments = chain(first, self._experiments)
-        return first
-
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         """A walk learns nothing on its way."""
+
+
+class ArrangedPoints(PointsInOrder):
+    """The repeats of points in the order of a run: sorted, until `arrange` names another one."""
+
+    def __init__(
+        self, points: Iterable[Point], make: MakeExperiment, repeats: int, total: int
+    ) -> None:
+        super().__init__(self._arranged(RunOrder()), total)
+        self._points = enumerate(points)
+        self._make = make
+        self._repeats = repeats
+        self._first: list[tuple[int, Point]] = []
+        self._tried: dict[int, Experiment] = {}
+
+    def try_first(self) -> Iterable[Experiment]:
+        """Return the experiments of the first points, made now; they come in their turn, too."""
+        self._first = list(islice(self._points, WINDOW))
+        self._tried = {at: self._make(point, 1, None) for at, point in self._first}
+        return self._tried.values()
+
+    def arrange(self, order: RunOrder) -> None:
+        """Go through the points in *order* from now on."""
+        self._experiments = self._arranged(order)
+
+    def _arranged(self, order: RunOrder) -> Iterator[Experiment]:
+        points = chain(self._first, self._points)
+        for (at, point), repeat, position in order.arrange(points, self._repeats):
+            if repeat == 1 and (tried := self._tried.pop(at, None)):
+                yield replace(tried, position=position)
+            else:
+                yield self._make(point, repeat, position)
 
 
 @dataclass(frozen=True)

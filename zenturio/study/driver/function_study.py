@@ -23,6 +23,7 @@ from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.lease_keeper import leased
 from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.driver.run_order import OrderKind, RunOrder
 from zenturio.study.driver.study_driver import (
     DEFAULT_SETTINGS,
     AnyExecutor,
@@ -45,11 +46,12 @@ class CallStudy:
 
     name: str
     definition: StudyDefinition
-    experiments: Callable[[], Iterator[Experiment]]
-    """Makes all of them; called once for each kind of machine."""
+    experiments: Callable[[RunOrder], Iterator[Experiment]]
+    """Makes all of them in an order; called once for each kind of machine."""
     count: int
     again: bool = False
     """Whether what has results is measured again, in a round of its own."""
+    order: OrderKind = "sorted"
 
     def drive(
         self,
@@ -66,6 +68,7 @@ class CallStudy:
         archived = open_version(repository, self.name, self.definition)
         with leased(repository, self.name, DEFAULT_SETTINGS.lease) as lease:
             round_, notes = self._begin_round(repository)
+            order = RunOrder.drawn(self.order, repository, self.name)
 
             def driver(place: AnyExecutor, listener: ProgressListener) -> StudyDriver:
                 return StudyDriver(
@@ -73,7 +76,7 @@ class CallStudy:
                     lease,
                     repository,
                     place,
-                    PointsInOrder(self.experiments(), self.count),
+                    PointsInOrder(self.experiments(order), self.count),
                     listener=listener,
                     kinds=lambda: kinds(place),
                     round_=round_,
@@ -114,6 +117,7 @@ def evaluate(
     any_machine: bool = False,
     each_machine: bool = False,
     again: bool = False,
+    order: OrderKind = "blocks",
 ) -> RunSummary:
     """Call *function* at each of *points* that has no outcome yet, and record what it returns.
 
@@ -133,10 +137,12 @@ def evaluate(
     else:
         places = kinds_apart(place) if each_machine else (place,)
 
-    def experiments() -> Iterator[Experiment]:
-        for index, point in points.numbered():
-            made = function.experiments(point.plain(), index)
-            yield from made if place is None else map(function.command, made)
+    def experiments(order: RunOrder) -> Iterator[Experiment]:
+        numbered = ((index, point.plain()) for index, point in points.numbered())
+        arranged = order.arrange(numbered, function.repeat.count)
+        for (index, point), repeat, position in arranged:
+            made = function.experiment(point, repeat, position, index=index)
+            yield made if place is None else function.command(made)
 
     ignores_machine = not each_machine and (any_machine or function.exact)
     study = CallStudy(
@@ -145,6 +151,7 @@ def evaluate(
         experiments,
         points.count * function.repeat.count,
         again,
+        order,
     )
     kinds = (lambda _part: None) if ignores_machine else machines_of
     summary, _ = study.drive(repository, places, kinds, listener)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
 
@@ -150,13 +150,13 @@ class StudyRecords:
         # An outcome is accepted once, under a living lease: after a commit whose answer was lost,
         # the same call changes nothing.
         COMMITTING()
-        accepted = self.repository.record(self.study, self.driver, [o for _, o in outcomes])
+        accepted = self.repository.record(self.study, self.driver, _with_positions(outcomes))
         COMMITTED()
         return accepted
 
     def record_attempts(self, outcomes: Sequence[Pair]) -> None:
         """Record *outcomes* of attempts that others will follow."""
-        self.repository.record(self.study, self.driver, [o for _, o in outcomes], final=False)
+        self.repository.record(self.study, self.driver, _with_positions(outcomes), final=False)
         SET_ASIDE()
 
     def other_machines(self, batch: Iterable[TrackedExperiment]) -> Counter[MachineKind]:
@@ -270,3 +270,21 @@ class UnclaimedRecords(StudyRecords):
         return self.repository.add_results(
             self.study, self.driver, outcomes, self.kinds(), self.round
         )
+
+
+def _with_positions(outcomes: Sequence[Pair]) -> list[Outcome]:
+    """Return *outcomes* with the places of their experiments in the order of the run.
+
+    A call in this process has no conditions, which would cost more than the call: the seed of the
+    round says where it stood.
+    """
+    placed = []
+    for tracked, outcome in outcomes:
+        position, conditions = tracked.experiment.position, outcome.conditions
+        if position is not None and conditions is not None:
+            order, block, turn = position
+            changed = replace(conditions, run_order=order, run_block=block, run_turn=turn)
+            placed.append(replace(outcome, conditions=changed))
+        else:
+            placed.append(outcome)
+    return placed

@@ -30,8 +30,8 @@ from zenturio.study.driver.each_machine import (
     kinds_apart,
 )
 from zenturio.study.driver.experiment_source import (
+    ArrangedPoints,
     ExperimentSource,
-    PointsInOrder,
     SearchSource,
     SearchSpec,
 )
@@ -40,6 +40,7 @@ from zenturio.study.driver.lease_keeper import leased
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
+from zenturio.study.driver.run_order import OrderKind, RunOrder
 from zenturio.study.driver.study_driver import (
     AnyExecutor,
     DriverSettings,
@@ -60,6 +61,7 @@ from zenturio.study.study_definition import (
 
 OPENED = Failpoint("study.opened")
 DRIVEN = Failpoint("study.driven")
+UNARRANGED = RunOrder()
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class StudySession:
     """How points are searched for; all of *points*, if they are not."""
     objectives: tuple[Goal, ...] = ()
     """Goals that are given instead of the application's."""
-    source: Callable[[ExperimentGenerator], ExperimentSource] | None = None
+    order: OrderKind = "blocks"
+    """In which order points and repeats run; a search has its own."""
+    source: Callable[[ExperimentGenerator, RunOrder], ExperimentSource] | None = None
     """Where experiments come from, if they are not simply those of *points*."""
     built_on: Mapping[str, str] = field(default_factory=dict)
     """What the program is besides its own files: the stages before it."""
@@ -225,7 +229,7 @@ class StudySession:
             return session.run(executor, planned, listener, begun)
         generator = self._generator(application)
         walk = self._walk(generator)
-        refuse(walk.look_ahead() if walk else (), executor)
+        refuse(walk.try_first() if walk else (), executor)
         programs = self._programs()
         definition = self._definition(generator, programs)
         archived = open_version(self.repository, self.study, definition)
@@ -234,8 +238,11 @@ class StudySession:
         # a study without results, which the next one opens again.
         with leased(self.repository, self.study, self.settings.lease, join=self.join) as lease:
             round_, round_notes = self._begin_round()
-            source = walk or self._source(generator)
-            sources = [source, *(self._source(generator) for _ in places[1:])]
+            order = self._order()
+            source = walk or self._source(generator, order)
+            if walk:
+                walk.arrange(order)
+            sources = [source, *(self._source(generator, order) for _ in places[1:])]
 
             def driver(place: AnyExecutor, listener: ProgressListener) -> StudyDriver:
                 return StudyDriver(
@@ -317,18 +324,27 @@ class StudySession:
             self.repository.open(self.study, replace(definition, notes=notes))
         return replace(summary, ended=source.ended, best=source.best)
 
-    def _walk(self, generator: ExperimentGenerator) -> PointsInOrder | None:
+    def _order(self) -> RunOrder:
+        """Return the order of points and repeats; a search has that of its engine."""
+        kind = "sorted" if self.search is not None else self.order
+        return RunOrder.drawn(kind, self.repository, self.study)
+
+    def _walk(self, generator: ExperimentGenerator) -> ArrangedPoints | None:
         """The points in their order, if they are not searched for and come from nowhere else."""
         if self.search is not None or self.source is not None:
             return None
-        return PointsInOrder.of(self.points, generator.experiments, self.experiments)
+        repeats = self.application.repeat.count
+        return ArrangedPoints(self.points, generator.experiment, repeats, self.experiments)
 
-    def _source(self, generator: ExperimentGenerator) -> ExperimentSource:
-        """Return the points in their order, or those that a search asks for."""
+    def _source(
+        self, generator: ExperimentGenerator, order: RunOrder = UNARRANGED
+    ) -> ExperimentSource:
+        """Return the points in *order*, or those that a search asks for."""
         if self.source is not None:
-            return self.source(generator)
+            return self.source(generator, order)
         walk = self._walk(generator)
         if walk is not None:
+            walk.arrange(order)
             return walk
         assert self.search is not None, "what is not walked is searched"
         space, goals = self.application.space, self.goals

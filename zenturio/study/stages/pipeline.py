@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import Path
 from threading import Lock, Thread
+from typing import NamedTuple
 
 from zenturio.annotate.model import Application
 from zenturio.errors import InputError, PlaceError
 from zenturio.experiment import Artifact, Experiment, ExperimentFile, ExperimentGenerator, Outcome
-from zenturio.experiment.experiment import Kinds
+from zenturio.experiment.experiment import Kinds, RunPosition
 from zenturio.experiment.identity import content_digest, framed_digest
 from zenturio.experiment.used_inputs import ask_versions
 from zenturio.expression.scalar_functions import text_of
 from zenturio.record import Repository
+from zenturio.space import Point
 from zenturio.study.driver.experiment_source import ExperimentSource
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
+from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.slot_pool import Allotment, SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
 from zenturio.study.driver.study_driver import StudyDriver
@@ -53,31 +57,42 @@ class StageInputs:
     """The same of their former digests."""
 
 
+class StageExperiment(NamedTuple):
+    """An experiment that is ready: what sorts it among its like, and what it is made of."""
+
+    key: tuple[float, ...]
+    repeat: int
+    number: int
+    point: Point
+
+
 @dataclass
 class StageSource:
-    """The source of a stage: in the order of pM-S among what is ready."""
+    """The source of a stage: in the order of pM-S among what is ready, then in that of the run."""
 
     graph: StageGraph
     stage: int
     generator: ExperimentGenerator
     repository: Repository
     total: int
+    order: RunOrder
     ahead: int = 0  # what was asked for too early does not know what is urgent by now
-    _ready: list[tuple[int, int, int, StageNode]] = field(default_factory=list)
-    """A heap by rank, then by number; a node whose rank fell meanwhile is in it once more."""
+    _ready: list[tuple[int, tuple[float, ...], int, StageNode]] = field(default_factory=list)
+    """A heap by rank, then by key; a node whose rank fell meanwhile is in it once more."""
     _pushed: int = 0
-    _points: dict[StageNode, list[NumberedPoint]] = field(default_factory=dict)
+    _pending: dict[StageNode, list[StageExperiment]] = field(default_factory=dict)
     """Of each ready node those that were not handed out, the last one first."""
     _inputs: dict[StageNode, StageInputs] = field(default_factory=dict)
-    _made: list[Experiment] = field(default_factory=list)
+    _turns: Counter[int] = field(default_factory=Counter)
+    """How many experiments of each block were handed out."""
 
     def __iter__(self) -> Iterator[Experiment]:
-        while self._made or self._next():
-            yield self._made.pop()
+        while experiment := self._next():
+            yield experiment
 
     @property
     def over(self) -> bool:
-        return not (self._made or self._points or self.graph.pending(self.stage))
+        return not (self._pending or self.graph.pending(self.stage))
 
     @property
     def expecting(self) -> bool:
@@ -86,43 +101,56 @@ class StageSource:
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         self.graph.complete(self.stage, experiment, outcome)
 
-    def _next(self) -> bool:
-        """Make the experiments of the most urgent point, if there is one."""
+    def _next(self) -> Experiment | None:
+        """Make the most urgent experiment, if there is one."""
         for node, points in self.graph.fresh(self.stage):
-            self._points[node] = points[::-1]
+            self._pending[node] = self._sorted(points)
             self._push(node)
         for node in self.graph.raised(self.stage):
-            if node in self._points:
+            if node in self._pending:
                 self._push(node)
         while self._ready:
-            rank, number, _, node = heappop(self._ready)
-            points = self._points.get(node, [])
-            if not points:
+            *urgency, _, node = heappop(self._ready)
+            pending = self._pending.get(node, [])
+            if not pending:
                 continue
-            if (rank, number) != self._place(node):  # of before
+            if urgency != list(self._urgency(node)):  # of before
                 self._push(node)
                 continue
-            _, point = points.pop()
-            if points:
+            _, repeat, number, point = pending.pop()
+            if pending:
                 self._push(node)
-            experiments = self.generator.experiments(point, number)
-            self._made = [
-                self._with_inputs(experiment, node) for experiment in reversed(experiments)
-            ]
-            if not points:
-                del self._points[node]
+            position = self._position(repeat)
+            made = self.generator.experiment(point, repeat, position, index=number)
+            experiment = self._with_inputs(made, node)
+            if not pending:
+                del self._pending[node]
                 self._inputs.pop(node, None)
-            return True
-        return False
+            return experiment
+        return None
+
+    def _sorted(self, points: Iterable[NumberedPoint]) -> list[StageExperiment]:
+        """Return the repeats of *points*, the first one last."""
+        repeats = range(1, self.generator.repeats + 1)
+        experiments = (
+            StageExperiment(self.order.key(number, repeat), repeat, number, point)
+            for number, point in points
+            for repeat in repeats
+        )
+        return sorted(experiments, key=lambda each: each.key, reverse=True)
+
+    def _position(self, repeat: int) -> RunPosition:
+        block = repeat if self.order.kind == "blocks" else 1
+        self._turns[block] += 1
+        return RunPosition(self.order.kind, block, self._turns[block])
 
     def _push(self, node: StageNode) -> None:
         self._pushed += 1
-        heappush(self._ready, (*self._place(node), self._pushed, node))
+        heappush(self._ready, (*self._urgency(node), self._pushed, node))
 
-    def _place(self, node: StageNode) -> tuple[int, int]:
-        """Return where the next point of a node stands in the order: its rank, and its number."""
-        number, _ = self._points[node][-1]
-        return self.graph.rank(node), number
+    def _urgency(self, node: StageNode) -> tuple[int, tuple[float, ...]]:
+        """Return where the next experiment of a node stands in the order: its rank, and its key."""
+        return self.graph.rank(node), self._pending[node][-1].key
 
     def _with_inputs(self, experiment: Experiment, node: StageNode) -> Experiment:
         """Return *experiment* with its inputs, which are part of its identity."""
@@ -325,13 +353,17 @@ class Pipeline:
             only=self.session.only | {"missing"},
             join=True,
             settings=replace(self.session.settings, again=False),
+            order=self.session.order,
             source=source,
             built_on=programs,
         )
 
-    def _source(self, stage: Stage, generator: ExperimentGenerator) -> ExperimentSource:
+    def _source(
+        self, stage: Stage, generator: ExperimentGenerator, order: RunOrder
+    ) -> ExperimentSource:
         total = self._sessions[stage.number].experiments
-        return StageSource(self._graph, stage.number, generator, self.session.repository, total)
+        repository = self.session.repository
+        return StageSource(self._graph, stage.number, generator, repository, total, order)
 
     def _drive(self, stage: Stage, allotment: Allotment) -> None:
         try:

@@ -323,12 +323,15 @@ class StageGraph:
         return self._states[node].rank
 
     def urgency(self, stage: int) -> Callable[[Experiment], tuple[int, ...]]:
-        """Return the sort key of pM-S: by layer, then by rank, then by number."""
+        """Return the sort key of pM-S: by layer, then by rank, then as the run has it."""
         level = self.stages[stage].level
 
         def sort_key(experiment: Experiment) -> tuple[int, ...]:
             rank = self.rank(self.node(stage, experiment.values))
-            return level, rank, experiment.index, experiment.repeat
+            position = experiment.position
+            if position is None:
+                return level, rank, experiment.index, experiment.repeat
+            return level, rank, position.block, position.turn
 
         return sort_key
 

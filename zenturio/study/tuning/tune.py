@@ -38,6 +38,7 @@ from zenturio.study.driver.cached_results import is_exact
 from zenturio.study.driver.function_study import CallStudy
 from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress, RunSummary
+from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.study_driver import AnyExecutor
 from zenturio.study.extract import extract
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
@@ -299,7 +300,7 @@ def _run(
     tuning_task, outcome_writer = _contest(tuning), TrialOutcomes(MetricReader(generator.recipe))
     _check(tuning_task, tuning, points)
 
-    def experiments() -> Iterator[Experiment]:
+    def experiments(_order: RunOrder) -> Iterator[Experiment]:
         for index, point in points.numbered():
             yield from generator.experiments(point, index)
 

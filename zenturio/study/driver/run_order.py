@@ -1,0 +1,105 @@
+"""The order in which the experiments of a study run: in blocks, at random, or sorted.
+
+Whatever disturbs a machine lasts for a while. If the repeats of a point ran one after the other,
+a slow minute would look like an effect of its parameters; the same is true of points in the order
+of their values. So each *block* runs every point once, in an order drawn at random (R. A. Fisher,
+The Design of Experiments, 1935, on randomised blocks).
+
+Points are taken in windows, so that a space need not be counted and all drivers of a study, which
+share its seed, go through the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import count, islice
+from typing import Literal, TypeVar, get_args
+
+from zenturio.errors import InputError, did_you_mean
+from zenturio.experiment.experiment import RunPosition
+from zenturio.record import Repository
+
+OrderKind = Literal["blocks", "random", "sorted"]
+ORDERS: tuple[OrderKind, ...] = get_args(OrderKind)
+WINDOW = 2048
+"""Points that are shuffled together, at most."""
+PAIRS = 65_536
+"""Pairs of a point and a repeat that ``random`` shuffles together, about."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class RunOrder:
+    """An order of points and repeats; the same *seed* gives the same order."""
+
+    kind: OrderKind = "sorted"
+    seed: str = ""
+
+    @classmethod
+    def drawn(cls, kind: OrderKind, repository: Repository, study: str) -> RunOrder:
+        """Return the order of the newest round of *study*: the same one for each driver."""
+        return cls(kind, "" if kind == "sorted" else repository.order_seed(study))
+
+    def arrange(
+        self, points: Iterable[Item], repeats: int
+    ) -> Iterator[tuple[Item, int, RunPosition]]:
+        """Yield each of *points* with each repeat, from 1, and where it stands in the order."""
+        if self.kind == "sorted":
+            yield from _sorted(points, repeats)
+            return
+        source = iter(points)
+        for window in count():
+            batch = list(islice(source, WINDOW))
+            if not batch:
+                return
+            for first, size in self._blocks(len(batch), repeats):
+                # Blocks of later windows go on counting: each has a number of its own.
+                block = window * repeats + first
+                for turn, place in enumerate(self._shuffled(len(batch) * size, block), 1):
+                    repeat, at = divmod(place, len(batch))
+                    yield batch[at], first + repeat, RunPosition(self.kind, block, turn)
+
+    def key(self, number: int, repeat: int) -> tuple[float, ...]:
+        """Return what sorts experiments that become ready one after the other.
+
+        *number* is that of the point in its space.
+        """
+        if self.kind == "sorted":
+            return number, repeat
+        draw = self._draw(repeat, number)
+        return (repeat, draw) if self.kind == "blocks" else (draw,)
+
+    def _shuffled(self, size: int, block: int) -> list[int]:
+        return sorted(range(size), key=lambda item: self._draw(block, item))
+
+    def _draw(self, block: int, item: int) -> int:
+        """Return a number that is drawn by the seed: the same on every machine and version."""
+        text = f"{self.seed}/{block}/{item}"
+        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+    def _blocks(self, points: int, repeats: int) -> Iterator[tuple[int, int]]:
+        """Yield the first repeat of each block of a window, and how many it has."""
+        size = max(1, PAIRS // points) if self.kind == "random" else 1
+        for first in range(1, repeats + 1, size):
+            yield first, min(size, repeats + 1 - first)
+
+
+def _sorted(points: Iterable[Item], repeats: int) -> Iterator[tuple[Item, int, RunPosition]]:
+    turn = 0
+    for point in points:
+        for repeat in range(1, repeats + 1):
+            turn += 1
+            yield point, repeat, RunPosition("sorted", 1, turn)
+
+
+def choose_order(text: str) -> OrderKind:
+    """Return the order that ``--order`` names."""
+    for kind in ORDERS:
+        if kind == text:
+            return kind
+    raise InputError(
+        f"--order {text}: neither blocks, random nor sorted", hint=did_you_mean(text, ORDERS)
+    )
