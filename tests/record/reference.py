@@ -356,7 +356,7 @@ class ReferenceRepository(ReferenceQueue):
             rounds = self.rounds(study)
             if not rounds[-1].seed:
                 seeded = replace(rounds[-1], seed=secrets.token_hex(8))
-                self._shelf(study).rounds = [*rounds[:-1], seeded]
+                self._get_study(study).rounds = [*rounds[:-1], seeded]
             return self.rounds(study)[-1].seed
 
     def cached(
