@@ -765,6 +765,9 @@ class ReferenceRepository(ReferenceQueue):
                 missing[record.digest] = record
         yield from missing.values()
 
+    def column_copy(self, study: str) -> None:
+        return None
+
     def column_pages(self, study: str, request: ColumnRequest) -> Iterator[ColumnPage]:
         rows = [
             (record, record.outcome)

@@ -249,11 +249,14 @@ def compare(
     pairs = zip(_for_both(machine, "--machine"), _for_both(round_, "--round"), strict=True)
     choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
     with opened_repository(db) as repository:
-        frames = [
-            study_frame(repository, name, where=condition, outside=outside, rows=rows)
-            for name, rows in zip((first, second), choices, strict=True)
-        ]
         compared_metric = metric or default_metric(repository, first)
+        frames = [
+            study_frame(
+                repository, name, where=condition, metrics=[compared_metric], outside=outside,
+                rows=rows,
+            )
+            for name, rows in zip((first, second), choices, strict=True)
+        ]  # fmt: skip
     comparison = match(frames[0], frames[1], compared_metric, on=names_in(on), seed=seed).result()
     _facts(comparison) if json else _table(comparison)
 
@@ -311,9 +314,12 @@ def fit(
     kinds = [name for name in KINDS if not wanted_kinds or name in wanted_kinds]
     with opened_repository(db) as repository:
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
-        table = study_frame(repository, study, where=condition, outside=outside, rows=rows)
-    keys = names_in(by)
-    columns = {str(name): table[name].tolist() for name in table.columns}
+        keys = names_in(by)
+        table = study_frame(
+            repository, study, where=condition, columns=[y, *names_in(x), *keys], outside=outside,
+            rows=rows,
+        )  # fmt: skip
+    columns = {str(name): table[name] for name in table.columns}
     models = (
         fit_each(columns, y, names_in(x), keys, kinds=kinds)
         if keys

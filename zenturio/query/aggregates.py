@@ -232,7 +232,12 @@ _AGGREGATE_SQL: dict[Dialect, dict[str, str]] = {
         "mean": "avg({}::text::numeric)",
         "min": "min({})",
         "max": "max({})",
-        "std": "stddev_samp({}::text::numeric)",
+        # Its stddev_samp has as many decimals as the variance, which leaves too few digits of it.
+        "std": (
+            "CASE WHEN var_samp({}::text::numeric) = 0 THEN 0"
+            " WHEN var_samp({}::text::numeric) BETWEEN 1e-290 AND 1e300"
+            " THEN sqrt(var_samp({}::text::numeric)::double precision) END"
+        ),
         "count": "count({})",
         "median": "percentile_cont(0.5) WITHIN GROUP (ORDER BY {}::double precision)",
         "sum": "sum({}::text::numeric)",
@@ -256,6 +261,8 @@ def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> Se
         check=_check(kind, column, dialect),
         values=SelectItem.of(column),
         compute=_COMPUTED[kind],
+        column=column,
+        aggregate=kind,
     )
 
 
@@ -266,7 +273,8 @@ def _database_item(kind: str, column: StudyColumn, dialect: Dialect) -> SelectIt
     has_digits = kind in ("min", "max") and dialect == "postgresql" and column.type == "real"
     if has_digits and fragment.digits is not None:
         fragment = exact_decimal(fragment, fragment.digits)
-    whole, *parts = (sql(_AGGREGATE_SQL[dialect][word], fragment) for word in (kind, *needed))
+    templates = [_AGGREGATE_SQL[dialect][word] for word in (kind, *needed)]
+    whole, *parts = (sql(text, *[fragment] * text.count("{}")) for text in templates)
     name = f"{kind}({column.name})"
     return SelectItem(name, whole, parts=tuple(parts), merge=merge, fact=has_digits and column.wide)
 
@@ -282,7 +290,7 @@ def _check(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> AggregateC
 def row_count_item(title: str) -> SelectItem:
     """The column that counts the experiments of a group."""
     count = Fragment(("count(*)",), "int")
-    return SelectItem(title, count, parts=(count,), merge=sum, compute=len)
+    return SelectItem(title, count, parts=(count,), merge=sum, compute=len, aggregate="rows")
 
 
 def _there(values: Iterable[Any]) -> list[Any]:
@@ -394,7 +402,7 @@ def select_groups(
     items = [*heads, *guard_items(heads)]
     if len(items) > WIDTH:
         rows = _in_columns(reader, statement, heads, keys)
-        return _ordered(rows, heads, total_order(order, heads[:keys]))
+        return ordered_rows(rows, heads, total_order(order, heads[:keys]))
     parts = all(head.parts for head in items[keys:])
     plain = all(head.fragment.type and not head.wide for head, _ in order)
     total = total_order(order, heads[:keys])
@@ -412,7 +420,7 @@ def select_groups(
         select = statement.select(items, group=keys, order=total if in_order else ())
         rows = reader.rows(select if most is None else sql(f"{{}} LIMIT {most + 1}", select))
     rows, changed = recompute_doubtful(reader, statement, rows, heads, keys)
-    return rows if in_order and not changed else _ordered(rows, heads, total)
+    return rows if in_order and not changed else ordered_rows(rows, heads, total)
 
 
 def total_order(
@@ -504,7 +512,7 @@ def _merged(heads: Sequence[SelectItem], answers: Sequence[tuple[Any, ...]]) -> 
     return merged
 
 
-def _ordered(
+def ordered_rows(
     rows: list[tuple[Any, ...]],
     heads: Sequence[SelectItem],
     order: Sequence[tuple[SelectItem, bool]],

@@ -347,6 +347,10 @@ class Catalog:
     """The kinds of machine that have such results, by their numbers."""
     rounds: frozenset[int]
     """The rounds that may have such results."""
+    version: int = 0
+    """The number of the version."""
+    fields: tuple[StoredField, ...] = ()
+    """Where the values of its columns stand."""
 
     @property
     def total(self) -> int:
@@ -407,6 +411,8 @@ def read_catalog(
         whole,
         facts,
         *count_results(reader, version.id, choice),
+        version.id,
+        tuple(layout.own_fields),
     )
     for view, larger in ((catalog.view, False), (catalog.view_all, True)):
         reader.views[view] = _source(reader, catalog, larger=larger)

@@ -196,12 +196,24 @@ def _groups(
         values = frame[metric].to_numpy(dtype=float, na_value=math.nan)
     except (TypeError, ValueError) as error:
         raise InputError(f"{metric!r} holds text: only numbers can be compared") from error
-    points = zip(*([None if pd.isna(v) else v for v in frame[name]] for name in on), strict=True)
-    values_by_point: dict[tuple[Any, ...], list[float]] = {}
-    for point, value in zip(points, values, strict=True):
-        if math.isfinite(value):
-            values_by_point.setdefault(point, []).append(value)
-    return {point: np.array(column) for point, column in values_by_point.items()}
+    values = values.astype(float, copy=False)
+    finite = np.flatnonzero(np.isfinite(values))
+    cells, points = np.zeros(len(finite), dtype=np.int64), [()]
+    for name in on:
+        codes, distinct = pd.factorize(frame[name].iloc[finite], use_na_sentinel=True)
+        listed = [*distinct.tolist(), None]  # a code of -1 stands for what has no value
+        pairs, cells = np.unique(cells * len(listed) + codes % len(listed), return_inverse=True)
+        points = [
+            (*points[at], listed[code])
+            for at, code in zip(
+                *(part.tolist() for part in divmod(pairs, len(listed))), strict=True
+            )
+        ]
+    _, first = np.unique(cells, return_index=True)
+    by_point = np.split(
+        values[finite][np.argsort(cells, kind="stable")], np.cumsum(np.bincount(cells))[:-1]
+    )
+    return {points[at]: by_point[at] for at in np.argsort(first, kind="stable").tolist()}
 
 
 def _pair(

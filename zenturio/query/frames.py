@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,9 +17,9 @@ from zenturio.query.aggregates import (
     aggregate_item,
     count_origins,
     row_count_item,
-    select_groups,
 )
 from zenturio.query.catalog import Catalog, SnapshotReader, StudyColumn
+from zenturio.query.copied_table import CopiedTable
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
     SelectItem,
@@ -27,8 +28,9 @@ from zenturio.query.select_statement import (
     select_rows,
 )
 from zenturio.query.sql_fragments import DIALECTS, Fragment, bound_value, sql, verbatim
-from zenturio.query.study_table import TableQuery, condition_of, open_table
+from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import Repository
+from zenturio.record.column_copy import NotCopiedError
 from zenturio.record.row_filter import NEWEST, RowChoice
 
 DIGITS = 6
@@ -50,13 +52,15 @@ def study_frame(
     where: str | Passage | Expression | None = None,
     everything: bool = False,
     columns: Collection[str] | None = None,
+    metrics: Collection[str] | None = None,
     most: int | None = None,
     outside: bool | None = None,
     rows: RowChoice = NEWEST,
 ) -> pd.DataFrame:
     """The experiments of *study* that succeeded and meet *where*: a row each, in their order.
 
-    *columns*: only these of the parameters and metrics. *most*: of more experiments a sample of
+    *columns*: only these of the parameters and metrics. *metrics*: all parameters, but only these
+    metrics. *most*: of more experiments a sample of
     about so many, always the same; ``attrs["sampled"]`` says how many of how many they are.
 
     *outside*: also those whose points the present space does not hold; else ``attrs["left_out"]``
@@ -84,19 +88,22 @@ def study_frame(
         if most is not None and sampled:
             statement = answers.narrowed(_share(answers.reader, catalog, most / matching))
         shown = _columns(catalog, everything, named)
+        if metrics is not None:
+            chosen = {catalog.column(name) for name in metrics}
+            shown = [c for c in shown if c.role != "metric" or c in chosen]
         heads = [SelectItem.of(column) for column in (*shown, catalog.facts["remarks"])]
-        cells = restore_rows(shown, select_rows(answers.reader, statement, heads, order=()))
+        series = None
+        if not everything and not sampled and (columns is not None or metrics is not None):
+            series = _copied_series(answers, shown)
+        if series is None:
+            cells = restore_rows(shown, select_rows(answers.reader, statement, heads, order=()))
+            values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]
+            series = [column_series(c, v) for c, v in zip(shown, values, strict=True)]
         order = statement.space_order()
         text = statement.select(heads[:-1], order=order).plain(answers.reader.dialect)
         origins = count_origins(answers.reader, catalog, statement)
-    values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]
-    table = pd.DataFrame(
-        {
-            column.name: column_series(column, column_values)
-            for column, column_values in zip(shown, values, strict=True)
-        },
-        columns=[column.name for column in shown],
-    )
+    names = [column.name for column in shown]
+    table = pd.DataFrame(dict(zip(names, series, strict=True)), columns=names)
     table.attrs = {
         "study": study,
         "units": {column.name: column.unit for column in shown if column.unit},
@@ -108,7 +115,7 @@ def study_frame(
         "left_out": len(answers.without),
         **origins.attrs(),
     }
-    if columns is not None:
+    if columns is not None or metrics is not None:
         for role in ("parameters", "metrics"):
             table.attrs[role] = [name for name in table.attrs[role] if name in table]
     if sampled:
@@ -138,6 +145,37 @@ def _columns(
         *(column for column in named if column.role == "fact" and column not in kept),
         *(column for column in catalog.metrics if column in named),
     ]  # fmt: skip
+
+
+def _copied_series(
+    answers: StudyTable, columns: Sequence[StudyColumn]
+) -> list[pd.Series[Any]] | None:
+    """The *columns* of all rows out of the columnar copy; None where that lacks one of them."""
+    try:
+        table = answers.copied()
+        if table is None:
+            return None
+        rows = table.in_space
+        return [_copied_values(table, column, rows) for column in columns]
+    except NotCopiedError:
+        return None
+
+
+def _copied_values(
+    table: CopiedTable, column: StudyColumn, rows: np.ndarray[Any, Any]
+) -> pd.Series[Any]:
+    """The values of a column, as `column_series` has them."""
+    if column.type == "real":
+        return pd.Series(table.reals(column)[rows])
+    if column.type == "int":
+        numbers, nulls = table.whole_numbers(column)
+        if nulls is None:
+            return pd.Series(numbers[rows])
+        return pd.Series(pd.arrays.IntegerArray(numbers[rows], nulls[rows]))
+    codes, values = table.cells(column)
+    present = np.unique(codes)
+    distinct = column_series(column, [values[code] for code in present.tolist()])
+    return distinct.take(np.searchsorted(present, codes[rows])).reset_index(drop=True)
 
 
 def _share(reader: SnapshotReader, catalog: Catalog, share: float) -> Fragment:
@@ -219,12 +257,12 @@ def group_frame(
         facts = any(column.role == "fact" for column in needed)
         statement = answers.narrowed(_counted(reader, needed), facts=facts)
         others = [parameter for parameter in catalog.parameters if parameter not in keys]
-        hidden = tuple(
-            parameter.name for parameter in others if _varies(reader, statement, parameter)
-        )
+        hidden = _varying(answers, others, statement, needed)
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
         heads = _heads(reader, catalog, keys, column, kind, deviation=spread)
-        group_rows = select_groups(reader, statement, heads, len(keys), most=MOST_GROUPS)
+        group_rows = answers.groups(
+            heads, len(keys), statement=statement, finite=needed, most=MOST_GROUPS
+        )
         text = statement.select(heads, group=len(keys)).plain(reader.dialect)
         origins = count_origins(reader, catalog, statement, keys)
     if len(group_rows) > MOST_GROUPS:
@@ -261,8 +299,7 @@ def varying_parameters(
     """The parameters that have several values among the experiments that succeeded."""
     query = TableQuery(study, where, rows=rows, succeeded=True, outside=outside)
     with open_table(repository, query) as answers:
-        parameters = answers.catalog.parameters
-        return [c.name for c in parameters if _varies(answers.reader, answers.statement, c)]
+        return list(_varying(answers, answers.catalog.parameters, answers.statement))
 
 
 def _check(column: StudyColumn, kind: Aggregate) -> None:
@@ -299,13 +336,37 @@ def _heads(
         heads.append(aggregate_item("std", metric, reader.dialect))
     if not all(key.number and not key.wide for key in keys):
         index = sql("min({})", verbatim(catalog.facts["index"].sql()))
-        heads.append(SelectItem(FIRST_INDEX, index, fact=True, parts=(index,), merge=_earliest))
+        heads.append(
+            SelectItem(
+                FIRST_INDEX,
+                index,
+                fact=True,
+                parts=(index,),
+                merge=_earliest,
+                column=catalog.facts["index"],
+                aggregate="first",
+            )
+        )
     return heads
 
 
 def _earliest(indices: Sequence[Any]) -> Any:
     """The least of indices, some of which are too large to be more than texts."""
     return min(indices, key=lambda index: (len(str(index)), str(index)))
+
+
+def _varying(
+    answers: StudyTable,
+    columns: Iterable[StudyColumn],
+    statement: StudySelect,
+    finite: Sequence[StudyColumn] = (),
+) -> tuple[str, ...]:
+    """Those of *columns* that have several values among the rows of *statement*."""
+    columns = list(columns)
+    with suppress(NotCopiedError):
+        if table := answers.copied(finite):
+            return tuple(column.name for column in columns if table.varies(column))
+    return tuple(c.name for c in columns if _varies(answers.reader, statement, c))
 
 
 def _varies(reader: SnapshotReader, statement: StudySelect, column: StudyColumn) -> bool:

@@ -29,9 +29,20 @@ class FitRows:
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        inputs = np.column_stack(list(self.columns.values()))
-        points, group, counts = np.unique(inputs, axis=0, return_inverse=True, return_counts=True)
-        return points, group.ravel(), counts
+        points = np.zeros((1, 0))
+        group = np.zeros(len(self.y), dtype=np.int64)
+        # Column by column: rows as wholes take ten times as long to sort as numbers.
+        for column in self.columns.values():
+            values, codes = np.unique(column, return_inverse=True)
+            pairs, group = np.unique(group * len(values) + codes, return_inverse=True)
+            before, last = np.divmod(pairs, max(len(values), 1))
+            points = np.column_stack([points[before], values[last]])
+        return points, group, np.bincount(group, minlength=len(points))
+
+    @property
+    def distinct(self) -> int:
+        """How many distinct points there are."""
+        return len(self._grouped[0])
 
     def data(self, noise: Noise | None) -> tuple[FitPoints, ...]:
         """The points under *noise*; under each that is possible, if the repeats do not tell."""
@@ -60,10 +71,9 @@ def fit_rows(columns: Mapping[str, Any], y: str, x: Sequence[str]) -> FitRows:
     greatest = float(np.abs(values).max(initial=0.0))
     unit = math.ldexp(1.0, max(math.frexp(greatest)[1] - 1, -1022))
     rows = FitRows({name: table[name][used] for name in x}, values / unit, unit)
-    distinct = len(np.unique(np.column_stack(list(rows.columns.values())), axis=0))
-    if distinct < FEWEST:
+    if rows.distinct < FEWEST:
         raise InputError(
-            f"{y!r} is known at {distinct} distinct values of {', '.join(x)}",
+            f"{y!r} is known at {rows.distinct} distinct values of {', '.join(x)}",
             hint=f"a regression needs at least {FEWEST}",
         )
     return rows

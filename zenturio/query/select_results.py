@@ -13,7 +13,6 @@ from zenturio.query.aggregates import (
     aggregate_item,
     count_origins,
     row_count_item,
-    select_groups,
 )
 from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.columns import choose_columns, compute_rows, study_columns
@@ -129,7 +128,7 @@ def _grouped(table: StudyTable) -> ResultTable:
     counts = [aggregate_item("count", column, reader.dialect) for column in metrics]
     order = _group_order(query, keys, heads, metrics)
     shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
-    everything = select_groups(reader, statement, [*heads, *counts], len(keys), order=order)
+    everything = table.groups([*heads, *counts], len(keys), order=order)
     rows = [
         tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
         for row in everything[: query.limit]

@@ -60,6 +60,10 @@ class SelectItem:
     """The column that is aggregated; none where rows are counted."""
     compute: Callable[[Sequence[Any]], Any] | None = None
     """Makes the aggregate of these values, where the database cannot group them."""
+    column: StudyColumn | None = None
+    """The column that is shown or aggregated; none where rows are counted."""
+    aggregate: str = ""
+    """Which aggregate; ``rows`` counts them, ``first`` is the least."""
 
     @staticmethod
     def of(column: StudyColumn) -> SelectItem:
@@ -67,7 +71,7 @@ class SelectItem:
         plain = Fragment((column.sql(),), column.type)
         fact = column.role == "fact"
         key = codec.remark_key(column.role, column.name) if column.wide else ""
-        return SelectItem(column.name, plain, column.unit, column.value, fact, key)
+        return SelectItem(column.name, plain, column.unit, column.value, fact, key, column=column)
 
     @staticmethod
     def key(column: StudyColumn, dialect: Dialect) -> SelectItem:

@@ -10,8 +10,8 @@ rows meet; only rows within the bound are sorted. Where it turns out too narrow,
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 
 from zenturio.errors import Passage
 from zenturio.expression import Expression, parse
+from zenturio.query.aggregates import ordered_rows, select_groups, total_order
 from zenturio.query.catalog import (
     MANY_COLUMNS,
     ROW,
@@ -31,12 +32,14 @@ from zenturio.query.catalog import (
     open_snapshot,
     read_catalog,
 )
+from zenturio.query.copied_table import CopiedTable
 from zenturio.query.present import digests_outside
 from zenturio.query.select_statement import (
     EMPTY_FRAGMENT,
     NAMED_ROWS,
     SelectItem,
     StudySelect,
+    column_chunks,
     extreme_number,
     restore_rows,
     select_rows,
@@ -50,7 +53,8 @@ from zenturio.query.sql_fragments import (
     sql,
     verbatim,
 )
-from zenturio.record import ExperimentState, Repository
+from zenturio.record import ExperimentState, Repository, column_copy
+from zenturio.record.column_copy import ColumnCopy, NotCopiedError
 from zenturio.record.row_filter import NEWEST, RowChoice
 
 RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -141,6 +145,7 @@ class StudyTable:
         self.without = without
         """Digests of the experiments that are left out."""
         self.statement = self.narrowed()
+        self._opened_copy: ColumnCopy | None = None
 
     def narrowed(self, also: Fragment = EMPTY_FRAGMENT, *, facts: bool = False) -> StudySelect:
         """The rows that meet another condition, too; *facts*: it needs what every study has."""
@@ -199,11 +204,82 @@ class StudyTable:
         text = select.plain(self.reader.dialect)
         return text if limit is None else f"{text} LIMIT {limit}"
 
+    def copied(
+        self, finite: Sequence[StudyColumn] = (), *, build: bool = True
+    ) -> CopiedTable | None:
+        """The same rows out of the columnar copy, those with a number in the *finite* columns.
+
+        None for a study that has none: a small one, or without *build* one that was not copied yet.
+        """
+        copy = self._copy(build)
+        if copy is None:
+            return None
+        query, status = self.query, self.catalog.facts["status"].name
+        names = query.where.names if query.where else ()
+        succeeded = query.succeeded and status not in names
+        return CopiedTable(
+            copy,
+            self.catalog,
+            where=query.where.node if query.where else None,
+            states=query.states or (("ok",) if succeeded else ()),
+            without=self._numbers_left_out,
+            finite=finite,
+        )
+
+    def _copy(self, build: bool) -> ColumnCopy | None:
+        if self.catalog.total < column_copy.COPY_ROWS:
+            return None
+        if self._opened_copy is None:
+            self._opened_copy = column_copy.open_copy(
+                self.reader.fetch,
+                self.reader.dialect,
+                self.reader.repository.location,
+                self.catalog.version,
+                self.catalog.fields,
+                build=build,
+            )
+        return self._opened_copy
+
+    @cached_property
+    def _numbers_left_out(self) -> Collection[int]:
+        """The numbers of the rows whose digests are left out."""
+        literal = {"sqlite": "x'{}'", "postgresql": "'\\x{}'::bytea"}[self.reader.dialect]
+        numbers: set[int] = set()
+        for digests in column_chunks(sorted(self.without)):
+            listed = ", ".join(literal.format(digest) for digest in digests)
+            text = f"SELECT id FROM results WHERE digest IN ({listed})"  # noqa: S608 - digests
+            numbers |= {number for (number,) in self.reader.fetch(text)}
+        return numbers
+
+    def groups(
+        self,
+        heads: Sequence[SelectItem],
+        keys: int,
+        *,
+        statement: StudySelect | None = None,
+        finite: Sequence[StudyColumn] = (),
+        order: Sequence[tuple[SelectItem, bool]] = (),
+        most: int | None = None,
+    ) -> list[tuple[Any, ...]]:
+        """The *heads* for each combination of the first *keys* of them: see `select_groups`.
+
+        *statement* asks for the rows with a number in the *finite* columns, if there are any.
+        """
+        with suppress(NotCopiedError):
+            if table := self.copied(finite):
+                rows = table.groups(heads, keys)
+                return ordered_rows(rows, heads, total_order(order, heads[:keys]))
+        statement = statement or self.statement
+        return select_groups(self.reader, statement, heads, keys, order=order, most=most)
+
     def count(self) -> int:
         """How many rows there are; the study's counters know it where no condition is put."""
         if not self.statement.condition.parts:
             counts = self.catalog.counts
             return counts["ok"] if self.query.succeeded else sum(counts.values())
+        with suppress(NotCopiedError):
+            if table := self.copied(build=False):
+                return table.count
         ((count,),) = self.reader.rows(self.statement.count())
         return int(count)
 
@@ -221,6 +297,9 @@ class StudyTable:
 
     def has_repeats(self) -> bool:
         """Whether any experiment, whatever the condition, is the second of its point."""
+        with suppress(NotCopiedError):
+            if self.query.where is None and (table := self.copied(build=False)):
+                return table.has_repeats
         later = sql("{} > 1", self.keys[1])
         if self.query.succeeded:
             later = sql("{} AND {} = 'ok'", later, verbatim(self.catalog.facts["status"].sql()))
@@ -231,6 +310,11 @@ class StudyTable:
         """The numbers of all rows, or of the first *count*, in their order."""
         if self.is_empty:
             return np.empty(0, dtype=np.int64)
+        if self.query.sort or self.query.where:
+            with suppress(NotCopiedError):
+                if table := self.copied(build=count is None):
+                    sorts = [(self.catalog.column(h.name), falling) for h, falling in self.order]
+                    return table.numbers(sorts, count)
         is_large = self.reader.dialect == "sqlite" and self.catalog.total >= MANY_ROWS
         if count is not None and is_large:
             some = self.first_numbers(count)

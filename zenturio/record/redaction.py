@@ -98,6 +98,9 @@ def redact(url: str | Path | None, secret: Secret, person: str | None) -> Redact
                 files.foreign += _remove(SQLRepository(database, store), files)
                 REMOVED()
         if person is not None:
+            from zenturio.record.column_copy import remove_copies  # noqa: PLC0415 - loads NumPy
+
+            remove_copies()
             _refresh_views(database, places)
             _compact(database)
             COMPACTED()

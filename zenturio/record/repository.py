@@ -7,7 +7,7 @@ same thing again changes nothing. So a caller that did not get the answer just c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zenturio.errors import (
     ConflictError,
@@ -38,6 +38,9 @@ from zenturio.record.entities import (
     SubmissionState,
 )
 from zenturio.record.timestamps import utc_time
+
+if TYPE_CHECKING:
+    from zenturio.record.column_copy import ColumnCopy
 
 
 class Repository(Protocol):
@@ -301,6 +304,13 @@ class Repository(Protocol):
         Of all STATES, if none are named. *after* goes on behind a record's ``key``. Rows are
         fetched in batches, each as of its own moment, so a long iteration holds no lock and no
         transaction.
+        """
+        ...
+
+    def column_copy(self, study: str) -> ColumnCopy | None:
+        """Return the columnar copy of a large study, up to date.
+
+        None for a small one, and where no copy can be kept: all of it is in `column_pages`.
         """
         ...
 

@@ -366,6 +366,8 @@ def remove_results(context: StudyContext, rows: Iterable[StoredResult]) -> None:
     for table, column in (("chunks", "result"), ("aliases", "result"), ("results", "id")):
         context.transaction.among_sql(f"DELETE FROM {table} WHERE {{among}}", column, numbers)
     refresh_newest(context, [row.record.digest for row in rows])
+    if numbers:
+        record_edit(context, numbers)
     tally = CounterChanges(context.transaction)
     for row in rows:
         tally.add(context.version.id, row.machine, row.round, row.outcome.status, -1)

@@ -62,6 +62,8 @@ from zenturio.record.study_views import StoredView
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from zenturio.record.column_copy import ColumnCopy
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _BATCH = 500
@@ -641,6 +643,20 @@ class SQLRepository:
         while following := self._next_page(study, request, after):
             page, after = following
             yield page
+
+    @reads
+    def column_copy(self, transaction: Transaction, study: str) -> ColumnCopy | None:
+        """Return the columnar copy of a large study, up to date; None for a small one."""
+        context = self._context(transaction, study)
+        from zenturio.record import column_copy  # noqa: PLC0415 - loads NumPy
+
+        version, fields = context.version.id, context.layout.own_fields
+        query = f"SELECT coalesce(sum(count), 0) FROM counters WHERE version = {version}"
+        ((results,),) = transaction.sql(query)
+        if results < column_copy.COPY_ROWS:
+            return None
+        dialect = transaction.dialect.name
+        return column_copy.open_copy(transaction.sql, dialect, self.location, version, fields)
 
     @reads
     def _next_page(

@@ -114,6 +114,10 @@ def best(
     names = [field.name for field in fields if field.kind != SEED_KIND]  # it differs run by run
     needed = frozenset[str]().union(*(goal.expression.names for goal in goals))
     request = ColumnRequest(names + sorted(needed), needed, TRIED, rows.round, without)
+    if len(goals) == 1 and rows == NEWEST and not without:
+        ranking = _best_in_copy(repository, study, count, names, goals[0])
+        if ranking is not None:
+            return ranking
     points = _MeasuredPoints(names, goals, apart=rows.round == "all")
     for page in repository.column_pages(study, request):
         points.add(page)
@@ -137,6 +141,50 @@ def best(
         {label: counts.total() for label, counts in machines.items()},
         dict(sum(machines.values(), Counter[int]())),
     )
+
+
+def _best_in_copy(
+    repository: Repository,
+    study: str,
+    count: int,
+    names: Sequence[str],
+    goal: Goal,
+) -> PointRanking | None:
+    """The same out of the columnar copy of a large study; None where that cannot tell.
+
+    It can where the goal is a metric, and all results are of one round and kind of machine. Means
+    of floats in the order of the rows tell which points may be among the best; of these alone the
+    exact means are computed.
+    """
+    metric = goal.expression.text
+    counts = repository.count_results(study)
+    origins = {(result.machine, result.round) for result in counts}
+    if goal.expression.names != {metric} or len(origins) != 1:
+        return None
+    ((machine, round_),) = origins
+    copied = repository.column_copy(study)
+    if copied is None:
+        return None
+    from zenturio.record import column_points  # noqa: PLC0415 - loads NumPy
+
+    sign = Directions([goal.direction]).losses([1.0])[0]
+    ranked = column_points.best_points(
+        copied, [f"parameter:{name}" for name in names], f"metric:{metric}", count, sign, TRIED
+    )
+    if ranked is None:
+        return None
+    return PointRanking(
+        tuple(
+            ScoredPoint(dict(zip(names, p.values, strict=True)), {metric: p.mean}, p.used, p.ok,
+                        p.tried, machine)
+            for p in ranked.points
+        ),
+        ranked.of,
+        f"{goal.direction} {metric}",
+        0,
+        {_label(machine): ranked.tried},
+        {round_: ranked.tried},
+    )  # fmt: skip
 
 
 class _MeasuredPoints:

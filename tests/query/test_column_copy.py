@@ -1,0 +1,327 @@
+"""The columnar copy answers as the database does, and follows it."""
+
+import math
+import random
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.query.conftest import fill
+from zenturio.query import results, study_frame
+from zenturio.query.frames import group_frame, varying_parameters
+from zenturio.query.study_table import TableQuery, open_table
+from zenturio.record import column_copy
+from zenturio.record.open import open_repository
+from zenturio.record.redaction import redact
+from zenturio.record.secret import Secret
+from zenturio.study.best_points import best
+
+PARAMETERS = {"n": "int", "solver": "str", "fast": "bool", "omega": "real"}
+METRICS = {"wtime": "real s", "cores": "int", "balance": "real"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A cache folder of the test's own, and a copy of every study."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(column_copy, "COPY_ROWS", 1)
+    monkeypatch.setattr(column_copy, "SEGMENT_ROWS", 32)
+    return tmp_path / "cache"
+
+
+def rows_of(seed, count=200):
+    chance = random.Random(seed)
+    return [
+        {
+            "index": number // 2,
+            "repeat": number % 2 + 1,
+            "n": chance.choice([1, 2, -7, None]),
+            "solver": chance.choice(["cg", "Ä", "zz", None]),
+            "fast": chance.random() < 0.5,
+            "omega": chance.choice([0.5, 1.25, 1e-3]),
+            "wtime": chance.choice([None, chance.gauss(1e6, 1e-3), chance.random()]),
+            "cores": chance.choice([None, chance.randrange(9), 2**40]),
+            "balance": chance.choice([chance.gauss(0, 1), 1e6, -1e6]),
+            "status": chance.choice(["ok", "ok", "failed"]),
+        }
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def study(repository):
+    """A study with gaps, texts, truths and values that nearly cancel."""
+    fill(repository, "s", PARAMETERS, METRICS, rows_of(3))
+    return repository
+
+
+def without_copy(ask):
+    """What the database answers."""
+    kept, column_copy.COPY_ROWS = column_copy.COPY_ROWS, 10**12
+    try:
+        return ask()
+    finally:
+        column_copy.COPY_ROWS = kept
+
+
+def is_near(a, b):
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-300) or math.isnan(a + b)
+    return a == b and type(a) is type(b)
+
+
+def same(copied, asked):
+    assert copied.columns == asked.columns
+    assert (copied.found, copied.experiments, copied.total) == (
+        asked.found, asked.experiments, asked.total
+    )  # fmt: skip
+    assert copied.notes == asked.notes
+    for one, other in zip(copied.rows, asked.rows, strict=True):
+        unlike = [pair for pair in zip(one, other, strict=True) if not is_near(*pair)]
+        assert not unlike
+
+
+CONDITIONS = [
+    None, "n == 1", "not (n > 0 and wtime < 1)", "solver in ('cg', 'zz') or fast == fast",
+    "wtime >= 0.5 or cores != 3", "status == 'failed'", "solver != 'cg'", "2 > n", "index < 40",
+]  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    by=st.lists(st.sampled_from([*PARAMETERS, "repeat"]), unique=True, max_size=3),
+    aggregates=st.lists(
+        st.sampled_from(["mean", "min", "max", "std", "count", "median", "sum"]),
+        unique=True, min_size=1, max_size=3,
+    ),
+    where=st.sampled_from(CONDITIONS),
+)  # fmt: skip
+def test_groups_of_the_copy_agree_with_those_of_the_database(study, by, aggregates, where):
+    def ask():
+        return results(study, "s", by=by, aggregates=aggregates, where=where)
+
+    same(ask(), without_copy(ask))
+
+
+@pytest.mark.parametrize("sort", [(), ("-wtime",), ("cores", "-n"), ("n",)])
+@pytest.mark.parametrize("limit", [0, 1, 7, None])
+@pytest.mark.parametrize("where", CONDITIONS)
+def test_rows_of_the_copy_stand_in_the_order_of_the_database(study, sort, limit, where):
+    results(study, "s", by=["n"])  # the copy is there
+
+    def ask():
+        return results(study, "s", sort=sort, limit=limit, where=where)
+
+    same(ask(), without_copy(ask))
+
+
+def test_frames_of_the_copy_are_those_of_the_database(study):
+    def ask():
+        columns = ["n", "solver", "fast", "omega", "repeat", "wtime", "cores"]
+        return study_frame(study, "s", columns=columns), study_frame(study, "s", metrics=["wtime"])
+
+    for copied, asked in zip(ask(), without_copy(ask), strict=True):
+        assert copied.equals(asked)
+        assert (copied.dtypes == asked.dtypes).all()
+
+
+@pytest.mark.parametrize("kind", ["mean", "median", "count"])
+def test_a_chart_shows_the_same_with_and_without_the_copy(study, kind):
+    def ask():
+        return group_frame(study, "s", ["solver", "n"], "balance", kind, deviation="yes")
+
+    copied, asked = ask(), without_copy(ask)
+    assert list(copied) == list(asked)
+    for name in copied:
+        pairs = zip(copied[name].tolist(), asked[name].tolist(), strict=True)
+        assert all(one is other or is_near(one, other) for one, other in pairs)
+    assert copied.attrs["grouped"] == asked.attrs["grouped"]
+    assert varying_parameters(study, "s") == without_copy(lambda: varying_parameters(study, "s"))
+
+
+@pytest.mark.parametrize("goal", ["MINIMIZE balance", "MAXIMIZE omega", "MINIMIZE cores"])
+def test_the_best_points_are_those_of_all_records(sqlite, goal):
+    fill(sqlite, "b", PARAMETERS, METRICS, rows_of(5))
+    assert best(sqlite, "b", 7, goal) == without_copy(lambda: best(sqlite, "b", 7, goal))
+
+
+def copied_mean(repository):
+    return results(repository, "s", by=["solver"], aggregates=["sum"])
+
+
+def check_follows(repository):
+    same(copied_mean(repository), without_copy(lambda: copied_mean(repository)))
+
+
+def segments(folder):
+    return {path.name for path in folder.rglob("*.columns")}
+
+
+def test_the_copy_follows_results_that_are_added(sqlite, folder):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    check_follows(sqlite)
+    before = segments(folder)
+    fill(sqlite, "s", PARAMETERS, METRICS, [{**row, "index": 500 + i} for i, row in enumerate(
+        rows_of(2, 150))][100:])  # fmt: skip
+    check_follows(sqlite)
+    assert len(before & segments(folder)) >= 3  # what was copied is not copied again
+
+
+def numbers(repository):
+    connection = repository.connections.raw_connection()
+    rows = connection.cursor().execute("SELECT id FROM results ORDER BY id").fetchall()
+    connection.close()
+    return [number for (number,) in rows]
+
+
+def change(repository, *statements):
+    """Change the database as another process would."""
+    connection = repository.connections.raw_connection()
+    cursor = connection.cursor()
+    cursor.execute("BEGIN")
+    for statement in statements:
+        cursor.execute(statement)
+    cursor.execute("COMMIT")
+    connection.close()
+
+
+def test_the_copy_follows_a_result_whose_number_was_drawn_early(sqlite):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    early = numbers(sqlite)[40]
+    change(sqlite, f"CREATE TABLE kept AS SELECT * FROM results WHERE id = {early}",
+           f"DELETE FROM results WHERE id = {early}",
+           "UPDATE counters SET count = count - 1 WHERE status ="
+           " (SELECT status FROM kept)")  # fmt: skip
+    check_follows(sqlite)
+    change(sqlite, "INSERT INTO results SELECT * FROM kept",
+           "UPDATE counters SET count = count + 1 WHERE status = (SELECT status FROM kept)",
+           "DROP TABLE kept")  # fmt: skip
+    check_follows(sqlite)
+
+
+def test_the_copy_follows_changes_in_place(sqlite, folder):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 200))
+    check_follows(sqlite)
+    before, number = segments(folder), numbers(sqlite)[50]
+    change(sqlite, f"UPDATE results SET v0 = 77 WHERE id = {number}",
+           "UPDATE versions SET edits = edits + 1",
+           f"INSERT INTO edits SELECT id, edits, {number}, {number} FROM versions")  # fmt: skip
+    check_follows(sqlite)
+    assert 77 in {row[0] for row in results(sqlite, "s", by=["n"], where="status != 'x'").rows}
+    assert before & segments(folder)
+
+
+def test_the_copy_follows_a_backup_that_went_another_way(tmp_path, sqlite):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    sqlite.close()
+    place, backup = tmp_path / "zenturio.db", tmp_path / "backup.db"
+    shutil.copy(place, backup)
+    for seed in (2, 3):
+        for path in tmp_path.glob("zenturio.db*"):
+            path.unlink()
+        shutil.copy(backup, place)
+        repository = open_repository(place)
+        rows = [{**row, "index": 1000 * seed + i} for i, row in enumerate(rows_of(seed, 200))]
+        fill(repository, "s", PARAMETERS, METRICS, rows[100:])
+        check_follows(repository)
+        repository.close()
+
+
+def test_results_that_are_removed_leave_the_copy(sqlite):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    check_follows(sqlite)
+    sqlite.delete("s")
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(4, 100))
+    check_follows(sqlite)
+
+
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "json", "path", "type"])
+def test_a_damaged_copy_is_made_anew(sqlite, folder, harm):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    check_follows(sqlite)
+    path = min(folder.rglob("*.columns"))
+    (manifest,) = folder.rglob("manifest.json")
+    text = manifest.read_text()
+    match harm:
+        case "flip":
+            content = bytearray(path.read_bytes())
+            for at in range(0, len(content), 7):
+                content[at] ^= 255
+            path.write_bytes(content)
+        case "cut":
+            path.write_bytes(path.read_bytes()[:-9])
+        case "remove":
+            path.unlink()
+        case "json":
+            manifest.write_text(text[:-20])
+        case "path":
+            manifest.write_text(text.replace(path.name, "../../secret"))
+        case "type":
+            manifest.write_text(text.replace('"|i1"', '"|O"').replace('"<f8"', '"|O8"'))
+    check_follows(sqlite)
+    check_follows(sqlite)
+
+
+def test_a_copy_that_others_can_write_to_is_not_believed(sqlite, folder, caplog):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    check_follows(sqlite)
+    (manifest,) = folder.rglob("manifest.json")
+    manifest.write_text(manifest.read_text().replace('"cg"', '"bad"'))
+    manifest.parent.chmod(0o777)
+    check_follows(sqlite)
+    manifest.parent.chmod(0o700)
+    manifest.unlink()
+    manifest.symlink_to("/etc/passwd")
+    check_follows(sqlite)
+
+
+def test_without_a_cache_folder_the_database_answers(sqlite, folder, monkeypatch):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    (folder.parent / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "file"))
+    check_follows(sqlite)
+
+
+def test_a_copy_is_read_in_the_snapshot_of_the_question(sqlite):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    with open_table(sqlite, TableQuery("s")) as table:
+        before = table.copied().count
+        rows = [{**row, "index": 900 + i} for i, row in enumerate(rows_of(8, 140))]
+        fill(sqlite, "s", PARAMETERS, METRICS, rows[100:])
+        table._opened_copy = None
+        assert table.copied().count == before == 100
+    check_follows(sqlite)
+
+
+def test_what_the_copy_cannot_say_is_asked_of_the_database(sqlite, monkeypatch):
+    rows = [{"n": number, "y": value, "z": 1.0} for number, value in enumerate(
+        [1e200, math.inf, -math.inf, math.nan, 2**70, 5e-324] * 8)]  # fmt: skip
+    fill(sqlite, "s", {"n": "int"}, {"y": "real", "z": "real"}, rows)
+    for aggregates in (["sum"], ["mean", "std"], ["median"], ["min", "max"]):
+
+        def ask(aggregates=aggregates):
+            return results(sqlite, "s", by=["z"], aggregates=aggregates)
+
+        same(ask(), without_copy(ask))
+    where = "sqrt(n) < 3 and n + 1 > 2"
+    assert len(results(sqlite, "s", where=where, limit=99).rows) == 7
+
+
+def test_a_secret_that_is_removed_leaves_the_copy(tmp_path, sqlite, folder):
+    rows = [{**row, "solver": "hunter22" if row["n"] == 1 else "cg"} for row in rows_of(1, 100)]
+    fill(sqlite, "s", PARAMETERS, METRICS, rows)
+    check_follows(sqlite)
+    (manifest,) = folder.rglob("manifest.json")
+    another = tmp_path / "of-another-user"
+    shutil.copytree(folder, another)
+    assert "hunter22" in manifest.read_text()
+    sqlite.close()
+    redact(tmp_path / "zenturio.db", Secret("hunter22"), "me")
+    assert not segments(folder)
+    shutil.copytree(another, folder, dirs_exist_ok=True)
+    repository = open_repository(tmp_path / "zenturio.db")
+    check_follows(repository)
+    repository.close()
+    assert "hunter22" not in manifest.read_text()

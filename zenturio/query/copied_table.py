@@ -1,0 +1,312 @@
+"""A `TableQuery` answered by the columnar copy of a study: the second reader of tables.
+
+It answers what reads all rows: groups, orders, columns and counts. Where it cannot say exactly what
+the database would (`NotCopiedError`), the database is asked.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from zenturio.expression.syntax_tree import (
+    Compare,
+    Constant,
+    Logic,
+    Member,
+    Name,
+    Not,
+    SyntaxNode,
+)
+from zenturio.query.aggregates import CANCELLED, DOUBT_RULES, HUGE, GroupGuards
+from zenturio.query.catalog import Catalog, StudyColumn
+from zenturio.query.select_statement import SelectItem
+from zenturio.record.column_copy import Array, ColumnCopy, CopiedColumn, NotCopiedError
+from zenturio.record.column_groups import GroupedValues, RowGroups
+
+_FACTS = {"index": "position", "repeat": "repeat", "round": "round", "status": "status"}
+"""What the copy calls the facts that it has."""
+_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_EXACT = 2**53
+
+
+class CopiedTable:
+    """The rows of a study that a query asks for, out of the columnar copy."""
+
+    def __init__(
+        self,
+        copy: ColumnCopy,
+        catalog: Catalog,
+        *,
+        where: SyntaxNode | None,
+        states: Collection[str],
+        without: Collection[int],
+        finite: Sequence[StudyColumn] = (),
+    ) -> None:
+        """*states*: all, if none are named. *without*: numbers of rows to leave out.
+
+        *finite*: columns that must have a finite number.
+        """
+        self._copy = copy
+        self._catalog = catalog
+        self._where = where
+        self._states = states
+        self._without = without
+        self._finite = finite
+
+    @cached_property
+    def _chosen(self) -> Array | None:
+        """The rows that take part; None for all."""
+        conditions = list(self._conditions())
+        if not conditions:
+            return None
+        mask = conditions[0]
+        for condition in conditions[1:]:
+            mask &= condition
+        return None if mask.all() else np.flatnonzero(mask)
+
+    def _conditions(self) -> Any:
+        """Which rows meet each condition; nothing for one that all meet."""
+        rows, copy = self._catalog.rows, self._copy
+        if rows.round == "newest":
+            yield from self._equal("newest", {1})
+        elif rows.round != "all":
+            yield from self._equal("round", {rows.round})
+        if rows.machine is not None:
+            yield from self._equal("machine", {rows.machine})
+        if self._states:
+            yield from self._equal("status", set(self._states))
+        if self._without:
+            numbers = np.fromiter(self._without, dtype=np.int64)
+            yield ~np.isin(copy.column("number").data, numbers)
+        if self._where is not None:
+            yield self._truth(self._where)[0]
+        for column in self._finite:
+            yield np.isfinite(self._column(column).reals())
+
+    def _equal(self, key: str, allowed: Collection[Any]) -> Any:
+        codes, values = self._copy.column(key).codes()
+        is_allowed = np.array([value in allowed for value in values], dtype=np.bool_)
+        if not is_allowed.all():
+            yield is_allowed[codes]
+
+    def _column(self, column: StudyColumn) -> CopiedColumn:
+        if column.role == "fact":
+            names = {fact.name: name for name, fact in self._catalog.facts.items()}
+            key = _FACTS.get(names.get(column.name, ""))
+            if key is None:
+                raise NotCopiedError(column.name)
+            return self._copy.column(key)
+        role = "metric" if column.role == "metric" else "parameter"
+        return self._copy.column(f"{role}:{column.name}")
+
+    def _take(self, data: Array) -> Array:
+        return data if self._chosen is None else data[self._chosen]
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self._copy.rows if self._chosen is None else len(self._chosen)
+
+    def reals(self, column: StudyColumn) -> Array:
+        """The values of a column in each row, NaN where there is none."""
+        return self._take(self._column(column).reals())
+
+    def cells(self, column: StudyColumn) -> tuple[Array, list[Any]]:
+        """A code for the value of a column in each row, and the values."""
+        codes, values = self._column(column).codes()
+        return self._take(codes), values
+
+    def whole_numbers(self, column: StudyColumn) -> tuple[Array, Array | None]:
+        """The integers of a column in each row, and where there is none, if any is missing."""
+        copied = self._column(column)
+        if copied.field.kind != "int":
+            raise NotCopiedError(column.name)
+        if copied.values is not None:
+            try:
+                table = np.array([*copied.values, 0], dtype=np.int64)
+            except OverflowError as error:
+                raise NotCopiedError(column.name) from error
+            codes = self._take(copied.data)
+            numbers, nulls = table[codes], codes < 0
+        else:
+            numbers = self._take(copied.data).astype(np.int64)
+            nulls = np.zeros(0, np.bool_) if copied.nulls is None else self._take(copied.nulls)
+        return numbers, nulls if nulls.any() else None
+
+    def varies(self, column: StudyColumn) -> bool:
+        """Whether a column has several values, NULL being one."""
+        if not self.count:
+            return False
+        codes, _ = self.cells(column)
+        return bool((codes != codes[0]).any())
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether any row is of the second repeat of its point."""
+        codes, values = self._copy.column("repeat").codes()
+        later = np.array([value > 1 for value in values], dtype=np.bool_)
+        return bool(later.any() and later[self._take(codes)].any())
+
+    @cached_property
+    def in_space(self) -> Array:
+        """The places of the rows in the order of the space."""
+        position, repeat = (self._copy.column(key) for key in ("position", "repeat"))
+        if position.nulls is not None:
+            raise NotCopiedError("position")
+        places = self._take(position.data)
+        codes, values = repeat.codes()
+        repeats = np.array(values, dtype=np.int64)[self._take(codes)]
+        later = places[1:] > places[:-1]
+        if (later | ((places[1:] == places[:-1]) & (repeats[1:] >= repeats[:-1]))).all():
+            return np.arange(len(places))
+        return np.lexsort((repeats, places))  # of equal ones the lower number stays first
+
+    def numbers(self, order: Sequence[tuple[StudyColumn, bool]], limit: int | None) -> Array:
+        """The numbers of the rows in an order, behind which that of the space comes."""
+        rows = self.in_space
+        for column, falling in reversed(order):
+            values = self.reals(column)
+            if limit is not None and len(order) == 1 and limit < len(values):
+                rows = rows[_is_among_first(values[rows], limit, falling=falling)]
+            keys = values[rows]
+            rows = rows[np.argsort(-keys if falling else keys, kind="stable")]
+        numbers: Array = self._take(self._copy.column("number").data)[rows[:limit]]
+        return numbers.astype(np.int64, copy=False)
+
+    def groups(self, heads: Sequence[SelectItem], keys: int) -> list[tuple[Any, ...]]:
+        """The *heads* for each combination of the first *keys* of them, in any order."""
+        columns = [self._measured(head) for head in heads[:keys]]
+        coded = [self.cells(column) for column in columns]
+        groups = RowGroups([c for c, _ in coded], [len(v) for _, v in coded], self.count)
+        answers: list[Sequence[Any]] = []
+        for (_, values), codes in zip(coded, groups.codes, strict=True):
+            answers.append([values[code] for code in codes.tolist()])
+        grouped: dict[str, GroupedValues] = {}
+        answers += [self._aggregated(head, groups, grouped) for head in heads[keys:]]
+        return list(zip(*answers, strict=True)) if groups.count else []
+
+    def _measured(self, head: SelectItem) -> StudyColumn:
+        if head.column is None:
+            raise NotCopiedError(head.name)
+        return head.column
+
+    def _aggregated(
+        self, head: SelectItem, groups: RowGroups, grouped: dict[str, GroupedValues]
+    ) -> Sequence[Any]:
+        if head.aggregate == "rows":
+            return list(groups.rows.tolist())
+        column = self._measured(head)
+        if head.aggregate == "first":
+            position = self._column(column)
+            if position.nulls is not None:
+                raise NotCopiedError("position")
+            return list(groups.least(self._take(position.data)).tolist())
+        if head.aggregate in ("min", "max") and self._column(column).field.is_mixed:
+            raise NotCopiedError(column.name)
+        if column.name not in grouped:
+            grouped[column.name] = GroupedValues(groups, self.reals(column))
+        values = grouped[column.name]
+        answer: Array = {
+            "count": lambda: values.counts,
+            "mean": lambda: values.means,
+            "sum": lambda: values.sums,
+            "std": lambda: values.deviations,
+            "median": lambda: values.medians,
+            "min": lambda: values.lows,
+            "max": lambda: values.highs,
+        }[head.aggregate]()
+        if head.aggregate == "count":
+            return list(answer.tolist())
+        needed = 2 if head.aggregate == "std" else 1
+        whole = head.aggregate in ("min", "max") and column.type == "int"
+        cells = [
+            None if count < needed else int(cell) if whole else cell
+            for cell, count in zip(answer.tolist(), values.counts.tolist(), strict=True)
+        ]
+        rule = DOUBT_RULES.get(head.aggregate)
+        if rule is not None:
+            is_doubtful, exact = rule
+            for group in _suspects(head.aggregate, values, answer).tolist():
+                members = values.values_of(group)
+                if members and is_doubtful(cells[group], _guards(members)):
+                    cells[group] = exact(members)
+        return cells
+
+    def _truth(self, node: SyntaxNode) -> tuple[Array, Array]:
+        """In which rows a condition holds, and in which it does not; in others it has no answer."""
+        match node:
+            case Logic("and" | "or" as word, operands):
+                parts = [self._truth(part) for part in operands]
+                join, meet = (np.logical_and, np.logical_or)[:: 1 if word == "and" else -1]
+                return join.reduce([t for t, _ in parts]), meet.reduce([f for _, f in parts])
+            case Not(operand):
+                true, false = self._truth(operand)
+                return false, true
+            case Compare(Name(name), (step,)) if isinstance(step.operand, Constant):
+                return self._compared(name, step.operator, [step.operand.value])
+            case Compare(Constant(value), (step,)) if isinstance(step.operand, Name):
+                return self._compared(step.operand.name, _MIRRORED[step.operator], [value])
+            case Member(Name(name), options, negated) if all(
+                isinstance(option, Constant) for option in options
+            ):
+                values = [option.value for option in options if isinstance(option, Constant)]
+                true, false = self._compared(name, "==", values)
+                return (false, true) if negated else (true, false)
+        raise NotCopiedError("a condition of another form")
+
+    def _compared(self, name: str, sign: str, values: Sequence[Any]) -> tuple[Array, Array]:
+        """In which rows a column stands so to one of *values*, and in which to none."""
+        column = self._column(self._catalog.column(name))
+        relation = _RELATIONS[sign]
+        is_number = column.field.kind in ("int", "real")
+        for value in values:
+            fits = type(value) in ((int, float) if is_number else ())
+            fits = fits or (column.field.kind == "str" and isinstance(value, str))
+            if not fits or (is_number and not abs(value) < _EXACT):
+                raise NotCopiedError(name)
+        if column.values is not None:
+            table = [
+                None if value is None else any(relation(value, other) for other in values)
+                for value in (*column.values, None)
+            ]
+            true, false = (np.array([t is wanted for t in table]) for wanted in (True, False))
+            return true[column.data], false[column.data]
+        data = column.reals()
+        known = ~np.isnan(data)
+        true = np.logical_or.reduce([relation(data, value) for value in values]) & known
+        return true, known & ~true
+
+
+def _suspects(kind: str, values: GroupedValues, answers: Array) -> Array:
+    """The groups whose aggregate may have lost digits: `DOUBT_RULES` decide with their values."""
+    if kind in ("sum", "mean"):
+        suspected = np.abs(values.sums) * CANCELLED < values.sizes
+    elif kind == "std":
+        suspected = answers * CANCELLED < values.greatest
+    else:
+        suspected = (answers != 0) & (np.abs(answers) < 1 / HUGE)
+        if not values.is_one_signed:
+            suspected |= np.abs(answers) * CANCELLED < values.greatest
+    return np.flatnonzero(suspected)
+
+
+def _guards(members: Sequence[float]) -> GroupGuards:
+    size = math.fsum(map(abs, members))
+    return GroupGuards(len(members), min(members), max(members), size)
+
+
+def _is_among_first(values: Array, count: int, *, falling: bool) -> Array:
+    """Which of *values* may be among the first *count*, NaN being last."""
+    keys = -values if falling else values
+    bound = np.partition(keys, count - 1)[count - 1] if count else -np.inf
+    return np.ones(len(keys), dtype=np.bool_) if np.isnan(bound) else keys <= bound
