@@ -31,6 +31,7 @@ SMALLEST = {
     "space": "--only dedispersion",
     "ssh": "--commands 4 --rounds 1",
     "start": "--rounds 1",
+    "team": "--studies 4 --slots 2 --windows 0.3 --quiet",
     "sweep": "--runs 4 --rounds 1 --peers xargs",
     "workflows": "--tasks 1000 --rounds 1",
 }

@@ -333,6 +333,15 @@ class ReferenceRepository(ReferenceQueue):
             self._note(stored, "round", f"round {number} begun")
             return number
 
+    def is_queue_admin(self) -> bool:
+        return False
+
+    def begin_project(self) -> str:
+        return ""
+
+    def in_project(self, uuid: str):
+        return self
+
     def current_user(self) -> str:
         return pwd.getpwuid(os.getuid()).pw_name
 

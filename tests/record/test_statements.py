@@ -37,8 +37,8 @@ def statements(monkeypatch):
     log = []
     real = database.Transaction
 
-    def transaction(dialect, cursor, **more):
-        return real(dialect, Counted(cursor, log), **more)
+    def transaction(dialect, cursor, project, **more):
+        return real(dialect, Counted(cursor, log), project, **more)
 
     monkeypatch.setattr(database, "Transaction", transaction)
     return log

@@ -52,11 +52,11 @@ class LabServer:
             repository.close()
 
 
-def run_study(repository, count=3, study=STUDY, definition=DEFINITION, **metrics):
+def run_study(repository, count=3, study=STUDY, definition=DEFINITION, salt="", **metrics):
     """Record *count* results of a study, as a driver does."""
     repository.open(study, definition)
     lease = repository.acquire_lease(study, DriverProcess.current(), join=True)
-    experiments = {e.digest: e for e in (experiment(i, salt=study) for i in range(count))}
+    experiments = {e.digest: e for e in (experiment(i, salt=salt or study) for i in range(count))}
     claims = repository.claim(study, lease.number, list(experiments.values()))
     outcomes = [result(experiments[digest], number) for digest, number in claims.items()]
     outcomes = [replace(o, metrics={**o.metrics, **metrics}) for o in outcomes]

@@ -11,7 +11,7 @@ import pytest
 from record.reference import ReferenceRepository
 from study.test_queueing import ends_in_the_scheduling_room
 from unprivileged import unprivileged
-from zenturio.errors import AnnotationError, ConflictError, InputError
+from zenturio.errors import AnnotationError, ConflictError, InputError, SafetyError
 from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, maintenance
@@ -232,7 +232,9 @@ def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
     with lab.serving():
         until(lambda: lab.repository.submissions()[0].progress.get("lent") == 2)
         lab.submit(lab.write("short", 2), "bob")
-        found = cancel_submission(lab.repository, number, "bob")
+        with pytest.raises(SafetyError, match="is of alice"):
+            cancel_submission(lab.repository, number, "bob")
+        found = cancel_submission(lab.repository, number, "bob", is_admin=True)
         assert (found.turn, found.cause) == ("cancelled", "by bob")
         assert lab.repository.leases("long") == ()
         assert lab.repository.count_states("long")["running"] == 0

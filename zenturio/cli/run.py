@@ -386,8 +386,10 @@ def _cancel_submission(repository: Repository, target: str, json: bool) -> bool:
     matches = submission_queue.submissions_of(repository, target) or tuple(
         submission for submission in repository.submissions() if str(submission.number) == target
     )
+    user = repository.current_user()
+    is_admin = bool(matches) and (repository.is_queue_admin() or _is_named_admin(user))
     cancelled = [
-        submission_queue.cancel_submission(repository, submission.number, repository.current_user())
+        submission_queue.cancel_submission(repository, submission.number, user, is_admin=is_admin)
         for submission in matches
     ]
     if json and cancelled:
@@ -399,6 +401,15 @@ def _cancel_submission(repository: Repository, target: str, json: bool) -> bool:
             " its results are kept"
         )
     return bool(cancelled)
+
+
+def _is_named_admin(user: str) -> bool:
+    """Whether [serve.users] of zenturio.toml says so."""
+    from zenturio.record.open import project_folder
+    from zenturio.study.service.service_config import ServiceConfig
+
+    users = ServiceConfig.of(project_folder()).users
+    return user in users and users[user].role == "admin"
 
 
 def _cancel_study(repository: Repository, study: str, json: bool) -> None:

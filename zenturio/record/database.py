@@ -19,6 +19,7 @@ from weakref import WeakSet
 from zenturio.errors import Diagnostic, RecordError, ZenError
 from zenturio.failpoints import Failpoint
 from zenturio.record.codec import Form
+from zenturio.record.projects import Project
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -283,8 +284,12 @@ class Transaction:
     each cell would cost more than the database does.
     """
 
-    def __init__(self, dialect: DatabaseDialect, cursor: Cursor, *, careful: bool = False) -> None:
+    def __init__(
+        self, dialect: DatabaseDialect, cursor: Cursor, project: Project, *, careful: bool = False
+    ) -> None:
         self.dialect = dialect
+        self.project = project
+        """Whose study a name means."""
         self._cursor = cursor
         self._now: float | None = None
         self.careful = careful
@@ -372,6 +377,7 @@ class Database:
     def __init__(self, dialect: DatabaseDialect, patience: float) -> None:
         self.dialect = dialect
         self.connections: Connections = dialect.connections()
+        self.project = Project()
         self._patience = patience
         _opened.add(self)
 
@@ -444,7 +450,7 @@ class Database:
                 cursor.execute(statement)
             if writing:
                 BEGUN()
-            transaction = Transaction(self.dialect, cursor, careful=careful)
+            transaction = Transaction(self.dialect, cursor, self.project, careful=careful)
             result = work(transaction)
             if writing:
                 WRITTEN()

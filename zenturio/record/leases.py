@@ -80,9 +80,9 @@ def lock_lease(
     """
     dialect = transaction.dialect
     rows = transaction.sql(
-        f"SELECT {_FACTS}, {studies.VERSION_COLUMNS}, {dialect.now}"
-        " FROM leases l JOIN versions v ON v.id = l.version JOIN studies s ON s.id = v.study"
-        f" WHERE l.id = {dialect.mark}{dialect.lease_lock}",
+        f"SELECT {_FACTS}, {studies.version_columns(transaction)}, {dialect.now}"
+        f" FROM leases l CROSS JOIN {studies.JOINED} WHERE v.id = l.version"
+        f" AND l.id = {dialect.mark}{dialect.lease_lock}",
         (number,),
     )
     if not rows:
@@ -91,7 +91,7 @@ def lock_lease(
     *facts, now = rows[0]
     transaction.now = now
     row, version = LeaseRow(*facts[:10]), StudyVersion(*facts[10:])
-    if name not in (version.name, f"{version.base}@{version.number}"):
+    if name not in (version.name, version.fixed_name):
         studies.get_version(transaction, name)
         raise repository.lease_superseded(name, number)
     if row.ended is not None and not ended:

@@ -30,8 +30,8 @@ from zenturio.record.codec import to_local, to_portable
 from zenturio.record.database import Database, Transaction
 from zenturio.record.old_revisions import OldAttempt, OldRepository, OldRow, OldStudy
 from zenturio.record.outcome_recording import UnacceptedAttempt
+from zenturio.record.projects import COMMON
 from zenturio.record.result_rows import FIRST_ROUND, NewResult
-from zenturio.record.studies import PROJECT
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
 BASE = Failpoint("upgrade.base")
@@ -159,7 +159,7 @@ class Migration:
     def _names(self, transaction: Transaction) -> None:
         """NAME@1, NAME@2 and NAME are versions of one study, in the order of their creation."""
         now = transaction.now
-        project = (PROJECT, _uuid(self._older), "", "", now)
+        project = (COMMON, _uuid(self._older), "", "", now)
         transaction.insert("projects", ("id", "uuid", "owner", "name", "created"), [project])
         names: dict[str, dict[int, OldStudy]] = {}
         for study in self._older.studies.values():
@@ -175,7 +175,7 @@ class Migration:
             transaction.insert(
                 "studies",
                 ("project", "name", "sql_name", "current", "revision", "opened", "pinned"),
-                [(PROJECT, base, view_names[-1], current and current.number, 0, opened, 0)],
+                [(COMMON, base, view_names[-1], current and current.number, 0, opened, 0)],
             )
             ((schema_name,),) = transaction.sql(
                 f"SELECT id FROM studies WHERE name = {self._mark}", (base,)

@@ -63,10 +63,14 @@ def _remove_own(folder: str, creator: int) -> None:
 
 def _connect(dialect: DatabaseDialect) -> SQLRepository:
     # Whoever asks for nothing but the project's folder should not pay for a database.
+    from zenturio.record.projects import Project  # noqa: PLC0415
     from zenturio.record.schema_version import connect  # noqa: PLC0415
     from zenturio.record.sql_repository import SQLRepository  # noqa: PLC0415
 
-    return SQLRepository(connect(dialect, wait_seconds()), artifact_store(dialect))
+    database = connect(dialect, wait_seconds())
+    if database.dialect.name == "postgresql":  # a file is one project's
+        database.project = Project(project_folder() / FOLDER)
+    return SQLRepository(database, artifact_store(dialect))
 
 
 def artifact_store(dialect: DatabaseDialect) -> ArtifactStore:

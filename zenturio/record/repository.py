@@ -360,6 +360,24 @@ class Repository(Protocol):
         """Return those of these contents that an artifact in a project's store has."""
         ...
 
+    def is_queue_admin(self) -> bool:
+        """Return whether this user may cancel submissions of others.
+
+        So may who owns the database: its file, or its tables; and the system's administrator.
+        """
+        ...
+
+    def begin_project(self) -> str:
+        """Return the id of this project on a shared database; enter it there if it is new.
+
+        Empty where a database has one project.
+        """
+        ...
+
+    def in_project(self, uuid: str) -> Repository:
+        """Return the same repository for the project with that id; itself if it is empty."""
+        ...
+
     def current_user(self) -> str:
         """Return who uses it: as the server says, which checked their login, else as the
         operating system does. Never as the environment says, where anybody may write.

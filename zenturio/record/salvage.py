@@ -37,11 +37,11 @@ from zenturio.record.field_layout import (
     Role,
     StoredField,
 )
+from zenturio.record.projects import COMMON
 from zenturio.record.schema import tables_of
 from zenturio.record.schema_names import SLOT_NAMES
 from zenturio.record.sqlite import SQLite
 from zenturio.record.sqlite_pages import PageRow, SQLitePages
-from zenturio.record.studies import PROJECT
 
 _ROLES: tuple[tuple[Role, str], ...] = (("parameter", "parameters"), ("metric", "metrics"))
 _OWNED = ("results", "attempts", "definitions")
@@ -107,7 +107,7 @@ def _add_study(transaction: Transaction, number: int) -> None:
     transaction.sql(
         "INSERT INTO studies (id, project, name, sql_name, current, revision, opened, pinned)"
         " VALUES (?, ?, ?, ?, (SELECT max(id) FROM versions WHERE study = ?), 1, ?, 0)",
-        (number, PROJECT, name, sql_names.study_view(name, view_names), number, transaction.now),
+        (number, COMMON, name, sql_names.study_view(name, view_names), number, transaction.now),
     )
 
 

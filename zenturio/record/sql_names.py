@@ -82,14 +82,20 @@ def all_view(view: str) -> str:
     return view + _ALL
 
 
-def study_view(name: str, taken: Iterable[str]) -> str:
-    """Return ``study_NAME``, or with a number behind where that or its larger view is taken."""
+def study_view(name: str, taken: Iterable[str], owner: str = "") -> str:
+    """Return ``study_NAME``, unless that or its larger view is taken.
+
+    Then it is ``study_OWNER_NAME``, or has a number behind.
+    """
     used = {folded(used_name) for view in taken for used_name in (view, all_view(view))}
+    names = (f"study_{name}", f"study_{owner}_{name}") if owner else (f"study_{name}",)
+    candidates = [_fit(candidate, _STUDY, 1) for candidate in names]
     attempt = 1
     while not used.isdisjoint(
-        (folded(candidate := _fit(f"study_{name}", _STUDY, attempt)), folded(all_view(candidate)))
+        (folded(candidate := candidates.pop(0)), folded(all_view(candidate)))
     ):
         attempt += 1
+        candidates = candidates or [_fit(names[-1], _STUDY, attempt)]
     return candidate
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import wraps
 from itertools import islice
@@ -53,8 +54,10 @@ from zenturio.record.entities import (
 )
 from zenturio.record.field_layout import FieldLayout
 from zenturio.record.leases import LeaseRow
+from zenturio.record.projects import Project
 from zenturio.record.row_filter import RowFilter
 from zenturio.record.schema_names import DialectName
+from zenturio.record.sqlite import SQLite
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
 from zenturio.record.study_views import StoredView
@@ -243,6 +246,7 @@ class SQLRepository:
 
     def open(self, name: str, definition: StudyDefinition) -> StudyInfo:
         sql_names.check_names(name, definition)
+        self._database.project.begin()
         version = self._open(name, self._portable(definition))
         if version.has_stale_view:
             self.refresh_views(name)
@@ -352,6 +356,36 @@ class SQLRepository:
         return leases.open_leases(transaction, study)
 
     # What a service is to run
+
+    def is_queue_admin(self) -> bool:
+        if isinstance(self._database.dialect, SQLite):
+            return os.getuid() in (0, self._database.dialect.path.stat().st_uid)
+        return self._owns_queue()
+
+    @reads
+    def _owns_queue(self, transaction: Transaction) -> bool:
+        ((owns,),) = transaction.sql(
+            "SELECT pg_has_role(session_user, relowner, 'MEMBER') FROM pg_class"
+            " WHERE oid = 'submissions'::regclass"
+        )
+        return bool(owns)
+
+    def begin_project(self) -> str:
+        self._database.project.begin()
+        if self._database.project.uuid:
+            self._enter_project()
+        return self._database.project.uuid
+
+    @writes
+    def _enter_project(self, transaction: Transaction) -> None:
+        studies.enter_project(transaction)
+
+    def in_project(self, uuid: str) -> SQLRepository:
+        if uuid in ("", self._database.project.uuid):
+            return self
+        database = copy(self._database)  # with the same connections
+        database.project = Project.of(uuid)
+        return SQLRepository(database, self.store)
 
     @reads
     def current_user(self, transaction: Transaction) -> str:

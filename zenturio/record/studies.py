@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, repository, sql_names
+from zenturio.record import codec, projects, repository, sql_names
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
@@ -30,8 +30,6 @@ from zenturio.record.field_layout import FieldDeclaration, FieldLayout, FieldLoc
 
 WIDENED = Failpoint("record.widened")
 
-PROJECT = 1
-"""The number of the project that a database is of."""
 NO_VERSION = 0
 """Stands for a version that was pruned, in rows that outlive it."""
 OPENED_SECONDS = 60.0
@@ -41,7 +39,8 @@ VERSION_COLUMNS = (
     "v.id, s.id, s.name, s.sql_name, v.number, v.created, s.current, s.revision, s.view_revision,"
     " (SELECT coalesce(max(number), 1) FROM rounds WHERE version = v.id)"
 )
-_ENTRY = f"SELECT {VERSION_COLUMNS} FROM studies s JOIN versions v ON v.study = s.id"
+JOINED = "versions v JOIN studies s ON s.id = v.study LEFT JOIN projects p ON p.id = s.project"
+"""Where the columns of a version come from."""
 FIELD_COLUMNS = (
     "study", "number", "role", "name", "sql_name", "place", "forms", "type", "unit", "kind",
     "exact",
@@ -71,6 +70,8 @@ class StudyVersion:
     """The revision that the view in the database shows; none if there is no view."""
     round: int
     """The newest one: what is measured now belongs to it."""
+    label: str
+    """What stands before the name of another project's study: see ``projects``."""
 
     @property
     def has_stale_view(self) -> bool:
@@ -85,12 +86,16 @@ class StudyVersion:
     @property
     def name(self) -> str:
         """NAME, or NAME@NUMBER if another version has the name now, or none."""
-        return self.base if self.current == self.id else f"{self.base}@{self.number}"
+        return self._base_name if self.current == self.id else self.fixed_name
 
     @property
     def fixed_name(self) -> str:
         """NAME@NUMBER, which means this version whatever becomes of the study's name."""
-        return f"{self.base}@{self.number}"
+        return f"{self._base_name}@{self.number}"
+
+    @property
+    def _base_name(self) -> str:
+        return f"{self.label}/{self.base}" if self.label else self.base
 
     @property
     def view(self) -> str:
@@ -105,9 +110,18 @@ class StudyVersion:
         )
 
 
+def version_columns(transaction: Transaction) -> str:
+    """Return the columns of a ``StudyVersion``, as this project calls the study."""
+    return f"{VERSION_COLUMNS}, {transaction.project.label_sql}"
+
+
+def _entry(transaction: Transaction) -> str:
+    return f"SELECT {version_columns(transaction)} FROM {JOINED}"
+
+
 def all_versions(transaction: Transaction) -> list[StudyVersion]:
     """Return all versions of all studies, in the order of their creation."""
-    return [StudyVersion(*row) for row in transaction.sql(f"{_ENTRY} ORDER BY v.id")]
+    return [StudyVersion(*row) for row in transaction.sql(f"{_entry(transaction)} ORDER BY v.id")]
 
 
 def all_studies(transaction: Transaction) -> tuple[StudyInfo, ...]:
@@ -119,18 +133,38 @@ def find_version(
 ) -> StudyVersion | None:
     """Return the version that *name* means: of a study the current one, of NAME@NUMBER that one.
 
+    A study of this project goes before one that belongs to all, and that before OWNER/NAME.
     *locked*: nobody else changes it, or the study's fields, before the transaction ends.
     """
     if not sql_names.is_storable(name):
         return None
-    mark, lock = transaction.dialect.mark, ""
+    project, mark = transaction.project, transaction.dialect.mark
+    own = f"{project.is_own_sql} AND "
+    version = _find_named(transaction, own, (), name, locked=locked)
+    if version is not None or "/" not in name:
+        return version
+    of_label = f"{project.label_sql} = {mark} AND "
+    for label, base in projects.split(name):
+        version = _find_named(transaction, of_label, (label,), base, locked=locked)
+        if version is not None:
+            return version
+    return None
+
+
+def _find_named(
+    transaction: Transaction, whose: str, before: Sequence[str], name: str, *, locked: bool
+) -> StudyVersion | None:
+    entry, mark, lock = _entry(transaction), transaction.dialect.mark, ""
     if locked and transaction.dialect.row_lock:
         lock = f"{transaction.dialect.row_lock} OF s"
-    rows = transaction.sql(f"{_ENTRY} WHERE s.name = {mark} AND s.current = v.id{lock}", (name,))
+    order = "ORDER BY coalesce(p.owner, '') = '' LIMIT 1"
+    rows = transaction.sql(
+        f"{entry} WHERE {whose}s.name = {mark} AND s.current = v.id {order}{lock}", (*before, name)
+    )
     parts = sql_names.parse_version_name(name)
     if not rows and parts:
-        condition = f"WHERE s.name = {mark} AND v.number = {mark}{lock}"
-        rows = transaction.sql(f"{_ENTRY} {condition}", parts)
+        condition = f"WHERE {whose}s.name = {mark} AND v.number = {mark} {order}{lock}"
+        rows = transaction.sql(f"{entry} {condition}", (*before, *parts))
     return StudyVersion(*rows[0]) if rows else None
 
 
@@ -146,7 +180,8 @@ def get_version(transaction: Transaction, name: str, *, locked: bool = False) ->
 
 def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int, StudyVersion]:
     """Return versions by their numbers, in the order of their creation."""
-    rows = transaction.among_sql(f"{_ENTRY} WHERE {{among}}", "v.id", sorted(set(numbers)))
+    query = f"{_entry(transaction)} WHERE {{among}}"
+    rows = transaction.among_sql(query, "v.id", sorted(set(numbers)))
     return {row[0]: StudyVersion(*row) for row in sorted(rows)}
 
 
@@ -154,7 +189,7 @@ def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int
 
 
 def open_study(transaction: Transaction, name: str, definition: StudyDefinition) -> StudyVersion:
-    """Create the study, or a new version of it, or brings it up to *definition*."""
+    """Create the study in this project, or a new version of it, or bring it up to *definition*."""
     version = find_version(transaction, name, locked=True)
     if version is None:
         version = _create(transaction, name)
@@ -172,17 +207,14 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
     """Return a study without fields, or a version of one that had none that was current."""
     mark, now = transaction.dialect.mark, transaction.now
     # Two that create at a time wait for each other here, so that names in SQL stay apart.
-    transaction.sql(
-        "INSERT INTO projects (id, uuid, owner, name, created)"
-        f" VALUES ({', '.join([mark] * 5)}) ON CONFLICT DO NOTHING",
-        (PROJECT, secrets.token_hex(16), "", "", now),
-    )
-    transaction.sql(f"SELECT id FROM projects{transaction.dialect.row_lock}")
+    project, owner = enter_project(transaction)
     namesake = find_version(transaction, name)
     if namesake is not None:  # another one was faster
         return namesake
     row = transaction.sql(
-        f"SELECT id, current FROM studies WHERE name = {mark}{transaction.dialect.row_lock}",
+        f"SELECT id, current FROM studies WHERE name = {mark}"
+        f" AND (project = {project} OR project = {projects.COMMON}) ORDER BY project DESC LIMIT 1"
+        f"{transaction.dialect.row_lock}",
         (name,),
     )
     if not row:
@@ -190,9 +222,10 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
         transaction.insert(
             "studies",
             ("project", "name", "sql_name", "revision", "opened", "pinned"),
-            [(PROJECT, name, sql_names.study_view(name, taken), 0, now, 0)],
+            [(project, name, sql_names.study_view(name, taken, owner), 0, now, 0)],
         )
-        row = transaction.sql(f"SELECT id, current FROM studies WHERE name = {mark}", (name,))
+        query = f"SELECT id, current FROM studies WHERE name = {mark} AND project = {project}"
+        row = transaction.sql(query, (name,))
     ((study, current),) = row
     ((last,),) = transaction.sql(
         f"SELECT coalesce(max(number), 0) FROM versions WHERE study = {mark}", (study,)
@@ -209,6 +242,40 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
         (now, study),
     )
     return get_version(transaction, name)
+
+
+def enter_project(transaction: Transaction) -> tuple[int, str]:
+    """Return the number and the owner of the transaction's project; enter it if it is new.
+
+    Who logged in to the server owns a new one. The rows of all projects are locked: two that
+    create a study wait for each other.
+    """
+    mark, project = transaction.dialect.mark, transaction.project
+    columns = "INSERT INTO projects (id, uuid, owner, name, created)"
+    if not transaction.sql(f"SELECT id FROM projects{transaction.dialect.row_lock}"):
+        transaction.sql(
+            f"{columns} VALUES ({', '.join([mark] * 5)}) ON CONFLICT DO NOTHING",
+            (projects.COMMON, secrets.token_hex(16), "", "", transaction.now),
+        )
+    rows = transaction.sql(
+        f"SELECT id, uuid, owner, name FROM projects{transaction.dialect.row_lock}"
+    )
+    if not project.uuid:
+        return projects.COMMON, ""
+    for number, uuid, owner, _ in rows:
+        if uuid == project.uuid:
+            return number, owner
+    ((person,),) = transaction.sql(f"SELECT {transaction.dialect.session_user}")
+    folder = project.folder.parent.name if project.folder else ""
+    names = {name for _, _, owner, name in rows if owner == person}
+    candidates = (folder, *(f"{folder}-{n}" for n in range(2, len(names) + 3)))
+    name = next(candidate for candidate in candidates if candidate not in names)
+    number = max(number for number, *_ in rows) + 1
+    transaction.sql(
+        f"{columns} VALUES ({', '.join([mark] * 5)})",
+        (number, project.uuid, person, name, transaction.now),
+    )
+    return number, str(person)
 
 
 def archive(transaction: Transaction, version: StudyVersion) -> StudyVersion:

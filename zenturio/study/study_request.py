@@ -60,6 +60,8 @@ class StudyRequest:
     """Whether it may help a driver that runs the study already."""
     order: str = "blocks"
     """In which order points and repeats run: in blocks, at random, or sorted."""
+    project: str = ""
+    """The project of who submitted it, on a database that several share."""
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> StudyRequest:
@@ -79,7 +81,8 @@ class StudyRequest:
     def remembered(self) -> dict[str, Any]:
         """Return the options that it takes to go on from the study's name alone."""
         options = {n: v for n, v in self.facts().items() if v not in (None, "", [])}
-        for name in ("name", "join"):  # the study has its name; who goes on joins nobody
+        # The study has its name and its project; who goes on joins nobody.
+        for name in ("name", "join", "project"):
             options.pop(name, None)
         options["paths"] = [str(Path(path).absolute()) for path in self.paths]
         if self.on.endswith(".toml"):

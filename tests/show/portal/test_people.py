@@ -27,6 +27,7 @@ USERS = {
     "alice": ServiceUser("alice", "run", PasswordHash.of("wonder land").text),
     "bob": ServiceUser("bob", "look", PasswordHash.of("builder").text),
     "carol": ServiceUser("carol", "run"),
+    "dave": ServiceUser("dave", "run", PasswordHash.of("copper field").text),
 }
 
 
@@ -81,10 +82,14 @@ def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
         assert "cancel" not in bob.get(f"{queue}/waiting").text
 
         assert post(bob, portal, "/queue/cancel", number="1").status_code == 403
+        dave = entered(portal, "dave", "copper field")
+        assert "danger" not in dave.get(f"{queue}/waiting").text
+        refused = post(dave, portal, "/queue/cancel", number="1")
+        assert (refused.status_code, "is of alice" in refused.text) == (403, True)
         assert repository.submissions()[0].turn == "waiting"
         assert "by alice" in post(alice, portal, "/queue/cancel", number="1").text
         assert repository.submissions()[0].turn == "cancelled"
-        for each in (alice, bob):
+        for each in (alice, bob, dave):
             each.close()
 
 

@@ -163,7 +163,7 @@ class AccessMiddleware:
             await self._answer(scope, send, 403, user)
         elif scope["path"].startswith(PUBLIC_PATHS):
             await self._app(scope, receive, send)
-        elif user is not None and scope["method"] not in SAFE_METHODS and user.role != "run":
+        elif user is not None and scope["method"] not in SAFE_METHODS and user.role == "look":
             await self._answer(scope, send, 403, f"{user.name} has read-only access")
         elif user is not None:
             scope["state"]["user"] = user

@@ -38,8 +38,8 @@ from zenturio.study.service.fair_share import UserShare
 from zenturio.study.service.slot_policy import POLICIES
 
 SERVE = "serve"
-UserRole = Literal["look", "run"]
-"""May look at everything; may submit and cancel besides."""
+UserRole = Literal["look", "run", "admin"]
+"""May look at everything; may submit, and cancel what they submitted, besides; or cancel all."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,9 @@ class _Reader:
             return ServiceUser(name)
         role, password = facts.get("role", "look"), facts.get("password", "")
         if role not in get_args(UserRole):
-            self._wrong(entry, f"user {name!r}: {role!r} is not a role", "write look, or run")
+            self._wrong(
+                entry, f"user {name!r}: {role!r} is not a role", "write look, run, or admin"
+            )
             return ServiceUser(name)
         if password and not str(password).startswith("scrypt:"):
             self._wrong(entry, f"the password of {name!r} is not hashed", hint)

@@ -165,7 +165,8 @@ class SubmissionWorker:
         self.end = end
 
     def _run(self) -> tuple[str, SubmissionEnd]:
-        session = StudyRequest.read(self.submission.request).session(self._repository)
+        request = StudyRequest.read(self.submission.request)
+        session = request.session(self._repository.in_project(request.project))
         if session.application.after:
             pipeline = Pipeline(session, self._tell_plan, self._heard, self._cancel_requests)
             self._studies = [stage.name for stage in pipeline.stages[:-1]] + [session.study]

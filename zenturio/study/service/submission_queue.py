@@ -12,6 +12,7 @@ from time import monotonic, sleep
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.files import FileLock, is_locked, lock_holder
 from zenturio.record import Lease, Repository, StudySubmission
+from zenturio.record.repository import not_your_submission
 from zenturio.study.study_request import StudyRequest
 
 LOCK = "serve.lock"
@@ -28,10 +29,11 @@ def submit_study(
     What waits or runs already is not asked for twice; another one of that name is a ConflictError.
     """
     paths = tuple(str(Path(path).absolute()) for path in request.paths)
-    whole = replace(request, paths=paths)
+    whole = replace(request, paths=paths, project=repository.begin_project())
     session = whole.session(repository)
     for submission in repository.submissions(("waiting", "running")):
-        if submission.study != session.study:
+        same_project = submission.request.get("project", "") == whole.project
+        if submission.study != session.study or not same_project:
             continue
         if StudyRequest.read(submission.request) == whole:
             return submission
@@ -43,15 +45,23 @@ def submit_study(
     return repository.submit(token or secrets.token_hex(16), user, session.study, whole.facts())
 
 
-def cancel_submission(repository: Repository, number: int, user: str) -> StudySubmission:
-    """Take a study off the queue, and waits until nothing of it runs; what is recorded stays."""
+def cancel_submission(
+    repository: Repository, number: int, user: str, *, is_admin: bool = False
+) -> StudySubmission:
+    """Take a study off the queue, and wait until nothing of it runs; what is recorded stays.
+
+    SafetyError unless *user* submitted it or is an administrator.
+    """
+    for submission in repository.submissions():
+        if submission.number == number and submission.user != user and not is_admin:
+            raise not_your_submission(submission)
     submission = repository.update_submission(number, "cancelled", f"by {user}")
     service = submission.progress.get("host"), submission.progress.get("pid")
     end = monotonic() + PATIENCE
     while any(
         (lease.host, lease.pid) == service and not lease.driver_has_exited()
         for study in submission.progress.get("studies", ())
-        for lease in _drivers(repository, study)
+        for lease in _drivers(repository.in_project(submission.request.get("project", "")), study)
     ):
         if monotonic() > end:
             raise PlaceError(f"the service, process {service[1]}, does not stop {submission.study}")
