@@ -25,6 +25,8 @@ def add_to(app: typer.Typer) -> None:
     db.command()(check)
     db.command()(upgrade)
     db.command()(backup)
+    db.command()(restore)
+    db.command()(copy)
     db.command()(salvage)
     db.command()(views)
     db.command()(grant)
@@ -139,6 +141,66 @@ def backup(
     typer.echo(f"copied to {path} ({path.stat().st_size:,} bytes)")
     for old in removed:
         typer.echo(f"removed {old}")
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="File that zen db backup wrote.")],
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Restore a backup into an empty place, and check it.
+
+    A file of SQLite must not exist yet: move it away first, together with its -wal and -shm. A
+    database of PostgreSQL must be empty: createdb NAME. Roles and artifacts are not part of a
+    backup: repeat zen db grant, and copy the folder .zenturio/store.
+
+    Examples: zen db restore .zenturio/backups/zenturio-20261119T120000.000000Z.db; zen db restore
+    lab.dump --db postgresql:///lab_restored
+    """
+    from zenturio.record import maintenance
+    from zenturio.record.open import dialect_at, locate
+
+    maintenance.restore(source, db)
+    location = dialect_at(locate(db)).location
+    if json:
+        output.facts({"restored": location})
+    else:
+        typer.echo(f"restored {location}; no damage found")
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="File or URL to copy.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Empty database, or a new file.")],
+    json: Json = False,
+) -> None:
+    """Copy a database into another one, from SQLite to PostgreSQL or back.
+
+    All studies, versions, results, logs and the queue are copied, with their numbers; files of
+    artifacts stay in the store of their project. Counts and a digest over all values are compared
+    at the end. If it is interrupted, repeat the command. No study may run meanwhile.
+
+    Examples: zen db copy .zenturio/zenturio.db postgresql:///lab; zen db copy postgresql:///lab
+    lab.db
+    """
+    import sys
+    from dataclasses import asdict
+
+    from zenturio.record import maintenance
+
+    def show(table: str, rows: int) -> None:
+        if sys.stderr.isatty():
+            typer.echo(f"\r\033[K{table}: {rows:,} rows", nl=False, err=True)
+
+    done = maintenance.copy_repository(source, target, show)
+    if sys.stderr.isatty():
+        typer.echo("\r\033[K", nl=False, err=True)
+    if json:
+        output.facts(asdict(done))
+        return
+    typer.echo(
+        f"{done.rows['results']:,} results of {done.rows['studies']:,} studies are in both"
+        f" databases, with equal values (digest {done.digest[:8]})"
+    )
 
 
 def salvage(

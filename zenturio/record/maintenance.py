@@ -26,6 +26,7 @@ from zenturio.record import reader_role, schema_version, team_roles
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
 from zenturio.record.database import Database, DatabaseDialect
+from zenturio.record.database_copy import DatabaseCopy, DatabaseCopyResult, Progress
 from zenturio.record.entities import StudyDeletion
 from zenturio.record.old_revisions import original
 from zenturio.record.open import (
@@ -154,6 +155,83 @@ def _dump(kind: DatabaseDialect, target: Path) -> None:
         raise RecordError(f"pg_dump of {kind.location} failed: {kind.hide(dump.stderr.strip())}")
 
 
+def restore(backup_file: Path, url: str | Path | None) -> None:
+    """Fill an empty place with what ``backup`` copied; it is left empty where that fails.
+
+    InputError if there is a repository already.
+    """
+    kind = dialect_at(locate(url))
+    if not backup_file.is_file():
+        raise InputError(f"there is no file {backup_file}", hint="zen db backup makes one")
+    if isinstance(kind, SQLite):
+        _restore_file(kind, backup_file)
+    else:
+        _restore_server(kind, backup_file)
+    with _connected(_existing(url)) as database:
+        faults = check_consistency(database)
+    if faults:
+        raise RecordError(f"{kind.location}: {faults[0]}", hint="is the backup damaged?")
+
+
+def _restore_file(kind: SQLite, backup_file: Path) -> None:
+    if kind.path.exists():
+        raise InputError(
+            f"{kind.path} already exists",
+            hint="stop what uses it, and move it away together with its -wal and -shm",
+        )
+    schema_version.connect(SQLite(backup_file, wait_seconds()), wait_seconds()).close()
+    kind.prepare()
+    part = kind.path.with_name(f"{kind.path.name}.part")
+    try:
+        SQLite(backup_file, wait_seconds()).copy(part)
+        part.rename(kind.path)
+    except OSError as error:
+        raise PlaceError(f"cannot write {kind.path}: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _restore_server(kind: DatabaseDialect, backup_file: Path) -> None:
+    if not isinstance(kind, PostgreSQL) or shutil.which("pg_restore") is None:
+        raise PlaceError(
+            "a PostgreSQL database is restored by pg_restore, which is not on the PATH",
+            hint="install PostgreSQL's client programs",
+        )
+    database = Database(kind, wait_seconds())
+    try:
+        if schema_version.schema_revision(database) is not None:
+            raise InputError(
+                f"{kind.location} has a repository already",
+                hint="create an empty database: createdb NAME",
+            )
+    finally:
+        database.close()
+    where, secrets = kind.for_programs()
+    options = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--exit-on-error"]
+    command = ["pg_restore", "--single-transaction", *options, "-d", where, str(backup_file)]
+    done = subprocess.run(
+        command, env={**os.environ, **secrets}, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise RecordError(
+            f"pg_restore into {kind.location} failed: {kind.hide(done.stderr.strip())}",
+            hint="the schemas of the backup are created: may this role do so?",
+        )
+
+
+def copy_repository(
+    source: str | Path, target: str | Path, progress: Progress
+) -> DatabaseCopyResult:
+    """Copy a repository into an empty database of any kind; what was interrupted goes on."""
+    places = [dialect_at(locate(place)) for place in (source, target)]
+    if places[0].location == places[1].location:
+        raise InputError(f"{places[0].location} cannot be copied into itself")
+    refuse_missing(places[0])
+    stores = artifact_store(places[0]), artifact_store(places[1])
+    with _connected(places[0]) as before, _connected(places[1]) as after:
+        return DatabaseCopy(before, after, stores, progress).run()
+
+
 def stored_views(
     url: str | Path | None = None, *, pin: Collection[str] = (), unpin: Collection[str] = ()
 ) -> tuple[StoredView, ...]:
@@ -172,12 +250,14 @@ def stored_views(
 
 def salvage(source: Path, target: Path) -> Salvage:
     """Save what can be read of a damaged file into a new one; the old one stays as it is."""
+    for place in (source, target):
+        if "://" in str(place) or re.match(r"\w+:/", str(place)):  # a Path has one slash fewer
+            raise InputError(
+                "salvage reads and writes files of SQLite",
+                hint="save into a file, then: zen db copy FILE URL",
+            )
     kind = _existing(source)
-    if not isinstance(kind, SQLite):
-        raise InputError(
-            f"{kind.location} is not a file",
-            hint="a PostgreSQL server is restored by its administrator",
-        )
+    assert isinstance(kind, SQLite), "it is a file"
     if target.exists():
         raise InputError(f"{target} already exists", hint="choose a name that is free")
     return salvage_file(kind, SQLite(target, wait_seconds()))

@@ -1,0 +1,224 @@
+"""A repository copied into another database, and one restored from a backup, say the same."""
+
+import shutil
+from contextlib import chdir, contextmanager
+
+import psycopg
+import pytest
+
+import loaded
+from record.worker import result
+from zenturio.errors import ConflictError, InputError, RecordError
+from zenturio.record import DriverProcess, Field, StudyDefinition, database_copy, maintenance
+from zenturio.record.open import open_repository
+from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
+
+KINDS = ("sqlite", "postgresql")
+DEFINITION = StudyDefinition(
+    (Field("n", "int"), Field("mixed")), (Field("time"),), sources={"a.sh": b"#!/bin/sh\n"}
+)
+
+
+@pytest.fixture
+def places(request, postgres, tmp_path):
+    """Where a source and an empty target are, of the kinds that a test asks for."""
+    urls = []
+    with chdir(tmp_path):
+        for i, kind in enumerate(request.param):
+            urls.append(postgres.new_url() if kind == "postgresql" else str(tmp_path / f"{i}.db"))
+        yield urls
+    for url in urls:
+        if "://" in url:
+            postgres.drop(url)
+
+
+def both_kinds(function):
+    pairs = [(one, two) for one in KINDS for two in KINDS]
+    ids = ["-to-".join(pair) for pair in pairs]
+    return pytest.mark.parametrize("places", pairs, indirect=True, ids=ids)(function)
+
+
+@contextmanager
+def opened(url):
+    repository = open_repository(url)
+    try:
+        yield repository
+    finally:
+        repository.close()
+
+
+def fill(url):
+    """Two studies, one with two versions; values of every kind, logs, attempts and a submission."""
+    with opened(url) as repository:
+        for name, points in (("one", [1, 2**70, -5]), ("two", [0.5, "text", True, 2**55])):
+            repository.open(name, DEFINITION)
+            lease = repository.acquire_lease(name, DriverProcess.current())
+            experiments = [
+                experiment(i, {"n": i, "mixed": value}, salt=name) for i, value in enumerate(points)
+            ]
+            claims = repository.claim(name, lease.number, experiments)
+            for e, odd in zip(
+                experiments, (*ODD_MEASURES.items(), *ODD_MEASURES.items()), strict=False
+            ):
+                measured = {"time": 0.1 * e.index, odd[0]: odd[1], **ODD_MEASURES}
+                done = outcome(e, metrics=measured, attempt=claims[e.digest])
+                repository.record(name, lease.number, [done])
+            repository.release_lease(lease)
+        repository.archive(repository.study("two"))
+        repository.open("two", DEFINITION)
+        lease = repository.acquire_lease("two", DriverProcess.current())
+        failed = experiment(77, {"n": 77, "mixed": None}, salt="again")
+        claims = repository.claim("two", lease.number, [failed])
+        repository.record("two", lease.number, [outcome(failed, "failed", attempt=1)])
+        repository.reopen("two", [failed.digest])
+        repository.release_lease(lease)
+        repository.submit("token", "alice", "one", {"paths": ["a.sh"]})
+
+
+def contents(url):
+    """All that a repository says of its studies."""
+    with opened(url) as repository:
+        return {
+            study.name: (
+                study,
+                repository.definition(study.name),
+                [
+                    (r, repository.attempts(r.digest), repository.logs(r.digest))
+                    for r in repository.records(study.name)
+                ],
+                repository.count_results(study.name),
+            )
+            for study in repository.studies()
+        }, repository.submissions()
+
+
+@both_kinds
+def test_a_copy_says_the_same_and_can_be_gone_on_with(places):
+    source, target = places
+    fill(source)
+    done = maintenance.copy_repository(source, target, lambda _table, _rows: None)
+    assert done.rows["results"] == 7
+    assert repr(contents(target)) == repr(contents(source))
+    assert maintenance.check_repository(target) == ()
+    with opened(target) as repository:
+        lease = repository.acquire_lease("one", DriverProcess.current())
+        new = [experiment(i, {"n": i, "mixed": 2.5}, salt="new") for i in range(3)]
+        claims = repository.claim("one", lease.number, new)
+        outcomes = [result(e, claims[e.digest]) for e in new]
+        assert len(repository.record("one", lease.number, outcomes)) == 3
+        repository.release_lease(lease)
+        repository.open("three", DEFINITION)
+        assert repository.refresh_views("one")
+    assert maintenance.check_repository(target) == ()
+
+
+@both_kinds
+def test_a_copy_that_was_interrupted_goes_on_where_it_was(places, monkeypatch):
+    source, target = places
+    fill(source)
+    monkeypatch.setattr(database_copy, "STEP_ROWS", 2)
+    steps = 0
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_table, _rows):
+        nonlocal steps
+        steps += 1
+        if steps % 3 == 0:
+            raise Killed
+
+    for _ in range(30):
+        try:
+            done = maintenance.copy_repository(source, target, kill)
+            break
+        except Killed:
+            continue
+    assert repr(contents(target)) == repr(contents(source))
+    again = maintenance.copy_repository(source, target, lambda _table, _rows: None)
+    assert again == done
+
+
+@pytest.mark.parametrize("places", [("sqlite", "sqlite")], indirect=True)
+def test_what_cannot_be_copied_is_refused(places):
+    source, target = places
+    fill(source)
+    with pytest.raises(InputError, match="into itself"):
+        maintenance.copy_repository(source, source, lambda _table, _rows: None)
+    with opened(source) as repository:
+        lease = repository.acquire_lease("one", DriverProcess.current())
+        with pytest.raises(ConflictError, match="being run"):
+            maintenance.copy_repository(source, target, lambda _table, _rows: None)
+        repository.release_lease(lease)
+    maintenance.copy_repository(source, target, lambda _table, _rows: None)
+    with opened(target) as repository:
+        repository.delete("one")
+    with pytest.raises(RecordError, match="differ in"):
+        maintenance.copy_repository(source, target, lambda _table, _rows: None)
+    other = source.replace("0.db", "2.db")
+    fill(other)
+    with pytest.raises(InputError, match="has studies already"):
+        maintenance.copy_repository(source, other, lambda _table, _rows: None)
+
+
+@pytest.mark.parametrize("places", [("sqlite", "postgresql")], indirect=True)
+def test_artifacts_of_a_copy_are_found_in_the_store_of_the_project(places, tmp_path):
+    (tmp_path / ".zenturio").mkdir()
+    program = '#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "sh p.sh {n}"\n#ZEN$ OUTPUT "out.txt"\n'
+    (tmp_path / "p.sh").write_text(program + 'echo "made $1" > out.txt\n')
+    assert loaded.zen("run", "p.sh", cwd=tmp_path).returncode == 0
+    done = loaded.zen("db", "copy", ".zenturio/zenturio.db", places[1], cwd=tmp_path)
+    assert "2 results of 1 studies are in both databases" in done.stdout, done
+    with opened(places[1]) as repository:
+        for record in repository.records("p"):
+            (artifact,) = repository.artifacts(record.digest)
+            assert artifact.kept.read_text().startswith("made")
+    assert maintenance.check_repository(places[1], contents=True) == ()
+
+
+def test_a_backup_of_a_file_is_restored_and_nothing_is_overwritten(tmp_path):
+    path = tmp_path / "a.db"
+    fill(path)
+    before = repr(contents(path))
+    backup = maintenance.backup(path, tmp_path / "copy")
+    with pytest.raises(InputError, match="already exists"):
+        maintenance.restore(backup, path)
+    for name in ("a.db", "a.db-wal", "a.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    done = loaded.zen("db", "restore", backup, "--db", path, cwd=tmp_path)
+    assert done.stdout == f"restored {path}; no damage found\n", done
+    assert repr(contents(path)) == before
+    with pytest.raises(InputError, match="no file"):
+        maintenance.restore(tmp_path / "none", tmp_path / "b.db")
+    shutil.copy(__file__, tmp_path / "text")
+    with pytest.raises(RecordError):
+        maintenance.restore(tmp_path / "text", tmp_path / "b.db")
+    assert not (tmp_path / "b.db").exists()
+
+
+def test_a_backup_of_a_server_is_restored_into_an_empty_database(postgres, tmp_path):
+    names = ("lost", "found_again")
+    with postgres.connect() as admin:
+        for name in names:
+            admin.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    urls = [f"postgresql://zen@/{name}?host={postgres.folder}" for name in names]
+    try:
+        fill(urls[0])
+        backup = maintenance.backup(urls[0], tmp_path / "copy")
+        with pytest.raises(InputError, match="has a repository already"):
+            maintenance.restore(backup, urls[0])
+        maintenance.restore(backup, urls[1])
+        assert repr(contents(urls[1])) == repr(contents(urls[0]))
+        with psycopg.connect(urls[1]) as connection:
+            assert connection.execute("SELECT count(*) FROM studies.study_one").fetchone() == (3,)
+    finally:
+        with postgres.connect() as admin:
+            for name in names:
+                admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_salvage_into_a_server_says_what_to_do(tmp_path):
+    fill(tmp_path / "a.db")
+    done = loaded.zen("db", "salvage", "a.db", "postgresql://host/lab", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "zen db copy FILE URL" in done.stderr
