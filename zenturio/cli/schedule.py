@@ -43,8 +43,8 @@ def schedule(
         ),
     ] = "",
     algorithm: Annotated[
-        str, typer.Option(help="Scheduling algorithm; zen algorithms lists them.")
-    ] = "heft",
+        str, typer.Option(help="Scheduling algorithm (default: heft); zen algorithms lists them.")
+    ] = "",
     objective: Annotated[
         str, typer.Option(metavar="METRIC", help="Metric to optimise, if the algorithm can choose.")
     ] = "",
@@ -52,6 +52,13 @@ def schedule(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Setting of the algorithm."),
     ] = None,
+    within: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Time limit of planning, such as 10s; default algorithm: portfolio.",
+        ),
+    ] = "",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the algorithm.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Write the plan.")
@@ -67,7 +74,8 @@ def schedule(
     Prints the metrics of the plan, and a chart of the busy processors over time.
 
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
-    --algorithm ga -o plan.json --gantt plan.html
+    --algorithm ga -o plan.json --gantt plan.html; zen schedule montage.json --on grid.toml --within
+    10s
     """
     from zenturio.errors import InputError
     from zenturio.schedule.commands import PlanRequest, plan_report
@@ -76,8 +84,10 @@ def schedule(
 
     if str(out) == "-":
         raise InputError("-o - would mix the plan with the report", hint="--json prints the plan")
-    request = PlanRequest(workflow, on, algorithm, objective, pairs(set_ or []), seed)
-    with output.waiting(f"planning with {algorithm}"), compiling_told():
+    request = PlanRequest(
+        workflow, on, algorithm, objective, pairs(set_ or []), seed, within=within
+    )
+    with output.waiting(f"planning with {request.name}"), compiling_told():
         plan = request.plan()
         facts_json = plan_facts(plan) if json else None
     output.report(plan_report(plan))

@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import isnan
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any
 
 from zenturio.errors import InputError, PluginError, did_you_mean
+from zenturio.expression import parse
 from zenturio.schedule.algorithm import describe, make, make_task_scheduler, names
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
@@ -180,7 +181,15 @@ def simulation_report(trace: ExecutionTrace) -> bytes:
     return json.dumps({**defined, "wasted": trace.wasted}).encode() + b"\n"
 
 
-SCHEDULE_OPTIONS = ("--on", "--algorithm", "--objective", "--set", "--seed", "--json")
+SCHEDULE_OPTIONS = (
+    "--on",
+    "--algorithm",
+    "--objective",
+    "--set",
+    "--within",
+    "--seed",
+    "--json",
+)
 
 
 @dataclass(frozen=True)
@@ -189,19 +198,24 @@ class PlanRequest:
 
     workflow: str
     on: str = ""
-    algorithm: str = "heft"
+    algorithm: str = ""
+    """Empty: heft, or portfolio with a time limit."""
     objective: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     folder: Path = Path()
     """Folder of relative file names."""
+    within: str = ""
+    """Time limit, such as 10s."""
 
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> PlanRequest:
         """Parse the arguments of ``zen schedule``."""
         arguments = ParsedArguments.read("zen schedule", words, SCHEDULE_OPTIONS)
         texts = {
-            n: v for n, v in arguments.options.items() if n in ("on", "algorithm", "objective")
+            n: v
+            for n, v in arguments.options.items()
+            if n in ("on", "algorithm", "objective", "within")
         }
         return cls(
             arguments.only("zen schedule"),
@@ -211,15 +225,28 @@ class PlanRequest:
             folder=folder,
         )
 
+    @property
+    def name(self) -> str:
+        """The algorithm, with its default."""
+        if self.algorithm:
+            return self.algorithm
+        if self.objective not in ("", "makespan") and self.within:
+            return "ga"
+        return "portfolio" if self.within else "heft"
+
     def plan(self, cache: ProblemCache | None = None) -> Plan | MoldablePlan:
         """Return the plan, checked; *cache* avoids reading files again."""
-        settings = {**self.settings, **_objective_setting(self.algorithm, self.objective)}
-        algorithm = make(self.algorithm, settings, self.seed)
+        settings = {
+            **self.settings,
+            **_objective_setting(self.name, self.objective),
+            **_limit_setting(self.name, self.within),
+        }
+        algorithm = make(self.name, settings, self.seed)
         # Online and dynamic algorithms react to events; they have no plan in advance.
         if not hasattr(algorithm, "plan"):
             raise InputError(
-                f"--algorithm {self.algorithm} is {algorithm.kind}: it decides while workflows run",
-                hint=f"zen simulate {self.workflow} --algorithm {self.algorithm}",
+                f"--algorithm {self.name} is {algorithm.kind}: it decides while workflows run",
+                hint=f"zen simulate {self.workflow} --algorithm {self.name}",
             )
         kind: Any = MoldableProblem if algorithm.kind == "moldable" else Problem
         problems = cache or ProblemCache()
@@ -265,6 +292,25 @@ def _objective_setting(algorithm: str, objective: str) -> dict[str, str]:
         f"{algorithm} cannot optimise {objective}: it only optimises the makespan",
         hint=f"--algorithm ga --objective {objective}",
     )
+
+
+def _limit_setting(algorithm: str, within: str) -> dict[str, str]:
+    """Return the setting of the time limit; InputError if the algorithm has none."""
+    if not within:
+        return {}
+    if not any(item.name == "seconds" for item in describe(algorithm).settings):
+        raise InputError(
+            f"--within {within}: {algorithm} has no time limit",
+            hint="leave out --algorithm, or --algorithm portfolio, ga or cp-sat",
+        )
+    try:
+        value = parse(within).value({})
+    except InputError:
+        value = None
+    seconds = float(value) if isinstance(value, int | float) else nan
+    if not 0.1 <= seconds < inf:
+        raise InputError(f"--within {within}: a time from 0.1 s on", hint="--within 10s")
+    return {"seconds": str(seconds)}
 
 
 @dataclass(frozen=True)

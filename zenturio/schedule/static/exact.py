@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,11 +94,103 @@ class CpSat:
         return solver
 
 
-class _CpModel:
-    """The constraint model of *problem*, with the plan *first* as a hint."""
+_FULL_PLACEMENTS = 500
+"""Tasks times processors up to which the whole problem is solved first."""
+_NEIGHBOURHOOD_SECONDS = 2.0
+"""Time limit of one neighbourhood."""
 
-    def __init__(self, problem: Problem, first: Plan) -> None:
-        self.problem, self.first = problem, first
+
+_SOLVER_STOP_SECONDS = 0.1
+"""How long the solver takes to stop after its limit, about."""
+
+
+class CpSatNeighbourhoods:
+    """Large-neighbourhood search: parts of a plan are solved while the rest keeps its order.
+
+    A small problem is solved as a whole first. A neighbourhood is a span of time in the plan, or
+    tasks that follow each other. It grows while it is solved to the end, and shrinks if it is not.
+    """
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self._problem = problem
+        self._rng = np.random.default_rng(seed)
+        self._seed = seed
+        self._size = 20
+        self._is_whole_next = problem.tasks * problem.processors <= _FULL_PLACEMENTS
+        self._failures = 0
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether many neighbourhoods in a row gave nothing, or an optimum is proven."""
+        return self._failures >= 100
+
+    def improved(self, plan: Plan, seconds: float) -> tuple[Plan | None, float]:
+        """Return a shorter plan, or None, and a bound of the makespan (0 if there is none)."""
+        began = monotonic()
+        whole = self._is_whole_next
+        self._is_whole_next = False
+        free = None if whole else self._free_groups(plan)
+        model = _CpModel(self._problem, plan, free)
+        solver = _load_cp_model().CpSolver()
+        left = seconds - (monotonic() - began) - _SOLVER_STOP_SECONDS
+        if left <= 0:
+            return None, 0.0
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = (self._seed + self._failures) % 2**31
+        solver.parameters.max_time_in_seconds = (
+            left * 0.7 if whole else min(left, _NEIGHBOURHOOD_SECONDS)
+        )
+        status = solver.status_name(solver.solve(model.model)).lower()
+        bound = solver.best_objective_bound / model.scale if whole else 0.0
+        better = None
+        if status in {"optimal", "feasible"}:
+            better = model.read(solver)
+            better = better if better.makespan < plan.makespan * (1 - 1e-9) else None
+        self._failures = 0 if better else self._failures + 1
+        if whole and status == "optimal":
+            self._failures = 100
+        elif not whole:
+            self._resize(is_solved=status == "optimal")
+        return better, bound
+
+    def _resize(self, *, is_solved: bool) -> None:
+        tasks = self._problem.tasks
+        self._size = min(self._size + 2, tasks) if is_solved else max(self._size * 3 // 4, 5)
+
+    def _free_groups(self, plan: Plan) -> set[int]:
+        """Return the groups of tasks whose processors and order are to be chosen anew."""
+        problem, rng = self._problem, self._rng
+        if rng.random() < 0.6:  # those nearest to a random moment
+            moment = rng.uniform(0, plan.makespan)
+            distance = np.maximum(plan.start - moment, moment - plan.end)
+            tasks = np.argsort(distance, kind="stable")[: self._size].tolist()
+        else:
+            tasks = self._connected(int(rng.integers(problem.tasks)))
+        return set(problem.group[tasks].tolist())
+
+    def _connected(self, task: int) -> list[int]:
+        """Return tasks that are joined by edges with *task*, the nearest first."""
+        tasks, pending = {task: None}, [task]
+        while pending and len(tasks) < self._size:
+            current = pending.pop(0)
+            neighbours = np.concatenate(
+                [self._problem.before.of(current), self._problem.after.of(current)]
+            )
+            for neighbour in self._rng.permutation(neighbours).tolist():
+                if neighbour not in tasks and len(tasks) < self._size:
+                    tasks[neighbour] = None
+                    pending.append(neighbour)
+        return list(tasks)
+
+
+class _CpModel:
+    """The constraint model of *problem*, with the plan *first* as a hint.
+
+    With *free*, only these groups change their processor and their place in the order.
+    """
+
+    def __init__(self, problem: Problem, first: Plan, free: set[int] | None = None) -> None:
+        self.problem, self.first, self.free = problem, first, free
         self.case = decoding_problem_of(problem)
         self.model = _load_cp_model().CpModel()
         pace = problem.pace[problem.row]
@@ -116,7 +209,7 @@ class _CpModel:
         """Whether a group runs on a machine, and at a site."""
         # Identical processors without transfers need no placement variables: a cumulative
         # constraint does.
-        if self.case.loose:
+        if self.case.loose and free is None:
             self._alike()
         else:
             self._places()
@@ -124,6 +217,7 @@ class _CpModel:
                 self._intervals()
             else:
                 self._intervals_by_capacity(problem.resources)
+        self._keep_order()
         self._edges()
         self._goal()
 
@@ -173,9 +267,11 @@ class _CpModel:
         fits = np.isfinite(problem.pace)
         for group in np.unique(problem.group).tolist():
             places = np.flatnonzero(fits[problem.row[group]]).tolist()
+            hint = int(self.first.processor[group])
+            if self.free is not None and group not in self.free:
+                places = [hint]
             self.on[group] = {p: self.model.new_bool_var(f"on{group}_{p}") for p in places}
             self.model.add_exactly_one(self.on[group].values())
-            hint = int(self.first.processor[group])
             for place, literal in self.on[group].items():
                 self.model.add_hint(literal, place == hint)
 
@@ -230,6 +326,20 @@ class _CpModel:
                         [int(np.floor(need / unit)) for need in needs],
                         int(np.ceil(capacity / unit)),
                     )
+
+    def _keep_order(self) -> None:
+        """Let the tasks that are not free follow each other on their processors as they did."""
+        if self.free is None:
+            return
+        problem, last = self.problem, dict[int, int]()
+        for task in start_order(self.first).tolist():
+            if int(problem.group[task]) in self.free or not problem.work[task]:
+                continue
+            place = int(self.first.processor[task])
+            if place in last:
+                before = self.start if problem.resources is not None else self.end
+                self.model.add(self.start[task] >= before[last[place]])
+            last[place] = task
 
     def _edges(self) -> None:
         flow = self.problem.workflow

@@ -1,0 +1,95 @@
+"""The portfolio, and the neighbourhoods that CP-SAT solves."""
+
+import pytest
+
+from zenturio.errors import InputError
+from zenturio.schedule.algorithm import make
+from zenturio.schedule.commands import PlanRequest
+from zenturio.schedule.generators.generator import instance_of
+from zenturio.schedule.model.plan import check
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.static.exact import CpSatNeighbourhoods
+
+LIST_ALGORITHMS = (
+    "heft", "cpop", "peft", "min-min", "max-min", "sufferage", "dcp", "xdcp", "lazy",
+)  # fmt: skip
+
+
+def layered(tasks, seed):
+    made = instance_of(f"layered:tasks={tasks},machines=4,ccr=2,seed={seed}")
+    return Problem.of(made.workflow, made.platform)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_is_never_worse_than_a_list_algorithm(seed):
+    problem = layered(20, seed)
+    plan = check(make("portfolio").plan(problem))
+    best = min(make(name).plan(problem).makespan for name in LIST_ALGORITHMS)
+    assert plan.notes["bound"] <= plan.makespan <= best
+    assert plan.notes["improved"][0] == "heft"
+    assert plan.notes["improved"][-1] == plan.notes["by"]
+
+
+def test_with_a_limit_it_ends_with_a_plan_that_can_be_carried_out():
+    plan = check(make("portfolio:seconds=0.1").plan(layered(20, 1)))
+    assert plan.algorithm == "portfolio"
+
+
+def test_a_small_problem_is_solved_as_a_whole():
+    pytest.importorskip("ortools")
+    problem = layered(10, 1)
+    optimum = make("cp-sat").plan(problem).makespan
+    neighbourhoods = CpSatNeighbourhoods(problem, 0)
+    plan, bound = neighbourhoods.improved(make("shuffle").plan(problem), 600.0)
+    assert check(plan).makespan == pytest.approx(optimum)
+    assert bound == pytest.approx(optimum, rel=1e-5)
+    assert neighbourhoods.is_exhausted
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_neighbourhoods_improve_a_plan_step_by_step(cores):
+    pytest.importorskip("ortools")
+    from dataclasses import replace
+
+    from zenturio.schedule.model.platform import Platform
+    from zenturio.schedule.model.workflow import Workflow
+
+    made = instance_of("layered:tasks=14,machines=3,ccr=1,seed=2")
+    tasks = [replace(task, cores=cores) for task in made.workflow.tasks]
+    flow = Workflow.of("wide", tasks, made.workflow.edges)
+    machines = tuple(replace(machine, cores=cores + 1) for machine in made.platform.machines)
+    platform = Platform("p", machines, made.platform.links, made.platform.default)
+    problem = Problem.of(flow, platform)
+    first = plan = make("shuffle").plan(problem)
+    neighbourhoods = CpSatNeighbourhoods(problem, 0)
+    neighbourhoods._is_whole_next = False
+    for _ in range(4):
+        better, bound = neighbourhoods.improved(plan, 60.0)
+        assert bound == 0
+        if better is not None:
+            assert check(better).makespan < plan.makespan
+            plan = better
+    assert plan.makespan < first.makespan
+
+
+def test_within_sets_the_limit_of_an_algorithm_that_has_one():
+    assert PlanRequest("w").name == "heft"
+    assert PlanRequest("w", within="10s").name == "portfolio"
+    assert PlanRequest("w", within="10s", objective="cost").name == "ga"
+    words = ["layered:tasks=5", "--within", "200ms", "--algorithm", "ga"]
+    from pathlib import Path
+
+    assert PlanRequest.read(words, Path()).plan().notes["ended"] in {"seconds", "bound"}
+
+
+@pytest.mark.parametrize(
+    ("within", "algorithm", "message"),
+    [
+        ("soon", "", "a time from 0.1 s on"),
+        ("0s", "ga", "a time"),
+        ("10s", "heft", "no time limit"),
+    ],
+)
+def test_a_limit_that_cannot_be_kept_is_refused(within, algorithm, message):
+    with pytest.raises(InputError, match=message):
+        PlanRequest("layered:tasks=5", algorithm=algorithm, within=within).plan()

@@ -1,0 +1,173 @@
+"""The best plan that several algorithms find in a time limit, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from time import monotonic
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zenturio.schedule.algorithm import Kind, make
+from zenturio.schedule.model.metrics import gap, lower_bound
+from zenturio.schedule.model.plan import Plan
+from zenturio.schedule.model.problem import Problem
+from zenturio.schedule.static.exact import CpSatNeighbourhoods
+from zenturio.schedule.static.genetic import (
+    AnnealingScheduler,
+    AnnealingSchedulerSettings,
+    GeneticScheduler,
+    GeneticSchedulerSettings,
+    default_evaluations,
+)
+from zenturio.schedule.static.list_scheduling import heft
+from zenturio.settings.schema import setting
+
+_LIST_ALGORITHMS = ("cpop", "peft", "min-min", "max-min", "sufferage", "lazy", "dcp", "xdcp")
+"""Those beside HEFT, the fastest first."""
+_QUADRATIC = {"dcp", "xdcp"}
+_MAX_QUADRATIC_TASKS = 500
+_MAX_LIST_TASKS = 5000
+"""Larger workflows begin with the plan of HEFT only."""
+_GENETIC_SHARE = 0.3
+"""Share of the time for the first genetic search, before solvers or further searches."""
+_MIN_SOLVER_SECONDS = 1.5
+"""Below this time, loading the solver is not worth it."""
+_MAX_SOLVER_TASKS = 2000
+_EVALUATIONS_OF_A_MEMBER = 60
+"""Evaluations until a plan of the first population has been improved, about."""
+_CHECK_SECONDS = 0.05
+"""Time that is left unused, so that a search that ends late still keeps the limit."""
+
+
+@dataclass(frozen=True)
+class PortfolioSettings:
+    seconds: float | None = setting(
+        None, "time limit, as --within sets it; auto: ga, then anneal, and no solver", low=0.1
+    )
+
+
+class Portfolio:
+    """Take the best plan of the list algorithms, ga, anneal and CP-SAT, within a time limit.
+
+    With a limit (zen schedule --within 10s), the list algorithms start it, a genetic search
+    improves their plans, and CP-SAT goes on: first with all of a small workflow, then with one
+    neighbourhood of the best plan after the other. Without OR-Tools (extra exact), searches start
+    again with other seeds. Never worse than a list algorithm (for up to 5000 tasks; dcp and xdcp
+    up to 500). With a limit, runs may differ. For every workflow whose plan is worth the time. Not
+    for a million tasks: use heft. Cost: the time limit; without it that of ga and anneal. The parts
+    have their own sources; the neighbourhoods follow P. Shaw: Using constraint programming and
+    local search methods to solve vehicle routing problems. CP 1998.
+    """
+
+    kind: ClassVar[Kind] = "static"
+    Settings: ClassVar[type[PortfolioSettings]] = PortfolioSettings
+
+    def __init__(self, settings: PortfolioSettings | None = None, seed: int = 0) -> None:
+        self._settings = settings or PortfolioSettings()
+        self._seed = seed
+
+    def plan(self, problem: Problem) -> Plan:
+        search = _Search(problem, self._settings.seconds, self._seed)
+        search.run()
+        best = search.best
+        notes = {
+            "bound": search.bound,
+            "gap": gap(best.makespan, search.bound),
+            "by": best.algorithm,
+            "improved": search.improved,
+        }
+        return replace(best, algorithm="portfolio", notes=notes)
+
+
+class _Search:
+    """One search for a plan, with the best one so far."""
+
+    def __init__(self, problem: Problem, seconds: float | None, seed: int) -> None:
+        self._deadline = np.inf if seconds is None else monotonic() + seconds - _CHECK_SECONDS
+        self._seconds = seconds
+        self._problem = problem
+        self._seed = seed
+        self.improved: list[str] = []
+        """The algorithm of each plan that was better than all before it."""
+        self.best = self._timed_heft()
+        self.bound = min(lower_bound(problem), self.best.makespan)
+
+    @property
+    def _left(self) -> float:
+        return self._deadline - monotonic()
+
+    def run(self) -> None:
+        for name in _LIST_ALGORITHMS:
+            tasks = self._problem.tasks
+            is_slow = name in _QUADRATIC and tasks > _MAX_QUADRATIC_TASKS
+            if not is_slow and tasks <= _MAX_LIST_TASKS:
+                self._add(make(name).plan(self._problem))
+        if self._seconds is None:
+            self._add(GeneticScheduler(seed=self._seed).plan(self._problem))
+            self._add(AnnealingScheduler(seed=self._seed).plan(self._problem))
+            return
+        has_solver = (
+            find_spec("ortools") is not None
+            and self._left > _MIN_SOLVER_SECONDS
+            and self._problem.tasks <= _MAX_SOLVER_TASKS
+        )
+        self._evolve(self._left * _GENETIC_SHARE if has_solver else self._left * 0.6, self._seed)
+        if has_solver and not self._is_optimal:
+            self._solve()
+        restart = 1
+        while self._left > 0 and not self._is_optimal:
+            self._anneal(self._seed + restart)
+            self._evolve(min(self._left, max(0.2, self._left / 2)), self._seed + restart)
+            restart += 1
+
+    @property
+    def _is_optimal(self) -> bool:
+        return self.best.makespan <= self.bound * (1 + 1e-12)
+
+    def _timed_heft(self) -> Plan:
+        began = monotonic()
+        plan = heft(self._problem)
+        self._decoding_seconds = max(monotonic() - began, 1e-6)
+        self.improved.append("heft")
+        return plan
+
+    def _add(self, plan: Plan) -> None:
+        if plan.makespan < self.best.makespan:
+            self.best = plan
+            self.improved.append(plan.algorithm)
+
+    def _evolve(self, seconds: float, seed: int) -> None:
+        """Run the genetic search, with a population that it can improve several times."""
+        if seconds <= 0:
+            return
+        affordable = seconds / (4 * _EVALUATIONS_OF_A_MEMBER * self._decoding_seconds)
+        if affordable < 2:
+            return
+        settings = GeneticSchedulerSettings(
+            seconds=seconds, population=int(min(max(affordable, 4), 40))
+        )
+        began = monotonic()
+        plan = GeneticScheduler(settings, seed).plan(self._problem)
+        evaluations = max(int(plan.notes.get("evaluations", 0)), 1)
+        self._decoding_seconds = max((monotonic() - began) / evaluations, 1e-7)
+        self._add(plan)
+
+    def _anneal(self, seed: int) -> None:
+        affordable = int(min(self._left, 5.0) / 2 / self._decoding_seconds)
+        evaluations = min(affordable, default_evaluations(self._problem) * 3)
+        if evaluations > 0:
+            settings = AnnealingSchedulerSettings(evaluations=evaluations, hot=0.02, cold=0.001)
+            self._add(AnnealingScheduler(settings, seed).plan(self._problem))
+
+    def _solve(self) -> None:
+        neighbourhoods: Any = CpSatNeighbourhoods(self._problem, self._seed)
+        while self._left > 0 and not self._is_optimal:
+            plan, bound = neighbourhoods.improved(self.best, self._left)
+            self.bound = max(self.bound, min(bound, self.best.makespan))
+            if plan is not None:
+                self._add(plan)
+                self.bound = min(self.bound, self.best.makespan)
+            if neighbourhoods.is_exhausted:
+                return
