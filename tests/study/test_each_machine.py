@@ -15,8 +15,8 @@ from zenturio.record import ResultCount
 from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space
-from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.function_study import evaluate
+from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.point_selection import PointSelection, select_points

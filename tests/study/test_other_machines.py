@@ -11,7 +11,7 @@ from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
 from zenturio.search import parse_budget
 from zenturio.space import Space
-from zenturio.study.driver.experiment_source import SearchSpec
+from zenturio.study.driver.search_source import SearchSpec
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError
@@ -14,18 +16,18 @@ from zenturio.experiment import ExperimentGenerator
 from zenturio.output_files import note_database
 from zenturio.record import Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder, temporary_repository
-from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.run_order import OrderKind
-from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS, DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.place_options import DEFAULT_PLACE, PlaceOptions
 from zenturio.study.point_selection import PointSelection
-from zenturio.study.stages.pipeline import Pipeline
 from zenturio.study.study_request import StudyRequest
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.search_source import SearchSpec
 
 PlanListener = Callable[[RunPlan], None]
 ProgressListener = Callable[[RunProgress], None]
@@ -103,22 +105,31 @@ def _run(
     session.check()
     folder = project_folder() / FOLDER
     requests = CancelRequests(folder)
-    has_stages = bool(session.application.after)
-    # Planned before the place is opened: a mistake in a stage shall not start workers.
-    pipeline = Pipeline(session, planned, listener, requests) if has_stages else None
-    with open_place(
-        place.place, folder, place.jobs, keep=place.keep, pin=place.pin, overrides=place.settings
-    ) as executor:
-        if pipeline is not None:
+    opened = partial(
+        open_place, place.place, folder, place.jobs, keep=place.keep, pin=place.pin,
+        overrides=place.settings,
+    )  # fmt: skip
+    if session.application.after:
+        # Most studies have no stages.
+        from zenturio.study.driver.slot_pool import SlotPool  # noqa: PLC0415 - for stages alone
+        from zenturio.study.stages.pipeline import Pipeline  # noqa: PLC0415
+
+        # Planned before the place is opened: a mistake in a stage shall not start workers.
+        pipeline = Pipeline(session, planned, listener, requests)
+        with opened() as executor:
             return pipeline.run(SlotPool(executor))
+    with opened() as executor:
         return session.run(executor, planned, listener, lambda driver: driver.watch(requests))
 
 
 def _plan(session: StudySession, place: PlaceOptions) -> RunPlan:
     is_local = find_place(place.place, project_folder()).kind == "local"
     kinds = frozenset({own_machine()}) if is_local else None
-    study = Pipeline(session) if session.application.after else session
-    return study.foresee(kinds)
+    if session.application.after:
+        from zenturio.study.stages.pipeline import Pipeline  # noqa: PLC0415 - for stages alone
+
+        return Pipeline(session).foresee(kinds)
+    return session.foresee(kinds)
 
 
 @contextmanager

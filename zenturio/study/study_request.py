@@ -9,20 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from zenturio.annotate.model import Application
 from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError, did_you_mean
 from zenturio.record import Repository
-from zenturio.search import parse_budget, parse_stop_rules
-from zenturio.study.driver.experiment_source import SearchSpec
 from zenturio.study.driver.run_order import choose_order
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.place_options import PlaceOptions, choose_keep, choose_place
 from zenturio.study.point_selection import PointSelection, select_points
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.search_source import SearchSpec
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,10 @@ def read_search(
         if not sign:
             raise InputError(f"--set {setting}", hint="write NAME=VALUE, such as population=150")
         pairs[name.strip()] = value.strip()
+    # A run without a search does not load the engines.
+    from zenturio.search import parse_budget, parse_stop_rules  # noqa: PLC0415
+    from zenturio.study.driver.search_source import SearchSpec  # noqa: PLC0415
+
     return SearchSpec(
         engine, pairs, parse_budget(budget or None), parse_stop_rules(list(stop)), seed
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.model import Application, Goal
 from zenturio.errors import InputError, NotFoundError
@@ -29,12 +29,7 @@ from zenturio.study.driver.each_machine import (
     DriversInTurn,
     kinds_apart,
 )
-from zenturio.study.driver.experiment_source import (
-    ArrangedPoints,
-    ExperimentSource,
-    SearchSource,
-    SearchSpec,
-)
+from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSource
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.lease_keeper import leased
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
@@ -58,6 +53,9 @@ from zenturio.study.study_definition import (
     spaces_of,
     with_recorded_versions,
 )
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.search_source import SearchSpec
 
 OPENED = Failpoint("study.opened")
 DRIVEN = Failpoint("study.driven")
@@ -317,7 +315,11 @@ class StudySession:
         self, summary: RunSummary, source: ExperimentSource, definition: StudyDefinition
     ) -> RunSummary:
         """What a search came to; one that ended before its budget leaves nothing to be begun."""
-        if not isinstance(source, SearchSource):
+        if self.search is None:
+            return summary
+        from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415 - see above
+
+        if not isinstance(source, SearchSource):  # points that come from elsewhere, of a stage
             return summary
         if source.ended and summary.total != self.experiments:
             notes = {**definition.notes, "experiments": summary.total}
@@ -347,6 +349,9 @@ class StudySession:
             walk.arrange(order)
             return walk
         assert self.search is not None, "what is not walked is searched"
+        # A run without a search does not load the engines.
+        from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415
+
         space, goals = self.application.space, self.goals
         loop = self.search.loop(space, goals)
         return SearchSource(loop, goals, generator.experiments, self.experiments)

@@ -42,9 +42,9 @@ from zenturio.search.api import scores_for
 from zenturio.search.compiled import is_kernel, search_compiled
 from zenturio.search.result import LazyTrials
 from zenturio.space import Point, Space
-from zenturio.study.driver.experiment_source import mean_scores
 from zenturio.study.driver.in_flight import SynchronousExecutor
 from zenturio.study.driver.progress import RunProgress, score
+from zenturio.study.driver.search_source import mean_scores
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.driver.study_session import StudySession
 from zenturio.study.point_selection import PointSelection

@@ -1,0 +1,182 @@
+"""What a command passes through: modules of ours, frames, transactions, statements.
+
+    python benchmarks/counts.py [--json] [--list COMMAND]
+
+Counted in a process of its own for each command: modules of ours that are loaded, those of which a
+function runs, the deepest chain of our own calls, and what is said to SQLite. None of it depends on
+the machine. ``--list`` prints the modules of one command, those that only were loaded with a dash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+STUDY = """\
+#ZEN$ ASSIGN n = { 1 }
+#ZEN$ RUN "echo total {n}"
+#ZEN$ METRIC total FROM stdout REGEX "total (\\d+)"
+"""
+COMMANDS = {
+    "run": "run small.sh",
+    "run, cached": "run small.sh",
+    "results": "results small",
+    "plot": "plot small --x n --y total -o chart.html",
+    "schedule": "schedule wien2k:kpoints=4 --on identical:4",
+    "portal page": "PAGE /study?name=small",
+}
+
+PROBE = r"""
+import contextlib, importlib, json, os, pathlib, sys, threading, time
+import zenturio
+TOP = os.path.dirname(zenturio.__file__) + os.sep
+executed, depths, deepest = set(), {}, 0
+IS_FUNCTION = 0x1  # CO_OPTIMIZED: neither a module nor the body of a class
+
+
+def profile(frame, event, _argument):
+    global deepest
+    code = frame.f_code
+    if event not in ("call", "return") or not code.co_filename.startswith(TOP):
+        return
+    if not code.co_flags & IS_FUNCTION:
+        return
+    thread = threading.get_ident()
+    if event == "return":
+        depths[thread] = depths.get(thread, 1) - 1
+        return
+    executed.add(code.co_filename)
+    depths[thread] = depths.get(thread, 0) + 1
+    deepest = max(deepest, depths[thread])
+
+
+statements = []
+
+
+def watch(module):
+    connect = module.connect
+
+    def watched(*words, **options):
+        connection = connect(*words, **options)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    module.connect = watched
+
+
+def count():
+    ours = sorted(name for name in sys.modules if name.split(".")[0] == "zenturio")
+    run = {sys.modules[n].__file__: n for n in ours if getattr(sys.modules[n], "__file__", None)}
+    begun = [s for s in statements if s.lstrip().upper().startswith("BEGIN")]
+    ended = ("BEGIN", "COMMIT", "ROLLBACK")
+    said = [s for s in statements if not s.lstrip().upper().startswith(ended)]
+    print("\n" + json.dumps({
+        "loaded": ours,
+        "executed": sorted(run[file] for file in executed if file in run),
+        "frames": deepest,
+        "transactions": len(begun),
+        "statements": len(said),
+    }))
+
+
+def show_page(path):
+    from http.cookiejar import CookieJar
+    from urllib.request import HTTPCookieProcessor, build_opener
+    from zenturio.show.portal.server import PortalServer
+    from zenturio.show.portal.state import PortalSettings
+    folder = pathlib.Path.cwd()
+    server = PortalServer(PortalSettings(db=str(folder / ".zenturio/zenturio.db"), folder=folder))
+    threading.Thread(target=server.run, daemon=True).start()
+    while not server.is_started:
+        time.sleep(0.01)
+    opener = build_opener(HTTPCookieProcessor(CookieJar()))
+    opener.open(server.link()).read()
+    address = server.listen_address.url.rstrip("/") + path
+    opener.open(address).read()  # what the first page of a portal loads is not counted
+    executed.clear(), statements.clear(), depths.clear()
+    globals()["deepest"] = 0
+    opener.open(address).read()
+
+
+for name in ("sqlite3", "pysqlite3.dbapi2"):
+    with contextlib.suppress(ImportError):
+        watch(importlib.import_module(name))
+threading.setprofile(profile)
+sys.setprofile(profile)
+try:
+    if sys.argv[1] == "PAGE":
+        show_page(sys.argv[2])
+    else:
+        from zenturio.cli import main
+        main()
+except SystemExit as error:
+    if error.code:
+        raise
+finally:
+    sys.setprofile(None)
+    count()
+    sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def count(words: str, folder: Path) -> dict[str, Any]:
+    """Run *words* in *folder*; return what was counted."""
+    environment = {**os.environ, "ZENTURIO_TRUST": "1", "XDG_CONFIG_HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *words.split()],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"zen {words} failed: {done.stderr}")
+    *_, last = done.stdout.splitlines()
+    counts: dict[str, Any] = json.loads(last)
+    return counts
+
+
+def count_all() -> dict[str, dict[str, Any]]:
+    """Return the counts of all commands, in their order and in one project."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "small.sh").write_text(STUDY)
+        (folder / ".zenturio").mkdir()
+        return {command: count(words, folder) for command, words in COMMANDS.items()}
+
+
+def main() -> None:
+    """Counts and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--list", choices=COMMANDS)
+    arguments = parser.parse_args()
+    counts = count_all()
+    if arguments.list:
+        executed = set(counts[arguments.list]["executed"])
+        for module in counts[arguments.list]["loaded"]:
+            print(" " if module in executed else "-", module)
+        return
+    numbers = {
+        command: {name: len(n) if isinstance(n, list) else n for name, n in found.items()}
+        for command, found in counts.items()
+    }
+    if arguments.json:
+        print(json.dumps(numbers, indent=2))
+        return
+    columns = ("loaded", "executed", "frames", "transactions", "statements")
+    print(f"{'':14}" + "".join(f"{name:>14}" for name in columns))
+    for command, found in numbers.items():
+        print(f"{command:14}" + "".join(f"{found[name]:14}" for name in columns))
+
+
+if __name__ == "__main__":
+    main()

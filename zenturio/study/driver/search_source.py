@@ -1,0 +1,136 @@
+"""The experiments that a search asks for. A run without a search does not load this module."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zenturio.annotate.model import Goal
+from zenturio.errors import InputError
+from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment.aggregates import mean
+from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
+from zenturio.space import Point, Space
+from zenturio.study.driver.experiment_source import MakeExperiments
+from zenturio.study.driver.progress import BestPoint, score
+
+
+@dataclass(frozen=True)
+class SearchSpec:
+    """How points are searched for: which engine, set how, and when it ends."""
+
+    engine: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    stops: StopRules = field(default_factory=StopRules)
+    seed: int = 0
+
+    def loop(self, space: Space, goals: Sequence[Goal]) -> SearchLoop:
+        """Return the search on its way; InputError if it is not one for this engine or space."""
+        if not goals:
+            raise InputError(
+                "a search needs an objective",
+                hint="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
+            )
+        directions = Directions(tuple(goal.direction for goal in goals))
+        task = SearchProblem(space, directions, self.seed, self.budget.trials)
+        return SearchLoop(
+            make(self.engine, task, self.settings), directions, self.budget, self.stops
+        )
+
+    def planned(self, space: Space) -> int:
+        """Return how many points it may come to; 0 where nobody knows."""
+        size = space.size if space.finite else None
+        limits = [count for count in (self.budget.trials, size) if count is not None]
+        return min(limits, default=0)
+
+
+@dataclass
+class _PendingPoint:
+    """A point that was asked for, and the scores of its repeats so far."""
+
+    numbers: list[int]
+    left: int
+    scores: list[tuple[float | None, ...]] = field(default_factory=list)
+
+
+class SearchSource:
+    """The experiments that a search asks for; each point's repeats count as their mean."""
+
+    expecting = False
+    ahead = 0  # what was asked for too early does not know what was learnt meanwhile
+
+    def __init__(
+        self, loop: SearchLoop, goals: Sequence[Goal], make: MakeExperiments, planned: int
+    ) -> None:
+        self.loop = loop
+        self._goals = tuple(goals)
+        self._make = make
+        self._planned = planned
+        self._made = 0
+        self._ready: deque[Experiment] = deque()
+        self._away: dict[Point, _PendingPoint] = {}
+        self._points: dict[str, Point] = {}
+
+    def __iter__(self) -> Iterator[Experiment]:
+        while self._ready or self._ask():
+            yield self._ready.popleft()
+
+    @property
+    def over(self) -> bool:
+        return self.loop.is_over and not self._ready
+
+    @property
+    def ended(self) -> str:
+        """What ended the search; empty while it goes on, or if it was left."""
+        return self.loop.stop_reason if self.over else ""
+
+    @property
+    def best(self) -> BestPoint | None:
+        """The best point by the first goal, at the mean of its repeats."""
+        trial = self.loop.best
+        if trial is None:
+            return None
+        return BestPoint(self._goals[0].expression.text, trial.scores[0], dict(trial.point))
+
+    @property
+    def total(self) -> int:
+        return self._made if self.loop.stop_reason else max(self._planned, self._made)
+
+    def complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        point = self._points.pop(experiment.digest, None)
+        if point is None:
+            return
+        pending = self._away[point]
+        pending.left -= 1
+        if outcome.status == "ok":
+            values = experiment.values
+            pending.scores.append(
+                tuple(score(goal.expression, values, outcome) for goal in self._goals)
+            )
+        if not pending.left:
+            del self._away[point]
+            scores = mean_scores(pending.scores)
+            for number in pending.numbers:
+                self.loop.tell(number, scores)
+
+    def _ask(self) -> bool:
+        """Return whether the search had something new."""
+        for number, point in self.loop.ask(1):
+            if point in self._away:
+                self._away[point].numbers.append(number)
+                continue
+            experiments = tuple(self._make(point))
+            self._away[point] = _PendingPoint([number], len(experiments))
+            self._points |= {experiment.digest: point for experiment in experiments}
+            self._ready += experiments
+            self._made += len(experiments)
+        return bool(self._ready)
+
+
+def mean_scores(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:
+    """Of the repeats that succeeded, for each goal; nothing if none did."""
+    columns = zip(*scores, strict=True)
+    return tuple(mean([value for value in column if value is not None]) for column in columns)
