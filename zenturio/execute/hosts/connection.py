@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 _FILES = (
     "name_patterns.py",
     "execute/launcher.py",
-    "execute/output_patterns.py",
+    "execute/output_artifacts.py",
     "execute/run_facts.py",
     "execute/json_checks.py",
     "execute/spawn.py",
