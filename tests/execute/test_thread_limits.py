@@ -5,7 +5,7 @@ import pytest
 from zenturio.execute import local
 from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
 from zenturio.execute.local import Local
-from zenturio.execute.thread_limits import NAMES, thread_limits
+from zenturio.execute.run_facts import NAMES, thread_limits
 from zenturio.execute.worker import run_packed
 from zenturio.experiment import Step
 from zenturio.testing.executor import experiment, outcome

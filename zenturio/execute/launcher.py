@@ -23,8 +23,8 @@ from typing import Any
 
 from zenturio.execute import process_tree, wire
 from zenturio.execute.captured_stream import CapturedStream, live_log_paths
+from zenturio.execute.run_facts import recorded_limits, thread_limits
 from zenturio.execute.spawn import Spawner
-from zenturio.execute.thread_limits import recorded_limits, thread_limits
 
 _WATCH_SECONDS = 0.1
 """Seconds between two looks at the memory and the number of processes."""

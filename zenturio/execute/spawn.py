@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from zenturio.execute import process_tree
-from zenturio.execute.thread_limits import NAMES
+from zenturio.execute.run_facts import NAMES
 
 CALL_COMMAND = ("python", "-m", "zenturio.execute.call")
 """How a command begins that calls a function of Python."""

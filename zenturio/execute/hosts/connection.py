@@ -44,7 +44,7 @@ _FILES = (
     "execute/captured_stream.py",
     "execute/machine_facts.py",
     "execute/process_tree.py",
-    "execute/thread_limits.py",
+    "execute/run_facts.py",
     "execute/wire.py",
     "execute/hosts/remote/host_facts.py",
     "execute/hosts/remote/supervisor.py",
