@@ -42,7 +42,7 @@ _FILES = (
     "execute/json_checks.py",
     "execute/spawn.py",
     "execute/captured_stream.py",
-    "execute/machine_facts.py",
+    "execute/machine_json.py",
     "execute/process_tree.py",
     "execute/run_facts.py",
     "execute/wire.py",
