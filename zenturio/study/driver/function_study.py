@@ -18,10 +18,10 @@ from zenturio.study.driver.cached_results import (
     round_begins,
     round_goes_on,
 )
+from zenturio.study.driver.driver_threads import leased
 from zenturio.study.driver.each_machine import DriversInTurn, kinds_apart
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.in_flight import Calls
-from zenturio.study.driver.lease_keeper import leased
 from zenturio.study.driver.progress import RunProgress, RunSummary
 from zenturio.study.driver.run_order import OrderKind, RunOrder
 from zenturio.study.driver.study_driver import (

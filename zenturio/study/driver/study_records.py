@@ -16,6 +16,7 @@ from zenturio.experiment.experiment import Kinds
 from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
 from zenturio.study.driver.cached_results import machines_with_results
+from zenturio.study.driver.driver_threads import GroupCommit
 from zenturio.study.driver.experiment_states import (
     LOOK_UPS,
     Batch,
@@ -23,7 +24,6 @@ from zenturio.study.driver.experiment_states import (
     Pair,
     TrackedExperiment,
 )
-from zenturio.study.driver.group_commit import GroupCommit
 
 GROUP = 256
 """Outcomes that are committed together, at most."""

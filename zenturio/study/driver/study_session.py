@@ -24,6 +24,7 @@ from zenturio.study.driver.cached_results import (
     round_begins,
     round_goes_on,
 )
+from zenturio.study.driver.driver_threads import leased
 from zenturio.study.driver.each_machine import (
     EACH_MACHINE,
     DriversInTurn,
@@ -31,7 +32,6 @@ from zenturio.study.driver.each_machine import (
 )
 from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSource
 from zenturio.study.driver.experiment_states import LOOK_UPS
-from zenturio.study.driver.lease_keeper import leased
 from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
