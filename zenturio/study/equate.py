@@ -19,7 +19,7 @@ from zenturio.errors import InputError, NotFoundError, SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
 from zenturio.record import SPACES, ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES
-from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory
+from zenturio.study.driver.cached_results import PROGRAMS, ProgramHistory
 from zenturio.study.last_options import RUN
 from zenturio.study.pinned_versions import base_of, pinned_name
 from zenturio.study.study_definition import (

@@ -13,7 +13,7 @@ from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MetricValue, Missing, Outcome, Series
 from zenturio.experiment.failure import log_end, missing_reasons
 from zenturio.expression import Expression, Value
-from zenturio.study.driver.program_history import ProgramHistory, changed_program_notes
+from zenturio.study.driver.cached_results import ProgramHistory, changed_program_notes
 from zenturio.study.study_definition import ArchivedStudy
 
 

@@ -22,6 +22,7 @@ from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
+from zenturio.study.driver.cached_results import ProgramHistory
 from zenturio.study.driver.driver_threads import LeaseKeeper
 from zenturio.study.driver.experiment_source import ExperimentSource, Proposals
 from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
@@ -31,7 +32,6 @@ from zenturio.study.driver.in_flight import (
     SynchronousExecutor,
     SynchronousInFlight,
 )
-from zenturio.study.driver.program_history import ProgramHistory
 from zenturio.study.driver.progress import LINES, FailureGroup, RunCounts, RunProgress, RunSummary
 from zenturio.study.driver.stop_requests import CancelRequests, stop_on_signals
 from zenturio.study.driver.study_records import (

@@ -18,6 +18,9 @@ from zenturio.experiment.used_inputs import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import SPACES, Repository, StudyDefinition
 from zenturio.study.driver.cached_results import (
+    PROGRAMS,
+    ProgramHistory,
+    changed_program_notes,
     is_exact,
     machines_with_results,
     other_machine_notes,
@@ -32,7 +35,6 @@ from zenturio.study.driver.each_machine import (
 )
 from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSource
 from zenturio.study.driver.experiment_states import LOOK_UPS
-from zenturio.study.driver.program_history import PROGRAMS, ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
 from zenturio.study.driver.run_order import OrderKind, RunOrder
