@@ -2,7 +2,7 @@
 
 import pytest
 
-from zenturio.show.quantities import amount, count, duration, rate, size
+from zenturio.quantities import amount, count, duration, rate, size
 
 
 def test_counts_have_their_thousands_apart_and_large_ones_a_power():

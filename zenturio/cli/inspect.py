@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 from zenturio.expression import text_of
 from zenturio.record.timestamps import iso_time, utc_day, utc_time
-from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.record import EquatedResult

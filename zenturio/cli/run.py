@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from zenturio import log_setup
+from zenturio import log_setup, quantities
 from zenturio.cli import options, output, terminal
 from zenturio.cli.options import Database, Json, Trust
-from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.record import Repository

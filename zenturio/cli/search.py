@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import output
 from zenturio.cli.options import Database, Json, MachineKind, Trust
 from zenturio.cli.results import All, OfMachine, OfRound
-from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.query.importance import RankedSetting

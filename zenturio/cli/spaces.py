@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import output
-from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.annotate.model import Application

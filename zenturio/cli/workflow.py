@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from zenturio import quantities
 from zenturio.cli import output
 from zenturio.cli.options import Json, Trust
-from zenturio.show import quantities
 
 if TYPE_CHECKING:
     from zenturio.schedule.model.platform import Platform

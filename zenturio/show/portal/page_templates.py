@@ -16,9 +16,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import PlainTextResponse, Response
 
 from zenturio.experiment import Missing, Series
+from zenturio.quantities import count, duration, rate, size
 from zenturio.query.result_table import display_value
 from zenturio.record.timestamps import iso_time, utc_time
-from zenturio.show.quantities import count, duration, rate, size
 
 if TYPE_CHECKING:
     from starlette.requests import Request
