@@ -36,14 +36,26 @@ class ArchivedStudy:
     """The folder that it lies in, if that is another one: it may be another program altogether."""
 
 
+def recorded_notes(repository: Repository, study: str) -> Mapping[str, Any]:
+    """Return the notes of the newest definition of *study*; none where there is no such study."""
+    try:
+        return repository.definition(study).notes
+    except NotFoundError:
+        return {}
+
+
 def open_version(
-    repository: Repository, study: str, definition: StudyDefinition
+    repository: Repository,
+    study: str,
+    definition: StudyDefinition,
+    before: Mapping[str, Any] | None = None,
 ) -> ArchivedStudy | None:
     """Open *study*; if another version of its program was run under the name, that is archived.
 
-    So the results of two programs never stand in one table.
+    So the results of two programs never stand in one table. *before*: its `recorded_notes`, where
+    they were read.
     """
-    archived = _archived(repository, study, definition.notes)
+    archived = _archived(repository, study, definition.notes, before)
     repository.open(study, definition)
     if archived is not None:
         changes = ", ".join(archived.changes)
@@ -59,19 +71,27 @@ def foresee_version(
     return other and replace(other[1], name=f"{study}@{other[0].version}")
 
 
-def _archived(repository: Repository, name: str, notes: Mapping[str, Any]) -> ArchivedStudy | None:
-    other = _other_version(repository, name, notes)
+def _archived(
+    repository: Repository,
+    name: str,
+    notes: Mapping[str, Any],
+    before: Mapping[str, Any] | None,
+) -> ArchivedStudy | None:
+    other = _other_version(repository, name, notes, before)
     archived = other and repository.archive(other[0])
     return replace(other[1], name=archived.name) if other and archived else None
 
 
 def _other_version(
-    repository: Repository, name: str, notes: Mapping[str, Any]
+    repository: Repository,
+    name: str,
+    notes: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
 ) -> tuple[StudyInfo, ArchivedStudy] | None:
     """The study *name* and what changed since, if it is of another version of the program."""
     try:
         info = repository.study(name)
-        before = repository.definition(name).notes
+        before = before or repository.definition(name).notes
     except NotFoundError:
         return None
     if before.get(PROGRAM) is None or is_same_program(before, notes):
@@ -87,24 +107,16 @@ def with_recorded_versions(
     """*application* with the answers of its version commands as *study* recorded them last."""
     if not any(use.kind == "version" for use in application.uses):
         return application
-    try:
-        versions = repository.definition(study).notes.get(VERSIONS, {})
-    except NotFoundError:
-        versions = {}
+    versions = recorded_notes(repository, study).get(VERSIONS, {})
     return recall_versions(application, versions)
 
 
-def spaces_of(
-    repository: Repository, study: str, notes: Mapping[str, Any], space: Space
-) -> list[str]:
-    """Return the fingerprints of all spaces that *study* was run with, *space* included.
+def spaces_of(before: Mapping[str, Any], notes: Mapping[str, Any], space: Space) -> list[str]:
+    """Return the fingerprints of all spaces that a study was run with, *space* included.
 
-    A study of another program, which is archived, does not count.
+    *before* are its `recorded_notes`. A study of another program, which is archived, does not
+    count.
     """
-    try:
-        before = repository.definition(study).notes
-    except NotFoundError:
-        before = {}
     if not before or not is_same_program(before, notes):
         return [fingerprint(space)]
     return sorted({*before.get(SPACES, ["unknown"]), fingerprint(space)})

@@ -52,6 +52,7 @@ from zenturio.study.study_definition import (
     define_study,
     foresee_version,
     open_version,
+    recorded_notes,
     spaces_of,
     with_recorded_versions,
 )
@@ -145,7 +146,8 @@ class StudySession:
         experiments = iter(self._source(generator))
         cached_count = looked_at = 0
         round_, notes = self._next_round()
-        programs, changed = self._programs(), Counter[str]()
+        before = recorded_notes(self.repository, self.study)
+        programs, changed = ProgramHistory.of(self.application, before), Counter[str]()
         kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
         others = Counter[MachineKind]()
         while batch := [experiment.digests for experiment in islice(experiments, LOOK_UPS)]:
@@ -230,9 +232,10 @@ class StudySession:
         generator = self._generator(application)
         walk = self._walk(generator)
         refuse(walk.try_first() if walk else (), executor)
-        programs = self._programs()
-        definition = self._definition(generator, programs)
-        archived = open_version(self.repository, self.study, definition)
+        before = recorded_notes(self.repository, self.study)
+        programs = ProgramHistory.of(self.application, before)
+        definition = self._definition(generator, programs, before)
+        archived = open_version(self.repository, self.study, definition, before)
         OPENED()
         # The study is opened before its lease is taken: a driver that is killed in between leaves
         # a study without results, which the next one opens again.
@@ -284,16 +287,11 @@ class StudySession:
         programs = ({**p, **self.built_on} for p in (generator.program, generator.former_program))
         return define_study(self.application, self.experiments, *programs)
 
-    def _programs(self) -> ProgramHistory:
-        """Return what is known of the executables that nobody declared, from the runs before."""
-        try:
-            notes = self.repository.definition(self.study).notes
-        except NotFoundError:
-            notes = {}
-        return ProgramHistory.of(self.application, notes)
-
     def _definition(
-        self, generator: ExperimentGenerator, programs: ProgramHistory
+        self,
+        generator: ExperimentGenerator,
+        programs: ProgramHistory,
+        before: Mapping[str, Any],
     ) -> StudyDefinition:
         definition = self._defined(generator)
         other = (
@@ -304,7 +302,7 @@ class StudySession:
                 f"the program of {self.study} is another one by now: {', '.join(other.changes)}",
                 hint="take the change back, or begin anew: zen run",
             )
-        spaces = spaces_of(self.repository, self.study, definition.notes, self.application.space)
+        spaces = spaces_of(before, definition.notes, self.application.space)
         notes = {
             **definition.notes,
             RUN: dict(self.remembered),
