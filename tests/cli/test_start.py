@@ -33,7 +33,7 @@ def ran(study):
         (["list"], [], 66),
         (["status"], [], 68),
         (["status", "small"], [], 68),
-        (["run", "small.py"], ["numpy"], 168),
+        (["run", "small.py"], ["numpy"], 170),
         (["results", "small"], ["numpy"], 78),
     ],
 )
