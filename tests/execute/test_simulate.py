@@ -225,3 +225,13 @@ def test_a_place_that_is_closed_takes_nothing_and_has_left_nothing(jobs, tmp_pat
     place.close()
     assert not list(tmp_path.iterdir())
     assert isinstance(place.submit(experiment(PLAIN, files=flow())).exception(), PlaceError)
+
+
+def test_a_study_replays_a_log_of_jobs(place):
+    files = {"ours.jobs.csv": b"submit,run,processors\n0,10,1\n0,5,1\n"}
+    command = "zen simulate ours.jobs.csv --on identical:1 --algorithm"
+    ended = outcome(place, experiment(f"{command} fifo --json", files=files))
+    assert ended.status == "ok"
+    assert json.loads(ended.stdout.head)["metrics"]["wait_mean"] == 5
+    refused = outcome(place, experiment(f"{command} fifo --perturb every=1", files=files))
+    assert b"--perturb does not apply to a log of jobs" in refused.stderr.head

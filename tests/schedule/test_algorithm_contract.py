@@ -15,6 +15,7 @@ SUITES: dict[Kind, tuple[type, ...]] = {
     "dynamic": (PolicyContract,),
     "moldable": (MoldableContract,),
     "online": (OnlineContract,),
+    "cluster": (),  # they queue jobs of a log: test_cluster_replay.py
 }
 
 

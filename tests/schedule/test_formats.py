@@ -1,6 +1,7 @@
 """Workflows are what they were when they have been written and read again."""
 
 import json
+import os
 from pathlib import Path
 
 import networkx as nx
@@ -23,7 +24,7 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 DATA = Path(__file__).parent / "data"
-SHARED = Path(__file__).parents[3] / "shared" / "data"
+SHARED = Path(os.environ.get("DATA", Path(__file__).parents[3] / "shared" / "data"))
 SEVERAL = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -1,5 +1,6 @@
 """The verb simulate, for workflows and for streams of them."""
 
+import json as jsonlib
 from collections.abc import Sequence
 from math import inf
 from pathlib import Path
@@ -14,6 +15,7 @@ from zenturio.safe_text import one_line
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from zenturio.schedule.cluster.replay import Replay
     from zenturio.schedule.commands import SimulationRequest
     from zenturio.schedule.model.plan import Plan
     from zenturio.schedule.model.problem import Problem
@@ -205,18 +207,36 @@ def simulate(
     (stream.toml); or online-51. Online algorithms decide which workflow is next; without
     --algorithm all of them are compared.
 
+    A log of jobs (.swf, .swf.gz, or .jobs.csv with the columns submit, run, processors, estimate,
+    user) is replayed under a queue policy: fifo, easy, conservative, fair-share or priority;
+    without --algorithm all of them are compared. The cluster is as large as the log says, or
+    --on identical:128.
+
     If tasks never finish because their machines failed for good, the exit code is 3.
 
     Examples: zen simulate wien2k.json --on grid.toml --plan plan.json --perturb
     every=20:60,lasting=10:40 --seed 7; zen simulate montage.json --on identical:8 --algorithm heft
     --runs 100; zen simulate online-51 --algorithm srpt; zen simulate gee@0 maxdo@0:60:12 --on
-    identical:4
+    identical:4; zen simulate cluster.swf --algorithm easy
     """
     from zenturio.errors import InputError
-    from zenturio.schedule.commands import SimulationRequest, simulation_report
+    from zenturio.schedule.cluster.job_log import is_job_log
+    from zenturio.schedule.commands import (
+        SimulationRequest,
+        check_replay_options,
+        replay_log,
+        simulation_report,
+    )
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.settings.schema import pairs
 
+    if is_job_log(workflow):
+        options = {"plan": plan, "perturb": perturb, "iterations": iterations}
+        check_replay_options({**options, "runs": runs > 1, "gantt": gantt})
+        with output.waiting("replaying"):
+            replays = replay_log(workflow[0], on, algorithm, pairs(set_ or []), seed)
+        _tell_replays(replays, out, json)
+        return
     if is_stream(workflow, algorithm):
         if plan is not None or runs > 1 or iterations:
             raise InputError(
@@ -250,6 +270,36 @@ def simulate(
     makespan = getattr(plan_or_policy, "makespan", None)
     output.facts(trace_facts(trace, makespan)) if json else _tell(trace, makespan)
     _end(bool(trace.left))
+
+
+def _tell_replays(replays: "list[Replay]", out: Path | None, json: bool) -> None:
+    """Print the metrics of each replay, side by side, and write the jobs of the only one."""
+    from zenturio.errors import InputError
+    from zenturio.schedule.cluster.replay import write_jobs
+
+    if out is not None:
+        if len(replays) > 1:
+            raise InputError("--out needs one policy", hint="--algorithm easy")
+        write_jobs(replays[0], out)
+    if len(replays) == 1:
+        output.report(jsonlib.dumps(replays[0].metrics).encode() + b"\n")
+    if json:
+        facts = [result.facts() for result in replays]
+        output.facts(facts[0] if len(facts) == 1 else facts)
+        return
+    first = replays[0]
+    skipped = f", {first.log.skipped:,} skipped" if first.log.skipped else ""
+    typer.echo(
+        f"{one_line(first.log.name)}: {len(first.log):,} jobs on {first.size:,} processors"
+        f"{skipped}\n"
+    )
+    rows = [
+        (name, *(output.number(result.metrics[name]) for result in replays))
+        for name in first.metrics
+    ]
+    output.table(
+        ("metric", *(result.policy for result in replays)), rows, right="l" + "r" * len(replays)
+    )
 
 
 def _end(unfinished: bool) -> None:

@@ -39,14 +39,19 @@ from zenturio.experiment import (
 )
 from zenturio.schedule import commands as planning
 from zenturio.schedule import commands as streaming
+from zenturio.schedule.cluster.job_log import is_job_log
 from zenturio.schedule.commands import (
+    SIMULATE_OPTIONS,
+    ParsedArguments,
     PlanRequest,
     SimulationRequest,
     StreamRequest,
+    check_replay_options,
     simulation_report,
 )
 from zenturio.schedule.formats.plan_json import plan_facts, trace_facts
 from zenturio.schedule.generators.generator import ProblemCache
+from zenturio.settings.schema import pairs
 
 _VERBS = (["zen", "simulate"], ["zen", "schedule"])
 _CommandResult = tuple[Callable[[], Any], bytes, bool]
@@ -163,6 +168,9 @@ class _SimulationSlot:
         return json.dumps(make_json(), ensure_ascii=False).encode() + b"\n", metrics_text, code
 
     def _played(self, words: list[str], folder: Path) -> _CommandResult:
+        arguments = ParsedArguments.read("zen simulate", words, SIMULATE_OPTIONS)
+        if is_job_log(arguments.workflows):
+            return self._replayed(arguments, folder)
         stream = StreamRequest.read(words, folder)
         if stream is not None:
             return self._streamed(stream)
@@ -172,6 +180,20 @@ class _SimulationSlot:
         trace = request.played(problem, subject, request.seed)
         planned = getattr(subject, "makespan", None)
         return lambda: trace_facts(trace, planned), simulation_report(trace), bool(trace.left)
+
+    def _replayed(self, arguments: ParsedArguments, folder: Path) -> _CommandResult:
+        options = arguments.options
+        check_replay_options(options)
+        path, on, algorithm = (
+            arguments.workflows[0], options.get("on", ""), options.get("algorithm", ""),
+        )  # fmt: skip
+        results = streaming.replay_log(
+            str(folder / path), on, algorithm, pairs(arguments.settings), arguments.seed
+        )
+        if not algorithm:
+            return lambda: [result.facts() for result in results], b"", False
+        (only,) = results
+        return only.facts, json.dumps(only.metrics).encode() + b"\n", False
 
     def _streamed(self, stream: StreamRequest) -> _CommandResult:
         results = stream.played(self._library.platform)

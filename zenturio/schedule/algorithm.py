@@ -13,7 +13,7 @@ from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
 from zenturio.settings.schema import NoSettings, Setting, described, pairs, settings_of
 
-Kind = Literal["static", "just-in-time", "moldable", "online", "dynamic", "exact"]
+Kind = Literal["static", "just-in-time", "moldable", "online", "dynamic", "exact", "cluster"]
 
 
 class Algorithm(Protocol):
@@ -68,10 +68,10 @@ def make_task_scheduler(name: str, settings: Mapping[str, Any] | None = None, se
     """Create an algorithm as `make` does, if it sends each task of a workflow to a processor.
 
     It has ``plan`` or ``react``. Raise InputError for the other kinds: moldable algorithms give a
-    task several nodes, online algorithms choose among workflows.
+    task several nodes, online algorithms choose among workflows, those of clusters among jobs.
     """
     algorithm = make(name, settings, seed)
-    if algorithm.kind in {"moldable", "online"}:
+    if algorithm.kind in {"moldable", "online", "cluster"}:
         raise InputError(
             f"--algorithm {name} is {algorithm.kind}: it does not plan single tasks",
             hint="zen algorithms shows the kind of each",

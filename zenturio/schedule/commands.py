@@ -17,6 +17,8 @@ from typing import Any
 from zenturio.errors import InputError, PluginError, did_you_mean
 from zenturio.expression import parse
 from zenturio.schedule.algorithm import describe, make, make_task_scheduler, names
+from zenturio.schedule.cluster.job_log import read_job_log
+from zenturio.schedule.cluster.replay import Replay, replay
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
 from zenturio.schedule.generators.generator import ProblemCache
@@ -394,12 +396,43 @@ def check_online(algorithm: str) -> None:
 
 def online_algorithms() -> list[str]:
     """Return all online algorithms that load; broken plug-ins are skipped."""
-    online = []
+    return _named_by_kind("online")
+
+
+def _named_by_kind(kind: str) -> list[str]:
+    """Return all algorithms of *kind* that load; broken plug-ins are skipped."""
+    matching = []
     for name in names():
         with suppress(PluginError):
-            if describe(name).kind == "online":
-                online.append(name)
-    return online
+            if describe(name).kind == kind:
+                matching.append(name)
+    return matching
+
+
+def check_replay_options(options: Mapping[str, Any]) -> None:
+    """Raise InputError for an option that the replay of a log does not have."""
+    for name in ("plan", "perturb", "iterations", "runs", "gantt"):
+        if options.get(name):
+            raise InputError(f"--{name} does not apply to a log of jobs", hint="leave it out")
+
+
+def replay_log(
+    path: str, on: str, algorithm: str, settings: Mapping[str, str], seed: int = 0
+) -> list[Replay]:
+    """Return the replay of the job log *path* under *algorithm*, or under all queue policies.
+
+    *on* is a platform whose cores are the processors; by default the log says how many there are.
+    """
+    kind = describe(algorithm).kind if algorithm else "cluster"
+    if kind != "cluster":
+        raise InputError(
+            f"{algorithm} is {kind}: it does not queue the jobs of a log",
+            hint=f"--algorithm {', '.join(_named_by_kind('cluster'))}",
+        )
+    policies = [algorithm] if algorithm else _named_by_kind("cluster")
+    log = read_job_log(path)
+    size = sum(machine.cores for machine in read_platform(on).machines) if on else 0
+    return [replay(log, make(name, settings, seed), name, size) for name in policies]
 
 
 def _path_in_folder(word: str, folder: Path) -> str:

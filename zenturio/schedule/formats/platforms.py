@@ -26,7 +26,7 @@ from zenturio.settings.positions import KeyPath
 
 _SWF_FIELDS = 18
 _MAX_FIELD = 1e15
-_SIZE_HEADER = re.compile(r"^;\s*Max(Procs|Nodes):\s*(\d{1,15})\b", re.MULTILINE)
+SWF_SIZE_HEADER = re.compile(r"^;\s*Max(Procs|Nodes):\s*(\d{1,15})\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +44,13 @@ class SwfJobs:
 def read_swf(path: str | Path) -> SwfJobs:
     """Return the jobs of the log *path* that ran; those without time or processors are skipped."""
     text = read_text(Path(path))
-    rows = _swf_rows(str(path), text)
+    rows = swf_rows(str(path), text)
     submit, wait, run = rows[:, 1], np.maximum(rows[:, 2], 0), rows[:, 3]
     allocated = np.where(rows[:, 4] > 0, rows[:, 4], rows[:, 7])
     ran = (run > 0) & (allocated > 0)
     start = (submit + wait)[ran]
     processors = allocated[ran].astype(np.int64)
-    header = {kind: int(number) for kind, number in _SIZE_HEADER.findall(text)}
+    header = {kind: int(number) for kind, number in SWF_SIZE_HEADER.findall(text)}
     end = start + run[ran]
     size = (
         header.get("Procs")
@@ -60,7 +60,7 @@ def read_swf(path: str | Path) -> SwfJobs:
     return SwfJobs(start, end, processors, size)
 
 
-def _swf_rows(file: str, text: str) -> Floats:
+def swf_rows(file: str, text: str) -> Floats:
     rows = []
     offset = 0
     for line in text.split("\n"):

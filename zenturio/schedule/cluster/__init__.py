@@ -1,0 +1,1 @@
+"""Replay of the jobs of a cluster under queue policies."""

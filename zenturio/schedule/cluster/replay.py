@@ -1,0 +1,170 @@
+"""Replay of a job log on a cluster: when a policy starts each job, and what users see of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from zenturio.errors import InputError
+from zenturio.schedule.cluster.job_log import JobLog
+from zenturio.schedule.formats.document import write_text
+from zenturio.schedule.model.workflow import Floats
+
+SHORT_SECONDS = 10.0
+"""Jobs shorter than this count as long as this in bounded slowdowns, as the literature has it."""
+
+
+class Cluster:
+    """The cluster at the time ``now``: what a policy sees.
+
+    Lists of numbers by job are faster here than arrays, because a policy reads them one by one.
+    """
+
+    def __init__(self, log: JobLog, size: int) -> None:
+        self.now = 0.0
+        self.size = size
+        self.free = size
+        """Processors that run no job."""
+        self.queue: list[int] = []
+        """The jobs that wait, in order of submission."""
+        self.running: list[tuple[float, int]] = []
+        """The jobs that run: when they end by their estimates, and their numbers; sorted."""
+        self.submit: list[float] = log.submit.tolist()
+        self.estimate: list[float] = log.estimate.tolist()
+        self.processors: list[int] = log.processors.tolist()
+        self.user: list[int] = log.user.tolist()
+
+
+class QueuePolicy(Protocol):
+    """Decides which jobs start. Everything else is done by the replay.
+
+    A policy must not know how long jobs run, only their estimates.
+    """
+
+    def start(self, cluster: Cluster) -> Iterable[int]:
+        """Return the jobs of ``cluster.queue`` to start now, which must fit together.
+
+        Called after all submissions and ends of a moment.
+        """
+        ...
+
+    def ended(self, cluster: Cluster, job: int, started: float) -> None:
+        """Note that *job*, which ran since *started*, has just ended."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """The start of each job of *log* on *size* processors under a policy."""
+
+    log: JobLog
+    policy: str
+    size: int
+    start: Floats
+
+    @cached_property
+    def wait(self) -> Floats:
+        waits: Floats = self.start - self.log.submit
+        return waits
+
+    @property
+    def end(self) -> Floats:
+        ends: Floats = self.start + self.log.run
+        return ends
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """What users and owners of the cluster see; times in seconds."""
+        log, wait = self.log, self.wait
+        span = float(self.end.max() - log.submit.min())
+        response = wait + log.run
+        bounded = np.maximum(response / np.maximum(log.run, SHORT_SECONDS), 1.0)
+        return {
+            "makespan": span,
+            "utilisation": float(log.run @ log.processors) / (self.size * span),
+            "wait_mean": float(wait.mean()),
+            "wait_median": float(np.median(wait)),
+            "wait_p95": float(np.quantile(wait, 0.95)),
+            "wait_max": float(wait.max()),
+            "slowdown_mean": float((response / log.run).mean()),
+            "bounded_slowdown_mean": float(bounded.mean()),
+            "bounded_slowdown_p95": float(np.quantile(bounded, 0.95)),
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """Return the replay as JSON values."""
+        return {
+            "log": self.log.name,
+            "policy": self.policy,
+            "processors": self.size,
+            "jobs": len(self.log),
+            "skipped": self.log.skipped,
+            "metrics": self.metrics,
+        }
+
+
+def write_jobs(result: Replay, path: Path) -> None:
+    """Write a table of the jobs of *result*, in order of submission."""
+    columns = {
+        "submit": result.log.submit,
+        "start": result.start,
+        "end": result.end,
+        "processors": result.log.processors,
+        "user": result.log.user,
+    }
+    lines = [",".join(columns)]
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    lines += [",".join(f"{value:.17g}" for value in row) for row in rows]
+    write_text(path, (f"{line}\n" for line in lines))
+
+
+def replay(log: JobLog, policy: QueuePolicy, name: str, size: int = 0) -> Replay:
+    """Return the replay of *log* under *policy* on *size* processors, by default those of the log.
+
+    Raise InputError if no size is known, a job needs more, or the policy starts what does not fit.
+    """
+    size = size or log.size
+    if size < 1:
+        raise InputError(f"{log.name} has no header MaxProcs", hint="--on identical:128")
+    widest = int(log.processors.argmax())
+    if log.processors[widest] > size:
+        raise InputError(
+            f"a job needs {log.processors[widest]} processors; the cluster has {size}",
+            hint=f"--on identical:{log.processors[widest]}",
+        )
+    cluster = Cluster(log, size)
+    run: list[float] = log.run.tolist()
+    submit, count, arrived = cluster.submit, len(log), 0
+    start = [0.0] * count
+    ends: list[tuple[float, int]] = []
+    while arrived < count or ends:
+        cluster.now = now = min(
+            ends[0][0] if ends else np.inf, submit[arrived] if arrived < count else np.inf
+        )
+        while ends and ends[0][0] <= now:
+            job = heappop(ends)[1]
+            cluster.free += cluster.processors[job]
+            expected = (start[job] + cluster.estimate[job], job)
+            del cluster.running[bisect_left(cluster.running, expected)]
+            policy.ended(cluster, job, start[job])
+        while arrived < count and submit[arrived] <= now:
+            cluster.queue.append(arrived)
+            arrived += 1
+        for job in list(policy.start(cluster)):
+            if cluster.processors[job] > cluster.free:
+                raise InputError(f"{name} started a job that does not fit, at {now:g} s")
+            cluster.queue.remove(job)
+            cluster.free -= cluster.processors[job]
+            start[job] = now
+            insort(cluster.running, (now + cluster.estimate[job], job))
+            heappush(ends, (now + run[job], job))
+        if not ends and arrived == count and cluster.queue:
+            raise InputError(f"{name} never started {len(cluster.queue):,} jobs")
+    return Replay(log, name, size, np.array(start))
