@@ -41,8 +41,7 @@ def bare(cluster: Any, runs: int) -> float:
 
 def through_the_place(folder: Path, runs: int) -> float:
     """Experiments a second from the first submission to the last outcome."""
-    from zenturio.execute.slurm.executor import Slurm
-    from zenturio.execute.slurm.job_script import SlurmOptions
+    from zenturio.execute.slurm import Slurm, SlurmOptions
     from zenturio.testing.executor import experiment
 
     with Slurm(folder, runs, options=SlurmOptions(poll=0.5)) as place:

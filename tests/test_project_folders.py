@@ -10,10 +10,10 @@ import pytest
 
 from loaded import zen
 from zenturio.errors import SafetyError
+from zenturio.execute.batch.session_folder import BatchSession
 from zenturio.execute.dask.session_folder import DaskSession
 from zenturio.execute.file_staging import COPY_LIMIT_BYTES, remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
-from zenturio.execute.slurm.session_folder import SlurmSession
 from zenturio.experiment.experiment import Artifact
 from zenturio.files import make_folder
 from zenturio.record.artifact_store import ArtifactStore
@@ -27,6 +27,7 @@ ELSEWHERE = {
     "annotate/examples/__init__.py": "what the user names",
     "annotate/scan.py": "what the user names",
     "drmaa/session.py": "what the program names",
+    "execute/batch/session_folder.py": "below a session, which is new",
     "execute/builds.py": "a build, in a folder that make_folder made",
     "execute/staged_folder.py": "below an experiment's folder, following no link",
     "execute/hosts/remote/agent.py": "on a host",
@@ -36,7 +37,6 @@ ELSEWHERE = {
     "execute/output_artifacts.py": "an attempt's folder, which is new",
     "execute/place_probe.py": "the folder of a place",
     "execute/simulate.py": "what the user names",
-    "execute/slurm/session_folder.py": "below a session, which is new",
     "execute/workspace.py": "below a session, which is new",
     "files.py": "make_folder itself, and a session",
     "recent_lines.py": "by the descriptor of .zenturio, following no link",
@@ -47,6 +47,7 @@ ELSEWHERE = {
     "study/schedule_study.py": "what the user names",
     "study/service/submission_queue.py": ".zenturio itself",
     "study/used_files.py": "a temporary folder",
+    "testing/batch.py": "a test's own",
     "trust.py": ".zenturio itself, and the user's configuration",
 }
 """Modules that create folders without make_folder, and why no link can lead out of a project."""
@@ -83,8 +84,8 @@ def drives_hosts(home):
 
 
 def drives_slurm(home):
-    SlurmSession.sweep(home / "places" / "slurm")
-    SlurmSession.begin(home / "places" / "slurm").leave()
+    BatchSession.sweep(home / "places" / "slurm")
+    BatchSession.begin(home / "places" / "slurm").leave()
 
 
 def drives_dask(home):

@@ -18,8 +18,8 @@ from layout import METRICS, Meter, experiment, outcome, server
 from results import AXES, fill
 
 from zenturio.annotate.scan import scan
+from zenturio.execute.batch.session_folder import BatchSession
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
-from zenturio.execute.slurm.session_folder import SlurmSession
 from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.experiment import Experiment, ExperimentGenerator, Log, Outcome
 from zenturio.query import results
@@ -200,7 +200,7 @@ def filing(folder: Path, count: int) -> dict[str, float]:
     begun = time.perf_counter()
     shutil.rmtree(home)
     gone = (time.perf_counter() - begun) / count
-    session = SlurmSession.begin(folder / "place")
+    session = BatchSession.begin(folder / "place")
     source = made(folder)
     some = list(islice(source, 1000))
     begun = time.perf_counter()

@@ -12,7 +12,7 @@ from zenturio.errors import ZenError
 CONFIGURED = """\
 [places.campus]
 kind = "dask"
-cluster = "pbs"
+cluster = "slurm"
 cores = 4
 memory = "8GB"
 account = "physics"
@@ -97,7 +97,7 @@ def test_settings_are_shown_with_what_was_configured(project):
 
 def test_the_script_of_a_job_is_shown_and_not_run(project):
     said = told("places", "show", "campus", "--script")
-    assert said.out.startswith("#!/usr/bin/env bash\n\n#PBS -N zenturio\n")
+    assert said.out.startswith("#!/bin/bash -l\n\n#SBATCH -J zenturio\n")
     assert "nothing was submitted" in said.err
     assert list((project / ".zenturio").iterdir()) == []
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from zenturio.errors import PlaceError
+from zenturio.execute.batch.system import SETUP_FAILED, BatchJob, UnansweredError
 from zenturio.execute.dask import job_renewal
 from zenturio.execute.dask.job_renewal import JobRenewal
 from zenturio.execute.dask.task_tracker import MOST_DEATHS, MOST_EXPIRIES, WorkerLoss, judge_loss
 from zenturio.execute.dask.ticket_queue import DaskTicket
-from zenturio.execute.job_setup import SETUP_FAILED
-from zenturio.execute.slurm_commands import SlurmJob, UnansweredError
+from zenturio.execute.slurm_commands import slurm_job
 from zenturio.testing.executor import experiment, until
 
 HOUR = 3600.0
@@ -25,10 +25,10 @@ class Workers:
         self.worker_spec: dict[str, object] = {}
         self.workers: dict[str, SimpleNamespace] = {}
         self.scheduler_info: dict[str, dict] = {"workers": {}}
-        self.shown: dict[str, SlurmJob] = {}
+        self.shown: dict[str, BatchJob] = {}
         self.submitted = 0
         self.cancelled: list[str] = []
-        self.begins = SlurmJob("", "RUNNING", "n1", seconds_left=HOUR, seconds=HOUR)
+        self.begins = slurm_job("", "RUNNING", "n1", seconds_left=HOUR, seconds=HOUR)
         self.arrive = True
         self.refuses = ""
         self.silent = False
@@ -45,7 +45,7 @@ class Workers:
         until(lambda: self.looks > looks + 30)
         return True
 
-    def jobs(self, _name: str) -> dict[str, SlurmJob]:
+    def jobs(self, _name: str) -> dict[str, BatchJob]:
         if self.silent:
             raise UnansweredError("squeue did not answer for 60 s")
         return dict(self.shown)
@@ -79,7 +79,7 @@ class Workers:
         yield
 
     def end(self, number: str, state: str) -> None:
-        self.shown[number] = replace(self.shown[number], state=state)
+        self.shown[number] = slurm_job(number, state, "n1")
         self.scheduler_info["workers"].pop(f"tcp://{number}", None)
 
 
@@ -181,7 +181,7 @@ def test_the_successor_comes_before_the_time_is_over_and_then_the_first_gets_no_
 
 
 def test_jobs_that_wait_for_their_turn_are_waited_for(cluster):
-    cluster.begins, cluster.arrive = SlurmJob("", "PENDING", "", "Priority"), False
+    cluster.begins, cluster.arrive = slurm_job("", "PENDING", "", "Priority"), False
     found = cluster.begin(patience=0.05)
     assert cluster.looked()
     assert found.fault is None
@@ -194,7 +194,7 @@ def why(found: JobRenewal) -> str:
 
 
 def test_jobs_that_may_never_begin_are_given_up_with_the_reason(cluster):
-    cluster.begins, cluster.arrive = SlurmJob("", "PENDING", "", "PartitionTimeLimit"), False
+    cluster.begins, cluster.arrive = slurm_job("", "PENDING", "", "PartitionTimeLimit"), False
     assert "job 1 waits: PartitionTimeLimit" in why(cluster.begin(patience=0.05))
 
 
@@ -208,7 +208,7 @@ def test_jobs_that_slurm_refuses_are_given_up_in_its_words(cluster):
 
 def test_jobs_that_end_before_their_workers_come_are_given_up_with_what_they_said(cluster):
     cluster.arrive = False
-    cluster.begins = SlurmJob("", "FAILED", "n1")
+    cluster.begins = slurm_job("", "FAILED", "n1")
     (cluster.logs / "zen-1-1").write_text("no python\n")
     found = cluster.begin()
     for number in range(2, 9):
@@ -219,7 +219,7 @@ def test_jobs_that_end_before_their_workers_come_are_given_up_with_what_they_sai
 
 def test_a_setup_that_fails_is_given_up_at_once(cluster):
     cluster.arrive = False
-    cluster.begins = SlurmJob("", "FAILED", "n1")
+    cluster.begins = slurm_job("", "FAILED", "n1")
     (cluster.logs / "zen-1-1").write_text(f"no gcc\n{SETUP_FAILED}: module load gcc\n")
     assert "the setup of the workers failed: no gcc" in why(cluster.begin())
     assert cluster.submitted == 1

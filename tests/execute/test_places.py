@@ -18,7 +18,7 @@ from zenturio.testing.executor import experiment, outcome
 class Options:
     address: str = setting("", "where it is")
     workers: int = setting(1, "how many", low=1, high=64)
-    cluster: Literal["slurm", "pbs"] | None = setting(None, "which")
+    cluster: Literal["slurm", "far"] | None = setting(None, "which")
     batch: str = setting("auto", "how many together")
 
 
@@ -52,9 +52,9 @@ def test_a_plug_in_is_a_place_by_its_name(written, name, kind):
 
 
 def test_a_configured_place_is_what_the_file_says(written):
-    folder = written('[places.mine]\nkind = "far"\nworkers = 3\njobs = 7\ncluster = "pbs"\n')
+    folder = written('[places.mine]\nkind = "far"\nworkers = 3\njobs = 7\ncluster = "far"\n')
     place = open_place("mine", folder, keep="always", pin=True)
-    assert place.told == (folder, 7, "always", True, Options(workers=3, cluster="pbs"))
+    assert place.told == (folder, 7, "always", True, Options(workers=3, cluster="far"))
 
 
 def test_what_is_given_overrides_the_file(written):

@@ -11,10 +11,9 @@ import pytest
 
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm import array_submission, pilots, queue_poller
-from zenturio.execute.slurm import executor as place_of
-from zenturio.execute.slurm.executor import Slurm
-from zenturio.execute.slurm.job_script import SlurmOptions
+from zenturio.execute.batch import executor as place_of
+from zenturio.execute.batch import pilots, queue_poller, tickets
+from zenturio.execute.slurm import Slurm, SlurmOptions
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe, Step
 from zenturio.testing.executor import (
     CommandContract,
@@ -110,7 +109,7 @@ def jobs(slurm) -> str:
 def test_a_lost_answer_of_sbatch_does_not_submit_twice(
     opened, instead, slurm, monkeypatch, tmp_path, arrives
 ):
-    monkeypatch.setattr(array_submission, "UNSURE_SECONDS", 1.0)
+    monkeypatch.setattr(tickets, "UNSURE_SECONDS", 1.0)
     does = {
         "at once": '$REAL "$@" >/dev/null',
         "late": f'(sleep 3; $REAL "$@"; touch {tmp_path}/arrived) >/dev/null 2>&1 &',
@@ -160,9 +159,9 @@ def test_where_only_few_jobs_are_taken_all_are_run_in_the_end(opened, instead, m
     monkeypatch.setattr(queue_poller, "FULL_PAUSE_SECONDS", 0.3)
     instead(
         "sbatch",
-        f"""count=$(sed -n 's/#SBATCH --array=0-//p' "$2")
+        f"""count=$(sed -n 's/#SBATCH --array=1-//p' "$2")
 has=$(SLURM_CONF={slurm.conf} squeue -h -r | wc -l)
-if [ $((has + count + 1)) -gt 2 ]; then
+if [ $((has + count)) -gt 2 ]; then
   echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2
   echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy" \
     "(job submit limit, user's size and/or time limits)" >&2
@@ -320,7 +319,7 @@ def test_an_experiment_that_kills_its_worker_has_failed_after_five_times(opened,
 @pytest.mark.slow
 def test_a_time_limit_of_the_cluster_is_a_timeout(opened):
     found = opened(time="1").submit(experiment(f"echo begun; sleep {long('97.5')}")).result()
-    assert (found.status, found.cause) == ("timeout", "time limit of its Slurm job")
+    assert (found.status, found.cause) == ("timeout", "time limit of its job")
 
 
 @pytest.mark.slow
@@ -480,7 +479,7 @@ def test_a_living_driver_keeps_what_it_submitted(opened, tmp_path):
 def dies(place: Slurm) -> None:
     """As kill -9: its threads do nothing more, and its lock is free."""
     place._reader._closed.set()
-    place._clerk._step = lambda: None
+    place._poller._step = lambda: None
     place._session.leave()
     place._closed = True
 

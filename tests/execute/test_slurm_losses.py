@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import PlaceError
+from zenturio.execute.batch.pilots import Pilots
+from zenturio.execute.batch.queue_poller import MOST_DEATHS, OutcomeReader, QueuePoller
+from zenturio.execute.batch.session_folder import BatchSession
+from zenturio.execute.batch.system import BatchJob, JobPaths
+from zenturio.execute.batch.tickets import ArraySubmission, BatchTicket, TicketTable
 from zenturio.execute.experiment_codec import pack_failure, pack_outcome
-from zenturio.execute.slurm.array_submission import ArraySubmission
-from zenturio.execute.slurm.job_script import JobPaths, SlurmOptions
-from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.queue_poller import MOST_DEATHS, OutcomeReader, QueuePoller
-from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket_table import SlurmTicket, TicketTable
-from zenturio.execute.slurm_commands import SlurmJob
+from zenturio.execute.slurm import SlurmOptions, SlurmSystem
+from zenturio.execute.slurm_commands import slurm_job
 from zenturio.experiment import Outcome
 from zenturio.testing.executor import experiment, until
 
@@ -22,20 +22,23 @@ MANY = 7
 """More losses than any limit."""
 
 
-class Queue:
+class Queue(SlurmSystem):
     """Does with each job that is submitted what the test says."""
 
-    def __init__(self, session: SlurmSession) -> None:
+    def __init__(self, session: BatchSession, options: SlurmOptions) -> None:
+        super().__init__(options)
         self.session = session
-        self.shown: dict[tuple[str, int], list[SlurmJob]] = {}
+        self.shown: dict[tuple[str, int], list[BatchJob]] = {}
         self.submitted = 0
         self.patience = 1.0
-        self.cancelled: list[str] = []
-        self.plays: Callable[[str, str], SlurmJob] = lambda _name, _digest: SlurmJob("1", "PENDING")
+        self.cancelled = []
+        self.plays: Callable[[str, str], BatchJob] = lambda _name, _digest: slurm_job(
+            "1", "PENDING"
+        )
 
     def submit(self, script: Path) -> str:
         self.submitted += 1
-        for number, digest in enumerate(script.with_suffix(".list").read_text().split()):
+        for number, digest in enumerate(script.with_suffix(".list").read_text().split(), 1):
             job = replace(self.plays(f"{script.stem}-{number}", digest), array=str(self.submitted))
             self.shown[script.stem, number] = [job]
         return str(self.submitted)
@@ -43,10 +46,10 @@ class Queue:
     def look(self, names=None):
         return {task: jobs for task, jobs in self.shown.items() if task[0] in names}
 
-    def cancel(self, jobs, *, pending=False) -> None:
-        self.cancelled += jobs
+    def cancel(self, tasks) -> None:
+        self.cancelled += tasks
 
-    def step_back(self, jobs) -> None:
+    def step_back(self, arrays) -> None:
         pass
 
     def writes(self, start: str, data: bytes = b"") -> None:
@@ -57,17 +60,17 @@ class Queue:
 @pytest.fixture
 def cluster(tmp_path):
     """The queue, a function that has an experiment run, and what was said to the user."""
-    session = SlurmSession.begin(tmp_path / "place")
+    session = BatchSession.begin(tmp_path / "place")
     options = SlurmOptions(poll=0.01, grace=0.0, pilots="never")
-    queue, desk, remarks = Queue(session), TicketTable(3), []
+    queue, desk, remarks = Queue(session, options), TicketTable(3), []
     paths = JobPaths(session.path, tmp_path, shared=True)
-    submission = ArraySubmission(desk, session, options, paths, queue)
+    submission = ArraySubmission(desk, session, queue, paths)
     reader = OutcomeReader(desk, [session], tmp_path / "outputs", 0.01, lambda _: None)
     waits = Pilots(options, lambda: None, remarks.append, lambda: None, lambda _: None)
-    clerk = QueuePoller(desk, submission, queue, options, remarks.append, waits, reader.unpacked)
+    clerk = QueuePoller(desk, submission, queue, remarks.append, waits, reader.unpacked)
 
-    def run(*commands: str) -> SlurmTicket:
-        ticket = SlurmTicket(experiment(*commands or ("true",)), session, clerk.wake)
+    def run(*commands: str) -> BatchTicket:
+        ticket = BatchTicket(experiment(*commands or ("true",)), session, clerk.wake)
         session.put(ticket.digest, b"parcel")
         desk.add(ticket)
         clerk.wake()
@@ -83,14 +86,14 @@ def cluster(tmp_path):
 def ends(queue: Queue, state: str, times: int, *, begun=True, then="ok", left=b""):
     """So many jobs end in that state; the next one runs the experiment."""
 
-    def play(task: str, digest: str) -> SlurmJob:
+    def play(task: str, digest: str) -> BatchJob:
         if queue.submitted > times:
             queue.writes(f"{task}.0")
             queue.session.outcome(digest).write_bytes(pack_outcome(Outcome(digest, then)))
-            return SlurmJob("", "COMPLETED", "n1")
+            return slurm_job("", "COMPLETED", "n1")
         if begun:
             queue.writes(f"{task}.0", left and pack_outcome(replace(left, digest=digest)))
-        return SlurmJob("", state, "n1")
+        return slurm_job("", state, "n1")
 
     queue.plays = play
 
@@ -126,9 +129,9 @@ def test_lost_nodes_do_not_count_among_dead_workers(cluster):
     ends(cluster, "", len(states))
     play = cluster.plays
 
-    def mixed(task: str, digest: str) -> SlurmJob:
+    def mixed(task: str, digest: str) -> BatchJob:
         job = play(task, digest)
-        return job if job.state else replace(job, state=states[cluster.submitted - 1])
+        return job if job.state else slurm_job("", states[cluster.submitted - 1], "n1")
 
     cluster.plays = mixed
     assert cluster.run().result().status == "ok"
@@ -147,12 +150,12 @@ def test_an_experiment_that_never_began_or_was_taken_off_is_no_failure_but_the_p
 
 
 def test_what_a_worker_could_not_do_is_tried_elsewhere(cluster):
-    def play(task: str, digest: str) -> SlurmJob:
+    def play(task: str, digest: str) -> BatchJob:
         cluster.writes(f"{task}.0")
         full = pack_failure(PlaceError("/scratch: No space left on device"))
         data = full if cluster.submitted == 1 else pack_outcome(Outcome(digest, "ok"))
         cluster.session.outcome(digest).write_bytes(data)
-        return SlurmJob("", "COMPLETED", "n1")
+        return slurm_job("", "COMPLETED", "n1")
 
     cluster.plays = play
     assert cluster.run().result().status == "ok"
@@ -161,10 +164,10 @@ def test_what_a_worker_could_not_do_is_tried_elsewhere(cluster):
 
 
 def test_a_setup_that_fails_is_the_places_fault_at_once(cluster):
-    def play(task: str, _digest: str) -> SlurmJob:
+    def play(task: str, _digest: str) -> BatchJob:
         cluster.writes(f"{task}.0.setup")
         (cluster.session.path / "logs" / task).write_text("module: no gcc/13\n")
-        return SlurmJob("", "FAILED", "n1")
+        return slurm_job("", "FAILED", "n1")
 
     cluster.plays = play
     with pytest.raises(PlaceError, match="setup of the place failed on n1: module: no gcc/13"):
@@ -175,17 +178,17 @@ def test_a_setup_that_fails_is_the_places_fault_at_once(cluster):
 def test_what_an_interrupted_start_left_says_nothing_of_the_next(cluster):
     """The queue was never looked at while the job waited between its two starts."""
 
-    def play(task: str, digest: str) -> SlurmJob:
+    def play(task: str, digest: str) -> BatchJob:
         cluster.writes(f"{task}.0", pack_outcome(replace(INTERRUPTED, digest=digest)))
-        return SlurmJob("", "RUNNING", "n1", restarts=0)
+        return slurm_job("", "RUNNING", "n1", restarts=0)
 
     cluster.plays = play
     ticket = cluster.run()
     until(ticket.running)
     (task,) = cluster.shown
-    cluster.shown[task] = [SlurmJob("1", "RUNNING", "n2", restarts=1)]
+    cluster.shown[task] = [slurm_job("1", "RUNNING", "n2", restarts=1)]
     cluster.writes(f"{task[0]}-{task[1]}.1")
-    cluster.shown[task] = [SlurmJob("1", "COMPLETED", "n2", restarts=1)]
+    cluster.shown[task] = [slurm_job("1", "COMPLETED", "n2", restarts=1)]
     cluster.session.outcome(ticket.digest).write_bytes(pack_outcome(Outcome(ticket.digest, "ok")))
     assert ticket.result().status == "ok"
     assert cluster.submitted == 1
@@ -193,14 +196,14 @@ def test_what_an_interrupted_start_left_says_nothing_of_the_next(cluster):
 
 @pytest.mark.parametrize(("last", "status"), [(TERMINATED, "failed"), (INTERRUPTED, "ok")])
 def test_of_several_starts_the_last_one_counts(cluster, last, status):
-    def play(task: str, digest: str) -> SlurmJob:
+    def play(task: str, digest: str) -> BatchJob:
         if cluster.submitted > 1:
             cluster.session.outcome(digest).write_bytes(pack_outcome(Outcome(digest, "ok")))
-            return SlurmJob("", "COMPLETED", "n1")
+            return slurm_job("", "COMPLETED", "n1")
         other = INTERRUPTED if last is TERMINATED else TERMINATED
         for number, left in enumerate((other, other, last)):
             cluster.writes(f"{task}.{number}", pack_outcome(replace(left, digest=digest)))
-        return SlurmJob("", "COMPLETED", "n1", restarts=2)
+        return slurm_job("", "COMPLETED", "n1", restarts=2)
 
     cluster.plays = play
     assert cluster.run().result().status == status
@@ -210,7 +213,7 @@ def test_one_that_is_cancelled_while_it_waits_for_another_job_does_not_begin(clu
     ends(cluster, "PREEMPTED", MANY)
     play = cluster.plays
 
-    def last(task: str, digest: str) -> SlurmJob:
+    def last(task: str, digest: str) -> BatchJob:
         if cluster.submitted == 2:
             ticket.cancel()
         return play(task, digest)

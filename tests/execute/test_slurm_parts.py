@@ -7,16 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.errors import PlaceError
-from zenturio.execute.slurm.job_script import JobDemand, JobPaths, SlurmOptions, array_script
-from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket_table import cancelled_outcome, job_outcome, loss_blame
-from zenturio.execute.slurm_commands import (
+from zenturio.execute.batch.session_folder import BatchSession
+from zenturio.execute.batch.system import (
     ArrayTooLongError,
+    JobDemand,
+    JobPaths,
     QueueFullError,
-    SlurmCommands,
-    SlurmJob,
     UnansweredError,
+    array_script,
 )
+from zenturio.execute.batch.tickets import cancelled_outcome, job_outcome, loss_blame
+from zenturio.execute.slurm import SlurmOptions, SlurmSystem
+from zenturio.execute.slurm_commands import SlurmCommands, slurm_job
 from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Build, Outcome, Step
 from zenturio.testing.executor import experiment
@@ -25,7 +27,7 @@ PATHS = JobPaths(Path("/scratch/my work/places/slurm/session-1"), Path("/scratch
 SCRIPT = """\
 #!/bin/bash -l
 #SBATCH --job-name=zen-1
-#SBATCH --array=0-2
+#SBATCH --array=1-3
 #SBATCH --output='/scratch/my work/places/slurm/session-1/logs/zen-1-%a'
 #SBATCH --open-mode=append
 #SBATCH --nodes=1
@@ -42,13 +44,13 @@ SCRIPT = """\
 cd '/scratch/my work/places/slurm/session-1' || exit 78
 ln -s "$SLURM_ARRAY_JOB_ID" batches/zen-1.job 2>/dev/null
 test "$(readlink batches/zen-1.job)" = "$SLURM_ARRAY_JOB_ID" || exit 0
-zen_digest=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" batches/zen-1.list)
+zen_digest=$(sed -n "$SLURM_ARRAY_TASK_ID"p batches/zen-1.list)
 test -f "parcels/$zen_digest" || exit 0
 zen_start="starts/zen-1-$SLURM_ARRAY_TASK_ID.${SLURM_RESTART_COUNT:-0}"
 export PATH="${ZENTURIO_PATH:+$ZENTURIO_PATH:}$PATH"  # a login shell has set it anew
 unset ZENTURIO_PATH
 trap 'echo "zenturio: the setup failed at: $BASH_COMMAND" >&2; \
-touch '"'"'/scratch/my work/places/slurm/session-1'"'"'/"$zen_start.setup"' EXIT
+touch '"'"'/scratch/my work/places/slurm/session-1'"'"'/"$zen_start.setup"; exit 1' EXIT
 set -e
 module load gcc
 export A=1
@@ -56,11 +58,15 @@ set +e
 trap - EXIT
 cd '/scratch/my work/places/slurm/session-1' || exit 78
 exec '/opt/my python' -P -m zenturio.execute.worker "parcels/$zen_digest" "outcomes/$zen_digest" \
---start "$zen_start" --folder '/scratch/my work' --session session-1 --keep never
+--start "$zen_start" --folder '/scratch/my work' --session session-1 --keep never --cpus "$SLURM_CPUS_PER_TASK"
 """
 
 
 # Scripts
+
+
+def script(count: int, demand: JobDemand, options: SlurmOptions) -> str:
+    return array_script(SlurmSystem(options), "zen-1", count, demand, PATHS)
 
 
 def test_a_script_says_all_that_was_configured():
@@ -69,19 +75,19 @@ def test_a_script_says_all_that_was_configured():
         extra="--gres=gpu:1\n\n#SBATCH --exclusive\n", setup="module load gcc\nexport A=1",
         python="/opt/my python",
     )  # fmt: skip
-    assert array_script("zen-1", 3, JobDemand(4, 2**30, 60.0), options, PATHS) == SCRIPT
+    assert script(3, JobDemand(4, 2**30, 60.0), options) == SCRIPT
 
 
 def test_what_is_not_configured_is_left_to_the_cluster():
-    text = array_script("zen-1", 1, JobDemand(), SlurmOptions(), PATHS)
+    text = script(1, JobDemand(), SlurmOptions())
     for option in ("--mem", "--time", "--partition", "--account", "--qos", "--constraint"):
         assert option not in text
 
 
 def test_a_time_limit_holds_where_there_is_no_timeout():
     options = SlurmOptions(time="4:00:00")
-    assert "#SBATCH --time=4:00:00\n" in array_script("zen-1", 1, JobDemand(), options, PATHS)
-    assert "#SBATCH --time=2\n" in array_script("zen-1", 1, JobDemand(seconds=30.0), options, PATHS)
+    assert "#SBATCH --time=4:00:00\n" in script(1, JobDemand(), options)
+    assert "#SBATCH --time=2\n" in script(1, JobDemand(seconds=30.0), options)
 
 
 def test_an_experiment_asks_for_the_most_that_a_step_needs_and_for_all_their_time():
@@ -132,15 +138,19 @@ def test_the_queue_is_read_line_by_line(says, tmp_path):
     found = SlurmCommands().look(["zen-1", "zen-2"])
     assert found == {
         ("zen-1", 0): [
-            SlurmJob("12", "RUNNING", "n1", "None", 0, 93784.0),
-            SlurmJob("13", "COMPLETED", "n1", "None"),
+            slurm_job("12", "RUNNING", "n1", "None", 0, seconds_left=93784.0),
+            slurm_job("13", "COMPLETED", "n1", "None"),
         ],
-        ("zen-1", 1): [SlurmJob("12", "PENDING", "", "launch failed, held", 2, 60.0, 60.0)],
+        ("zen-1", 1): [
+            slurm_job(
+                "12", "PENDING", "", "launch failed, held", 2, seconds_left=60.0, seconds=60.0
+            )
+        ],
     }
     assert "--name=zen-1,zen-2" in (tmp_path / "told").read_text()
     assert (tmp_path / "told").read_text().count("\n") == 1
-    assert SlurmCommands().jobs("other")["7"] == SlurmJob(
-        "7", "RUNNING", "n2", "None", 0, None, 7200.0
+    assert SlurmCommands().jobs("other")["7"] == slurm_job(
+        "7", "RUNNING", "n2", "None", seconds=7200.0
     )
 
 
@@ -204,14 +214,14 @@ def test_a_machine_without_slurm_is_told(tmp_path, monkeypatch):
 
 def test_many_jobs_are_cancelled_some_at_a_time(says, tmp_path):
     says("scancel", err="scancel: error: Invalid job id specified", code=1)
-    SlurmCommands().cancel(f"{n}_0" for n in range(450))
+    SlurmCommands().cancel([(str(n), 1) for n in range(450)])
     lines = (tmp_path / "told").read_text().splitlines()
     assert [len(line.split()) - 1 for line in lines] == [200, 200, 50]
 
 
 def test_reasons_that_waiting_does_not_end_are_known():
     def stuck(reason, state="PENDING"):
-        return SlurmJob("1", state, "", reason).stuck
+        return slurm_job("1", state, "", reason).is_stuck
 
     assert not any(map(stuck, ("Priority", "Resources", "BeginTime", "QOSMaxJobsPerUserLimit")))
     assert all(map(stuck, ("JobHeldUser", "PartitionTimeLimit", "BadConstraints", "InvalidQOS")))
@@ -236,17 +246,17 @@ def test_only_what_slurm_may_have_done_is_doubtful():
 @pytest.mark.parametrize(
     ("state", "left", "status", "cause"),
     [
-        ("TIMEOUT", None, "timeout", "time limit of its Slurm job"),
-        ("TIMEOUT", CANCELLED, "timeout", "time limit of its Slurm job"),
-        ("TIMEOUT", KILLED, "timeout", "time limit of its Slurm job"),
-        ("OUT_OF_MEMORY", KILLED, "failed", "out of memory in its Slurm job"),
-        ("OUT_OF_MEMORY", None, "failed", "out of memory in its Slurm job"),
+        ("TIMEOUT", None, "timeout", "time limit of its job"),
+        ("TIMEOUT", CANCELLED, "timeout", "time limit of its job"),
+        ("TIMEOUT", KILLED, "timeout", "time limit of its job"),
+        ("OUT_OF_MEMORY", KILLED, "failed", "out of memory in its job"),
+        ("OUT_OF_MEMORY", None, "failed", "out of memory in its job"),
         ("COMPLETED", KILLED, "failed", "killed by SIGTERM"),
         ("", KILLED, "failed", "killed by SIGTERM"),
     ],
 )
 def test_what_a_job_left_is_read_by_the_light_of_why_it_ended(state, left, status, cause):
-    found = job_outcome("d", SlurmJob("1", state, "n1") if state else None, left, begun=True)
+    found = job_outcome("d", slurm_job("1", state, "n1") if state else None, left, begun=True)
     assert (found.digest, found.status, found.cause) == ("d", status, cause)
 
 
@@ -268,7 +278,7 @@ def test_what_a_job_left_is_read_by_the_light_of_why_it_ended(state, left, statu
 def test_a_job_that_is_lost_says_nothing_of_an_experiment_that_had_not_begun(
     state, left, begun, whose
 ):
-    job = SlurmJob("1", state, "n1") if state else None
+    job = slurm_job("1", state, "n1") if state else None
     assert job_outcome("d", job, left, begun=begun) is None
     assert loss_blame(job, begun=begun) == whose
 
@@ -290,7 +300,7 @@ def test_what_was_to_end_is_cancelled_unless_it_had_succeeded():
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=6))
 def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
     """Tasks of two jobs, a and b, and two drivers, c and d, come in any order."""
-    session = SlurmSession.begin(tmp_path_factory.mktemp("place"))
+    session = BatchSession.begin(tmp_path_factory.mktemp("place"))
     try:
         session.write("x", "", [D1])
         began, gave_up = set(), []
@@ -311,42 +321,42 @@ def test_an_array_is_begun_or_given_up_but_never_both(tmp_path_factory, order):
 
 
 def test_a_session_is_one_drivers_until_that_is_gone(tmp_path):
-    mine = SlurmSession.begin(tmp_path)
+    mine = BatchSession.begin(tmp_path)
     mine.put(D1, b"parcel")
-    (other,) = SlurmSession.all(tmp_path)
+    (other,) = BatchSession.all(tmp_path)
     assert other.holds(D1)
     assert not other.take()
     mine.leave()
     assert other.take()
-    assert not SlurmSession.all(tmp_path)[0].take()
+    assert not BatchSession.all(tmp_path)[0].take()
     other.remove()
-    assert SlurmSession.all(tmp_path) == []
+    assert BatchSession.all(tmp_path) == []
 
 
 def test_what_dead_drivers_left_empty_is_swept_away(tmp_path):
-    dead, full, alive = (SlurmSession.begin(tmp_path) for _ in range(3))
+    dead, full, alive = (BatchSession.begin(tmp_path) for _ in range(3))
     full.put(D1, b"parcel")
     dead.leave()
     full.leave()
-    SlurmSession.sweep(tmp_path)
-    assert {s.path for s in SlurmSession.all(tmp_path)} == {full.path, alive.path}
+    BatchSession.sweep(tmp_path)
+    assert {s.path for s in BatchSession.all(tmp_path)} == {full.path, alive.path}
     alive.remove()
 
 
 def test_tasks_are_those_of_the_newest_array_that_was_not_given_up(tmp_path):
-    session = SlurmSession.begin(tmp_path)
+    session = BatchSession.begin(tmp_path)
     session.write("zen-1-000000", "", [D1, D2])
     session.write("zen-1-000001", "", [D2, D3])
     session.write("zen-1-000002", "", [D1])
     assert session.give_up("zen-1-000002")
     assert session.tasks() == {
-        D1: ("zen-1-000000", 0), D2: ("zen-1-000001", 0), D3: ("zen-1-000001", 1),
+        D1: ("zen-1-000000", 1), D2: ("zen-1-000001", 1), D3: ("zen-1-000001", 2),
     }  # fmt: skip
     session.remove()
 
 
 def test_a_parcel_that_is_put_anew_has_no_outcome(tmp_path):
-    session = SlurmSession.begin(tmp_path)
+    session = BatchSession.begin(tmp_path)
     session.put(D1, b"one")
     session.outcome(D1).write_bytes(b"outcome")
     assert session.ended() == [D1]
@@ -357,7 +367,7 @@ def test_a_parcel_that_is_put_anew_has_no_outcome(tmp_path):
 
 
 def test_of_a_log_of_any_size_the_end_is_read(tmp_path):
-    session = SlurmSession.begin(tmp_path)
+    session = BatchSession.begin(tmp_path)
     with (session.path / "logs" / "zen-1-0").open("wb") as log:
         log.truncate(2**36)
         log.seek(0, 2)

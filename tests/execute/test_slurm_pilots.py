@@ -9,12 +9,11 @@ import pytest
 
 from slurm import cluster, slurm
 from zenturio.errors import InputError, PlaceError
-from zenturio.execute.slurm import pilots
-from zenturio.execute.slurm.executor import Slurm
-from zenturio.execute.slurm.job_script import SlurmOptions
-from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket_table import SlurmTicket
+from zenturio.execute.batch import pilots
+from zenturio.execute.batch.pilots import Pilots
+from zenturio.execute.batch.session_folder import BatchSession
+from zenturio.execute.batch.tickets import BatchTicket
+from zenturio.execute.slurm import Slurm, SlurmOptions
 from zenturio.experiment import Outcome, Step
 from zenturio.testing.executor import experiment, outcome, running, until
 
@@ -114,7 +113,7 @@ def test_pilots_need_a_folder_that_nodes_see(slurm, tmp_path):
     options = SlurmOptions(pilots="always", folder=str(tmp_path / "scratch"))
     with pytest.raises(InputError, match="workers that stay need the project's folder"):
         Slurm(tmp_path / "zen", 1, options=options)
-    assert SlurmSession.all(tmp_path / "scratch" / "places" / "slurm") == []
+    assert BatchSession.all(tmp_path / "scratch" / "places" / "slurm") == []
 
 
 # The choice, without Slurm
@@ -170,9 +169,9 @@ def made(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ticket(tmp_path):
-    def make(*commands) -> SlurmTicket:
-        found = SlurmTicket(
-            experiment(*commands or ("true",)), SlurmSession(tmp_path), lambda: None
+    def make(*commands) -> BatchTicket:
+        found = BatchTicket(
+            experiment(*commands or ("true",)), BatchSession(tmp_path), lambda: None
         )
         assert found.start()
         return found

@@ -2,11 +2,10 @@
 
 import pytest
 
-from zenturio.execute import local
+from zenturio.execute import local, worker
 from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
 from zenturio.execute.local import Local
 from zenturio.execute.run_facts import NAMES, thread_limits
-from zenturio.execute.worker import run_packed
 from zenturio.experiment import Step
 from zenturio.testing.executor import experiment, outcome
 
@@ -79,16 +78,17 @@ def test_no_library_gets_more_threads_than_it_takes():
 
 
 def test_a_worker_goes_by_its_job_and_not_by_the_machine(tmp_path, monkeypatch):
-    def run(what):
-        back = unpack_outcome(run_packed(pack_experiment(what), tmp_path), what.digest, tmp_path)
+    def run(what, *words):
+        (tmp_path / "parcel").write_bytes(pack_experiment(what))
+        outcome = tmp_path / what.digest
+        assert worker.main([f"{tmp_path}/parcel", str(outcome), "--stay", *words]) == 0
+        back = unpack_outcome(outcome.read_bytes(), what.digest, tmp_path)
         return back.stdout.head.decode().strip()
 
-    monkeypatch.delenv("SLURM_CPUS_PER_TASK", raising=False)
     monkeypatch.setattr(local, "cores", lambda: 64)
     assert run(experiment(PRINT)) == "1:1:1"
-    assert run(experiment(Step(PRINT, cpus=3))) == "3:3:3"
-    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "8")
-    assert run(experiment(PRINT)) == "8:8:8"
+    assert run(experiment(Step(PRINT, cpus=3)), "--cpus", "") == "3:3:3"
+    assert run(experiment(PRINT), "--cpus", "8") == "8:8:8"
 
 
 def test_the_limits_are_conditions_of_the_attempt(tmp_path):

@@ -35,8 +35,8 @@ ELSEWHERE = {
         for name in DECLARED
         if name.startswith("redact.")
     },
-    "slurm.submitting": "a run on this machine has no queue; test_slurm.py does",
-    "slurm.submitted": "the same",
+    "batch.submitting": "a run on this machine has no queue; test_slurm.py does",
+    "batch.submitted": "the same",
     **dict.fromkeys(
         ("serve.taken", "serve.settling", "serve.settled"),
         "a service passes them; test_served_kills.py",

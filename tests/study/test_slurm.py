@@ -76,7 +76,7 @@ def test_what_runs_outlives_its_driver_and_is_run_once(on_slurm, slurm):
 
 
 @pytest.mark.parametrize(
-    "failpoint", [pytest.param("slurm.submitting:1", marks=pytest.mark.slow), "slurm.submitted:1"]
+    "failpoint", [pytest.param("batch.submitting:1", marks=pytest.mark.slow), "batch.submitted:1"]
 )
 def test_a_driver_that_dies_while_it_submits_is_resumed(on_slurm, slurm, failpoint):
     study = on_slurm(5, seconds=0)
@@ -213,7 +213,7 @@ def test_a_dry_run_shows_the_script_of_the_jobs(on_slurm):
     study = on_slurm(4)
     told = zen(study, "run", "study.sh", "--on", "cluster", "--dry-run", "--db", study.url)
     assert "4 points, 4 experiments" in told
-    assert "#SBATCH --array=0-3\n" in told
+    assert "#SBATCH --array=1-4\n" in told
     assert "#SBATCH --time=2\n" in told
     assert not (study.folder / ".zenturio" / "places").exists()
 

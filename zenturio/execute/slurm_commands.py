@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from zenturio.errors import PlaceError
-from zenturio.execute.job_setup import PATH_BEFORE
+from zenturio.execute.batch.system import (
+    ArrayTask,
+    ArrayTooLongError,
+    BatchJob,
+    JobEnd,
+    JobTask,
+    QueueFullError,
+    UnansweredError,
+    command_output,
+)
 
 FINAL_STATES = frozenset(
     (
@@ -28,9 +35,16 @@ FINAL_STATES = frozenset(
     )
 )
 """States from which no job comes back, unless it is requeued; all others are alive."""
-CLUSTER_FAULTS = frozenset(("PREEMPTED", "NODE_FAIL", "BOOT_FAIL"))
-"""States of jobs that the cluster took away: they say nothing of the job, however often that is."""
-_TAKEN_AWAY = CLUSTER_FAULTS | {"CANCELLED", "REVOKED"}
+_ENDS: dict[str, JobEnd] = {
+    "BOOT_FAIL": "cluster_fault",
+    "CANCELLED": "cancelled",
+    "DEADLINE": "time_limit",
+    "NODE_FAIL": "cluster_fault",
+    "OUT_OF_MEMORY": "memory_limit",
+    "PREEMPTED": "cluster_fault",
+    "REVOKED": "cancelled",
+    "TIMEOUT": "time_limit",
+}
 _RUNNING_STATES = frozenset(
     ("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT")
 )
@@ -69,60 +83,31 @@ _NICE_STEP = 10_000
 """How far jobs step back: more than others of the same user come apart."""
 
 
-class UnansweredError(Exception):
-    """Slurm did not answer, or not now; what was asked may have been done all the same."""
-
-
-class QueueFullError(Exception):
-    """No more jobs are taken from this user for now, or not so many at once."""
-
-
-class ArrayTooLongError(Exception):
-    """The cluster does not take arrays of that length."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlurmJob:
-    """A task of a job array as the queue shows it."""
-
-    array: str
-    """The number of the job array."""
-    state: str
-    node: str = ""
-    reason: str = ""
-    restarts: int = 0
-    """How often it was requeued: the number of its last start, from 0."""
-    seconds_left: float | None = None
-    """Until its time is over; none where that is not known, or never."""
-    seconds: float | None = None
-    """All of its time."""
-
-    @property
-    def ended(self) -> bool:
-        return self.state in FINAL_STATES
-
-    @property
-    def begun(self) -> bool:
-        return self.state in _RUNNING_STATES
-
-    @property
-    def taken(self) -> bool:
-        """Whether the cluster or somebody else ended it."""
-        return self.state in _TAKEN_AWAY
-
-    @property
-    def unlaunched(self) -> bool:
-        """Whether no node would start it, and Slurm holds it until somebody sees to it."""
-        return self.state == "PENDING" and "launch failed" in self.reason.lower()
-
-    @property
-    def stuck(self) -> bool:
-        """Whether it waits for something that waiting does not bring about."""
-        return self.state == "PENDING" and _STUCK_REASONS.search(self.reason) is not None
-
-
-ArrayTask = tuple[str, int]
-"""The name of a job array, and a number in it."""
+def slurm_job(
+    array: str,
+    state: str,
+    node: str = "",
+    reason: str = "",
+    restarts: int = 0,
+    *,
+    seconds_left: float | None = None,
+    seconds: float | None = None,
+) -> BatchJob:
+    """Return a job in the *state* that squeue shows, which waits for *reason*."""
+    is_pending = state == "PENDING"
+    return BatchJob(
+        array,
+        state,
+        "ended" if state in FINAL_STATES else "running" if state in _RUNNING_STATES else "waiting",
+        _ENDS.get(state, "finished"),
+        node,
+        reason,
+        restarts,
+        is_stuck=is_pending and _STUCK_REASONS.search(reason) is not None,
+        is_unlaunchable=is_pending and "launch failed" in reason.lower(),
+        seconds_left=seconds_left,
+        seconds=seconds,
+    )
 
 
 class SlurmCommands:
@@ -135,8 +120,8 @@ class SlurmCommands:
     def submit(self, script: Path) -> str:
         """Return the number of the job array that *script* describes.
 
-        PlaceError where Slurm will never take it, FullError and TooLongError where it would take
-        less, and UnansweredError where it may have taken it.
+        PlaceError where Slurm will never take it, QueueFullError and ArrayTooLongError where it
+        would take less, and UnansweredError where it may have taken it.
         """
         output = self._output_of("sbatch", "--parsable", str(script), refusal=_submission_error)
         parts = output.split()
@@ -145,26 +130,26 @@ class SlurmCommands:
             raise UnansweredError("sbatch: it told no number")
         return parts[-1].partition(";")[0]
 
-    def look(self, names: Iterable[str] | None = None) -> dict[ArrayTask, list[SlurmJob]]:
-        """The tasks of the arrays of these *names*, or of all, ended ones while they are known.
+    def look(self, names: Collection[str]) -> dict[ArrayTask, list[BatchJob]]:
+        """Return the tasks of the arrays of these *names*; ended ones while they are known.
 
         A name that was submitted twice has several jobs.
         """
-        tasks: dict[ArrayTask, list[SlurmJob]] = {}
-        for name, number, job in self._list_jobs([] if names is None else list(names)):
+        tasks: dict[ArrayTask, list[BatchJob]] = {}
+        for name, number, job in self._list_jobs(names):
             if number.isdecimal():
                 tasks.setdefault((name, int(number)), []).append(job)
         return tasks
 
-    def jobs(self, name: str) -> dict[str, SlurmJob]:
+    def jobs(self, name: str) -> dict[str, BatchJob]:
         """Return the jobs of that *name* that are no arrays, by their numbers."""
         return {job.array: job for _, _, job in self._list_jobs([name])}
 
-    def _list_jobs(self, names: list[str]) -> Iterator[tuple[str, str, SlurmJob]]:
+    def _list_jobs(self, names: Collection[str]) -> Iterator[tuple[str, str, BatchJob]]:
         """The name of each job, its number in its array, and the rest."""
         columns = ",".join(f"{column}:{width}" for column, width in _COLUMNS.items())
         command = ["squeue", "--noheader", "--array", "--states=all", f"--user={self._user}"]
-        command += [f"--name={','.join(names)}"] if names else []
+        command += [f"--name={','.join(names)}"]
         for line in self._output_of(*command, f"--Format={columns}").splitlines():
             name, array, number, state, node, restarts, time_left, time_limit, reason = (
                 _split_columns(line)
@@ -173,14 +158,14 @@ class SlurmCommands:
             yield (
                 name,
                 number,
-                SlurmJob(
+                slurm_job(
                     array,
                     state,
                     node,
                     reason,
                     restart_count,
-                    _seconds(time_left),
-                    _seconds(time_limit),
+                    seconds_left=_seconds(time_left),
+                    seconds=_seconds(time_limit),
                 ),
             )
 
@@ -190,20 +175,24 @@ class SlurmCommands:
         output = self._output_of("sinfo", "--noheader", *which, "--format=%a|%T")
         return [(a, s) for a, _, s in (line.strip().partition("|") for line in output.splitlines())]
 
-    def cancel(self, jobs: Iterable[str], *, pending: bool = False) -> None:
-        """End *jobs* (``12_3``); those that have ended already are no error.
+    def cancel(self, tasks: Collection[JobTask]) -> None:
+        """End *tasks*; those that have ended already are no error."""
+        self._cancel(array if number is None else f"{array}_{number}" for array, number in tasks)
 
-        With *pending* only what has not begun.
-        """
-        waiting, only = list(jobs), ["--state=PENDING"] if pending else []
+    def recall(self, arrays: Iterable[str]) -> None:
+        """Cancel what has not begun of *arrays*."""
+        self._cancel(arrays, "--state=PENDING")
+
+    def _cancel(self, jobs: Iterable[str], *options: str) -> None:
+        waiting = list(jobs)
         while waiting:
             chunk, waiting = waiting[:_CANCELLED_AT_ONCE], waiting[_CANCELLED_AT_ONCE:]
             with suppress(PlaceError):
-                self._output_of("scancel", "--quiet", *only, *chunk, refusal=_submission_error)
+                self._output_of("scancel", "--quiet", *options, *chunk, refusal=_submission_error)
 
-    def step_back(self, jobs: Iterable[str]) -> None:
-        """Let other jobs of this user go before what has not begun of *jobs*, if that can be."""
-        job_list = ",".join(jobs)
+    def step_back(self, arrays: Iterable[str]) -> None:
+        """Let other jobs of this user go before what has not begun of *arrays*, if that can be."""
+        job_list = ",".join(arrays)
         if job_list:
             with suppress(PlaceError, UnansweredError):
                 self._output_of("scontrol", "update", f"jobid={job_list}", f"nice={_NICE_STEP}")
@@ -211,33 +200,8 @@ class SlurmCommands:
     def _output_of(
         self, *command: str, refusal: Callable[[str], Exception] = UnansweredError
     ) -> str:
-        """Return what *command* printed; where it fails, what *refusal* makes of what it says."""
-        try:
-            process = subprocess.run(
-                command,
-                env=_clean_environment(os.environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-                timeout=self.patience,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise UnansweredError(f"{command[0]} did not answer for {self.patience:g} s") from error
-        except FileNotFoundError as error:
-            raise PlaceError(
-                f"there is no {command[0]} on this machine",
-                hint="run zen where Slurm's commands are, such as on the login node",
-            ) from error
-        except OSError as error:
-            raise UnansweredError(f"{command[0]}: {error.strerror}") from error
-        if process.returncode == 0:
-            return process.stdout
-        lines = [
-            line.partition("error: ")[2] or line for line in process.stderr.strip().splitlines()
-        ]
-        raise refusal(f"{command[0]}: {'; '.join(lines) or f'it ended with {process.returncode}'}")
+        environment = _clean_environment(os.environ)
+        return command_output(command, self.patience, refusal, environment=environment)
 
 
 def _split_columns(line: str) -> list[str]:
@@ -273,9 +237,8 @@ def _submission_error(words: str) -> Exception:
 def _clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what an enclosing job says of itself, which would be taken for options."""
     # Within a job, sbatch takes SLURM_* and SBATCH_* of that job for options of the new one.
-    variables = {
+    return {
         name: value
         for name, value in environment.items()
         if not name.startswith("SLURM_") or name in ("SLURM_CONF", "SLURM_TIME_FORMAT")
     }
-    return {**variables, PATH_BEFORE: environment.get("PATH", "")}

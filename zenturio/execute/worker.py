@@ -83,7 +83,7 @@ def _run_packed(
     try:
         experiment = unpack_experiment(parcel)
         # The machine may be larger than what the job has of it.
-        settings = replace(settings, threads=settings.threads or _job_cpus(experiment.cpus))
+        settings = replace(settings, threads=settings.threads or experiment.cpus)
         with Local(folder, experiment.cpus, keep=keep, settings=settings) as place:
             begins()
             outcome = _wait_for_outcome(place.submit(experiment), settle)
@@ -95,10 +95,9 @@ def _run_packed(
         return pack_failure(PlaceError(words)), False
 
 
-def _job_cpus(cpus: int) -> int:
-    """Return the CPUs of this job: *cpus*, or what the settings of its place make of them."""
-    granted = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    return int(granted) if granted.isdecimal() and int(granted) > 0 else cpus
+def _cpu_count(text: str) -> int:
+    """Return the CPUs that a job has; 0 where its batch system does not say."""
+    return int(text) if text.isdecimal() else 0
 
 
 def is_from_signal(outcome: Outcome) -> bool:
@@ -163,6 +162,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="where to run it; the outcome's, if not given")
     parser.add_argument("--keep", choices=("always", "failed", "never"), default="never")
     parser.add_argument("--session", default="", help="whose builds that failed are remembered")
+    parser.add_argument("--cpus", type=_cpu_count, default=0, help="how many the job has")
     parser.add_argument("--shared", action="store_true", help="name artifacts, do not send them")
     parser.add_argument("--stay", action="store_true", help="go on when the parent process ends")
     arguments = parser.parse_args(words)
@@ -177,7 +177,7 @@ def main(words: list[str] | None = None) -> int:
         arguments.parcel.read_bytes(),
         arguments.folder or arguments.outcome.absolute().parent,
         arguments.keep,
-        RunnerSettings(session=arguments.session),
+        RunnerSettings(session=arguments.session, threads=arguments.cpus),
         shared=arguments.shared,
         begins=start.touch if start else lambda: None,
         settle=SETTLE_SECONDS if start else 0.0,

@@ -10,8 +10,8 @@ from time import monotonic
 from typing import Any, Literal
 
 from zenturio.errors import PlaceError, ZenError
-from zenturio.execute.job_setup import SETUP_FAILED, log_end
-from zenturio.execute.slurm_commands import SlurmCommands, SlurmJob, UnansweredError
+from zenturio.execute.batch.system import SETUP_FAILED, BatchJob, UnansweredError, log_end
+from zenturio.execute.slurm_commands import SlurmCommands
 
 _log = logging.getLogger(__name__)
 
@@ -37,9 +37,8 @@ LossReason = Literal["taken", "over", "died", ""]
 class JobRenewal:
     """The jobs of one driver's workers, as many as there are to be.
 
-    It looks at the queue of Slurm; of other batch systems it knows no more than which workers were
-    lost. *fault* says why no worker can be had, as soon as that is so for *patience* seconds, in
-    which none was there and none waited in the queue for its turn.
+    *fault* says why no worker can be had, as soon as that is so for *patience* seconds, in which
+    none was there and none waited in the queue for its turn.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class JobRenewal:
         workers: Any,
         name: str,
         jobs: int,
-        queue: SlurmCommands | None,
+        queue: SlurmCommands,
         logs: Path,
         patience: float,
     ) -> None:
@@ -61,7 +60,7 @@ class JobRenewal:
         self._is_busy: Callable[[], bool] = lambda: False
         self._ids: dict[str, str] = {}
         """The job of each worker that there ever was, by the worker's name."""
-        self._jobs_by_id: dict[str, SlurmJob] = {}
+        self._jobs_by_id: dict[str, BatchJob] = {}
         self._last_poll = float("-inf")
         self._arrived: set[str] = set()
         """The names of workers that have come."""
@@ -93,8 +92,6 @@ class JobRenewal:
 
     def ending(self, worker: str, address: str, since: float) -> LossReason:
         """Return why the *worker* of that name was lost, at *since* by the monotonic clock."""
-        if self._queue is None:
-            return "died"
         if self._last_poll <= since:
             self._wake.set()
             return ""
@@ -150,10 +147,10 @@ class JobRenewal:
         for name in ended:
             self._record_ended(name, jobs.get(entries[name] or ""))
         waits = [jobs[entries[name]] for name in alive if entries[name] in jobs]
-        stuck = [job for job in waits if job.stuck]
+        stuck = [job for job in waits if job.is_stuck]
         if stuck:
             self._reason = f"job {stuck[0].array} waits: {stuck[0].reason}"
-        if any(job.state == "PENDING" and not job.stuck for job in waits):
+        if any(job.state == "PENDING" and not job.is_stuck for job in waits):
             self._last_worker_seen = monotonic()
         connected_names = set(connected.values())
         self.retiring = frozenset(
@@ -175,12 +172,11 @@ class JobRenewal:
         self._absent_since = {name: self._absent_since.get(name, now) for name in absent}
         return [name for name, since in self._absent_since.items() if now - since > ABSENT_SECONDS]
 
-    def _poll(self) -> dict[str, SlurmJob]:
+    def _poll(self) -> dict[str, BatchJob]:
         """Return the jobs by their numbers, as the queue shows them."""
-        if self._queue is not None:
-            looked = monotonic()
-            self._jobs_by_id = self._queue.jobs(self._name)
-            self._last_poll = looked
+        looked = monotonic()
+        self._jobs_by_id = self._queue.jobs(self._name)
+        self._last_poll = looked
         return self._jobs_by_id
 
     def _connected_names(self) -> dict[str, str]:
@@ -188,17 +184,15 @@ class JobRenewal:
         workers = dict(self._workers.scheduler_info.get("workers", {}))
         return {address: str(worker["name"]) for address, worker in workers.items()}
 
-    def _has_ended(self, number: str | None, jobs: dict[str, SlurmJob]) -> bool:
+    def _has_ended(self, number: str | None, jobs: dict[str, BatchJob]) -> bool:
         """Return whether the job of that number is no more.
 
         One without a number begins just now.
         """
-        if self._queue is None or number is None:
-            return False
-        return number not in jobs or jobs[number].ended
+        return number is not None and (number not in jobs or jobs[number].ended)
 
     @staticmethod
-    def _retires(job: SlurmJob | None) -> bool:
+    def _retires(job: BatchJob | None) -> bool:
         """Return whether it is time for its successor."""
         if job is None or job.seconds_left is None or job.seconds is None:
             return False
@@ -206,7 +200,7 @@ class JobRenewal:
             max(LEAD_FRACTION * job.seconds, LEAD_SECONDS[0]), LEAD_SECONDS[1]
         )
 
-    def _record_ended(self, name: str, job: SlurmJob | None) -> None:
+    def _record_ended(self, name: str, job: BatchJob | None) -> None:
         """What is to be learnt from a job that has ended."""
         number = self._ids.get(name, "")
         log = log_end(self._logs / f"{self._name}-{number}")

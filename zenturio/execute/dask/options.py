@@ -25,13 +25,10 @@ class DaskOptions:
     cert: str = setting("", "tls: the file with our certificate")
     key: str = setting("", "tls: the file with our key")
     insecure: bool = setting(False, "allow an address beyond this machine without tls")
-    cluster: Literal["slurm", "pbs", "lsf", "sge", "htcondor"] | None = setting(
-        None, "start the workers as jobs of this system"
-    )
+    cluster: Literal["slurm"] | None = setting(None, "start the workers as jobs of this system")
     nodes: int = setting(1, "jobs of workers", low=1, high=100_000)
     cores: int = setting(1, "CPUs of each job", low=1, high=4096)
     memory: str = setting("2GB", "memory of each job")
-    disk: str = setting("1GB", "disk of each job, where HTCondor asks for it")
     walltime: str = setting("01:00:00", "how long a job may last")
     queue: str = setting("", "queue or partition of the jobs")
     account: str = setting("", "account or project of the jobs")

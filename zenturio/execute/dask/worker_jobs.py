@@ -1,4 +1,4 @@
-"""Workers of Dask as jobs of a batch system, by dask-jobqueue."""
+"""Workers of Dask as jobs of Slurm, by dask-jobqueue."""
 
 from __future__ import annotations
 
@@ -11,31 +11,21 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from shlex import quote
-from tempfile import TemporaryDirectory
 from threading import get_ident
 from typing import Any
 
 from zenturio.errors import InputError, PlaceError, PluginError
+from zenturio.execute.batch.system import option_lines, setup_lines
 from zenturio.execute.dask.job_renewal import JobRenewal, forget_unsubmitted
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.session_folder import QUEUED
 from zenturio.execute.file_staging import disk_errors, write_new
-from zenturio.execute.job_setup import setup_lines
 from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.files import make_folder
 from zenturio.install_hint import extra_hint
 
-_CLASSES = {
-    "slurm": "SLURMCluster",
-    "pbs": "PBSCluster",
-    "lsf": "LSFCluster",
-    "sge": "SGECluster",
-    "htcondor": "HTCondorCluster",
-}
-_ACCOUNT = {"slurm": "account", "pbs": "account", "lsf": "project", "sge": "project"}
-"""What each of them calls who pays."""
 SUBMIT_SECONDS = 60.0
-"""Seconds that the batch system may take for the first jobs, at the least."""
+"""Seconds that Slurm may take for the first jobs, at the least."""
 _KEYS = ("ca.pem", "cert.pem", "key.pem")
 _ROLES = ("client", "scheduler", "worker")
 
@@ -43,18 +33,15 @@ _ROLES = ("client", "scheduler", "worker")
 def worker_script(options: DaskOptions, folder: Path) -> str:
     """Return the script of a job, as it would be submitted; nothing is started."""
     if options.cluster is None:
-        raise InputError(
-            "this place starts no jobs", hint='cluster = "slurm", or another one, in [places.NAME]'
+        raise InputError("this place starts no jobs", hint='cluster = "slurm" in [places.NAME]')
+    settings = _cluster_settings(options, folder, "zenturio")
+    security = _security_of(_log_folder(folder))
+    with _cluster_errors():
+        job = _cluster_class().job_cls(
+            "tls://SCHEDULER:PORT", name="WORKER", security=security, **settings
         )
-    with TemporaryDirectory() as scratch:  # for the library makes the folder of the logs
-        logs = folder if options.cluster == "slurm" else Path(scratch)
-        settings = _cluster_settings(options, logs, "zenturio") | {
-            "security": _security_of(_log_folder(folder))
-        }
-        with _cluster_errors(options):
-            job = _cluster_class(options).job_cls("tls://SCHEDULER:PORT", name="WORKER", **settings)
-        text: str = job.job_script()
-        return text.replace(str(_log_folder(Path(scratch))), str(_log_folder(folder)))
+    text: str = job.job_script()
+    return text
 
 
 class WorkerJobs:
@@ -62,7 +49,7 @@ class WorkerJobs:
 
     def __init__(self, options: DaskOptions, session: Path) -> None:
         """Submits the jobs of the driver of that folder."""
-        self.where = f"the jobs of {options.cluster}"
+        self.where = "the jobs of Slurm"
         self.slots = options.nodes * options.cores
         """How many experiments they take, when all have begun."""
         folder = session.parents[1]
@@ -71,10 +58,10 @@ class WorkerJobs:
             security = _create_keys(session)
             self._name = name = session.name.replace("dask-", "zen-")
             self._logs = _log_folder(folder)
-            if options.cluster == "slurm":  # where who comes after us can end them by their name
-                write_new(str(session / QUEUED), name.encode(), 0o600)
+            # Who comes after us can end them by their name.
+            write_new(str(session / QUEUED), name.encode(), 0o600)
         self.workers = _start_cluster(options, folder, security, name)
-        queue = SlurmCommands(options.patience) if options.cluster == "slurm" else None
+        queue = SlurmCommands(options.patience)
         self.renewal = JobRenewal(
             self.workers, name, options.nodes, queue, self._logs, options.patience
         )
@@ -120,13 +107,13 @@ def _security_of(keys: Path) -> Any:
 
 def _start_cluster(options: DaskOptions, folder: Path, security: Any, name: str) -> Any:
     settings = _cluster_settings(options, folder, name)
-    if options.cluster == "slurm":  # where we see to lost workers; Dask would cancel their jobs
-        import_module("dask").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+    # We see to lost workers; Dask would cancel their jobs.
+    import_module("dask").config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     worker_script(
         options, folder
     )  # refuses what cannot be, before anything is there to be taken down
-    with _cluster_errors(options):
-        workers = _cluster_class(options)(
+    with _cluster_errors():
+        workers = _cluster_class()(
             **settings,
             security=security,
             scheduler_options={"dashboard_address": "127.0.0.1:0", "allowed_failures": 0},
@@ -154,16 +141,16 @@ async def _submit_jobs(workers: Any, jobs: int) -> None:
 
 
 @contextmanager
-def _cluster_errors(options: DaskOptions) -> Iterator[None]:
+def _cluster_errors() -> Iterator[None]:
     """What was said of the jobs, and is not possible, in the words of who refuses it."""
     try:
         yield
     except (OSError, RuntimeError, ValueError) as error:
-        text = str(error) or f"{options.cluster} did not answer"
+        text = str(error) or "Slurm did not answer"
         lines = [line for line in text.strip().splitlines() if line.strip()]
         at = lines.index("stderr:") + 1 if "stderr:" in lines else 0
         raise PlaceError(
-            f"the jobs of {options.cluster} cannot be started: {'; '.join(lines[at:])}",
+            f"the jobs of workers cannot be started: {'; '.join(lines[at:])}",
             hint="see the settings of the place: zen places show NAME --script",
         ) from error
 
@@ -187,16 +174,16 @@ def _log_folder(folder: Path) -> Path:
     return folder.absolute() / "places" / "jobs"
 
 
-def _cluster_class(options: DaskOptions) -> Any:
+def _cluster_class() -> Any:
     try:
         with _signal_handlers_kept():
             jobqueue = import_module("dask_jobqueue")
     except ImportError as error:
         raise PluginError(
-            f"jobs of {options.cluster} need a package that is not installed: {error.name}",
+            f"jobs of workers need a package that is not installed: {error.name}",
             hint=extra_hint("dask"),
         ) from error
-    return getattr(jobqueue, _CLASSES[options.cluster or "slurm"])
+    return jobqueue.SLURMCluster
 
 
 @contextmanager
@@ -215,56 +202,23 @@ def _signal_handlers_kept() -> Iterator[None]:
 
 
 def _cluster_settings(options: DaskOptions, folder: Path, name: str) -> dict[str, Any]:
-    """Return what the library is told, as this batch system has it."""
-    kind = options.cluster or "slurm"
-    lines, home = _lines(options.lines), str(_log_folder(folder))
-    if kind == "slurm":  # for which the library would not quote where they write
-        lines = [f"--output={quote(home.replace('%', '%%') + f'/{name}-%j')}", *lines]
-    settings: dict[str, Any] = {
+    """Return what the library is told."""
+    logs = str(_log_folder(folder)).replace("%", "%%")
+    # The library would not quote where jobs write.
+    lines = [f"--output={quote(f'{logs}/{name}-%j')}", *option_lines(options.lines, "#SBATCH")]
+    path = f'export PATH={quote(os.environ.get("PATH", ""))}:"$PATH"'  # a login shell set it anew
+    return {
+        "shebang": "#!/bin/bash -l",
         "cores": options.cores,
         "processes": 1,
         "memory": options.memory,
+        "walltime": options.walltime,
+        "queue": options.queue or None,
+        "account": options.account or None,
         "protocol": "tls://",
         "job_name": name,
-        "log_directory": None if kind == "slurm" else home,
         "python": f"{quote(options.python or sys.executable)} -P",  # imports nothing from there
         "interface": options.interface or None,
         "job_extra_directives": lines,
-        "job_script_prologue": _prologue(options),
+        "job_script_prologue": [path, *setup_lines(options.prologue).splitlines()],
     }
-    if kind == "slurm":
-        settings["shebang"] = "#!/bin/bash -l"
-    if kind == "htcondor":
-        if options.queue:
-            raise InputError("HTCondor has no queues", hint="leave out queue = …")
-        pairs = {"accounting_group": options.account} if options.account else {}
-        return settings | {
-            "disk": options.disk,
-            "job_extra_directives": pairs | _pairs(options.lines),
-        }
-    settings["walltime"] = options.walltime
-    if kind == "lsf" and options.walltime.count(":") == 2:  # which counts in minutes
-        settings["walltime"] = options.walltime.rpartition(":")[0]
-    settings["queue"] = options.queue or None
-    settings[_ACCOUNT[kind]] = options.account or None
-    return settings
-
-
-def _prologue(options: DaskOptions) -> list[str]:
-    """Return the commands before a worker starts, which end its job where one of them fails."""
-    if options.cluster == "htcondor":  # which makes one line of them
-        return _lines(options.prologue)
-    lines = setup_lines(options.prologue).splitlines()
-    if options.cluster == "slurm":  # where a login shell has set PATH anew
-        lines.insert(0, f'export PATH={quote(os.environ.get("PATH", ""))}:"$PATH"')
-    return lines
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """HTCondor's lines are ``name = value``."""
-    pairs = (line.partition("=") for line in _lines(text))
-    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -3,10 +3,11 @@ What a driver has at a cluster, in a folder that nodes see: ``places/NAME/sessio
 
     parcels/DIGEST    what is to be run; without it a job does nothing
     outcomes/DIGEST   what came out, written by the job once and for all
-    starts/X-N.K      the start K of task N of the job array X, for Slurm may requeue a task: empty
+    starts/X-N.K      the start K of task N of the job array X, for a task may be requeued: empty
                       when the experiment has begun, then the outcome if that may have come of
-                      Slurm's own signals; it says nothing if the task was started again
+                      signals to the job; it says nothing if the task was started again
     starts/X-N.K.setup  the setup of that start failed
+    starts/X-N.K.job  that start was counted by its job, where the batch system does not count
     batches/X.sh      the script of the job array X, X.list the digests of its tasks in their order
     batches/X.job     a link to the number of the job that X is; made by the first task that starts,
                       or by the driver that gives X up: then no task of it does anything
@@ -24,10 +25,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from zenturio.errors import PlaceError
+from zenturio.execute.batch.system import ArrayTask, log_end
 from zenturio.execute.file_staging import disk_errors, remove_tree
-from zenturio.execute.job_setup import log_end
 from zenturio.execute.json_checks import is_digest
-from zenturio.execute.slurm_commands import ArrayTask
 from zenturio.execute.worker import write_whole
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import LockedFolder, make_folder, refuse_link
@@ -39,7 +39,7 @@ LARGEST_OUTCOME_BYTES = 2**32
 """Bytes of one outcome with all of its artifacts: it is read as a whole."""
 
 
-class SlurmSession:
+class BatchSession:
     """The folder of one driver at one place, living or dead."""
 
     def __init__(self, path: Path, locked: LockedFolder | None = None) -> None:
@@ -47,28 +47,28 @@ class SlurmSession:
         self._locked = locked
 
     @staticmethod
-    def begin(place: Path) -> SlurmSession:
+    def begin(place: Path) -> BatchSession:
         """A new one, held by this process."""
         with disk_errors(place):
             make_folder(place.parents[1], *place.parts[-2:])
             locked = LockedFolder.begin(place, _PREFIX)
             for folder in _FOLDERS:
                 (locked.path / folder).mkdir()
-        return SlurmSession(locked.path, locked)
+        return BatchSession(locked.path, locked)
 
     @staticmethod
-    def all(place: Path) -> list[SlurmSession]:
+    def all(place: Path) -> list[BatchSession]:
         """Return every one that is there, by name; not held."""
         with disk_errors(place):
             for folder in (place.parent, place):
                 refuse_link(folder)
         paths = sorted(place.glob(f"{_PREFIX}*"))
-        return [SlurmSession(p) for p in paths if p.is_dir() and not p.is_symlink()]
+        return [BatchSession(p) for p in paths if p.is_dir() and not p.is_symlink()]
 
     @staticmethod
     def sweep(place: Path) -> None:
         """Take away those of dead drivers in which nothing is left."""
-        for session in SlurmSession.all(place):
+        for session in BatchSession.all(place):
             if not session.digests() and session.take():
                 session.leave() if session.digests() else session.remove()
 
@@ -129,7 +129,7 @@ class SlurmSession:
     # Job arrays
 
     def write(self, name: str, script: str, digests: Iterable[str]) -> Path:
-        """Return the array *name*, before Slurm hears of it."""
+        """Return the array *name*, before it is submitted."""
         with disk_errors(self.path):
             path = self.path / "batches" / f"{name}.sh"
             path.write_text(script, "utf-8")
@@ -146,7 +146,7 @@ class SlurmSession:
     def tasks(self) -> dict[str, ArrayTask]:
         """Return which task each digest is; the newest, where it was submitted again."""
         live = [(name, digests) for name, digests in self.batches() if self.job(name) != _GIVEN_UP]
-        return {d: (name, i) for name, digests in live for i, d in enumerate(digests)}
+        return {d: (name, i) for name, digests in live for i, d in enumerate(digests, 1)}
 
     def job(self, name: str) -> str:
         """Return the job that the array *name* is, once its first task has started.
@@ -188,12 +188,10 @@ class SlurmSession:
         return None
 
     def last_start(self, task: ArrayTask) -> int:
-        """Return the number of the last start of *task* whose experiment has begun.
-
-        0 if there is none.
-        """
+        """Return the number of the last start of *task* that left a file; 0 if there is none."""
         first = self._start(task, 0)
-        numbers = [path.suffix[1:] for path in first.parent.glob(f"{first.stem}.*")]
+        names = [path.name for path in first.parent.glob(f"{first.stem}.*")]
+        numbers = [name.removeprefix(f"{first.stem}.").partition(".")[0] for name in names]
         return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def setup_failed(self, task: ArrayTask, restarts: int) -> bool:
@@ -206,9 +204,8 @@ class SlurmSession:
         return self.path / "starts" / f"{name}-{number}.{restarts}"
 
     def has_begun(self, task: ArrayTask) -> bool:
-        """Whether the job of *task* was started: Slurm makes the file of what it says first."""
+        """Return whether the job of *task* was started: the file of what it says is made first."""
         name, number = task
-        # Slurm creates the output file before the first line of the script runs.
         return (self.path / "logs" / f"{name}-{number}").exists()
 
     def log_end(self, task: ArrayTask) -> str:

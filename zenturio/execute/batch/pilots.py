@@ -12,19 +12,18 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from statistics import median
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from zenturio.errors import ZenError
-from zenturio.execute.slurm.job_script import WORKER_BYTES, SlurmOptions
-from zenturio.execute.slurm.ticket_table import SlurmTicket, cancelled_outcome
+from zenturio.execute.batch.system import WORKER_BYTES, BatchOptions, PilotWorkers
+from zenturio.execute.batch.tickets import BatchTicket, cancelled_outcome
 from zenturio.experiment import Outcome
 from zenturio.expression import parse
-
-if TYPE_CHECKING:
-    from zenturio.execute.dask.executor import Dask
+from zenturio.settings.schema import setting
 
 _log = logging.getLogger(__name__)
 
@@ -45,32 +44,49 @@ MOST_FAULTS = 3
 _POLL_SECONDS = 0.2
 
 
+@dataclass(frozen=True)
+class PilotOptions(BatchOptions):
+    """Which workers stay, where a batch system can have them as jobs."""
+
+    pilots: Literal["auto", "never", "always"] = setting(
+        "auto", "whether short experiments go to workers of Dask that stay, which are jobs too"
+    )
+    pilot_jobs: int = setting(4, "jobs of such workers", low=1, high=100_000)
+    pilot_cores: int = setting(4, "CPUs of each, and experiments in it at a time", low=1, high=4096)
+    pilot_memory: str = setting("2GB", "memory of each")
+    pilot_time: str = setting("01:00:00", "how long each may last")
+    interface: str = setting("", "the network that such workers reach this machine through: ib0")
+
+
 class Pilots:
     """The pilots of one driver, and whether they are wanted, by what was measured lately."""
 
     def __init__(
         self,
-        options: SlurmOptions,
-        make: Callable[[], Dask],
+        options: PilotOptions | None,
+        make: Callable[[], PilotWorkers],
         remark: Callable[[str], None],
         on_ready: Callable[[], None],
-        resubmit: Callable[[SlurmTicket], None],
+        resubmit: Callable[[BatchTicket], None],
     ) -> None:
-        """*on_ready* hears that one is there, *resubmit* gets what is to have a job of its own."""
-        self._options = options
+        """*on_ready* hears that one is there, *resubmit* gets what is to have a job of its own.
+
+        Without *options* there are none.
+        """
+        self._options = options or PilotOptions(pilots="never")
         self._make, self._remark, self._on_ready, self._resubmit = make, remark, on_ready, resubmit
-        self._memory = _read_bytes(options.pilot_memory)
-        self._always = self._wanted = options.pilots == "always"
-        self._obstacle = _why_no_pilots(options)
+        self._memory = _read_bytes(self._options.pilot_memory)
+        self._always = self._wanted = self._options.pilots == "always"
+        self._obstacle = _why_no_pilots(self._options)
         self._durations: deque[float] = deque(maxlen=LEAST_MEASURED)
         self._recent = self._faults = self._in_flight = 0
         self._last_used = monotonic()
-        self._is_decided = False
+        self._is_decided = options is None
         """Whether it was said that there are to be none."""
         self._lock = Lock()
         self._closed = Event()
         self._thread: Thread | None = None
-        self._place: Dask | None = make() if self._always else None
+        self._place: PilotWorkers | None = make() if self._always else None
         """Where they are, as soon as one of them is there."""
 
     @property
@@ -84,7 +100,7 @@ class Pilots:
         place = self._place
         return place.wants if place is not None and self._wanted else 0
 
-    def takes(self, ticket: SlurmTicket) -> bool:
+    def takes(self, ticket: BatchTicket) -> bool:
         """Return whether *ticket* is for them now."""
         demand, options = ticket.demand, self._options
         fits = (
@@ -133,7 +149,7 @@ class Pilots:
         """One more experiment is to be run."""
         self._recent += self._wanted
 
-    def run(self, ticket: SlurmTicket) -> bool:
+    def run(self, ticket: BatchTicket) -> bool:
         """Has them run *ticket*, which nobody else has; false if they have just gone."""
         with self._lock:
             place = self._place
@@ -195,7 +211,7 @@ class Pilots:
         self._is_decided, self._wanted = True, False
         self._remark(f"workers that stay are given up, and job arrays go on: {why}")
 
-    def _on_done(self, ticket: SlurmTicket, inner: Future[Outcome]) -> None:
+    def _on_done(self, ticket: BatchTicket, inner: Future[Outcome]) -> None:
         """What came of one; who was stopped by nobody of ours gets a job of its own."""
         with self._lock:
             self._in_flight -= 1
@@ -214,7 +230,7 @@ class Pilots:
                 self.learn(outcome.ended - outcome.started)
             ticket.set_result(outcome)
 
-    def _resubmit_lost(self, ticket: SlurmTicket, error: BaseException | None, cause: str) -> None:
+    def _resubmit_lost(self, ticket: BatchTicket, error: BaseException | None, cause: str) -> None:
         why = str(error) if error else cause
         if error is not None and self._always:
             ticket.set_exception(error)
@@ -232,7 +248,7 @@ class Pilots:
             ticket.set_exception(fault)
 
 
-def _why_no_pilots(options: SlurmOptions) -> str:
+def _why_no_pilots(options: PilotOptions) -> str:
     """Return why there are to be no pilots, in words; nothing if there may be."""
     if options.pilots == "never":
         return 'pilots = "never"'

@@ -1,22 +1,29 @@
-"""The threads that submit to Slurm, poll its queue, cancel, and read what jobs leave."""
+"""The threads that submit jobs, poll their queue, cancel them, and read what they leave."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
+from typing import Generic
 
 from zenturio.errors import PlaceError, ZenError
-from zenturio.execute.experiment_codec import unpack_outcome
-from zenturio.execute.slurm.array_submission import ArraySubmission
-from zenturio.execute.slurm.job_script import SlurmOptions
-from zenturio.execute.slurm.pilots import Pilots
-from zenturio.execute.slurm.session_folder import SlurmSession
-from zenturio.execute.slurm.ticket_table import (
-    SlurmTicket,
+from zenturio.execute.batch.pilots import Pilots
+from zenturio.execute.batch.session_folder import BatchSession
+from zenturio.execute.batch.system import (
+    ArrayTask,
+    BatchJob,
+    BatchSystem,
+    Options,
+    QueueFullError,
+    UnansweredError,
+)
+from zenturio.execute.batch.tickets import (
+    ArraySubmission,
+    BatchTicket,
     TicketTable,
     cancelled_outcome,
     job_outcome,
@@ -24,13 +31,7 @@ from zenturio.execute.slurm.ticket_table import (
     loss_message,
     worker_died_outcome,
 )
-from zenturio.execute.slurm_commands import (
-    ArrayTask,
-    QueueFullError,
-    SlurmCommands,
-    SlurmJob,
-    UnansweredError,
-)
+from zenturio.execute.experiment_codec import unpack_outcome
 from zenturio.execute.worker import is_from_signal
 from zenturio.experiment import Outcome
 
@@ -45,43 +46,42 @@ POLL_SHARE = 10
 SOON_SECONDS = 0.2
 """Seconds after which the queue is looked at again when something is to happen there."""
 RETRY_SECONDS = 1.0
-"""Seconds after which Slurm is asked again that did not answer."""
+"""Seconds after which a batch system is asked again that did not answer."""
 FULL_PAUSE_SECONDS = 10.0
-"""Seconds after which more jobs are submitted where Slurm took no more."""
+"""Seconds after which more jobs are submitted where no more were taken."""
 MOST_LOSSES = 3
 """How many jobs of an experiment may be lost before the place is taken for broken."""
 MOST_DEATHS = 5
 """How many workers may die under an experiment before it is taken for the cause."""
 CLOSING_COMMAND_SECONDS = 10.0
-"""Seconds that a command of Slurm may take when all is to end."""
+"""Seconds that a command of the batch system may take when all is to end."""
 CLOSING_COMMANDS = 3
 """So many of them may be waited for after the end of all patience."""
 UNREADABLE_SECONDS = 60.0
 """Seconds that an outcome may be there and cannot be read, after its job has ended."""
 
 
-class QueuePoller:
-    """Brings the tickets of *desk* into the queue, and learns there what becomes of them."""
+class QueuePoller(Generic[Options]):
+    """Brings the tickets of *table* into the queue, and learns there what becomes of them."""
 
     def __init__(
         self,
-        desk: TicketTable,
-        submission: ArraySubmission,
-        queue: SlurmCommands,
-        options: SlurmOptions,
+        table: TicketTable,
+        submission: ArraySubmission[Options],
+        system: BatchSystem[Options],
         remark: Callable[[str], None],
         pilots: Pilots,
         unpacked: Callable[[bytes, str], Outcome],
     ) -> None:
-        self._desk = desk
+        self._table = table
         self._submission = submission
-        self._queue = queue
-        self._options = options
+        self._system = system
+        self._options = system.options
         self._remark = remark
         self._pilots = pilots
         self._unpack = unpacked
         self._recalls = False
-        """Whether what Slurm has not begun is to be taken back for pilots."""
+        """Whether jobs that have not begun are to be taken back for pilots."""
         self._lost_digests: dict[str, list[str]] = {}
         """Experiments to be begun again that are not told of yet, by what became of their jobs."""
         self._wake_event = Event()
@@ -90,7 +90,7 @@ class QueuePoller:
         self._is_gathering = False
         """Whether something waits for more, to be submitted with it."""
         self._soon_seconds = SOON_SECONDS
-        self._thread = Thread(target=self._loop, name="zenturio-slurm", daemon=True)
+        self._thread = Thread(target=self._loop, name="zenturio-queue", daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
@@ -98,7 +98,7 @@ class QueuePoller:
         self._wake_event.set()
 
     def fetch(self) -> None:
-        """Pilots are there: they get what waits, and what Slurm has not begun."""
+        """Pilots are there: they get what waits, and what no job has begun."""
         self._recalls = True
         self._wake_event.set()
 
@@ -110,7 +110,7 @@ class QueuePoller:
 
     def close(self, patience: float) -> None:
         """Until no ticket is left, or *patience* is over."""
-        self._queue.patience = min(self._queue.patience, CLOSING_COMMAND_SECONDS)
+        self._system.patience = min(self._system.patience, CLOSING_COMMAND_SECONDS)
         self._closed_at = monotonic() + patience
         self._wake_event.set()
         self._thread.join(patience + CLOSING_COMMANDS * CLOSING_COMMAND_SECONDS)
@@ -123,35 +123,37 @@ class QueuePoller:
                     self._step()
                 except UnansweredError as error:
                     self._silent_until = monotonic() + RETRY_SECONDS
-                    self._remark(f"Slurm does not answer; it is asked again: {error}")
+                    name = self._system.name
+                    self._remark(f"{name} does not answer; it is asked again: {error}")
                 except QueueFullError as error:
                     self._next_array = monotonic() + FULL_PAUSE_SECONDS
                     self._remark(
-                        f"Slurm takes no more jobs for now; submitting again later: {error}"
+                        f"{self._system.name} takes no more jobs for now;"
+                        f" submitting again later: {error}"
                     )
                 except PlaceError as error:
                     self._fail(error)
         except BaseException as error:  # whoever waits is not to wait for ever
-            self._fail(PlaceError(f"the thread that talks to Slurm failed: {error!r}"))
+            self._fail(PlaceError(f"the thread that polls the queue failed: {error!r}"))
             raise
 
     def _is_done(self) -> bool:
         if self._closed_at is None:
             return False
-        return not len(self._desk) or monotonic() > self._closed_at
+        return not len(self._table) or monotonic() > self._closed_at
 
     def _wait(self) -> None:
         """Until there is something to do."""
         now = monotonic()
         due = [now + 60.0] if self._closed_at is None else [now + SOON_SECONDS]
-        if self._desk.queued():
+        if self._table.queued():
             due.append(self._next_poll)
-        if self._desk.waiting and self._desk.room:
+        if self._table.waiting and self._table.room:
             due.append(self._next_array)
         seconds = max(min(due), self._silent_until) - now
         if seconds > 0 and self._wake_event.wait(seconds) and self._closed_at is None:
             self._wake_event.clear()
-            if self._desk.waiting and not self._is_gathering:
+            if self._table.waiting and not self._is_gathering:
                 self._is_gathering = True
                 self._next_array = max(self._next_array, monotonic() + GATHER_SECONDS)
 
@@ -164,35 +166,35 @@ class QueuePoller:
         self._cancel()
         if self._pilots.are_ready and self._closed_at is None:
             self._hand_to_pilots()
-        if self._desk.waiting and self._desk.room and now >= self._next_array:
+        if self._table.waiting and self._table.room and now >= self._next_array:
             self._is_gathering = False
             self._next_array = monotonic() + min(ARRAY_PAUSE_SECONDS, self._options.poll)
             self._next_poll = min(self._next_poll, self._next_array)
             self._submission.submit()
-        if monotonic() >= self._next_poll and self._desk.queued():
+        if monotonic() >= self._next_poll and self._table.queued():
             self._poll()
 
     def _cancel_all(self) -> None:
-        for ticket in self._desk.drain():
+        for ticket in self._table.drain():
             ticket.session.drop(ticket.digest)
             if ticket.start():
                 ticket.set_result(cancelled_outcome(ticket.digest, None))
-        for ticket in self._desk.queued():
+        for ticket in self._table.queued():
             ticket.cancel_requested = True
 
     def _cancel(self) -> None:
-        """Has Slurm end what is to end; what it knows nothing of yet will do nothing."""
-        for ticket in self._desk.take_matching(lambda ticket: ticket.cancel_requested):
+        """End the jobs of what is to end; those that are not known yet will do nothing."""
+        for ticket in self._table.take_matching(lambda ticket: ticket.cancel_requested):
             ticket.session.drop(ticket.digest)
             ticket.set_result(cancelled_outcome(ticket.digest, None))
-        submitted: list[SlurmTicket] = []
-        for ticket in self._desk.queued():
+        submitted: list[BatchTicket] = []
+        for ticket in self._table.queued():
             if ticket.cancel_requested and not ticket.cancel_sent:
                 ticket.session.parcel(ticket.digest).unlink(missing_ok=True)
                 if self._submission.jobs(ticket):
                     submitted.append(ticket)
         if submitted:
-            self._queue.cancel(self._submission.cancel_targets(submitted))
+            self._system.cancel(self._submission.cancel_targets(submitted))
             _log.debug("cancelled %d experiments in the queue", len(submitted))
             for ticket in submitted:
                 ticket.cancel_sent = True
@@ -200,71 +202,71 @@ class QueuePoller:
 
     def _hand_to_pilots(self) -> None:
         """To pilots, what waits for jobs; what has its job in the queue is taken off first."""
-        for ticket in self._desk.take_matching(self._pilots.takes):
+        for ticket in self._table.take_matching(self._pilots.takes):
             self._hand_over(ticket)
         if not self._recalls:
             return
-        waiting = [t for t in self._desk.queued() if self._is_to_be_fetched(t)]
+        waiting = [t for t in self._table.queued() if self._is_to_be_fetched(t)]
         if jobs := self._arrays(waiting):
-            self._queue.cancel(jobs, pending=True)
+            self._system.recall(jobs)
             for ticket in waiting:
                 ticket.recalled = True
             self.poll_soon()
         self._recalls = False
 
-    def _arrays(self, tickets: Iterable[SlurmTicket]) -> list[str]:
+    def _arrays(self, tickets: Iterable[BatchTicket]) -> list[str]:
         names = {ticket.task[0] for ticket in tickets if ticket.task and not ticket.adopted}
         return sorted(job for name in names for job in self._submission.arrays(name))
 
-    def _is_to_be_fetched(self, ticket: SlurmTicket) -> bool:
+    def _is_to_be_fetched(self, ticket: BatchTicket) -> bool:
         return not (
             ticket.began or ticket.cancel_requested or ticket.adopted
         ) and self._pilots.takes(ticket)
 
-    def _hand_over(self, ticket: SlurmTicket) -> None:
+    def _hand_over(self, ticket: BatchTicket) -> None:
         """To pilots; if these have just gone it waits for a job as before."""
         if self._pilots.run(ticket):
             ticket.session.drop(ticket.digest)
         else:
-            self._desk.add(ticket)
+            self._table.add(ticket)
 
     def _poll(self) -> None:
-        """One squeue for all."""
-        tickets = self._desk.queued()
+        """Look at the queue once, for all."""
+        tickets = self._table.queued()
         began = monotonic()
-        jobs_of = self._queue.look({t.task[0] for t in tickets if t.task})
+        jobs_of = self._system.look({t.task[0] for t in tickets if t.task})
         took = monotonic() - began
-        _log.debug("squeue took %.2f s: %d tasks", took, len(jobs_of))
+        _log.debug("a look at the queue took %.2f s: %d tasks", took, len(jobs_of))
         # A controller under load answers slowly: the slower it is, the less it is asked.
         self._next_poll = monotonic() + max(self._options.poll, POLL_SHARE * took)
         for (name, _), jobs in jobs_of.items():
             for job in jobs:
                 self._submission.record_job(name, job.array)
         self._submission.resolve()
-        # After a failed launch Slurm holds a task for an administrator: it would wait for ever.
+        # A task that no node could start is held for an administrator: it would wait for ever.
         dead = [
-            f"{job.array}_{number}"
+            (job.array, number)
             for (_, number), jobs in jobs_of.items()
             for job in jobs
-            if job.unlaunched
+            if job.is_unlaunchable
         ]
         if dead:  # which counts as lost, so that another one is submitted
-            self._queue.cancel(dead)
+            self._system.cancel(dead)
         for ticket in tickets:
             self._judge(ticket, _job_of_ticket(ticket, jobs_of))
         self._report_lost()
-        waiting = [t for t in self._desk.queued() if not t.began]
-        if self._pilots.begin(self._desk.waiting + len(waiting)):
-            held = {job.array for jobs in jobs_of.values() for job in jobs if job.stuck}
+        waiting = [t for t in self._table.queued() if not t.began]
+        if self._pilots.begin(self._table.waiting + len(waiting)):
+            held = {job.array for jobs in jobs_of.values() for job in jobs if job.is_stuck}
             # Else pilots would come behind all of it; what is held would begin by that.
-            self._queue.step_back(array for array in self._arrays(waiting) if array not in held)
-        if any(t.cancel_requested for t in self._desk.queued()):  # soon, but less and less often
+            self._system.step_back(array for array in self._arrays(waiting) if array not in held)
+        if any(t.cancel_requested for t in self._table.queued()):  # soon, but less and less often
             self._soon_seconds = min(self._soon_seconds * 2, self._options.poll)
             self._next_poll = min(
                 self._next_poll, monotonic() + max(self._soon_seconds, POLL_SHARE * took)
             )
 
-    def _judge(self, ticket: SlurmTicket, job: SlurmJob | None) -> None:
+    def _judge(self, ticket: BatchTicket, job: BatchJob | None) -> None:
         """What the queue's word means for a ticket."""
         if ticket.done() or ticket.task is None:
             return
@@ -273,24 +275,24 @@ class QueuePoller:
         elif job is not None or self._submission.is_known(ticket.task[0]):
             self._on_ended(ticket, job)
 
-    def _on_alive(self, ticket: SlurmTicket, job: SlurmJob) -> None:
+    def _on_alive(self, ticket: BatchTicket, job: BatchJob) -> None:
         ticket.gone_since = None
         ticket.began = ticket.began or job.begun
         ticket.recalled = ticket.recalled and not job.begun
-        if job.stuck:
-            message = "Slurm holds jobs that may never run"
-            self._remark(f"{message}: {job.reason} (see squeue for job {job.array})")
+        if job.is_stuck:
+            message = f"{self._system.name} holds jobs that may never run"
+            self._remark(f"{message}: {job.reason} (job {job.array})")
 
-    def _on_ended(self, ticket: SlurmTicket, job: SlurmJob | None) -> None:
+    def _on_ended(self, ticket: BatchTicket, job: BatchJob | None) -> None:
         _log.debug("job of %.12s ended as %s", ticket.digest, job.state if job else "vanished")
         assert ticket.task is not None
         session, task = ticket.session, ticket.task
         if ticket.recalled and not ticket.cancel_requested and not session.has_begun(task):
-            if self._desk.withdraw(ticket):
+            if self._table.withdraw(ticket):
                 self._hand_over(ticket)
             return
         # Each start of a requeued task has files of its own: those of former starts do not count.
-        start = job.restarts if job is not None else session.last_start(task)
+        start = _last_start(ticket, job)
         start_content, stored = None, None
         try:
             start_content = session.start(task, start)
@@ -299,49 +301,64 @@ class QueuePoller:
             ticket.fault = error
         is_over = stored or ticket.fault or session.setup_failed(task, start)
         if ticket.cancel_requested:
-            self._desk.settle(ticket, cancelled_outcome(ticket.digest, stored))
+            self._table.settle(ticket, cancelled_outcome(ticket.digest, stored))
         elif is_over or self._is_overdue(ticket):
-            self._settle(ticket, job, stored, begun=start_content is not None)
+            job = job or self._how_ended(ticket)
+            # What a signal may have brought about means nothing until it is known whose that was.
+            if job is not None or not stored or self._is_overdue(ticket):
+                self._settle(ticket, job, stored, begun=start_content is not None)
 
-    def _is_overdue(self, ticket: SlurmTicket) -> bool:
+    @staticmethod
+    def _has_outcome(ticket: BatchTicket) -> bool:
+        return ticket.session.outcome(ticket.digest).exists()
+
+    def _how_ended(self, ticket: BatchTicket) -> BatchJob | None:
+        """Return the job of *ticket*, which the queue shows no more, as it is remembered."""
+        for task in self._submission.jobs(ticket):
+            if job := self._system.how_ended(task):
+                return job
+        return None
+
+    def _is_overdue(self, ticket: BatchTicket) -> bool:
         """Return whether nothing will be seen any more of what the job of *ticket* left."""
         if ticket.gone_since is None:
             ticket.gone_since = monotonic()
         # File servers show a new file late on other machines: the outcome has this long to appear.
         seconds = monotonic() - ticket.gone_since - self._options.grace
-        if ticket.session.outcome(ticket.digest).exists():  # it is just being read
+        if self._has_outcome(ticket):  # it is just being read
             return seconds >= UNREADABLE_SECONDS
         return seconds >= 0
 
     def _settle(
-        self, ticket: SlurmTicket, job: SlurmJob | None, stored: Outcome | None, *, begun: bool
+        self, ticket: BatchTicket, job: BatchJob | None, stored: Outcome | None, *, begun: bool
     ) -> None:
         """The job is over, and what it left is all that will come."""
         assert ticket.task is not None
         outcome = None if ticket.fault else job_outcome(ticket.digest, job, stored, begun=begun)
         if outcome is not None:
-            self._desk.settle(ticket, outcome)
+            self._table.settle(ticket, outcome)
             return
         fault = "place" if ticket.fault else loss_blame(job, begun=begun)
         ticket.losses[fault] += 1
         if fault == "experiment" and ticket.losses[fault] >= MOST_DEATHS:
-            self._desk.settle(ticket, worker_died_outcome(ticket.digest, job, MOST_DEATHS))
+            self._table.settle(ticket, worker_died_outcome(ticket.digest, job, MOST_DEATHS))
         elif fault == "place" and (error := self._place_error(ticket, job)):
-            self._desk.settle(ticket, error)
+            self._table.settle(ticket, error)
             ticket.session.drop(ticket.digest)
         else:
             words = str(ticket.fault or loss_message(job))
             self._lost_digests.setdefault(words, []).append(ticket.digest[:12])
             self._submission.resubmit([ticket])
 
-    def _place_error(self, ticket: SlurmTicket, job: SlurmJob | None) -> PlaceError | None:
+    def _place_error(self, ticket: BatchTicket, job: BatchJob | None) -> PlaceError | None:
         """Return why no other job will run *ticket* either, if that is so."""
         assert ticket.task is not None
         session, task = ticket.session, ticket.task
         message = str(ticket.fault or loss_message(job))
         log = session.log_end(task)
-        if job is not None and session.setup_failed(task, job.restarts) and not job.taken:
-            node = f" on {job.node}" if job.node else ""
+        is_taken = job is not None and job.taken
+        if session.setup_failed(task, _last_start(ticket, job)) and not is_taken:
+            node = f" on {job.node}" if job is not None and job.node else ""
             hint = "see setup in [places.NAME] of zenturio.toml"
             return PlaceError(f"the setup of the place failed{node}: {log}", hint=hint)
         if ticket.losses["place"] < MOST_LOSSES:
@@ -361,16 +378,24 @@ class QueuePoller:
         self._lost_digests.clear()
 
     def _fail(self, error: PlaceError) -> None:
-        for ticket in self._desk.drain():
+        for ticket in self._table.drain():
             if ticket.start():
                 ticket.set_exception(error)
-        for ticket in self._desk.queued():
-            self._desk.settle(ticket, error)
+        for ticket in self._table.queued():
+            self._table.settle(ticket, error)
+
+
+def _last_start(ticket: BatchTicket, job: BatchJob | None) -> int:
+    """Return the number of the last start of the task of *ticket*."""
+    assert ticket.task is not None
+    if job is not None and job.restarts is not None:
+        return job.restarts
+    return ticket.session.last_start(ticket.task)
 
 
 def _job_of_ticket(
-    ticket: SlurmTicket, jobs_of: dict[ArrayTask, list[SlurmJob]]
-) -> SlurmJob | None:
+    ticket: BatchTicket, jobs_of: Mapping[ArrayTask, list[BatchJob]]
+) -> BatchJob | None:
     """The job of *ticket*: where a name has several, one that lives, or that was the name's."""
     jobs = jobs_of.get(ticket.task, []) if ticket.task else []
     if len(jobs) < 2 or ticket.task is None:
@@ -387,24 +412,24 @@ LONGEST_PAUSE_SECONDS = 1.0
 
 
 class OutcomeReader:
-    """Looks into the folders of *sessions* for outcomes of tickets at the *desk*."""
+    """Looks into the folders of *sessions* for outcomes of tickets in *table*."""
 
     def __init__(
         self,
-        desk: TicketTable,
-        sessions: list[SlurmSession],
+        table: TicketTable,
+        sessions: list[BatchSession],
         incoming: Path,
         poll: float,
         heard: Callable[[Outcome], None],
     ) -> None:
         """*heard* gets each outcome."""
-        self._desk = desk
+        self._table = table
         self._sessions = sessions
         self._incoming = incoming
         self._pause = max(min(poll / 5, LONGEST_PAUSE_SECONDS), 0.02)
         self._heard = heard
         self._closed = Event()
-        self._thread = Thread(target=self._drive, name="zenturio-slurm-reader", daemon=True)
+        self._thread = Thread(target=self._drive, name="zenturio-outcome-reader", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -421,7 +446,7 @@ class OutcomeReader:
             for digest in session.ended():
                 self._take(session, digest)
 
-    def outcome(self, session: SlurmSession, digest: str) -> Outcome | None:
+    def outcome(self, session: BatchSession, digest: str) -> Outcome | None:
         """Return what can be read of that experiment; raises what its worker could not do."""
         with suppress(OSError):  # a shared disk may show it a moment later
             return self.unpacked(session.content(session.outcome(digest)), digest)
@@ -434,8 +459,8 @@ class OutcomeReader:
         """
         return unpack_outcome(data, digest, self._incoming)
 
-    def _take(self, session: SlurmSession, digest: str) -> None:
-        ticket = self._desk.find(digest)
+    def _take(self, session: BatchSession, digest: str) -> None:
+        ticket = self._table.find(digest)
         if ticket is None or ticket.session is not session:
             return
         try:
@@ -446,7 +471,7 @@ class OutcomeReader:
             session.outcome(digest).unlink(missing_ok=True)
             return
         except ZenError as error:
-            self._desk.settle(ticket, error)
+            self._table.settle(ticket, error)
             session.drop(digest)
             return
         if outcome is None:
@@ -459,4 +484,4 @@ class OutcomeReader:
             return
         _log.debug("outcome of %.12s read: %s", digest, outcome.status)
         self._heard(outcome)
-        self._desk.settle(ticket, outcome)
+        self._table.settle(ticket, outcome)

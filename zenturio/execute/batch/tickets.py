@@ -1,0 +1,473 @@
+"""Experiments on their way through a cluster: tickets, their submission, how their jobs ended."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import replace
+from threading import Lock
+from time import monotonic, time
+from typing import Generic, Literal
+
+from zenturio.errors import PlaceError
+from zenturio.execute.batch.session_folder import BatchSession
+from zenturio.execute.batch.system import (
+    ArrayTask,
+    ArrayTooLongError,
+    BatchJob,
+    BatchSystem,
+    JobDemand,
+    JobPaths,
+    JobTask,
+    Options,
+    QueueFullError,
+    UnansweredError,
+    array_script,
+)
+from zenturio.execute.executor import CancellableFuture
+from zenturio.experiment import Experiment, Outcome, Status
+from zenturio.failpoints import Failpoint
+
+_log = logging.getLogger(__name__)
+
+SUBMITTING = Failpoint("batch.submitting")
+SUBMITTED = Failpoint("batch.submitted")
+
+UNSURE_SECONDS = 5.0
+"""Seconds in which a job whose submission was not answered shows up, if there is one."""
+
+LossBlame = Literal["nobody", "place", "experiment"]
+"""Whose fault it may be that a job was lost."""
+
+
+def cancelled_outcome(digest: str, stored: Outcome | None) -> Outcome:
+    """The outcome of an experiment that was to end before its time, and may have been over."""
+    if stored is None:
+        now = time()
+        return Outcome(digest, "cancelled", "cancelled", started=now, ended=now)
+    return (
+        stored if stored.status == "ok" else replace(stored, status="cancelled", cause="cancelled")
+    )
+
+
+def job_outcome(
+    digest: str, job: BatchJob | None, stored: Outcome | None, *, begun: bool
+) -> Outcome | None:
+    """The outcome of an experiment whose *job* has ended and *stored* something, or nothing.
+
+    None stands for a job that was lost. *begun* says whether its last start began the experiment:
+    else nothing that happened to the job is an outcome.
+    """
+    end = job.end if job else ""
+    if end == "time_limit" and begun:
+        return _outcome_with(digest, job, stored, "timeout", "time limit of its job")
+    if end == "memory_limit" and begun:
+        return _outcome_with(digest, job, stored, "failed", "out of memory in its job")
+    if stored is not None and stored.status != "cancelled" and not (job and job.taken):
+        return stored
+    return None
+
+
+def loss_blame(job: BatchJob | None, *, begun: bool) -> LossBlame:
+    """Whose fault it may be that *job* was lost.
+
+    The experiment is suspected only where it had begun and its worker died by itself.
+    """
+    if job is not None and job.end == "cluster_fault":
+        return "nobody"
+    if job is None or not begun or job.taken:
+        return "place"
+    return "experiment"
+
+
+def worker_died_outcome(digest: str, job: BatchJob | None, times: int) -> Outcome:
+    """Return the outcome of an experiment whose worker died each time that it began."""
+    return _outcome_with(digest, job, None, "failed", f"its worker died {times} times")
+
+
+def loss_message(job: BatchJob | None) -> str:
+    """Return why there is no outcome, in words."""
+    if job is None:
+        return "its job vanished"
+    where = f" on {job.node}" if job.node else ""
+    return f"its job ended{where} as {job.state}"
+
+
+def _outcome_with(
+    digest: str, job: BatchJob | None, stored: Outcome | None, status: Status, cause: str
+) -> Outcome:
+    if stored is not None:
+        return replace(stored, status=status, cause=cause)
+    now, host = time(), job.node if job else ""
+    return Outcome(digest, status, cause, host=host, started=now, ended=now)
+
+
+class BatchTicket(CancellableFuture):
+    """The future of an experiment; cancelling it takes its job off the queue, or kills it."""
+
+    def __init__(
+        self, experiment: Experiment, session: BatchSession, wake: Callable[[], None]
+    ) -> None:
+        super().__init__()
+        self.experiment = experiment
+        self.digest = experiment.digest
+        self.demand = JobDemand.of(experiment)
+        self.session = session
+        """Where its parcel lies; of another driver, if its job was found again."""
+        self.adopted = False
+        """Whether the driver that submitted its job was another one."""
+        self.task: ArrayTask | None = None
+        """Which job it is, as soon as that may have been submitted."""
+        self.began = False
+        """Whether the queue has shown it running."""
+        self.cancel_sent = False
+        """Whether the batch system was asked to end it."""
+        self.losses: Counter[LossBlame] = Counter()
+        """How many of its jobs were lost, by whose fault that may be."""
+        self.fault: PlaceError | None = None
+        """What its job could not do: the place's fault."""
+        self.gone_since: float | None = None
+        """When its job disappeared from the queue, by the monotonic clock."""
+        self.recalled = False
+        """Whether it is to be taken off the queue if it has not begun: a pilot is to have it."""
+        self.alone = False
+        """Whether it is to have a job of its own: a pilot could not see it to its end."""
+        self._pilot: Future[Outcome] | None = None
+        self._wake = wake
+        self._is_started = False
+
+    def restart(self) -> None:
+        """Its job was lost, and another one is to run it."""
+        self.task = self.gone_since = self.fault = None
+        self.began = self.cancel_sent = self.recalled = False
+
+    def start(self) -> bool:
+        """Return whether it may be submitted; from now on its job has to end it."""
+        if not self._is_started:
+            self._is_started = self.set_running_or_notify_cancel()
+        return self._is_started
+
+    def running(self) -> bool:
+        """Return whether it runs, as far as the queue was looked at; what waits there does not."""
+        if self._pilot is not None:
+            return self._pilot.running() and not self.done()
+        return self.began and not self.done()
+
+    def delegate(self, pilot: Future[Outcome] | None) -> None:
+        """From now on a worker that stays runs it; None gives it back to the queue."""
+        self._pilot = pilot
+        self.recalled = self.began = False
+        if self.cancel_requested:
+            self.stop()
+
+    def cancel(self) -> bool:
+        """Take it off, or kill it; false where it is over already."""
+        is_cancelled = super().cancel()
+        if self.cancelled():
+            self._wake()
+        return is_cancelled
+
+    def stop(self) -> None:
+        if self._pilot is not None:
+            self._pilot.cancel()
+        else:
+            self._wake()
+
+
+class TicketTable:
+    """For any number of threads; a ticket is settled once. At most *slots* are in the queue."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._lock = Lock()
+        self._waiting: deque[BatchTicket] = deque()
+        self._queued: dict[str, BatchTicket] = {}
+        self._settled: dict[str, BatchSession] = {}
+        self._sharing: Counter[tuple[BatchSession, str]] = Counter()
+        """How many tickets of a job array are in the queue."""
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._queued)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def room(self) -> int:
+        return self._slots - len(self._queued)
+
+    def queued(self) -> list[BatchTicket]:
+        """Return those whose jobs may have been submitted, and are not settled."""
+        with self._lock:
+            return list(self._queued.values())
+
+    def find(self, digest: str) -> BatchTicket | None:
+        """Return the ticket of that experiment, if its job may have been submitted."""
+        return self._queued.get(digest)
+
+    def add(self, ticket: BatchTicket) -> None:
+        """One more waits."""
+        with self._lock:
+            self._waiting.append(ticket)
+
+    def take(self, most: int) -> list[BatchTicket]:
+        """Return the first of those that wait, and others that ask for the same; what fits in."""
+        with self._lock:
+            room = min(most, self.room)
+            accepted: list[BatchTicket] = []
+            skipped: list[BatchTicket] = []
+            while self._waiting and len(accepted) < room:
+                ticket = self._waiting.popleft()
+                if accepted and ticket.demand != accepted[0].demand:
+                    skipped.append(ticket)
+                elif ticket.start():
+                    accepted.append(ticket)
+                else:  # it was cancelled
+                    ticket.session.drop(ticket.digest)
+            self._waiting.extendleft(reversed(skipped))
+            return accepted
+
+    def take_matching(self, chosen: Callable[[BatchTicket], bool]) -> list[BatchTicket]:
+        """Return all that wait and are *chosen*, and were not cancelled."""
+        with self._lock:
+            accepted: list[BatchTicket] = []
+            skipped: deque[BatchTicket] = deque()
+            for ticket in self._waiting:
+                if not chosen(ticket):
+                    skipped.append(ticket)
+                elif ticket.start():
+                    accepted.append(ticket)
+                else:  # it was cancelled
+                    ticket.session.drop(ticket.digest)
+            self._waiting = skipped
+            return accepted
+
+    def withdraw(self, ticket: BatchTicket) -> bool:
+        """Its job will not run it; false where it is settled."""
+        with self._lock:
+            if self._queued.pop(ticket.digest, None) is not ticket:
+                return False
+            self._release(ticket)
+            ticket.task = None
+            return True
+
+    def enter(self, tickets: Iterable[BatchTicket]) -> None:
+        """From now on their jobs may be in the queue."""
+        with self._lock:
+            for ticket in tickets:
+                assert ticket.task is not None
+                self._queued[ticket.digest] = ticket
+                self._sharing[ticket.session, ticket.task[0]] += 1
+
+    def put_back(self, tickets: Iterable[BatchTicket]) -> None:
+        """Those that were not submitted after all: they wait again, before all others."""
+        with self._lock:
+            for ticket in reversed(list(tickets)):
+                if self._queued.pop(ticket.digest, None) is ticket:
+                    self._release(ticket)
+                    ticket.task = None
+                    self._waiting.appendleft(ticket)
+
+    def settle(self, ticket: BatchTicket, result: Outcome | Exception) -> None:
+        """It is over. An outcome stays on the disk until it is forgotten.
+
+        So does what the place could not see to the end: its job may still do so.
+        """
+        with self._lock:
+            if self._queued.pop(ticket.digest, None) is not ticket:
+                return
+            if isinstance(result, Outcome) and result.status != "cancelled":
+                self._settled[ticket.digest] = ticket.session
+            elif isinstance(result, Outcome):
+                ticket.session.drop(ticket.digest)
+            self._release(ticket)
+        if isinstance(result, Outcome):
+            ticket.set_result(result)
+        else:
+            ticket.set_exception(result)
+
+    def keep(self, digest: str, session: BatchSession) -> None:
+        """An outcome that was there before its experiment was asked for."""
+        self._settled[digest] = session
+
+    def forget(self, digest: str) -> None:
+        """What is left of an experiment that is settled is not wanted any more."""
+        session = self._settled.pop(digest, None)
+        if session is not None:
+            session.drop(digest)
+
+    def drain(self) -> list[BatchTicket]:
+        """Return all that wait, taken off."""
+        with self._lock:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        return waiting
+
+    def _release(self, ticket: BatchTicket) -> None:
+        """Its job array has one ticket less; the files of one that has none left go."""
+        assert ticket.task is not None
+        key = (ticket.session, ticket.task[0])
+        self._sharing[key] -= 1
+        if not self._sharing[key]:
+            del self._sharing[key]
+            if not ticket.adopted:
+                ticket.session.forget(ticket.task[0])
+
+
+class ArraySubmission(Generic[Options]):
+    """Hands the tickets of *table* to the queue, and knows which jobs they are.
+
+    Each array is submitted once, whatever is heard of it.
+    """
+
+    def __init__(
+        self,
+        table: TicketTable,
+        session: BatchSession,
+        system: BatchSystem[Options],
+        paths: JobPaths,
+    ) -> None:
+        self._table = table
+        self._session = session
+        self._system = system
+        self._paths = paths
+        self._longest_allowed = self._longest = system.options.array
+        self._count = 0
+        self._prefix = f"zen-{secrets.token_hex(4)}"
+        self._jobs: dict[str, set[str]] = {}
+        """The numbers of a job array by its name: one, if nothing went wrong."""
+        self._unconfirmed: dict[str, float] = {}
+        """Names whose submission was not answered, and when that was."""
+
+    def submit(self) -> None:
+        """Submit one array of those that wait first.
+
+        UnansweredError where nobody says whether it was taken, QueueFullError where no more are
+        taken for now.
+        """
+        tickets = self._table.take(self._longest)
+        if not tickets:
+            return
+        name = f"{self._prefix}-{self._count:06}"
+        self._count += 1
+        for number, ticket in enumerate(tickets, 1):
+            ticket.task = (name, number)
+        self._table.enter(tickets)
+        try:
+            text = array_script(self._system, name, len(tickets), tickets[0].demand, self._paths)
+            path = self._session.write(name, text, [ticket.digest for ticket in tickets])
+            # The list of digests is on the disk before the array is submitted: after kill -9 the
+            # next driver finds the array by its name, whether it was taken or not.
+            SUBMITTING()
+            self._jobs[name] = {self._system.submit(path)}
+            SUBMITTED()
+            _log.debug(
+                "submitted %s: %d experiments, job %s", name, len(tickets), *self._jobs[name]
+            )
+            self._longest = min(max(self._longest, 2 * len(tickets)), self._longest_allowed)
+        except ArrayTooLongError as error:
+            if len(tickets) == 1:
+                self._fail(tickets, PlaceError(str(error)))
+            self._longest_allowed = self._longest = max(len(tickets) // 2, 1)
+            self._table.put_back(tickets)
+        except QueueFullError:
+            self._longest = max(len(tickets) // 2, 1)
+            self._table.put_back(tickets)
+            raise
+        except UnansweredError:
+            self._unconfirmed[name] = monotonic()
+            _log.info("submission of %s was not answered", name)
+            raise
+        except PlaceError as error:
+            self._fail(tickets, error)
+
+    def adopt(self, ticket: BatchTicket) -> None:
+        """One whose driver died: its job is in the queue, or was, or has never been submitted."""
+        assert ticket.task is not None
+        name = ticket.task[0]
+        job = ticket.session.job(name)
+        if job:
+            self.record_job(name, job)
+        elif name not in self._jobs:
+            self._unconfirmed.setdefault(name, monotonic())
+        self._table.enter([ticket])
+
+    def cancel_targets(self, tickets: list[BatchTicket]) -> list[JobTask]:
+        """Return the tasks of *tickets*, and of an array that ends as a whole only its number."""
+        ending = Counter(ticket.task[0] for ticket in tickets if ticket.task)
+        queued = Counter(ticket.task[0] for ticket in self._table.queued() if ticket.task)
+        ending_arrays = {name for name, count in ending.items() if count == queued[name]}
+        targets: dict[JobTask, None] = {}
+        for ticket in tickets:
+            assert ticket.task is not None
+            is_whole = not ticket.adopted and ticket.task[0] in ending_arrays
+            tasks = self.jobs(ticket)
+            targets |= (
+                dict.fromkeys((array, None) for array, _ in tasks)
+                if is_whole
+                else (dict.fromkeys(tasks))
+            )
+        return list(targets)
+
+    def arrays(self, name: str) -> list[str]:
+        """Return the job arrays of that name, as far as they are known."""
+        return sorted(self._jobs.get(name, ()))
+
+    def jobs(self, ticket: BatchTicket) -> list[JobTask]:
+        """Return the tasks that *ticket* is; none as long as that is not known."""
+        assert ticket.task is not None
+        name, number = ticket.task
+        return [(array, number) for array in self.arrays(name)]
+
+    def record_job(self, name: str, job: str) -> None:
+        """The queue shows *job* under that name."""
+        self._jobs.setdefault(name, set()).add(job)
+        self._unconfirmed.pop(name, None)
+
+    def is_known(self, name: str) -> bool:
+        """Return whether there certainly was a job of that name."""
+        return name in self._jobs
+
+    def resolve(self) -> None:
+        """After a look at the queue: what did not show up for long is submitted once more.
+
+        Either a task of the array has begun, or none ever will: see `BatchSession.give_up`.
+        """
+        for name, since in list(self._unconfirmed.items()):
+            if monotonic() - since < UNSURE_SECONDS:
+                continue
+            del self._unconfirmed[name]
+            tickets = [t for t in self._table.queued() if t.task and t.task[0] == name]
+            if not tickets:
+                continue
+            session = tickets[0].session
+            # Never submit twice: first make sure that no task of the silent submission can begin.
+            if session.give_up(name):
+                self.resubmit(tickets)
+            else:
+                self.record_job(name, session.job(name))
+
+    def resubmit(self, tickets: list[BatchTicket]) -> None:
+        """Their jobs will not run them: others are submitted for them."""
+        _log.info("%d experiments are submitted again", len(tickets))
+        self._table.put_back(tickets)
+        for ticket in tickets:
+            ticket.restart()
+            self._move_here(ticket)
+
+    def _move_here(self, ticket: BatchTicket) -> None:
+        """From the folder of a driver that died into ours."""
+        if ticket.adopted:
+            parcel = ticket.session.parcel(ticket.digest).read_bytes()
+            self._session.put(ticket.digest, parcel)
+            ticket.session.drop(ticket.digest)
+            ticket.session, ticket.adopted = self._session, False
+
+    def _fail(self, tickets: list[BatchTicket], error: PlaceError) -> None:
+        for ticket in tickets:
+            self._table.settle(ticket, error)
+            ticket.session.drop(ticket.digest)
