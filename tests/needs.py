@@ -17,6 +17,7 @@ GROUPS = {
     program: group
     for group, programs in {
         "Slurm": "munged slurmctld slurmd sbatch squeue scancel scontrol srun",
+        "Grid Engine": "qsub qstat qconf sge_qmaster sge_execd",
         "PostgreSQL": "initdb pg_ctl postgres",
         "hosts over SSH": "ssh sshd /usr/sbin/sshd",
         "pages in a browser": "chromium",

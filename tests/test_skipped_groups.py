@@ -96,5 +96,6 @@ def test_make_system_knows_each_program_of_a_group():
     """Or another one of the same package."""
     beside = {"pg_ctl": "initdb", "postgres": "initdb", "java": "javac", "cc": "gcc"}
     beside |= dict.fromkeys(("sbatch", "squeue", "scancel", "scontrol"), "srun")
+    beside |= dict.fromkeys(("qstat", "qconf"), "qsub")
     names = {Path(program).name for program in GROUPS}
     assert {beside.get(name, name) for name in names} <= {command for command, _, _ in rows()}
