@@ -56,6 +56,13 @@ def test_one_filled_file_counts_as_a_constant_one(count):
     assert len(roots) == 2
 
 
+def test_files_that_no_digit_tells_apart_share_a_leaf():
+    records = [file_record("a", "file", bytes([n]) * 16) for n in range(40)]
+    assert (
+        FileTrie(records).root() == FileTrie(records[::-1]).root() != FileTrie(records[1:]).root()
+    )
+
+
 def test_what_a_file_is_counts():
     kinds = ["file", "executable", "link"]
     roots = {FileTrie([file_record("a", kind, bytes(16))]).root() for kind in kinds}

@@ -341,3 +341,20 @@ def names_of(found):
     """A hash of what names experiments beside their digests: the program, and keys of points."""
     parts = [each.program.digest.encode() + each.key for each in found]
     return blake2b(b"".join(parts), digest_size=8).hexdigest()
+
+
+def test_the_parts_of_a_program_have_the_digests_that_they_had(tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/a.sh").write_text('#ZEN$ RUN "sh a.sh"\n')
+    for name, mode in (("plain", 0o644), ("tool", 0o755)):
+        (tmp_path / "app" / name).write_text("same")
+        (tmp_path / "app" / name).chmod(mode)
+    (tmp_path / "app/link").symlink_to("plain")
+    assert ExperimentGenerator(scan([tmp_path / "app"])).program == {
+        "BUILD": "cae66941d9efbd40",
+        "RUN": "d568c936e4c4ecbc",
+        "a.sh": "fcdf3ecfe8765399",
+        "link": "3e4c7b25ea050d83",
+        "plain": "961ae4cb66de1ad2",
+        "tool": "b02923f1d3428865",
+    }
