@@ -126,9 +126,13 @@ def _is_ignored(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
-    if isinstance(node, ast.FunctionDef) and "overload" in map(ast.unparse, node.decorator_list):
-        return True
+    if isinstance(node, ast.FunctionDef) and not any(map(_does_something, node.body)):
+        return True  # an overload, or what a protocol demands: even its defaults are never used
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr)
+
+
+def _does_something(statement: ast.stmt) -> bool:
+    return not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:

@@ -167,6 +167,9 @@ def test_a_match_in_the_head_is_not_the_last_one():
         (b"true", "true"),
         (b"", ""),
         (b"3 s", "3 s"),
+        (b"2d", "2d"),
+        (b"2dx", "2dx"),
+        (b"xd2", "xd2"),
         (b"9" * 5000, "9" * 5000),
     ],
 )

@@ -448,3 +448,11 @@ def test_a_content_that_is_no_hash_names_no_path():
     for text in ("", "../" * 20, "A" * 64, "0" * 63, "0" * 64 + "\n"):
         assert object_path(Path("/r"), text) == Path("/r/objects/00/no-such-content")
     assert Path("store") == artifact_store.STORE
+
+
+def test_a_file_system_that_cannot_be_synced_is_an_error():
+    sync = filesystem._syncfs()
+    if sync is None:
+        pytest.skip("this system has no syncfs")
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        sync(-1)

@@ -226,3 +226,13 @@ def _try(attempt):
 
 TestTogether = Together.TestCase
 TestTogether.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+
+def test_a_repository_without_files_is_pruned_and_has_no_garbage():
+    repository = ReferenceRepository()
+    for name in STUDIES:
+        repository.open(name, StudyDefinition((), ()))
+    assert maintenance.preview_pruning(repository, "s").study == "s"
+    assert maintenance.prune_study(repository, "s").study == "s"
+    assert {study.name for study in repository.studies()} == {"t", "u"}
+    assert maintenance.collect_garbage(repository, really=True) == maintenance.Garbage((), (), 0)

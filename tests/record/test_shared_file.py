@@ -10,6 +10,7 @@ import pytest
 
 from unprivileged import NOBODY
 from zenturio.record.open import open_repository
+from zenturio.record.sqlite import SQLite
 
 GROUP = 60
 
@@ -53,3 +54,17 @@ def test_the_log_has_the_group_and_the_permissions_of_the_database(open_folder, 
         }
         repository.close()
     assert facts == dict.fromkeys(("a.db", "a.db-wal", "a.db-shm"), (GROUP, 0o664))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to a group")
+def test_a_link_that_stands_where_the_log_would_be_is_not_followed(open_folder):
+    target = open_folder / "target"
+    target.touch()
+    path = open_folder / "a.db"
+    path.touch()
+    os.chown(path, -1, GROUP)
+    log = open_folder / "a.db-wal"
+    log.symlink_to(target)
+    SQLite(path, 5)._share_log()
+    assert log.lstat().st_gid == GROUP
+    assert target.stat().st_gid == os.getegid()

@@ -7,14 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from record.old import fixture, make_old, same, stamp, value
 from zenturio import failpoints
-from zenturio.errors import ConflictError, RecordError
-from zenturio.record import maintenance, migration
+from zenturio.errors import ConflictError, PlaceError, RecordError
+from zenturio.record import maintenance, migration, upgrade
 from zenturio.record.database import Database
 from zenturio.record.entities import DriverProcess
 from zenturio.record.open import dialect_at, open_repository
@@ -304,3 +305,14 @@ def test_a_newer_repository_is_refused_with_what_to_do(url):
         with pytest.raises(RecordError, match="has the schema 9999") as raised:
             look(url)
         assert "restore the copy" in str(raised.value)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_an_upgrade_needs_room_for_a_copy_and_a_new_file(tmp_path, monkeypatch, missing):
+    path = tmp_path / "a.db"
+    path.write_bytes(bytes(3_000_000))
+    needed = 2 * 3_000_000 + 2**20
+    usage = shutil.disk_usage(tmp_path)._replace(free=needed - missing)
+    monkeypatch.setattr(shutil, "disk_usage", {tmp_path: usage}.__getitem__)
+    with pytest.raises(PlaceError, match="needs 7 MB, and 7 MB") if missing else nullcontext():
+        upgrade.room_for(path)

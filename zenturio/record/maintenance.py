@@ -265,7 +265,10 @@ def salvage(source: Path, target: Path) -> Salvage:
 
 def preview_pruning(repository: Repository, study: str) -> StudyDeletion:
     """Return what ``prune`` would remove."""
-    return _without_foreign_files(repository, repository.preview_deletion(study))
+    removal = repository.preview_deletion(study)
+    if not isinstance(repository, SQLRepository):
+        return removal
+    return _without_foreign_files(repository, removal)
 
 
 def prune_study(repository: Repository, study: str) -> StudyDeletion:
@@ -288,10 +291,8 @@ def prune_study(repository: Repository, study: str) -> StudyDeletion:
     return removal
 
 
-def _without_foreign_files(repository: Repository, removal: StudyDeletion) -> StudyDeletion:
+def _without_foreign_files(repository: SQLRepository, removal: StudyDeletion) -> StudyDeletion:
     """Return the removal with files outside of the project as foreign: those stay."""
-    if not isinstance(repository, SQLRepository):
-        return removal
     own_files = {path for path in removal.artifacts if repository.store.owns(Path(path))}
     foreign = tuple(path for path in removal.artifacts if path not in own_files)
     return replace(removal, artifacts=tuple(sorted(own_files)), foreign=foreign)
