@@ -293,11 +293,12 @@ class Reached:
         return Reached(lines, {**self.seconds, **other.seconds})
 
 
-def reached(package: str, select: str, tests: list[str], folder: Path) -> Reached:
+def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:
     """Which lines of *package* its *tests* reach: one run of them with coverage."""
     data, report = folder / "coverage", folder / "tests.xml"
     command = [
         sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
+        "-n", str(jobs), "--dist", "worksteal",
         f"--cov=zenturio/{package}", "--cov-context=test", "--cov-branch", "--cov-report=",
         f"--junitxml={report}", f"--cov-config={_configuration(folder, data)}",
     ]  # fmt: skip
@@ -325,9 +326,11 @@ def reached(package: str, select: str, tests: list[str], folder: Path) -> Reache
 class Map:
     """What one run has learnt about tests, for those that follow."""
 
-    def __init__(self, path: Path | None, package: str, tests: list[str], select: str) -> None:
+    def __init__(
+        self, path: Path | None, package: str, tests: list[str], select: str, jobs: int
+    ) -> None:
         self._path = path
-        self._run = partial(reached, package, select)
+        self._run = partial(reached, package, select, jobs)
         self._tests = tests
         roots = [ROOT / test for test in tests]
         files = [p for root in roots for p in ([root] if root.is_file() else root.rglob("*.py"))]
@@ -421,13 +424,14 @@ def main() -> None:
         folder = Path(name)
         neighbours = [f"tests/{each}" for each in NEIGHBOURS.get(package, ())]
         tests = [f"tests/{package}", *neighbours, *arguments.tests]
-        reach = Map(arguments.map, package, tests, arguments.select).read(folder)
+        jobs = arguments.jobs
+        reach = Map(arguments.map, package, tests, arguments.select, jobs).read(folder)
         paths = sorted((ROOT / "zenturio" / package).rglob("*.py"))
         every = [m for path in paths for m in mutants_of(path.relative_to(ROOT))]
         sample = generator.sample(every, min(arguments.count, len(every)))
         print(f"{len(every):,} mutants of {package}, {len(sample)} tried", flush=True)
         copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(arguments.jobs):
+        for number in range(jobs):
             copy = Copy(folder / f"copy{number}")
             stack.callback(copy.close)
             copies.put(copy)
@@ -447,7 +451,7 @@ def main() -> None:
 
         counts: dict[str, int] = {}
         begun = time.monotonic()
-        with ThreadPoolExecutor(arguments.jobs) as pool:
+        with ThreadPoolExecutor(jobs) as pool:
             for mutant, verdict in zip(sample, pool.map(judge, sample), strict=True):
                 counts[verdict] = counts.get(verdict, 0) + 1
                 if verdict in {"survived", "not reached"}:

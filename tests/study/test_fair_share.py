@@ -101,3 +101,65 @@ def test_shares_are_read_from_the_projects_file_and_mistakes_are_named(tmp_path)
     file.write_text("[serve]\nshares = 3\n")
     with pytest.raises(InputError, match="a table for each user"):
         ServiceConfig.of(tmp_path)
+
+
+def test_a_slot_is_shared_with_those_who_have_some():
+    loads = {
+        "a": UserLoad(slots=2),
+        "b": UserLoad(wanted=1),
+        "c": UserLoad(slots=1),
+        "d": UserLoad(),
+    }
+    fair = FairShare()
+    assert fair.why_waiting("b", loads, 3) == "a slot: b has 0 of 3, shared with a, c"
+    assert fair.why_waiting("a", {"a": UserLoad(slots=2)}, 3) == "a slot: a has 2 of 3"
+    assert fair.why_waiting("new", {}, 3) == "a slot: new has 0 of 3"
+
+
+def test_of_equals_who_came_first_is_next_and_then_the_name_decides():
+    loads = {"b": UserLoad(wanted=1, arrival=2.0), "a": UserLoad(wanted=1, arrival=3.0)}
+    assert FairShare().next_user(loads) == "b"
+    loads = {"b": UserLoad(wanted=1), "a": UserLoad(wanted=1)}
+    assert FairShare().next_user(loads) == "a"
+    assert FairShare().next_user({"a": UserLoad(slots=3)}) is None
+    assert FairShare().next_user({}) is None
+
+
+def test_a_quota_may_be_used_up_but_not_passed():
+    fair = FairShare({"a": UserShare(slots=3)})
+    for slots, wanted, served in (
+        (0, 1, True),
+        (2, 1, True),
+        (2, 2, False),
+        (3, 1, False),
+        (0, 9, True),
+    ):
+        is_served = fair.next_user({"a": UserLoad(slots=slots, wanted=wanted)}) == "a"
+        assert is_served == served, (slots, wanted)
+
+
+def test_who_comes_back_begins_where_the_others_are_and_nobody_is_set_back():
+    fair = FairShare()
+    fair.next_user({"a": UserLoad(100.0, 1, 1), "b": UserLoad(10.0, 1, 1)})
+    fair.next_user({"a": UserLoad(100.0, 1, 1), "b": UserLoad(10.0)})
+    fair.next_user({"a": UserLoad(120.0, 1, 1), "b": UserLoad(10.0, 0, 1)})
+    assert fair._offset["b"] == 110.0
+    assert fair.next_user({"a": UserLoad(121.0, 0, 1), "b": UserLoad(10.0, 0, 1)}) == "b"
+    fair.next_user({"b": UserLoad(10.0, 1, 1)})
+    fair.next_user({"a": UserLoad(500.0, 0, 1), "b": UserLoad(20.0, 1, 1)})
+    assert fair._offset.get("a", 0.0) == 0.0
+
+
+def test_submissions_begin_in_turns_up_to_what_each_user_may_have_at_work():
+    shares = FairShare({"a": UserShare(active=2), "*": UserShare(active=1)})
+    assert in_turns(["a", "a", "a", "b", "b", "c"], {}, shares) == [0, 3, 5, 1]
+    assert in_turns(["a", "b", "c"], {"a": 1, "b": 1}, shares) == [2, 0]
+    assert in_turns([], {}, shares) == []
+    assert FairShare().share("anybody").active == 16
+
+
+def test_the_index_of_equality_is_one_of_equals_and_least_where_one_has_all():
+    assert jain_index([2.0, 2.0, 2.0]) == 1.0
+    assert jain_index([6.0, 0.0, 0.0]) == pytest.approx(1 / 3)
+    assert jain_index([0.0, 0.0]) == jain_index([]) == 1.0
+    assert jain_index([1.0, 3.0]) == 16 / 20

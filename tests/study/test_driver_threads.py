@@ -1,0 +1,267 @@
+"""What other threads and signals tell a driver: completed futures, commits in time, stops."""
+
+import os
+import signal
+import threading
+from collections import deque
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+import pytest
+
+from zenturio.errors import PlaceError, SafetyError
+from zenturio.study.driver import group_commit
+from zenturio.study.driver.experiment_states import Finished, Returned, TrackedExperiment
+from zenturio.study.driver.group_commit import GroupCommit
+from zenturio.study.driver.in_flight import InFlight
+from zenturio.study.driver.stop_requests import UNWANTED, CancelRequests, stop_on_signals
+from zenturio.testing.executor import until
+from zenturio.testing.experiments import experiment, outcome
+
+
+class Place:
+    """An executor whose futures the test completes."""
+
+    slots = 3
+
+    def __init__(self):
+        self.futures = {}
+
+    def submit(self, submitted):
+        return self.futures.setdefault(submitted.digest, Future())
+
+    def close(self):
+        """Nothing is open."""
+
+
+class LastingPlace(Place):
+    """One with messages, whose outcomes are kept until they are recorded, and that learns."""
+
+    wants = 7
+
+    def __init__(self):
+        super().__init__()
+        self.remarks = deque(["full", "slow"])
+        self.forgotten, self.learnt = [], []
+
+    def forget(self, digest):
+        self.forgotten.append(digest)
+
+    def learn(self, seen):
+        self.learnt.append(seen)
+
+
+def tracked(index, attempt=1):
+    return TrackedExperiment(experiment(index), attempt=attempt)
+
+
+@pytest.fixture
+def flight():
+    place, inbox = Place(), SimpleQueue()
+    return InFlight(place, inbox), place, inbox
+
+
+def test_an_experiment_in_flight_comes_back_with_its_outcome(flight):
+    flying, place, inbox = flight
+    one, other = tracked(0, attempt=4), tracked(1)
+    for each in (one, other):
+        flying.submit(each)
+    assert (len(flying), flying.slots, flying.wants) == (2, 3, 0)
+    place.futures[one.experiment.digest].set_result(outcome(one.experiment, attempt=1))
+    completed = inbox.get_nowait()
+    assert inbox.empty()
+    returned = flying.take_in(completed)
+    assert isinstance(returned, Finished)
+    assert (returned.tracked, returned.outcome.attempt) == (one, 4)
+    assert returned.outcome == outcome(one.experiment, attempt=4)
+    assert len(flying) == 1
+    flying.cancel(experiment(9).digest)
+    flying.cancel(other.experiment.digest)
+    back = flying.take_in(inbox.get_nowait())
+    assert isinstance(back, Returned)
+    assert (back.tracked, len(flying)) == (other, 0)
+
+
+def test_an_error_of_the_disk_is_one_of_the_place(flight):
+    flying, place, inbox = flight
+    for error, reason in (
+        (OSError(28, "No space left on device", "/work/x"), "/work/x: No space left on device"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ):
+        one = tracked(0)
+        place.futures.clear()
+        flying.submit(one)
+        place.futures[one.experiment.digest].set_exception(error)
+        with pytest.raises(PlaceError, match=reason) as caught:
+            flying.take_in(inbox.get_nowait())
+        assert f"experiment {one.experiment.digest[:12]}: " in str(caught.value)
+        assert len(flying) == 0
+
+
+def test_what_waits_is_cancelled_before_what_runs(flight):
+    flying, place, _ = flight
+    running, waiting = tracked(0), tracked(1)
+    for each in (running, waiting):
+        flying.submit(each)
+    assert place.futures[running.experiment.digest].set_running_or_notify_cancel()
+    flying.cancel_queued()
+    assert place.futures[waiting.experiment.digest].cancelled()
+    assert place.futures[running.experiment.digest].running()
+
+
+def test_all_are_cancelled_where_a_place_can_do_it(flight):
+    flying, place, inbox = flight
+    for index in range(3):
+        flying.submit(tracked(index))
+    flying.cancel_all()
+    assert all(future.cancelled() for future in place.futures.values())
+    assert inbox.qsize() == 3
+
+
+def test_a_place_says_each_remark_once_and_is_told_what_was_recorded():
+    place = LastingPlace()
+    flying = InFlight(place, SimpleQueue())
+    assert flying.wants == 7
+    assert flying.remarks() == ("full", "slow")
+    assert flying.remarks() == ()
+    seen = outcome(experiment(0))
+    flying.learn(seen)
+    flying.forget(seen.digest)
+    assert (place.learnt, place.forgotten) == ([seen], [seen.digest])
+    plain = InFlight(Place(), SimpleQueue())
+    plain.learn(seen)
+    plain.forget(seen.digest)
+    assert plain.remarks() == ()
+
+
+# Commits
+
+
+def pairs(*indices):
+    return [(experiment(index), outcome(experiment(index))) for index in indices]
+
+
+def test_outcomes_are_committed_together_and_told_once():
+    groups = []
+    commits = GroupCommit(groups.append)
+    assert commits.commit() == []
+    for pair in pairs(0, 1, 2):
+        commits.add(*pair)
+    assert commits.commit() == pairs(0, 1, 2)
+    assert groups == [pairs(0, 1, 2)]
+    assert commits.commit() == []
+    assert len(groups) == 1
+
+
+def test_outcomes_that_could_not_be_committed_still_wait():
+    written, faults = [], [PlaceError("away")]
+
+    def write(group):
+        if faults:
+            raise faults.pop()
+        written.extend(group)
+
+    commits = GroupCommit(write)
+    commits.add(*pairs(0)[0])
+    with pytest.raises(PlaceError, match="away"):
+        commits.commit()
+    commits.add(*pairs(1)[0])
+    assert commits.commit() == pairs(0, 1)
+    assert written == pairs(0, 1)
+
+
+def test_a_commit_is_due_after_a_while(monkeypatch):
+    now = [50.0]
+    monkeypatch.setattr(group_commit, "monotonic", lambda: now[0])
+    commits = GroupCommit(lambda group: None)
+    for passed, is_due in ((0.0, False), (0.09, False), (0.11, True)):
+        now[0] = 50.0 + passed
+        assert commits.is_due == is_due
+    commits.commit()
+    assert not commits.is_due
+
+
+def test_the_thread_commits_while_the_driver_does_not_and_leaves_the_telling_to_it(monkeypatch):
+    monkeypatch.setattr(group_commit, "WAIT", 0.001)
+    monkeypatch.setattr(group_commit, "QUIET", 0.001)
+    written, faults = [], [PlaceError("away"), PlaceError("still away")]
+
+    def write(group):
+        if faults:
+            raise faults.pop()
+        written.append(list(group))
+
+    commits = GroupCommit(write)
+    commits.start()
+    commits.add(*pairs(0)[0])
+    until(lambda: written)
+    assert written == [pairs(0)]
+    assert commits.commit() == pairs(0)
+    commits.stop()
+    assert not commits._thread.is_alive()
+    commits.add(*pairs(1)[0])
+    assert commits.commit() == pairs(1)
+
+
+# Requests to stop
+
+
+@pytest.mark.parametrize(
+    ("number", "count"), [(signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGHUP, 2)]
+)
+def test_signals_stop_a_run_gently_or_at_once(number, count):
+    calls = []
+    before = {
+        each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    with stop_on_signals(lambda: calls.append(number)):
+        os.kill(os.getpid(), number)
+        until(lambda: calls)
+    assert len(calls) == count
+    assert {each: signal.getsignal(each) for each in before} == before
+
+
+def test_signals_that_are_ignored_stay_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals(lambda: None):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_thread_of_a_service_takes_no_signals():
+    handlers = []
+
+    def run():
+        with stop_on_signals(lambda: None):
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert handlers == [signal.getsignal(signal.SIGINT)]
+
+
+def test_a_request_to_cancel_is_there_until_it_is_taken_back(tmp_path):
+    requests = CancelRequests(tmp_path / ".zenturio")
+    one, other = experiment(0).digest, experiment(1).digest
+    assert requests.unwanted() == []
+    requests.take_back(one)
+    requests.ask(one)
+    requests.ask(other)
+    requests.ask(one)
+    assert sorted(requests.unwanted()) == sorted([one, other])
+    requests.take_back(one)
+    assert (requests.asked(one), requests.asked(other)) == (False, True)
+    assert (tmp_path / ".zenturio" / UNWANTED / other).stat().st_size == 0
+
+
+def test_a_request_is_not_written_through_a_link(tmp_path):
+    requests = CancelRequests(tmp_path / ".zenturio")
+    requests.ask(experiment(1).digest)
+    link = tmp_path / ".zenturio" / UNWANTED / experiment(0).digest
+    link.symlink_to(tmp_path / "target")
+    with pytest.raises(SafetyError):
+        requests.ask(experiment(0).digest)
+    assert not (tmp_path / "target").exists()

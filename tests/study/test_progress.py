@@ -1,0 +1,215 @@
+"""What is counted while a study runs: results, rates, the best value, and causes of failures."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from zenturio.annotate.model import Goal
+from zenturio.experiment import Experiment, Log, Missing, Recipe, Series, Step
+from zenturio.expression import parse
+from zenturio.study.driver import progress as module
+from zenturio.study.driver.program_history import ProgramHistory, changed_program_notes
+from zenturio.study.driver.progress import (
+    BestScore,
+    RateMeter,
+    RunCounts,
+    RunProgress,
+    score_of_values,
+)
+from zenturio.testing.experiments import experiment, outcome
+
+
+class Clock:
+    """A clock that the test turns."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "monotonic", clock)
+    return clock
+
+
+def goal(text, direction="minimize"):
+    return Goal(direction, parse(text))
+
+
+def counts(*goals, slots=2):
+    return RunCounts("s", slots, goals)
+
+
+# Rates
+
+
+def test_the_rate_is_that_of_the_window(clock):
+    meter = RateMeter(10.0)
+    assert meter.rate == 0.0
+    for _ in range(5):
+        clock.now += 1
+        meter.add(2)
+    assert meter.rate == 2.0
+    for _ in range(30):
+        clock.now += 1
+        meter.add(4)
+    assert meter.rate == 4.0
+    clock.now += 10
+    assert meter.rate == pytest.approx(40 / 20)
+
+
+def test_what_comes_at_once_is_remembered_once(clock):
+    meter = RateMeter(10.0)
+    for _ in range(1000):
+        clock.now += 0.001
+        meter.add(1)
+    assert meter.rate == pytest.approx(1000)
+    assert len(meter._seen) <= 7
+    clock.now += 1000
+    meter.add(1)
+    meter.add(1)
+    assert len(meter._seen) == 2
+
+
+# The best value
+
+
+@pytest.mark.parametrize(("direction", "best"), [("minimize", 1.0), ("maximize", 5.0)])
+def test_the_first_of_the_best_values_counts(direction, best):
+    seen = BestScore((goal("m", direction), goal("other")))
+    for index, value in enumerate([3.0, 5.0, 1.0, 5.0, 1.0, 2.0]):
+        seen.see({"n": index}, outcome(experiment(index), metrics={"m": value}))
+    assert seen.last == 2.0
+    assert (seen.found.goal, seen.found.value) == ("m", best)
+    assert dict(seen.found.at) == {"n": 1 if direction == "maximize" else 2}
+
+
+def test_without_an_objective_nothing_is_the_best():
+    seen = BestScore(())
+    seen.see({}, outcome(experiment(0), metrics={"m": 1}))
+    assert (seen.name, seen.last, seen.found) == ("", None, None)
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, "1", Missing("why"), Series((1, 2))]
+)
+def test_what_is_not_a_number_is_never_the_best(value):
+    seen = BestScore((goal("m"),))
+    seen.see({}, outcome(experiment(0), metrics={"m": value}))
+    assert (seen.last, seen.found) == (None, None)
+
+
+def test_a_score_is_a_number_or_there_is_none():
+    assert score_of_values(parse("a * b"), {"a": 2, "b": 3}) == 6.0
+    assert score_of_values(parse("a > 1"), {"a": 2}) == 1.0
+    assert score_of_values(parse("1 / a"), {"a": 0}) is None
+    assert score_of_values(parse("a"), {"a": None}) is None
+    assert score_of_values(parse("a"), {"a": "x"}) is None
+
+
+# Counts
+
+
+def failed(index, cause, said=b""):
+    return replace(
+        outcome(experiment(index), "failed"), cause=cause, stderr=Log(said, b"", len(said))
+    )
+
+
+def test_each_result_is_counted_once_by_what_came_of_it(clock):
+    run = counts(goal("m"))
+    clock.now += 2
+    run.ended(experiment(0), outcome(experiment(0), metrics={"m": 4}))
+    run.ended(experiment(1), failed(1, "exit 3"))
+    run.ended(experiment(2), outcome(experiment(2), metrics={"m": 2}))
+    run.recalled(experiment(3), outcome(experiment(3), metrics={"m": 1}))
+    run.recalled(experiment(4), failed(4, "exit 3"))
+    assert (run.cached, run.ok, run.failed) == (2, 2, 1)
+    progress = run.progress(20, 3, 5)
+    assert (progress.total, progress.running, progress.done) == (20, 3, 5)
+    assert (progress.rate, run.rate) == (1.5, 1.5)
+    assert progress.seconds_left == (20 - 5 - 5) / 1.5
+    assert (progress.goal, progress.last, progress.best.value) == ("m", 1.0, 1.0)
+    summary = run.summary(20, 9.0, interrupted=True)
+    assert (summary.study, summary.total, summary.seconds) == ("s", 20, 9.0)
+    assert (summary.cached, summary.ok, summary.failed, summary.unfinished) == (2, 2, 1, 15)
+    assert summary.interrupted
+    assert [(group.cause, group.count) for group in summary.failures] == [("exit 3", 2)]
+
+
+def test_without_a_rate_nobody_knows_how_long_it_takes(clock):
+    assert counts().progress(5, 0, 0).seconds_left is None
+
+
+def test_failures_are_grouped_by_their_cause_the_most_frequent_first():
+    run = counts()
+    for index, cause in enumerate(["a", "b", "b", "c", "c", "c"]):
+        run.ended(experiment(index), failed(index, cause, b"1\n2\n3\n4\n5\n%d\n" % index))
+    nameless = replace(failed(7, ""), status="timeout")
+    run.ended(experiment(7), nameless)
+    groups = run.summary(9, 1.0, interrupted=False).failures
+    assert [(group.cause, group.count) for group in groups] == [
+        ("c", 3), ("b", 2), ("a", 1), ("timeout", 1),
+    ]  # fmt: skip
+    assert groups[0].digest == experiment(3).digest
+    assert groups[0].values == {"n": 3}
+    assert groups[0].end == "2\n3\n4\n5\n3"
+
+
+def test_experiments_that_need_more_than_all_slots_run_alone():
+    run = counts(slots=2)
+    for cpus in (None, 1, 2, 3, 4):
+        wide = Experiment("ab" * 16, 0, 1, {}, (), (Step("x", cpus=cpus),), {}, None, Recipe())
+        run.ended(wide, outcome(experiment(0)))
+    assert run.summary(5, 1.0, interrupted=False).alone == 2
+
+
+def test_a_remark_is_news_once_and_part_of_the_summary():
+    run = counts()
+    for index in range(3):
+        run.ended(experiment(index), replace(outcome(experiment(index)), remark="odd"))
+    run.announce("the place is full")
+    run.announce("the place is full")
+    assert run.news() == ("odd", "the place is full")
+    assert run.news() == ()
+    run.ended(experiment(4), replace(outcome(experiment(4)), remark="odd"))
+    run.announce("the place is full")
+    assert run.news() == ()
+    assert run.summary(4, 1.0, interrupted=False).remarks == ("odd",)
+
+
+def test_progress_counts_all_that_needs_no_more_work():
+    assert RunProgress(9, 1, 2, 4, 1, 0.0, None).done == 7
+
+
+# Executables that changed
+
+
+def test_results_from_before_a_change_of_an_executable_are_counted():
+    history = ProgramHistory(
+        {"sh": "/bin/sh"}, {"sh": [(10.0, "a"), (20.0, "b"), (30.0, "a"), (40.0, "c")]}
+    )
+    changed = {
+        started: [*history.changed_since(replace(outcome(experiment(0)), started=started))]
+        for started in (9.0, 10.0, 25.0, 39.0, 40.0, 41.0)
+    }
+    assert changed == {9.0: [], 10.0: ["sh"], 25.0: ["sh"], 39.0: ["sh"], 40.0: [], 41.0: []}
+    run = RunCounts("s", 1, (), history)
+    for index, started in enumerate((9.0, 25.0, 26.0)):
+        run.recalled(experiment(index), replace(outcome(experiment(index)), started=started))
+    run.conclude()
+    (remark,) = run.news()
+    assert remark.startswith("sh has changed since 2 cached results were made: ")
+    assert history.notes() == {"sh": {"path": "/bin/sh", "changes": history._changes["sh"]}}
+
+
+def test_one_result_is_spoken_of_in_the_singular():
+    (note,) = changed_program_notes({"cc": 1})
+    assert note.startswith("cc has changed since 1 cached result was made: ")
+    (note,) = changed_program_notes({"cc": 2000})
+    assert note.startswith("cc has changed since 2,000 cached results were made: ")

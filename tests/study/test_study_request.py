@@ -1,0 +1,153 @@
+"""The options of a run, and the points that they name: what is taken, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+import zenturio as zen
+from zenturio import Space
+from zenturio.annotate.scan import scan
+from zenturio.errors import InputError
+from zenturio.study.point_selection import MANY, PointSelection, select_points
+from zenturio.study.study_request import (
+    StudyRequest,
+    choose_any_machine,
+    choose_only,
+    read_search,
+)
+
+SPACE = Space(n=[10, 20, 30], m=["a", "b"])
+
+
+def chosen(**options):
+    selection = select_points(SPACE, **options)
+    points = [SPACE.number(point) for point in selection]
+    assert points == [number for number, _ in selection.numbered()]
+    return selection.count, points
+
+
+def test_all_points_or_those_that_the_options_name_are_selected():
+    assert chosen() == (6, [0, 1, 2, 3, 4, 5])
+    assert chosen(limit=2) == (2, [0, 1])
+    assert chosen(limit=9) == (6, [0, 1, 2, 3, 4, 5])
+    assert chosen(limit=0) == (0, [])
+    assert chosen(index=5) == (1, [5])
+    count, points = chosen(sample=4, seed=3)
+    assert (count, len(set(points))) == (4, 4)
+    assert chosen(sample=4, seed=3) == (count, points)
+    assert {tuple(chosen(sample=4, seed=seed)[1]) for seed in range(9)} != {tuple(points)}
+    none = PointSelection.none(SPACE)
+    assert (none.count, [*none], [*none.numbered()]) == (0, [], [])
+
+
+@pytest.mark.parametrize(
+    "options", [{"limit": 1, "sample": 1}, {"limit": 1, "index": 0}, {"sample": 1, "index": 0}]
+)
+def test_options_that_name_points_exclude_each_other(options):
+    with pytest.raises(InputError, match="exclude each other"):
+        select_points(SPACE, **options)
+
+
+def test_an_index_beyond_the_space_is_refused():
+    with pytest.raises(InputError, match="--index 6: there are only 6 points") as caught:
+        select_points(SPACE, index=6)
+    assert caught.value.diagnostics[0].hint == "they are numbered from 0 to 5"
+
+
+def test_of_a_continuous_space_points_are_drawn():
+    space = Space(x=zen.uniform(0, 1))
+    with pytest.raises(InputError, match="the space is continuous") as caught:
+        select_points(space)
+    assert "--sample 100" in caught.value.diagnostics[0].hint
+    assert select_points(space, sample=3).count == 3
+
+
+def test_more_points_than_anybody_waits_for_are_asked_for_explicitly():
+    assert select_points(Space(n=range(MANY))).count == MANY
+    many = Space(n=range(MANY + 1))
+    with pytest.raises(InputError, match="1,000,001 points are too many to run") as caught:
+        select_points(many)
+    assert "--limit 1000001" in caught.value.diagnostics[0].hint
+    assert select_points(many, limit=MANY + 1).count == MANY + 1
+
+
+def test_the_states_to_run_again_are_words_with_commas():
+    assert choose_only("missing") == {"missing"}
+    assert choose_only(" Failed, missing") == {"failed", "missing"}
+    with pytest.raises(InputError, match="--only faild: 'faild' is not a state") as caught:
+        choose_only("faild")
+    assert "did you mean 'failed'" in caught.value.diagnostics[0].hint
+
+
+def test_a_machine_is_the_same_or_any():
+    assert (choose_any_machine("same"), choose_any_machine("any")) == (False, True)
+    with pytest.raises(InputError, match="--machine an: neither same nor any"):
+        choose_any_machine("an")
+
+
+@pytest.mark.parametrize(
+    ("option", "more"),
+    [("--budget", (("", (), "9", (), 0))), ("--stop", ("", (), "", ("stall=3",), 0)),
+     ("--set", ("", ("a=b",), "", (), 0))],
+)  # fmt: skip
+def test_options_of_a_search_need_one(option, more):
+    assert read_search("", (), "", (), 0) is None
+    with pytest.raises(InputError, match=f"{option} belongs to a search"):
+        read_search(*more)
+
+
+def test_settings_of_a_search_are_names_and_values():
+    spec = read_search("ga", ("population = 9", "a=b=c"), "100", (), 7)
+    assert (spec.engine, spec.seed) == ("ga", 7)
+    assert spec.settings == {"population": "9", "a": "b=c"}
+    with pytest.raises(InputError, match="--set population") as caught:
+        read_search("ga", ("population",), "100", (), 7)
+    assert caught.value.diagnostics[0].hint.startswith("write NAME=VALUE")
+
+
+def test_a_request_is_the_same_after_a_way_through_json():
+    request = StudyRequest(("a.sh",), ("n=1",), limit=3, stop=("x",), again=True, jobs=2)
+    facts = request.facts()
+    assert facts["paths"] == ["a.sh"]
+    assert StudyRequest.read(facts) == request
+    assert StudyRequest.read({**facts, "of a later version": 1}) == request
+
+
+def test_what_is_remembered_goes_on_from_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    request = StudyRequest(("a.sh",), name="s", join=True, on="hosts.toml", limit=0, pin=False)
+    remembered = request.remembered()
+    assert remembered["paths"] == [str(tmp_path / "a.sh")]
+    assert remembered["on"] == str(tmp_path / "hosts.toml")
+    assert remembered["limit"] == 0
+    assert {"name", "join", "param", "budget", "jobs"}.isdisjoint(remembered)
+    assert replace(request, on="local").remembered()["on"] == "local"
+
+
+def test_a_search_asks_for_points_itself(tmp_path):
+    (tmp_path / "a.sh").write_text('#ZEN$ RUN "sh a.sh"\n#ZEN$ ENV N = { 1:4 } AS n\n')
+    application = scan([tmp_path / "a.sh"])
+    request = StudyRequest((str(tmp_path / "a.sh"),))
+    assert request.points(application).count == 4
+    assert replace(request, limit=3).points(application).count == 3
+    searching = replace(request, search="ga", budget="9")
+    assert searching.points(application).count == 0
+    for options in ({"limit": 3}, {"sample": 3}):
+        with pytest.raises(InputError, match="--search asks for points itself"):
+            replace(searching, **options).search_spec()
+
+
+def test_how_the_driver_behaves_is_what_the_options_say():
+    settings = StudyRequest(("a",)).driver_settings()
+    assert not any(
+        (settings.fail_fast, settings.any_machine, settings.again, settings.each_machine)
+    )
+    request = StudyRequest(("a",), fail_fast=True, machine="any", again=True, each_machine=True)
+    settings = request.driver_settings()
+    assert all((settings.fail_fast, settings.any_machine, settings.again, settings.each_machine))
+
+
+def test_a_place_is_this_machine_unless_another_is_named():
+    options = StudyRequest(("a",), jobs=3, pin=True).place_options
+    assert (options.jobs, options.keep, options.pin, options.place) == (3, "failed", True, "local")
+    assert StudyRequest(("a",), keep="never").place_options.keep == "never"
