@@ -8,6 +8,10 @@ To load what a verb needs takes longer than most verbs. So one process loads it,
 of a worker, and each command is a copy of it: with arguments, a folder, an environment, two streams
 and an exit code of its own, and it ends as Python ends. What is said of a start itself (what is
 loaded, signals that come early) wants a start, and tests of that make their own.
+
+    driver = Command("run", "first.py", cwd=tmp_path)   # one that runs beside the test
+
+has the number of its process as ``pid``, which may be killed.
 """
 
 import atexit
@@ -17,15 +21,18 @@ import json
 import os
 import pkgutil
 import resource
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 OURS = (
     "annotate", "cli", "execute", "experiment", "expression", "query", "record", "schedule",
@@ -51,25 +58,78 @@ def zen(
     It is killed (a negative exit code) after so many *cpu_seconds*, or when it has waited ten
     times as long, and may have so many bytes of *memory*; 0 is no limit.
     """
-    asked = {
-        "words": [*map(str, words)],
-        "cwd": str(cwd),
-        "environment": dict(os.environ),
-        "limits": [cpu_seconds, memory],
-    }
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         wire = _first()
         try:
-            socket.send_fds(wire, [json.dumps(asked).encode()], [out.fileno(), err.fileno()])
-            answer = wire.recv(32)
+            _send(wire, words, cwd, [out, err], [cpu_seconds, memory])
+            _answer(wire)
+            code = _answer(wire)
         except BaseException:
             # A test that took too long: its answer must not be taken for that of the next one.
             _first.cache_clear()
             wire.close()
             raise
-        assert answer, "the process that has loaded zen is gone"
         told = [file.seek(0) or file.read() for file in (out, err)]
-    return subprocess.CompletedProcess(["zen", *asked["words"]], int(answer), *told)
+    return subprocess.CompletedProcess(["zen", *map(str, words)], code, *told)
+
+
+class Command:
+    """``zen`` with *words*, which runs while the test goes on."""
+
+    def __init__(self, *words: object, cwd: Path) -> None:
+        # Who answers waits for the command: so each has a process of its own that does.
+        self._wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(_first(), [b"{}"], [theirs.fileno()])
+        self._streams = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115 - read in the end
+        _send(self._wire, words, cwd, self._streams, [0, 0])
+        self.pid = _answer(self._wire)
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        if self.returncode is None and select.select([self._wire], [], [], 0)[0]:
+            self.returncode = _answer(self._wire)
+            self._wire.close()
+        return self.returncode
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def communicate(self) -> list[str]:
+        """What it has said on its two streams when it has ended; to be asked once."""
+        if self.returncode is None:
+            select.select([self._wire], [], [])
+            self.poll()
+        said = []
+        for file in self._streams:
+            with file:
+                file.seek(0)
+                said.append(file.read())
+        return said
+
+
+def _send(
+    wire: socket.socket,
+    words: Sequence[object],
+    cwd: Path,
+    streams: list[IO[str]],
+    limits: list[int],
+) -> None:
+    environment = dict(os.environ)
+    asked = {"words": [*map(str, words)], "cwd": str(cwd), "environment": environment}
+    request = json.dumps({**asked, "limits": limits}).encode()
+    socket.send_fds(wire, [request], [file.fileno() for file in streams])
+
+
+def _answer(wire: socket.socket) -> int:
+    """A number: first that of the process, then its exit code."""
+    answer = wire.recv(32)
+    assert answer, "the process that has loaded zen is gone"
+    return int(answer)
 
 
 @cache
@@ -92,16 +152,22 @@ def _serve(wire: socket.socket) -> None:
     while True:
         request, streams, *_ = socket.recv_fds(wire, LARGEST, 2)
         if not request:
-            sys.exit()
+            os._exit(0)
+        asked = json.loads(request)
         pid = os.fork()
         if not pid:
             wire.close()
-            _become(json.loads(request), streams)
+            if not asked:  # the one file is a wire of its own
+                wire = socket.socket(fileno=streams[0])
+                continue
+            _become(asked, streams)
             return
         for each in streams:
             os.close(each)
-        _, status = os.waitpid(pid, 0)
-        wire.send(b"%d" % os.waitstatus_to_exitcode(status))
+        if asked:
+            wire.send(b"%d" % pid)
+            _, status = os.waitpid(pid, 0)
+            wire.send(b"%d" % os.waitstatus_to_exitcode(status))
 
 
 def _become(asked: dict, streams: list[int]) -> None:

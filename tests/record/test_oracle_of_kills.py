@@ -8,7 +8,6 @@ import contextlib
 import os
 import random
 import subprocess
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from loaded import zen
+from loaded import Command, zen
 from study.oracle import alive, processes_of
 from zenturio.record.consistency_check import check_consistency
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
 
-pytestmark = pytest.mark.slow  # each driver and each command is a Python that starts
+pytestmark = pytest.mark.slow
 PROGRAM = """\
 #!/bin/sh
 n=0
@@ -40,11 +39,11 @@ echo "square $((n * n))"
 """
 EXTRA = ("x1", "x2", "x3")
 """Studies of one program: they share its results, and all but the last are pruned."""
-ZEN = "from zenturio.cli import main; main()"
 GLANCE = 0.1
 """Seconds between two looks for somebody to kill."""
-ENDS = {0, 3, 4, 130, -9}
-"""Done, failed, its workers were killed too often, cancelled, killed: how a driver may end."""
+ENDS = {0, 3, 4, 130, -9, -15}
+"""Done, failed, its workers were killed too often, cancelled, killed, cancelled before it listened
+or when it did not any more: how a driver may end."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Abused:
     count: int
     seconds: float
     chance: random.Random
-    drivers: list[subprocess.Popen] = field(default_factory=list)
+    drivers: list[Command] = field(default_factory=list)
     seen: dict[str, Accepted] = field(default_factory=dict)
     backups: dict[Path, frozenset[str]] = field(default_factory=dict)
     """What was accepted before each of them was made."""
@@ -95,16 +94,11 @@ class Abused:
         """Let two drivers be at work."""
         for driver in [driver for driver in self.drivers if driver.poll() is not None]:
             self.drivers.remove(driver)
-            assert driver.returncode in ENDS, driver.communicate()
-            driver.communicate()
+            said = driver.communicate()
+            assert driver.returncode in ENDS, said
         while len(self.drivers) < 2:
-            command = [sys.executable, "-c", ZEN, "run", "study.sh", "--join", "-j", "2"]
-            self.drivers.append(
-                subprocess.Popen(
-                    [*command, "--db", self.url], cwd=self.folder, text=True,
-                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                )
-            )  # fmt: skip
+            words = "run", "study.sh", "--join", "-j", "2", "--db", self.url
+            self.drivers.append(Command(*words, cwd=self.folder))
 
     def kill(self) -> bool:
         """Kill a driver, a launcher or an experiment; whether there was one."""
