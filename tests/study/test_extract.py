@@ -1,11 +1,21 @@
 """What is measured again is measured whole or not at all."""
 
+from contextlib import closing
+from dataclasses import replace
+
 import pytest
 
+from zenturio.annotate.scan import scan
+from zenturio.errors import InputError
+from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.experiment import Log, Missing, Outcome, Series
+from zenturio.record import DriverProcess, StudyDefinition
+from zenturio.record.open import open_repository
 from zenturio.study import extract
 from zenturio.study.extract import MeasuredOutcomes
 from zenturio.study.overview import opened_repository
+from zenturio.study.study_definition import define_study
+from zenturio.testing.experiments import outcome
 
 
 def test_an_error_in_the_middle_changes_nothing_and_a_second_call_does_it_all(
@@ -51,3 +61,101 @@ def test_what_was_measured_comes_back_as_it_was_as_often_as_it_is_asked_for():
         measured.add(outcomes)
         assert list(measured) == list(measured) == outcomes
     assert outcomes[0].stdout == Log()
+
+
+PROGRAM = """\
+#ZEN$ ENV N = { 1:4 } AS n
+#ZEN$ RUN "sh p.sh"
+#ZEN$ METRIC a FROM stdout REGEX "a=(\\d+)"
+#ZEN$ METRIC b FROM stdout REGEX "b=(\\d+)"
+"""
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """Four experiments that ended: three printed a, all b, and c stands in stderr; one did not end well."""
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "p.sh"
+    program.write_text(PROGRAM)
+    application = scan([program])
+    generator = ExperimentGenerator(application)
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        repository.open("p", define_study(application, 4, generator.former_program))
+        lease = repository.acquire_lease("p", DriverProcess.current())
+        pairs = []
+        for index in range(4):
+            (each,) = generator.experiments(application.space.point(index))
+            said = f"a={index}\nb=7\n" if index else "b=7\n"
+            log, errors = Log(said.encode(), b"", len(said)), Log(b"c=5\n", b"", 4)
+            metrics = {"a": index or Missing("no a"), "b": 7, "own": index}
+            status, cause, code = ("ok", "", 0) if index else ("failed", "metric missing: a", 0)
+            if index == 3:
+                status, cause, code = "failed", "exit 3", 3
+            result = replace(outcome(each, status, metrics), cause=cause, exit=code)
+            pairs.append((each, replace(result, stdout=log, stderr=errors)))
+        repository.add_results("p", lease.number, pairs)
+        repository.release_lease(lease)
+        yield repository, program
+
+
+def states(repository):
+    records = repository.records("p")
+    return [(r.outcome.status, r.outcome.cause, dict(r.outcome.metrics)) for r in records]
+
+
+def test_a_metric_that_is_added_is_measured_and_the_others_stay(measured):
+    repository, program = measured
+    before = states(repository)
+    program.write_text(PROGRAM + '#ZEN$ METRIC c FROM stderr REGEX "c=(\\d+)"\n')
+    counts = []
+    result = extract.extract(repository, "p", [str(program)], counts.append)
+    assert (result.study, result.experiments, result.metrics, result.gone) == ("p", 4, ("c",), ())
+    assert (result.missing, result.failed, result.mended, result.changes) == (0, 0, 0, ())
+    assert counts == [4]
+    assert states(repository) == [(s, cause, {**m, "c": 5}) for s, cause, m in before]
+    assert [field.name for field in repository.definition("p").metrics][-1] == "c"
+
+
+def test_a_metric_that_is_lacking_fails_experiments_and_one_that_is_there_mends_them(measured):
+    repository, program = measured
+    before = states(repository)
+    program.write_text(PROGRAM.replace('"b=(', '"z=('))
+    preview = extract.extract(repository, "p", [str(program)], really=False)
+    assert (preview.missing, preview.failed, preview.mended) == (4, 2, 0)
+    assert states(repository) == before
+    assert extract.extract(repository, "p", [str(program)]) == preview
+    assert [(s, cause) for s, cause, _ in states(repository)] == [
+        ("failed", "metric missing: a, b"), ("failed", "metric missing: b"),
+        ("failed", "metric missing: b"), ("failed", "exit 3"),
+    ]  # fmt: skip
+    program.write_text(PROGRAM.replace('"a=(\\d+)"', '"[ab]=(\\d+)"'))
+    mended = extract.extract(repository, "p", [str(program)])
+    assert (mended.missing, mended.failed, mended.mended) == (0, 0, 3)
+    assert [s for s, _, _ in states(repository)] == ["ok", "ok", "ok", "failed"]
+
+
+def test_a_metric_that_the_files_ask_for_no_more_keeps_its_values(measured):
+    repository, program = measured
+    lines = PROGRAM.splitlines(keepends=True)
+    program.write_text("".join(lines[:-1]) + "#ZEN$ METRIC twice := a * 2\n")
+    result = extract.extract(repository, "p", [str(program)])
+    assert (result.gone, result.metrics) == (("b",), ("twice",))
+    assert [m["b"] for _, _, m in states(repository)] == [7] * 4
+    assert [m["twice"] for _, _, m in states(repository)][1:] == [2, 4, 6]
+
+
+def test_a_program_that_changed_otherwise_is_told(measured):
+    repository, program = measured
+    sources = repository.definition("p").sources
+    program.write_text(PROGRAM + "echo more\n")
+    (change,) = extract.extract(repository, "p", [str(program)]).changes
+    assert "p.sh" in change
+    assert repository.definition("p").sources == sources
+
+
+def test_files_that_nobody_named_are_asked_for(measured):
+    repository, _ = measured
+    repository.open("bare", StudyDefinition((), ()))
+    with pytest.raises(InputError, match="study bare has no annotated files") as caught:
+        extract.extract(repository, "bare")
+    assert caught.value.diagnostics[0].hint == "name them: zen extract STUDY PATH"
