@@ -74,10 +74,11 @@ audit: .venv/dev
 clean:
 	rm -rf .venv .zenturio .mypy_cache .ruff_cache .pytest_cache .hypothesis htmlcov .coverage dist build demo-output test-output
 
-# A seeded sample of mutants of one package: make mutants PACKAGE=record COUNT=100 SEED=1
+# A seeded sample of mutants of one package: make mutants PACKAGE=record COUNT=100 SEED=1 MAP=/tmp/map.json
 PACKAGE ?= record
 COUNT ?= 60
 SEED ?= 0
 .PHONY: mutants
 mutants: .venv/dev
-	$(BIN)/python .ci/mutants.py $(PACKAGE) --count $(COUNT) --seed $(SEED)
+	nice -n 10 $(BIN)/python .ci/mutants.py $(PACKAGE) --count $(COUNT) --seed $(SEED) \
+	  $(if $(MAP),--map $(MAP)) $(if $(SELECT),--select "$(SELECT)")

@@ -1,0 +1,118 @@
+"""The tool that changes the code in small ways: what it changes, and what it remembers."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+CI = Path(__file__).resolve().parent.parent / ".ci"
+SOURCE = '''\
+"""Text: 1 + 1."""
+from typing import Protocol, overload
+
+LIMIT: int = 3
+
+
+class Seen(Protocol):
+    def look(self, most: int = 7) -> int: ...
+
+
+def count(items, *, most=2):
+    if len(items) > most:
+        return most - 1
+    return not items
+'''
+
+
+@pytest.fixture(scope="module")
+def mutants():
+    spec = importlib.util.spec_from_file_location("mutants", CI / "mutants.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutants"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["mutants"]
+
+
+def test_code_is_changed_and_nothing_that_is_never_executed(mutants, monkeypatch, tmp_path):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (tmp_path / "a.py").write_text(SOURCE)
+    keys = {mutant.key.removeprefix("a.py: ") for mutant in mutants.mutants_of(Path("a.py"))}
+    assert keys == {
+        "LIMIT: int = 3 => LIMIT: int = 4",
+        "def count(items, *, most=2): => def count(items, *, most=3):",
+        "if len(items) > most: => if (len(items) >= most):",
+        "if len(items) > most: => if False:",
+        "return most - 1 => return (most + 1)",
+        "return most - 1 => return most - 2",
+        "return most - 1 => return None",
+        "return not items => return None",
+        "return not items => return (items)",
+    }
+
+
+def test_each_equivalent_mutant_is_one_of_the_code_and_has_a_reason(mutants):
+    lines = (CI / "equivalent-mutants.txt").read_text().splitlines()
+    entries = [line.partition("  # ")[::2] for line in lines]
+    assert lines == sorted(set(lines))
+    assert all(reason for _, reason in entries)
+    paths = {Path(key.partition(": ")[0]) for key, _ in entries}
+    present = {mutant.key for path in paths for mutant in mutants.mutants_of(path)}
+    assert {key for key, _ in entries} <= present
+
+
+def test_a_line_is_judged_by_quick_tests_and_by_those_that_reach_little_else(mutants, monkeypatch):
+    monkeypatch.setattr(mutants, "MOST_TESTS", 4)
+    seconds = {f"t{n}": float(n) for n in range(10)}
+    every = list(seconds)
+    lines = {"a.py": {1: every, 2: [], 3: every[:9], 4: every[:8], 5: ["t1"]}}
+    reach = mutants.Reached(lines, seconds)
+
+    def chosen(line):
+        return reach.chosen(mutants.Mutant(Path("a.py"), line, 0, 0, "", ""))
+
+    assert chosen(5) == ["t1"]
+    assert chosen(1) == chosen(2) == ["t0", "t1", "t8", "t9"]
+    assert chosen(6) == []
+
+
+def test_only_test_files_that_changed_are_run_again(mutants, monkeypatch, tmp_path):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    for path in (
+        "zenturio/p/a.py",
+        "tests/p/test_a.py",
+        "tests/p/test_b.py",
+        "tests/p/conftest.py",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    runs = []
+
+    def reached(_package, _select, _jobs, tests, _folder):
+        runs.append(tests)
+        names = ["tests/p/test_a.py", "tests/p/test_b.py"] if tests == ["tests/p"] else tests
+        found = [f"{name}::test{len(runs)}" for name in names]
+        return mutants.Reached({"zenturio/p/a.py": {1: found}}, dict.fromkeys(found, 0.5))
+
+    monkeypatch.setattr(mutants, "reached", reached)
+    stored = tmp_path / "map.json"
+
+    def learnt():
+        reach = mutants.Map(stored, "p", ["tests/p"], "", 1).read(tmp_path)
+        return sorted(reach.lines["zenturio/p/a.py"][1]), sorted(reach.seconds)
+
+    both = ["tests/p/test_a.py::test1", "tests/p/test_b.py::test1"]
+    assert learnt() == learnt() == (both, both)
+    assert runs == [["tests/p"]]
+    (tmp_path / "tests/p/test_b.py").write_text("# changed")
+    changed = ["tests/p/test_a.py::test1", "tests/p/test_b.py::test2"]
+    assert learnt() == (changed, changed)
+    assert runs[1:] == [["tests/p/test_b.py"]]
+    (tmp_path / "tests/p/conftest.py").write_text("# changed")
+    learnt()
+    (tmp_path / "zenturio/p/a.py").write_text("# changed")
+    learnt()
+    assert runs[2:] == [["tests/p"], ["tests/p"]]
+    assert json.loads(stored.read_text())["seconds"]
