@@ -11,9 +11,14 @@ import pytest
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.study.driver import group_commit
-from zenturio.study.driver.experiment_states import Finished, Returned, TrackedExperiment
+from zenturio.study.driver.experiment_states import (
+    Finished,
+    Returned,
+    StopRequested,
+    TrackedExperiment,
+)
 from zenturio.study.driver.group_commit import GroupCommit
-from zenturio.study.driver.in_flight import InFlight
+from zenturio.study.driver.in_flight import InFlight, SourceChanged
 from zenturio.study.driver.stop_requests import UNWANTED, CancelRequests, stop_on_signals
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import experiment, outcome
@@ -68,22 +73,22 @@ def test_an_experiment_in_flight_comes_back_with_its_outcome(flight):
         flying.submit(each)
     assert (len(flying), flying.slots, flying.wants) == (2, 3, 0)
     place.futures[one.experiment.digest].set_result(outcome(one.experiment, attempt=1))
-    completed = inbox.get_nowait()
+    assert list(flying.arrivals(9.0)) == [Finished([(one, outcome(one.experiment, attempt=4))])]
     assert inbox.empty()
-    returned = flying.take_in(completed)
-    assert isinstance(returned, Finished)
-    assert (returned.tracked, returned.outcome.attempt) == (one, 4)
-    assert returned.outcome == outcome(one.experiment, attempt=4)
-    assert len(flying) == 1
+    assert list(flying.arrivals(-1.0)) == []
+    assert (len(flying), flying.is_running) == (1, True)
     flying.cancel(experiment(9).digest)
     flying.cancel(other.experiment.digest)
-    back = flying.take_in(inbox.get_nowait())
+    flying.request_stop()
+    inbox.put(SourceChanged())
+    back, stop = flying.arrivals(9.0)
     assert isinstance(back, Returned)
-    assert (back.tracked, len(flying)) == (other, 0)
+    assert (back.tracked, stop, inbox.empty()) == (other, StopRequested(), True)
+    assert (len(flying), flying.is_running) == (0, False)
 
 
 def test_an_error_of_the_disk_is_one_of_the_place(flight):
-    flying, place, inbox = flight
+    flying, place, _ = flight
     for error, reason in (
         (OSError(28, "No space left on device", "/work/x"), "/work/x: No space left on device"),
         (OSError(28, "No space left on device"), "No space left on device"),
@@ -93,7 +98,7 @@ def test_an_error_of_the_disk_is_one_of_the_place(flight):
         flying.submit(one)
         place.futures[one.experiment.digest].set_exception(error)
         with pytest.raises(PlaceError, match=reason) as caught:
-            flying.take_in(inbox.get_nowait())
+            list(flying.arrivals(9.0))
         assert f"experiment {one.experiment.digest[:12]}: " in str(caught.value)
         assert len(flying) == 0
 
@@ -141,39 +146,50 @@ def pairs(*indices):
     return [(experiment(index), outcome(experiment(index))) for index in indices]
 
 
-def test_outcomes_are_committed_together_and_told_once():
-    groups = []
-    commits = GroupCommit(groups.append)
-    assert commits.commit() == []
+def digests(*indices):
+    return {experiment(index).digest for index in indices}
+
+
+class Written(list):
+    """What was committed, group by group; it fails first with each of *faults*."""
+
+    def __init__(self, *faults):
+        self.faults = list(faults)
+
+    def __call__(self, group):
+        if self.faults:
+            raise self.faults.pop()
+        self.append(list(group))
+        return {result.digest for _, result in group} - digests(2)
+
+
+def test_outcomes_are_committed_together_and_those_that_were_accepted_are_told_once():
+    written = Written()
+    commits = GroupCommit(written)
+    assert commits.commit() == set()
     for pair in pairs(0, 1, 2):
         commits.add(*pair)
-    assert commits.commit() == pairs(0, 1, 2)
-    assert groups == [pairs(0, 1, 2)]
-    assert commits.commit() == []
-    assert len(groups) == 1
+    assert commits.commit() == digests(0, 1)
+    assert written == [pairs(0, 1, 2)]
+    assert commits.commit() == set()
+    assert len(written) == 1
 
 
 def test_outcomes_that_could_not_be_committed_still_wait():
-    written, faults = [], [PlaceError("away")]
-
-    def write(group):
-        if faults:
-            raise faults.pop()
-        written.extend(group)
-
-    commits = GroupCommit(write)
+    written = Written(PlaceError("away"))
+    commits = GroupCommit(written)
     commits.add(*pairs(0)[0])
     with pytest.raises(PlaceError, match="away"):
         commits.commit()
     commits.add(*pairs(1)[0])
-    assert commits.commit() == pairs(0, 1)
-    assert written == pairs(0, 1)
+    assert commits.commit() == digests(0, 1)
+    assert written == [pairs(0, 1)]
 
 
 def test_a_commit_is_due_after_a_while(monkeypatch):
     now = [50.0]
     monkeypatch.setattr(group_commit, "monotonic", lambda: now[0])
-    commits = GroupCommit(lambda group: None)
+    commits = GroupCommit(Written())
     for passed, is_due in ((0.0, False), (0.09, False), (0.11, True)):
         now[0] = 50.0 + passed
         assert commits.is_due == is_due
@@ -184,23 +200,16 @@ def test_a_commit_is_due_after_a_while(monkeypatch):
 def test_the_thread_commits_while_the_driver_does_not_and_leaves_the_telling_to_it(monkeypatch):
     monkeypatch.setattr(group_commit, "WAIT", 0.001)
     monkeypatch.setattr(group_commit, "QUIET", 0.001)
-    written, faults = [], [PlaceError("away"), PlaceError("still away")]
-
-    def write(group):
-        if faults:
-            raise faults.pop()
-        written.append(list(group))
-
-    commits = GroupCommit(write)
-    commits.start()
-    commits.add(*pairs(0)[0])
-    until(lambda: written)
-    assert written == [pairs(0)]
-    assert commits.commit() == pairs(0)
-    commits.stop()
+    written = Written(PlaceError("away"), PlaceError("still away"))
+    with GroupCommit(written) as commits:
+        commits.add(*pairs(0)[0])
+        until(lambda: written)
+        assert written == [pairs(0)]
+        until(lambda: not commits._waiting)
+        assert commits.commit() == digests(0)
     assert not commits._thread.is_alive()
     commits.add(*pairs(1)[0])
-    assert commits.commit() == pairs(1)
+    assert commits.commit() == digests(1)
 
 
 # Requests to stop
@@ -219,6 +228,13 @@ def test_signals_stop_a_run_gently_or_at_once(number, count):
         until(lambda: calls)
     assert len(calls) == count
     assert {each: signal.getsignal(each) for each in before} == before
+
+
+def test_only_the_signals_that_are_meant_are_taken():
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_on_signals(lambda: None, (signal.SIGINT,)):
+        assert signal.getsignal(signal.SIGTERM) is before
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
 
 
 def test_signals_that_are_ignored_stay_ignored():
