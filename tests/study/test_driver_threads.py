@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 
 import pytest
+from zenturio.study.driver.group_commit import GroupCommit
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.study.driver import group_commit
@@ -17,7 +18,6 @@ from zenturio.study.driver.experiment_states import (
     StopRequested,
     TrackedExperiment,
 )
-from zenturio.study.driver.group_commit import GroupCommit
 from zenturio.study.driver.in_flight import InFlight, SourceChanged
 from zenturio.study.driver.stop_requests import UNWANTED, CancelRequests, stop_on_signals
 from zenturio.testing.executor import until
