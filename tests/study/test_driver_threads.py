@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 
 import pytest
-from zenturio.study.driver.group_commit import GroupCommit
 
 from zenturio.errors import PlaceError, SafetyError
-from zenturio.study.driver import group_commit
+from zenturio.study.driver import driver_threads
+from zenturio.study.driver.driver_threads import GroupCommit
 from zenturio.study.driver.experiment_states import (
     Finished,
     Returned,
@@ -188,7 +188,7 @@ def test_outcomes_that_could_not_be_committed_still_wait():
 
 def test_a_commit_is_due_after_a_while(monkeypatch):
     now = [50.0]
-    monkeypatch.setattr(group_commit, "monotonic", lambda: now[0])
+    monkeypatch.setattr(driver_threads, "monotonic", lambda: now[0])
     commits = GroupCommit(Written())
     for passed, is_due in ((0.0, False), (0.09, False), (0.11, True)):
         now[0] = 50.0 + passed
@@ -198,8 +198,8 @@ def test_a_commit_is_due_after_a_while(monkeypatch):
 
 
 def test_the_thread_commits_while_the_driver_does_not_and_leaves_the_telling_to_it(monkeypatch):
-    monkeypatch.setattr(group_commit, "WAIT", 0.001)
-    monkeypatch.setattr(group_commit, "QUIET", 0.001)
+    monkeypatch.setattr(driver_threads, "WAIT", 0.001)
+    monkeypatch.setattr(driver_threads, "QUIET", 0.001)
     written = Written(PlaceError("away"), PlaceError("still away"))
     with GroupCommit(written) as commits:
         commits.add(*pairs(0)[0])

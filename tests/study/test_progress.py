@@ -4,12 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
-from zenturio.study.driver.program_history import ProgramHistory, changed_program_notes
 
 from zenturio.annotate.model import Goal
 from zenturio.experiment import Experiment, Log, Missing, Recipe, Series, Step
 from zenturio.expression import parse
 from zenturio.study.driver import progress as module
+from zenturio.study.driver.cached_results import ProgramHistory, changed_program_notes
 from zenturio.study.driver.progress import (
     BestScore,
     RateMeter,
