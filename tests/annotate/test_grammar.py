@@ -257,6 +257,18 @@ def test_objectives_have_parts():
     ]
 
 
+def test_a_verification_is_a_condition_or_a_command():
+    found = statement("VERIFY error <= 1e-6 * n").verification
+    assert (found.expression, found.command) == (parse("error <= 1e-6 * n"), None)
+    found = statement('VERIFY "./compare {n} out.dat" TIMEOUT 10s MEMORY 1GB').verification
+    assert (found.command.text.text, found.command.timeout) == ("./compare {n} out.dat", 10)
+    assert found.text == 'VERIFY "./compare {n} out.dat"'
+    found = statement("VERIFY 'done' in state").verification
+    assert found.expression == parse("'done' in state")
+    assert diagnostics("VERIFY")[0].message == "VERIFY needs an expression"
+    assert diagnostics('VERIFY "./compare" RETRY 2')
+
+
 def test_outputs_and_stages():
     assert statement('OUTPUT "*.csv", "plots/*.png"') == OutputStatement(("*.csv", "plots/*.png"))
     assert statement('OUTPUT "a", "b" optional') == OutputStatement(("a", "b"), optional=True)

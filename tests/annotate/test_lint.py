@@ -35,7 +35,7 @@ def test_a_constraint_too_large_to_try_is_left_in_peace(tmp_path):
     file = tmp_path / "prog.c"
     file.write_text(
         "//ZEN$ PARAM a = { 1:100000 }\n//ZEN$ PARAM b = { 1:100000 }\n"
-        "//ZEN$ CONSTRAINT VALUE a * b > 0\n//ZEN$ OBJECTIVE MINIMIZE wtime\n"
+        "//ZEN$ CONSTRAINT VALUE a * b > 0\n//ZEN$ OBJECTIVE MAXIMIZE wtime\n"
         '//ZEN$ RUN "./prog {a} {b}"\n'
     )
     assert lint(scan(file)) == ()
@@ -46,4 +46,15 @@ def test_a_comment_that_a_batch_system_reads_is_code(tmp_path):
     file.write_text(
         '# ZEN$ SUBSTITUTE 512M = { 1G, 2G }\n# ZEN$ RUN "sbatch job.sh"\n#SBATCH --mem=512M\n'
     )
+    assert lint(scan(file)) == ()
+
+
+def test_an_objective_that_is_a_time_asks_what_is_right(tmp_path):
+    file = tmp_path / "prog.sh"
+    text = '# ZEN$ PARAM a = { 1, 2 }\n# ZEN$ RUN "./prog {a}"\n# ZEN$ OBJECTIVE MINIMIZE wtime\n'
+    file.write_text(text)
+    (warning,) = lint(scan(file))
+    assert "no VERIFY says what is right" in warning.message
+    assert str(warning).startswith(f"{file}:3:26")
+    file.write_text(text + '# ZEN$ VERIFY "./compare"\n')
     assert lint(scan(file)) == ()

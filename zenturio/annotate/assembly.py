@@ -32,6 +32,7 @@ from zenturio.annotate.model import (
     RunStatement,
     Use,
     UseStatement,
+    VerifyStatement,
     ZipStatement,
 )
 from zenturio.annotate.parameters import (
@@ -155,6 +156,7 @@ class Assembly:
             runs=tuple(statement.command for statement in self.statements_of(RunStatement)),
             metrics=tuple(metrics.values()),
             goals=aim.goals if aim else (),
+            verifications=tuple(s.verification for s in self.statements_of(VerifyStatement)),
             repeat=repeat,
             requires=tuple(
                 statement.expression for statement in self.statements_of(RequireStatement)
@@ -337,6 +339,11 @@ class Assembly:
             names.number(rank.expression, "RANK", host=True)
         commands = [step.command for step in self.statements_of(BuildStatement)]
         commands += [step.command for step in self.statements_of(RunStatement)]
+        verifications = [s.verification for s in self.statements_of(VerifyStatement)]
+        commands += [each.command for each in verifications if each.command is not None]
+        for each in verifications:
+            if each.expression is not None:
+                names.truth(each.expression, "VERIFY", metrics=True)
         names_in_order = dict.fromkeys([*dimensions, *filter(None, [names.seed])], "1")
         for command in commands:
             with self.diagnostics.gather():

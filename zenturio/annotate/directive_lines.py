@@ -31,7 +31,19 @@ _WITHIN = "nothing stands behind {0}; within a value, write its first sign as \\
 
 KEYWORDS = frozenset(
     {"SUBSTITUTE", "ASSIGN", "ENV", "PARAM", "CONSTRAINT", "BUILD", "RUN", "REQUIRE", "RANK"}
-    | {"REPEAT", "METRIC", "CR", "OBJECTIVE", "OUTPUT", "USE", "AFTER", "END", "OFF", "ON"}
+    | {
+        "REPEAT",
+        "METRIC",
+        "CR",
+        "OBJECTIVE",
+        "VERIFY",
+        "OUTPUT",
+        "USE",
+        "AFTER",
+        "END",
+        "OFF",
+        "ON",
+    }
 )
 """What a directive may begin with: not the grammar's, which is not needed to find lines."""
 

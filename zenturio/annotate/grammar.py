@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal, get_args
 
@@ -44,6 +45,8 @@ from zenturio.annotate.model import (
     Take,
     UseKind,
     UseStatement,
+    Verification,
+    VerifyStatement,
     Way,
     ZipStatement,
 )
@@ -371,8 +374,8 @@ LONGEST_COMMAND = 10_000
 """A command has at most so many characters."""
 
 
-def command(body: Passage, token: DirectiveToken) -> Command:
-    """``"cmd"`` and its limits."""
+def command(body: Passage, token: DirectiveToken, limits: tuple[str, ...] | None = None) -> Command:
+    """``"cmd"`` and its limits, if not all may stand here only *limits*."""
     keyword = token.upper()
     text, at = quoted_text(body, token, f'{keyword} "./program {{n}}"')
     if len(text.text) > LONGEST_COMMAND:
@@ -380,7 +383,7 @@ def command(body: Passage, token: DirectiveToken) -> Command:
         message = f"a command has at most {LONGEST_COMMAND:,} characters"
         raise AnnotationError(message, place=place, hint="put it into a script, and run that")
     diagnostics = Diagnostics()
-    clauses = Clauses(body, keyword, _LIMITS, diagnostics).read(at)
+    clauses = Clauses(body, keyword, limits or _LIMITS, diagnostics).read(at)
     command = Command(
         text=text,
         timeout=_amount(clauses, "TIMEOUT"),
@@ -587,6 +590,17 @@ def _comma(text: str, start: int) -> int:
     return len(text)
 
 
+def _verify(body: Passage, token: DirectiveToken) -> Statement:
+    """``error <= 1e-6``, or ``"./compare out.dat" TIMEOUT 10s``."""
+    words = list(islice(tokens(body.text, token.end), 2))
+    limits = ("TIMEOUT", "MEMORY")
+    # Behind a text of an expression there is a sign.
+    if words and words[0].kind == "text" and all(w.upper() in limits for w in words[1:]):
+        return VerifyStatement(Verification(command=command(body, token, limits)))
+    example = 'VERIFY error <= 1e-6, or VERIFY "./compare out.dat"'
+    return VerifyStatement(Verification(expression=_whole(body, token, example)))
+
+
 def _output(body: Passage, token: DirectiveToken) -> Statement:
     globs: list[str] = []
     before = token
@@ -696,6 +710,7 @@ _READERS: dict[str, Callable[[Passage, DirectiveToken], Statement]] = {
     "METRIC": lambda body, token: measured(body, token.end),
     "CR": lambda body, token: probed(body, token.end),
     "OBJECTIVE": _objective,
+    "VERIFY": _verify,
     "OUTPUT": _output,
     "USE": _use,
     "AFTER": _after,

@@ -345,6 +345,17 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
             yield warning(message, place, "name what is measured, as wtime")
 
 
+def verification(application: Application) -> Iterator[Diagnostic]:
+    """An objective that is a time, where nothing says that the results are right."""
+    if application.verifications:
+        return
+    for goal in application.goals:
+        if goal.direction == "minimize" and goal.expression.names & {"wtime", "ctime"}:
+            message = "the fastest may be one that computes nonsense: no VERIFY says what is right"
+            hint = 'write VERIFY error <= 1e-6, or VERIFY and a command that compares: "./compare"'
+            yield warning(message, _whole(goal.expression.passage), hint)
+
+
 def exactness(application: Application) -> Iterator[Diagnostic]:
     """A metric declared EXACT that is computed from what each machine measures anew."""
     for metric in application.metrics:
@@ -379,6 +390,7 @@ RULES: tuple[Rule, ...] = (
     names_in_commands,
     environment,
     objectives,
+    verification,
     exactness,
     patterns,
     unused,

@@ -152,6 +152,22 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Verification:
+    """A VERIFY: what has to hold of a result, or a command that says by its status if it does."""
+
+    expression: Expression | None = None
+    command: Command | None = None
+
+    @property
+    def text(self) -> str:
+        """The directive as causes and identities name it."""
+        if self.command is not None:
+            return f'VERIFY "{self.command.text.text}"'
+        assert self.expression is not None, "it is one or the other"
+        return f"VERIFY {self.expression.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Goal:
     """One part of an OBJECTIVE."""
 
@@ -229,6 +245,7 @@ class Application:
     runs: tuple[Command, ...] = ()
     metrics: tuple[Metric, ...] = ()
     goals: tuple[Goal, ...] = ()
+    verifications: tuple[Verification, ...] = ()
     repeat: Repeat = Repeat()
     requires: tuple[Expression, ...] = ()
     rank: Expression | None = None
@@ -366,6 +383,13 @@ class ObjectiveStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyStatement:
+    """VERIFY."""
+
+    verification: Verification
+
+
+@dataclass(frozen=True, slots=True)
 class OutputStatement:
     """OUTPUT."""
 
@@ -402,6 +426,7 @@ Statement = (
     | MetricStatement
     | RegionStatement
     | ObjectiveStatement
+    | VerifyStatement
     | OutputStatement
     | UseStatement
     | AfterStatement

@@ -85,9 +85,11 @@ class NameTable:
             right = self.renamed[name]
             yield f"{name} is the target; its parameter is {right}", f"write {right}"
 
-    def truth(self, expression: Expression, who: str, *, host: bool = False) -> None:
+    def truth(
+        self, expression: Expression, who: str, *, metrics: bool = False, host: bool = False
+    ) -> None:
         """A condition: true or false."""
-        type_ = self.check(expression, who, host=host)
+        type_ = self.check(expression, who, metrics=metrics, host=host)
         if type_ not in ("bool", None):
             kind = "a text" if type_ == "str" else "a number"
             message = f"{who} is true or false, but {_short(expression.text)} is {kind}"

@@ -201,7 +201,8 @@ def diff(
 
 def _standing_line(status: "StudyStatus", db: str | None) -> str:
     parts = [f"{status.ok:,} ok"]
-    parts += [f"{status.failed:,} failed"] if status.failed else []
+    wrong = f" ({status.counts['wrong']:,} with a wrong result)" if status.counts["wrong"] else ""
+    parts += [f"{status.failed:,} failed{wrong}"] if status.failed else []
     # Records of a driver that died still say "running".
     at_work = "running" if status.drivers or status.stages else "interrupted"
     parts += [f"{status.running:,} {at_work}"] if status.running else []

@@ -188,7 +188,8 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     ran = summary.ok + summary.failed
     words = [f"{ran:,} run in {quantities.duration(summary.seconds)}", f"{summary.ok:,} ok"]
     if summary.failed:
-        words.append(f"{summary.failed:,} failed")
+        wrong = f" ({summary.wrong:,} with a wrong result)" if summary.wrong else ""
+        words.append(f"{summary.failed:,} failed{wrong}")
     if summary.cached:
         words.append(f"{summary.cached:,} cached")
     if summary.blocked:

@@ -133,6 +133,7 @@ class LauncherRun:
     def _steps(self, streams: list[CapturedStream]) -> tuple[int, float, str]:
         """Run the commands; the last one's number, the wall time of all, and what went wrong."""
         number, wall = 0, 0.0
+        used = None  # by the program, before its result is verified
         request = self._request
         environment = self._environment()
         self._limits = recorded_limits(environment)
@@ -141,8 +142,11 @@ class LauncherRun:
         try:
             os.chdir(request["folder"])
             _pin(request["cpus"])
+            measured = len(request["steps"]) - request.get("verifying", 0)
             for at, step in enumerate(request["steps"]):
                 number = at
+                if at == measured:
+                    used = (self._ctime, self._maxrss, self._hidden)
                 self._leader, exact = spawner.start(step, setsid)
                 self._hidden = max(self._hidden, 0 if exact else self._launcher.peak())
                 begun = spawner.begun
@@ -151,12 +155,16 @@ class LauncherRun:
                 if not self._over:
                     self._open(streams)
                     self._wait(step, begun, streams)
-                wall += time.monotonic() - begun
+                if used is None:
+                    wall += time.monotonic() - begun
                 if self._stop or self._status:
                     break
         except OSError as error:
             self._stop = "unstartable"
             return number, wall, error.strerror or str(error)
+        finally:
+            if used is not None:
+                self._ctime, self._maxrss, self._hidden = used
         return number, wall, ""
 
     def _environment(self) -> dict[bytes, bytes]:

@@ -26,7 +26,13 @@ from zenturio.execute.launcher_process import (
 from zenturio.execute.local_task import LocalTask, PreparedRun
 from zenturio.execute.machine_json import own_machine_parts, run_conditions
 from zenturio.execute.output_artifacts import folder_fault, missing_outputs
-from zenturio.execute.run_verdict import IDLE_BUILD, judge_run, usage_metrics
+from zenturio.execute.run_verdict import (
+    IDLE_BUILD,
+    judge_run,
+    judge_steps,
+    program_facts,
+    usage_metrics,
+)
 from zenturio.execute.spawn import CALL_COMMAND
 from zenturio.execute.staged_folder import FolderPlan, StagedFolder, is_constant
 from zenturio.execute.workspace import REPORT, Keep, Workspace
@@ -170,6 +176,7 @@ class LocalRunner:
         with disk_errors(self._incoming):
             folder = self._filled_folder(experiment, built)
         request = self._request(experiment, folder.path, experiment.steps, experiment.environment)
+        request["verifying"] = len(experiment.recipe.verifiers)
         task.prepared = prepared = PreparedRun(folder, {**request, "cpus": cpus, "shown": True})
         return prepared
 
@@ -294,10 +301,11 @@ class LocalRunner:
     def _outcome(
         self, experiment: Experiment, folder: StagedFolder, reply: LauncherReply
     ) -> Outcome:
-        facts = reply.facts
+        recipe, steps = experiment.recipe, experiment.steps
+        status, cause = judge_steps(reply.facts, steps, recipe.verifiers, reply.stderr)
+        facts = program_facts(reply.facts, len(steps), len(recipe.verifiers))
         # The minimum reacts at once to short runs; the average forgets one that was long.
         self._wall = min(facts["wtime"], self._wall * 0.75 + facts["wtime"] * 0.25)
-        status, cause = _judge_reply(reply, experiment.steps)
         meter = self._meters.of(experiment.recipe)
         reported, used = _read_report(folder.path), usage_metrics(facts, "launcher")
         evidence = Evidence(reply.stdout, reply.stderr, folder.path, reported, used)
@@ -316,6 +324,9 @@ class LocalRunner:
                 or meter.lacking(metrics)
             )
             status = "failed" if cause else "ok"
+        if status == "ok":
+            cause = meter.unverified(experiment.values, metrics)
+            status = "wrong" if cause else "ok"
         patterns = experiment.recipe.outputs
         return Outcome(
             experiment.digest,

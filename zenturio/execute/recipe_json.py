@@ -54,13 +54,15 @@ def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
         for item in recipe.metrics
     ]
     formulas = [part for item in recipe.metrics for part in (item.formula, item.when)]
-    used = [part for part in (*formulas, *recipe.requires) if part is not None]
+    used = [part for part in (*formulas, *recipe.requires, *recipe.verified) if part is not None]
     manifest = {
         "metrics": metrics,
         "outputs": recipe.outputs,
         "requires": [_expression_to_json(item) for item in recipe.requires],
         "rank": _expression_to_json(recipe.rank),
         "required": recipe.required,
+        "verified": [_expression_to_json(item) for item in recipe.verified],
+        "verifiers": recipe.verifiers,
     }
     return json.dumps(manifest), frozenset(name for item in used for name in item.indexed)
 
@@ -83,12 +85,15 @@ def read_recipe(text: str) -> Recipe:
         for plain, expressions, place in manifest["metrics"]
     ]
     requires = [_expression_from_json(item) for item in manifest["requires"]]
+    verified = [_expression_from_json(item) for item in manifest.get("verified", ())]
     return Recipe(
         tuple(metrics),
         tuple(manifest["outputs"]),
         tuple(item for item in requires if item is not None),
         _expression_from_json(manifest["rank"]),
         tuple(manifest.get("required", ())),
+        tuple(item for item in verified if item is not None),
+        tuple(manifest.get("verifiers", ())),
     )
 
 

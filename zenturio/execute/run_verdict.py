@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zenturio.execute.command_line import plain_words
 from zenturio.experiment import Log, MetricValue, Missing, Status, Step
 from zenturio.experiment.failure import describe_failure
 
@@ -43,6 +44,34 @@ def judge_exit(status: int, *, shell: bool) -> tuple[Status, str]:
     if shell and status > 128 and _signal(status - 128).startswith("SIG"):
         return "failed", f"exit {status} ({_signal(status - 128)})"  # as shells report a signal
     return "failed", f"exit {status}"
+
+
+def judge_steps(
+    facts: dict[str, Any], steps: Sequence[Step], verifiers: Sequence[str], stderr: Log
+) -> tuple[Status, str]:
+    """Status and cause of a run of *steps*, the last of which verify its result.
+
+    A verification that was stopped, or that could not be started, says nothing of the result: then
+    the run has failed.
+    """
+    at = facts["step"]
+    step = steps[at] if steps else Step("")
+    shell = plain_words(step.command) is None
+    status, cause = judge_run(facts, step, shell=shell, stderr=stderr)
+    verifier = at - (len(steps) - len(verifiers))
+    if status in ("ok", "cancelled") or verifier < 0:
+        return status, cause
+    refused = status == "failed" and not facts["stop"] and 0 < facts["status"] < _NOT_EXECUTED
+    return "wrong" if refused else status, f"{verifiers[verifier]}: {cause}"
+
+
+def program_facts(facts: dict[str, Any], steps: int, verifiers: int) -> dict[str, Any]:
+    """Return *facts* as they were before the last steps verified the result."""
+    return {**facts, "status": 0} if verifiers and facts["step"] >= steps - verifiers else facts
+
+
+_NOT_EXECUTED = 126
+"""From this status on a shell says that it could not execute a command, or that it was killed."""
 
 
 def usage_metrics(facts: Mapping[str, Any], supervisor: str) -> dict[str, MetricValue]:

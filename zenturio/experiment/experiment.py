@@ -149,7 +149,8 @@ def value_at(
     return expression.value(values, positions, host)
 
 
-Status = Literal["ok", "failed", "timeout", "cancelled"]
+Status = Literal["ok", "failed", "wrong", "timeout", "cancelled"]
+"""How an attempt ended; *wrong* is one that ended well, and whose result a VERIFY refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +225,10 @@ class Recipe:
     rank: Expression | None = None
     required: tuple[str, ...] = ()
     """Patterns of which each must match a file, or else the experiment has failed."""
+    verified: tuple[Expression, ...] = ()
+    """What has to hold of a result, or else it is wrong."""
+    verifiers: tuple[str, ...] = ()
+    """The last steps, as the files have them: their status says whether a result is right."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -95,12 +95,18 @@ class ExperimentGenerator:
         names = [p.name for p in application.space.parameters] + ([seed] if seed else [])
         self._makes = [_Writer(command, names) for command in application.builds]
         self._runs = [_Writer(command, names) for command in application.runs]
+        verifications = application.verifications
+        self._verifiers = [_Writer(v.command, names) for v in verifications if v.command]
         variables = set(application.environment.values())
         seen = self._filler.parameters | variables
         # What neither files nor environment show must enter the digest itself: see
         # `combined_digest`.
         self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
         self._used = used_digests(application) if recorded is None else dict(recorded[1])
+        self._build_part = used_part({n: d for n, d in self._used.items() if not is_verified(n)})
+        # Another verification is another experiment: its result was judged in another way.
+        texts = (verification.text for verification in verifications)
+        self._used |= {text: framed_digest([text.encode()]) for text in texts}
         self._used_part = used_part(self._used)
         self._builds: dict[tuple[bytes | str, ...], Build] = {}
         self._keys = PointKeys()
@@ -113,6 +119,8 @@ class ExperimentGenerator:
             application.requires,
             application.rank,
             application.required,
+            tuple(v.expression for v in verifications if v.expression is not None),
+            tuple(v.text for v in verifications if v.command is not None),
         )
 
     @property
@@ -248,6 +256,7 @@ class ExperimentGenerator:
         records = [identity.file_record(f.path, kind_of_mode(f.mode), h) for f, h in pairs]
         whole = self._trie.root(records)
         steps = tuple([writer.step(texts, point) for writer in self._runs])
+        verifying = tuple([writer.step(texts, point) for writer in self._verifiers])
         build = self._build(whole, files, texts, point) if self._makes else None
         variables = {n: texts[parameter] for n, parameter in self._application.environment.items()}
         commands = (*build.steps, *steps) if build else steps
@@ -265,7 +274,7 @@ class ExperimentGenerator:
             repeat,
             values,
             files,
-            steps,
+            (*steps, *verifying),
             variables,
             build,
             self.recipe,
@@ -290,9 +299,14 @@ class ExperimentGenerator:
         if build is None:
             if len(self._builds) >= _REMEMBERED:
                 self._builds.clear()
-            digest = combined_digest(whole, steps, {}, 0, used=self._used_part)
+            digest = combined_digest(whole, steps, {}, 0, used=self._build_part)
             build = self._builds[key] = Build(digest, files, steps)
         return build
+
+
+def is_verified(words: str) -> bool:
+    """Return whether a part of an identity is a VERIFY, of which builds know nothing."""
+    return words.startswith("VERIFY ")
 
 
 def _kept(application: Application) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from zenturio.experiment.experiment import Log, Missing
+from zenturio.experiment.experiment import Log, Missing, Series
 
 if TYPE_CHECKING:
     from zenturio.experiment.experiment import MetricValue
@@ -77,7 +78,15 @@ MISSING = "metric missing: "
 
 
 def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str, ...]:
-    """Why the metrics that *cause* names were not found; nothing for other causes."""
+    """What metrics that *cause* names are, or why they were not found; else nothing."""
+    if cause.startswith("VERIFY ") and not cause.startswith('VERIFY "'):
+        named = dict.fromkeys(re.findall(r"\w+", cause))
+        measured = {name: metrics[name] for name in named if name in metrics}
+        return tuple(
+            f"{name} is {value!r}"
+            for name, value in measured.items()
+            if not isinstance(value, Missing | Series)
+        )
     if not cause.startswith(MISSING):
         return ()
     names = cause.removeprefix(MISSING).split(", ")

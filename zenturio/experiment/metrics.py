@@ -478,6 +478,7 @@ class MetricReader:
         ]
         self._derived = _sorted(recipe.metrics)
         self._needed = {m.name for m in recipe.metrics if not m.optional}
+        self._verified = recipe.verified
 
     def measure(self, values: Mapping[str, Value], evidence: Evidence) -> dict[str, MetricValue]:
         """Every metric by name: what the place measured, found, reported, computed."""
@@ -514,6 +515,16 @@ class MetricReader:
         derived = {metric.name for metric in self._derived}
         roots = [name for name in lacks if name not in derived] or lacks
         return f"{MISSING}{', '.join(sorted(roots))}"
+
+    def unverified(self, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]) -> str:
+        """``VERIFY error <= 1e-6`` where that does not hold, or is not known; else nothing."""
+        for expression in self._verified:
+            value = _evaluated(expression, values, metrics)
+            if isinstance(value, Missing):
+                return f"VERIFY {expression.text}: {value.why}"
+            if value is not True:
+                return f"VERIFY {expression.text}"
+        return ""
 
 
 class MetricReaders:
@@ -574,8 +585,14 @@ def _reported_values(value: Any) -> list[Value]:
 def _computed(
     metric: Metric, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
 ) -> MetricValue:
-    formula = metric.formula
-    assert formula is not None
+    assert metric.formula is not None
+    return _evaluated(metric.formula, values, metrics)
+
+
+def _evaluated(
+    formula: Expression, values: Mapping[str, Value], metrics: Mapping[str, MetricValue]
+) -> MetricValue:
+    """The value of *formula*, or why it has none."""
     inputs: dict[str, Value] = {}
     for name in formula.names:
         part = metrics[name] if name in metrics else values.get(name)

@@ -70,7 +70,7 @@ LONGEST_CAUSE = 4_000
 """Characters of a cause that a page reads; causes that differ later are one there."""
 
 Answer = TypeVar("Answer")
-FAILED: tuple[ExperimentState, ...] = ("failed", "timeout", "cancelled")
+FAILED: tuple[ExperimentState, ...] = ("failed", "wrong", "timeout", "cancelled")
 
 
 def query_listing(

@@ -90,7 +90,7 @@ class _Repeats:
         return tuple(value for value in means if value is not None)
 
 
-TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "timeout")
+TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "wrong", "timeout")
 
 
 def best(

@@ -27,6 +27,7 @@ from zenturio.execute.executor import Executor
 from zenturio.experiment import Build, Experiment, ExperimentFile, Missing, Outcome, Recipe, Step
 from zenturio.experiment.experiment import empty_folder, link_to
 from zenturio.experiment.identity import content_digest, experiment_digest
+from zenturio.expression import parse
 
 PATIENCE = 240.0
 """Seconds after which a test gives up waiting; generous, so that a busy machine passes, too."""
@@ -215,6 +216,35 @@ class CommandContract(ExecutorContract):
         missing = result.metrics["gflops"]
         assert isinstance(missing, Missing)
         assert "stdout (1 line)" in missing.why
+
+    def test_a_result_for_which_a_condition_does_not_hold_is_wrong(self, place: Executor) -> None:
+        recipe = replace(gflops(), verified=(parse("gflops > 3"), parse("gflops < 4")))
+        cases = {"3.5": ("ok", ""), "5": ("wrong", "VERIFY gflops < 4"), "nan": ("wrong", "")}
+        for value, (status, cause) in cases.items():
+            result = outcome(place, experiment(f"echo GFLOPS={value}", recipe=recipe))
+            assert result.status == status
+            assert result.cause.startswith(cause)
+            assert isinstance(result.metrics["gflops"], int | float)
+
+    def test_a_command_verifies_a_result_and_is_not_measured(self, place: Executor) -> None:
+        recipe = replace(gflops(), verifiers=('VERIFY "sh compare"',))
+        compare = b"read n < out; echo differs by 0.5 at line 17 >&2; sleep 0.2; exit $n"
+        for exit_, status in ((0, "ok"), (1, "wrong"), (127, "failed")):
+            result = outcome(place, experiment(
+                f"echo GFLOPS=2; echo {exit_} > out", "sh compare",
+                files={"compare": compare}, recipe=recipe,
+            ))  # fmt: skip
+            assert (result.status, result.exit, result.metrics["exit"]) == (status, 0, 0)
+            if status == "wrong":
+                assert result.cause == ('VERIFY "sh compare": exit 1: differs by # at line #')
+            assert result.metrics["gflops"] == 2
+            assert b"line 17" in result.stderr.head
+
+    def test_nothing_is_verified_where_the_program_failed(self, place: Executor) -> None:
+        recipe = Recipe(verified=(parse("exit > 100"),), verifiers=('VERIFY "touch x"',))
+        result = outcome(place, experiment("exit 4", "echo verified", recipe=recipe))
+        assert (result.status, result.cause, result.exit) == ("failed", "exit 4", 4)
+        assert result.stdout.head == b""
 
     def test_an_optional_metric_may_be_missing(self, place: Executor) -> None:
         result = outcome(place, experiment("echo nothing", recipe=gflops(optional=True)))

@@ -6,11 +6,15 @@ from pathlib import Path
 from time import time
 
 from zenturio.execute import output_artifacts
-from zenturio.execute.command_line import plain_words
 from zenturio.execute.hosts.stages import KEPT_BYTES, FinishedAttempt, HostBuildFailure
 from zenturio.execute.machine_json import machine_parts, run_conditions
 from zenturio.execute.output_artifacts import missing_outputs
-from zenturio.execute.run_verdict import IDLE_BUILD, judge_run, usage_metrics
+from zenturio.execute.run_verdict import (
+    IDLE_BUILD,
+    judge_steps,
+    program_facts,
+    usage_metrics,
+)
 from zenturio.experiment import (
     Evidence,
     Experiment,
@@ -20,7 +24,6 @@ from zenturio.experiment import (
     Missing,
     Outcome,
     Status,
-    Step,
 )
 
 
@@ -33,10 +36,9 @@ class OutcomeBuilder:
 
     def outcome(self, experiment: Experiment, host: str, finished: FinishedAttempt) -> Outcome:
         """Return what happened, as the host tells it."""
-        facts, steps = finished.facts, experiment.steps
-        step = steps[facts["step"]] if steps else Step("")
-        shell = plain_words(step.command) is None
-        status, cause = judge_run(facts, step, shell=shell, stderr=finished.stderr)
+        recipe, steps = experiment.recipe, experiment.steps
+        status, cause = judge_steps(finished.facts, steps, recipe.verifiers, finished.stderr)
+        facts = program_facts(finished.facts, len(steps), len(recipe.verifiers))
         meter = self._meters.of(experiment.recipe)
         evidence = Evidence(
             finished.stdout,
@@ -53,6 +55,9 @@ class OutcomeBuilder:
                 or meter.lacking(metrics)
             )
             status = "failed" if cause else "ok"
+        if status == "ok":
+            cause = meter.unverified(experiment.values, metrics)
+            status = "wrong" if cause else "ok"
         patterns = experiment.recipe.outputs
         artifacts = (
             output_artifacts.collect_outputs(

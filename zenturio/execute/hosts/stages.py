@@ -412,7 +412,9 @@ class Starting:
 
     def __call__(self, context: StageContext) -> None:
         experiment = context.experiment
-        context.ask("start", request=context.request(experiment.steps, experiment.environment))
+        request = context.request(experiment.steps, experiment.environment)
+        request["verifying"] = len(experiment.recipe.verifiers)
+        context.ask("start", request=request)
 
 
 class Returning:

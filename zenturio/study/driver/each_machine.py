@@ -151,8 +151,9 @@ def cumulative_listener(
 def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
     """Return how the run of *total* experiments ended, of how each kind of machine ended."""
     first = summaries[0]
-    cached, ok, failed = (
-        sum(getattr(summary, name) for summary in summaries) for name in ("cached", "ok", "failed")
+    cached, ok, failed, wrong = (
+        sum(getattr(summary, name) for summary in summaries)
+        for name in ("cached", "ok", "failed", "wrong")
     )
     causes: dict[str, FailureGroup] = {}
     for failure in (failure for summary in summaries for failure in summary.failures):
@@ -165,6 +166,7 @@ def combined_summary(summaries: Sequence[RunSummary], total: int) -> RunSummary:
         cached=cached,
         ok=ok,
         failed=failed,
+        wrong=wrong,
         unfinished=total - cached - ok - failed,
         seconds=sum(summary.seconds for summary in summaries),
         failures=tuple(sorted(causes.values(), key=lambda summary: -summary.count)),

@@ -532,7 +532,8 @@ class ExperimentStates:
         failed: list[Pair] = []
         for pair in event.outcomes:
             tracked, outcome = pair
-            if outcome.status == "ok" or tracked.state != "submitted":
+            # Tried until it happened to be right, a wrong result would hide its fault.
+            if outcome.status in ("ok", "wrong") or tracked.state != "submitted":
                 finished.append(pair)
             elif outcome.status == "cancelled":
                 # By the place, or while the run is stopped: it is nobody's result.

@@ -121,6 +121,8 @@ class RunSummary:
     """What was said of cached results before it began."""
     round: int | None = None
     """The round in which what had results was measured again, if it was."""
+    wrong: int = 0
+    """How many of the failed ones ended well with a result that a VERIFY refuses."""
 
 
 class RateMeter:
@@ -218,6 +220,7 @@ class RunCounts:
         self.cached = 0
         self.ok = 0
         self.failed = 0
+        self._wrong = 0
         self._alone = 0
         self._programs = programs or ProgramHistory()
         self._outdated: Counter[str] = Counter()
@@ -246,6 +249,7 @@ class RunCounts:
             self.ok += 1
         else:
             self.failed += 1
+            self._wrong += outcome.status == "wrong"
         self._learn(experiment, outcome)
 
     def progress(self, total: int, running: int, skipped: int) -> RunProgress:
@@ -280,6 +284,7 @@ class RunCounts:
             best=self._best.found,
             alone=self._alone,
             remarks=tuple(self._remarks),
+            wrong=self._wrong,
         )
 
     def conclude(self) -> None:

@@ -213,7 +213,7 @@ class StudyRecords:
             attempts = self.repository.attempts(digest)
         except NotFoundError:  # it was never tried
             return False
-        return any(attempt.state in ("failed", "timeout") for attempt in attempts)
+        return any(attempt.state in ("failed", "wrong", "timeout") for attempt in attempts)
 
 
 @dataclass
