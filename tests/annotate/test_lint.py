@@ -55,6 +55,6 @@ def test_an_objective_that_is_a_time_asks_what_is_right(tmp_path):
     file.write_text(text)
     (warning,) = lint(scan(file))
     assert "no VERIFY says what is right" in warning.message
-    assert str(warning).startswith(f"{file}:3:26")
+    assert str(warning).startswith(f"{file}:3:27")
     file.write_text(text + '# ZEN$ VERIFY "./compare"\n')
     assert lint(scan(file)) == ()
