@@ -6,12 +6,24 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from space.naive import Naive
 from space.random_spaces import spaces
-from zenturio.space import Space, Zip, component, join, parameter
+from zenturio.errors import InputError
+from zenturio.expression import parse
+from zenturio.space import (
+    Parameter,
+    Space,
+    Zip,
+    column_join,
+    component,
+    elements,
+    join,
+    parameter,
+)
+from zenturio.space.definition import define, split
 
 SMALL = {
     join: {"MAX_PIECE_ROWS": 5, "MAX_BOUND_CODES": 2, "MAX_UNSPLIT_ROWS": 12, "EDGES": 9},
@@ -164,3 +176,58 @@ def test_many_more_spaces_are_products(space, way):
         assert [dict(p) for p in space[:]] == naive.points
         assert all(space.index(p) == i for i, p in enumerate(naive.points))
         assert [cost for _, cost in space.costs()] == naive.costs
+
+
+@law
+@given(spaces())
+def test_sizes_under_the_first_constraints_are_those_of_their_spaces(space):
+    assume(space.finite)
+    try:
+        naive = [
+            Space(space.parameters, space.constraints[:number]).size
+            for number in range(len(space.constraints) + 1)
+        ]
+    except InputError:
+        assume(False)
+    assert [size() for size in space.growing_sizes()] == naive
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [f"p{i} <= p{i + 1}" for i in range(299)],
+        [f"p{i} + p{i + 1} > p{i + 2}" for i in range(298)],
+        [f"p{2 * i} < p{2 * i + 1}" for i in range(150)],
+    ],
+    ids=["chain", "triples", "pairs"],
+)
+def test_planning_looks_at_each_rule_a_few_times(constraints, monkeypatch):
+    """By counted work: questions for the number of codes, ten times as many where n is."""
+    counts = []
+    for share in (0.1, 1.0):
+        asked = []
+        count = column_join.JoinStatistics.count
+
+        def counted(self, name, asked=asked, count=count):
+            asked.append(name)
+            return count(self, name)
+
+        monkeypatch.setattr(column_join.JoinStatistics, "count", counted)
+        number = int(len(constraints) * share)
+        space = Space(
+            [Parameter(f"p{i}", elements([str(n) for n in range(5)])) for i in range(300)],
+            [parse(text) for text in constraints[:number]],
+        )
+        assert space.size
+        monkeypatch.undo()
+        counts.append(len(asked))
+    assert counts[1] <= 15 * counts[0] + 1000
+
+
+def test_a_product_beyond_all_floats_is_planned():
+    names = [f"p{i}" for i in range(400)]
+    parameters = tuple(Parameter(name, elements([str(n) for n in range(10)])) for name in names)
+    constraints = (parse(" + ".join(names) + " < 3"), parse("p0 + p1 + p2 < 3"))
+    (part,) = split(define(parameters, constraints))
+    plan = column_join.low_memory_plan(column_join.JoinStatistics(part))
+    assert len(plan.steps) == len(names) + 2

@@ -3,9 +3,10 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,13 @@ LISTED = 1000
 """Values of a parameter that are listed as JSON at most; its size is always exact."""
 
 DRAWING = 5.0
-"""Seconds that three points by chance may take."""
+"""Seconds that three points by chance may take at the most, as part of the time for all."""
+
+_COUNTED = 0.75
+"""The share of the time after which counting leaves the rest for points by chance."""
+
+_FEW, _MANY_SHARE = 32, 0.1
+"""What each of more constraints removes is counted for no longer than this share of the time."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +82,20 @@ class _Count:
         self.end = time.monotonic() + seconds
         self.reasons: dict[str, None] = {}
 
-    def size(self, space: "Space") -> int | None:
-        """How many points there are, if that is known in time; a mistake is an error."""
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.end
+
+    def size(self, space: "Space", count: Callable[[], int] | None = None) -> int | None:
+        """How many points there are, if that is known in time; a mistake is an error.
+
+        *count* counts what is asked for instead of all of *space*.
+        """
         from zenturio.errors import SpaceError
 
         try:
             with within(self.end - time.monotonic()):
-                return space.size
+                return space.size if count is None else count()
         # An alarm in the middle of compiled code is raised as soon as Python runs again.
         except TimeIsUp:
             self.reasons[f"not counted within {self.seconds:g} s; --within allows more time"] = None
@@ -105,16 +119,34 @@ def sizes(space: "Space", seconds: float) -> Sizes:
 
     # The whole is asked for first: what each constraint takes away is the last thing to wait for.
     count = _Count(seconds)
-    cartesian = count.size(Space(space.parameters))
+    count.end -= (1 - _COUNTED) * seconds
+    cartesian = count.size(space, lambda: Space(space.parameters).size)
     whole = count.size(space)
     why = "\n".join(count.reasons)
-    parts = (space.constraints[:number] for number in range(1, len(space.constraints)))
-    remaining = [cartesian, *(count.size(Space(space.parameters, part)) for part in parts), whole]
+    if len(space.constraints) > _FEW:
+        count.end = min(count.end, time.monotonic() + _MANY_SHARE * seconds)
+    between = _sizes_between(space, count) if len(space.constraints) > 1 else ()
+    remaining = [cartesian, *between, whole]
     costs = tuple(
         before - after if before is not None and after is not None else None
         for before, after in pairwise(remaining)
     )
     return Sizes(cartesian, whole, costs[: len(space.constraints)], why)
+
+
+def _sizes_between(space: "Space", count: _Count) -> Iterator[int | None]:
+    """The sizes under the first constraint, the first two, ..., all but the last."""
+    growing = space.growing_sizes()
+    for number in range(len(space.constraints)):
+        size = None
+        if space.finite and not count.is_over:
+            size = count.size(space, partial(_next_size, growing))
+        if number:
+            yield size
+
+
+def _next_size(growing: Iterator[Callable[[], int]]) -> int:
+    return next(growing)()
 
 
 def points(application: "Application", size: int | None) -> str:
@@ -130,9 +162,9 @@ def facts(application: "Application", seconds: float) -> dict[str, Any]:
     """All of it as JSON has it."""
     from zenturio.space import Zip
 
-    space = application.space
+    space, end = application.space, time.monotonic() + seconds
     sizes_of_space = sizes(space, seconds)
-    samples, unlucky = _samples(space, sizes_of_space)
+    samples, unlucky = _samples(space, sizes_of_space, end)
     return {
         "study": application.name,
         "parameters": [_parameter(part, domain) for part, domain in _domains(space)],
@@ -201,19 +233,20 @@ def _domains(space: "Space") -> list[tuple["Parameter", "Domain"]]:
     ]
 
 
-def _samples(space: "Space", sizes_of_space: Sizes) -> "tuple[list[Point], str]":
-    """Three points in their order, or why there are none."""
+def _samples(space: "Space", sizes_of_space: Sizes, end: float) -> "tuple[list[Point], str]":
+    """Three points in their order, or why there are none until *end*."""
     from zenturio.errors import SpaceError
 
     count = 3 if sizes_of_space.size is None else min(3, sizes_of_space.size)
+    seconds = min(DRAWING, end - time.monotonic())
     try:
-        with within(DRAWING):
+        with within(seconds):
             samples = space.sample(count, 0)
             return (
                 samples if sizes_of_space.size is None else sorted(samples, key=space.index)
             ), ""
     except TimeIsUp:
-        return [], f"no random points were found within {DRAWING:g} s"
+        return [], f"no random points were found within {max(seconds, 0):.2g} s"
     except SpaceError as error:
         if sizes_of_space.size is not None:
             raise
@@ -222,7 +255,7 @@ def _samples(space: "Space", sizes_of_space: Sizes) -> "tuple[list[Point], str]"
 
 def show(application: "Application", seconds: float) -> None:
     """All of it as a person reads it."""
-    space = application.space
+    space, end = application.space, time.monotonic() + seconds
     sizes_of_space = sizes(space, seconds)
     rows: list[tuple[str, str, str, str]] = [
         (part.name, part.kind, _shown_size(domain), _shown(domain, part))
@@ -247,7 +280,7 @@ def show(application: "Application", seconds: float) -> None:
     if sizes_of_space.why:
         typer.echo(sizes_of_space.why)
     _show_questions(application)
-    _show_samples(space, sizes_of_space)
+    _show_samples(space, sizes_of_space, end)
 
 
 def _show_questions(application: "Application") -> None:
@@ -261,8 +294,8 @@ def _show_questions(application: "Application") -> None:
         typer.echo(f"objective: {goal.direction} {goal.expression.text}")
 
 
-def _show_samples(space: "Space", sizes_of_space: Sizes) -> None:
-    samples, unlucky = _samples(space, sizes_of_space)
+def _show_samples(space: "Space", sizes_of_space: Sizes, end: float) -> None:
+    samples, unlucky = _samples(space, sizes_of_space, end)
     if unlucky:
         typer.echo(f"\n{unlucky}")
     elif samples:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import heappop, heappush
 from itertools import groupby
 
 import numpy as np
@@ -90,16 +92,42 @@ class JoinStatistics:
         }
         self.allowed: dict[str, Column] = {}
         rest = [condition for condition in part.conditions if not self._apply_unary(condition)]
-        pairs: list[PairTable] = []
-        # The smallest pair first: it is cheapest, and its arc consistency shrinks the others.
-        while binary := [condition for condition in rest if self._cells(condition) <= CELLS]:
-            smallest = min(binary, key=self._cells)
-            rest.remove(smallest)
-            pairs.append(self._pair(smallest))
-            # Fewer codes on one side may make another pair small enough.
-            self._make_consistent(pairs)
+        pairs = self._take_pairs(rest)
         self.rules: list[Rule] = [*map(self._restricted, pairs), *rest]
         self.shares = {rule: self._share(rule) for rule in self.rules}
+
+    def _take_pairs(self, conditions: list[SpaceCondition]) -> list[PairTable]:
+        """Evaluate conditions on two dimensions, and take them out of *conditions*.
+
+        The smallest pair first: it is cheapest, and its arc consistency shrinks the others.
+        """
+        users = _numbers_by_name([c.names if len(c.names) == 2 else () for c in conditions])
+        queue: list[tuple[float, int]] = []
+
+        def offer(numbers: Iterable[int]) -> None:
+            for number in numbers:
+                cells = self._cells(conditions[number])
+                if number not in taken and cells <= CELLS:
+                    heappush(queue, (cells, number))
+
+        taken: set[int] = set()
+        pairs: list[PairTable] = []
+        by_name: dict[str, list[PairTable]] = defaultdict(list)
+        offer(range(len(conditions)))
+        while queue:
+            cells, number = heappop(queue)
+            if number in taken or cells != self._cells(conditions[number]):
+                continue  # it was offered again when it shrank
+            taken.add(number)
+            pair = self._pair(conditions[number])
+            pairs.append(pair)
+            for name in (pair.first, pair.second):
+                by_name[name].append(pair)
+            # Fewer codes on one side may make another pair small enough.
+            for name in self._make_consistent(pair, by_name):
+                offer(users[name])
+        conditions[:] = [c for number, c in enumerate(conditions) if number not in taken]
+        return pairs
 
     def codes(self, name: str) -> Column:
         if name not in self.allowed:
@@ -143,12 +171,15 @@ class JoinStatistics:
         cells[np.ix_(a, b)] = rows.kept(condition.expression).reshape(len(a), len(b))
         return PairTable(first, second, cells)
 
-    def _make_consistent(self, pairs: Sequence[PairTable]) -> None:
+    def _make_consistent(
+        self, new: PairTable, pairs: Mapping[str, Sequence[PairTable]]
+    ) -> set[str]:
         """Restrict each dimension to the codes with a partner in every pair (arc consistency).
 
-        All but the last of *pairs* were consistent before.
+        All *pairs* but the *new* one, by the names of their dimensions, were consistent before.
+        Return the dimensions that have fewer codes now.
         """
-        pending = [pairs[-1]]
+        pending, shrunk = [new], set()
         while pending:
             pair = pending.pop()
             for name in (pair.first, pair.second):
@@ -157,7 +188,9 @@ class JoinStatistics:
                 kept = np.asarray(cells.any(axis=1))
                 if not kept.all():
                     self.allowed[name] = self.codes(name)[kept]
-                    pending += [other for other in pairs if name in other.names]
+                    pending += pairs[name]
+                    shrunk.add(name)
+        return shrunk
 
     def _restricted(self, pair: PairTable) -> PairTable:
         """Return *pair* restricted to the codes that are finally valid."""
@@ -235,11 +268,7 @@ def low_memory_plan(facts: JoinStatistics) -> JoinPlan:
     the order of dimensions or greedily, whichever is estimated to be cheaper.
     """
     needs = {rule: facts.part.closure(rule.names) for rule in facts.rules}
-    last: list[Rule] = []
-    rest = list(facts.rules)
-    while gains := _postponable(facts, needs, rest):
-        last.append(min(gains, key=lambda rule: gains[rule]))
-        rest.remove(last[-1])
+    last, rest = _postponed(facts, needs)
     later: list[Iterable[str]] = []
     for paired, rules in groupby(reversed(last), key=lambda rule: isinstance(rule, PairTable)):
         # Pairs cost by the rows they make, most of all between other columns: those come first.
@@ -256,9 +285,7 @@ def low_memory_plan(facts: JoinStatistics) -> JoinPlan:
 
 def _grouped_plan(facts: JoinStatistics, groups: Iterable[Iterable[str]]) -> JoinPlan:
     """Return a plan that binds dimensions by group, and applies each rule as soon as possible."""
-    steps = _Steps(facts.part)
-    steps.waiting = list(facts.rules)
-    steps.keep_ready()
+    steps = _Steps(facts.part, facts.rules)
     for names in groups:
         steps.bind(names)
     return JoinPlan(tuple(steps.steps), facts.allowed)
@@ -267,65 +294,100 @@ def _grouped_plan(facts: JoinStatistics, groups: Iterable[Iterable[str]]) -> Joi
 class _Steps:
     """A plan under construction, and the rules whose names are not all bound."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, rules: Sequence[Rule] = ()) -> None:
         self.part = part
         self.steps: list[JoinStep] = []
-        self.waiting: list[Rule] = []
         self.bound: set[str] = set()
+        self._waiting = dict(enumerate(rules))
+        self._unbound = [len(rule.names) for rule in rules]
+        """Of each rule, how many of its names are not bound."""
+        self._users = _numbers_by_name([rule.names for rule in rules])
+        self._apply(number for number, count in enumerate(self._unbound) if not count)
 
     def bind(self, names: Iterable[str]) -> None:
         """Bind *names* and what they depend on, in the order of the part."""
-        needed = self.part.closure(names)
-        for name in self.part.names:
-            if name in needed and name not in self.bound:
-                pair = self._pair_for(name)
-                if pair is not None:
-                    self.waiting.remove(pair)
-                self.steps.append(BindStep(name, pair))
-                self.bound.add(name)
-                self.keep_ready()
+        needed = self.part.closure(names) - self.bound
+        for name in sorted(needed, key=self.part.ranks.__getitem__):
+            pair = self._take_pair(name)
+            self.steps.append(BindStep(name, pair))
+            self.bound.add(name)
+            for number in self._users[name]:
+                self._unbound[number] -= 1
+            self._apply(number for number in self._users[name] if not self._unbound[number])
 
-    def keep_ready(self) -> None:
-        for rule in [rule for rule in self.waiting if rule.names <= self.bound]:
-            self.waiting.remove(rule)
-            self.steps.append(FilterStep(rule))
+    def _apply(self, ready: Iterable[int]) -> None:
+        for number in ready:
+            rule = self._waiting.pop(number, None)
+            if rule is not None:
+                self.steps.append(FilterStep(rule))
 
-    def _pair_for(self, name: str) -> PairTable | None:
-        """Return the most selective pair whose other dimension is bound and before *name*."""
-        before = set(self.part.names[: self.part.names.index(name)]) & self.bound
-        fitting = [
-            rule
-            for rule in self.waiting
-            if isinstance(rule, PairTable) and name in rule.names and rule.other(name) in before
-        ]
-        return min(fitting, key=lambda pair: pair.cells.mean(), default=None)
+    def _take_pair(self, name: str) -> PairTable | None:
+        """Take the most selective pair whose other dimension is bound and before *name*."""
+        ranks = self.part.ranks
+        fitting: dict[int, PairTable] = {}
+        for number in self._users[name]:
+            rule = self._waiting.get(number)
+            if isinstance(rule, PairTable):
+                other = rule.other(name)
+                if other in self.bound and ranks[other] < ranks[name]:
+                    fitting[number] = rule
+        if not fitting:
+            return None
+        return self._take(min(fitting, key=lambda number: float(fitting[number].cells.mean())))
+
+    def _take(self, number: int) -> PairTable:
+        pair = self._waiting.pop(number)
+        assert isinstance(pair, PairTable), "only pairs are taken"
+        return pair
+
+
+def _numbers_by_name(groups: Iterable[Iterable[str]]) -> dict[str, list[int]]:
+    """Return the numbers of the *groups* that each name is in, ascending."""
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for number, names in enumerate(groups):
+        for name in names:
+            numbers[name].append(number)
+    return numbers
 
 
 def _fewest_first(
     facts: JoinStatistics, needs: Mapping[Rule, frozenset[str]], rules: Sequence[Rule]
 ) -> list[Rule]:
     """Return *rules* in greedy order: next is always the rule that makes the fewest rows."""
-    rest, first = list(rules), []
-    bound: frozenset[str] = frozenset()
+    first: list[Rule] = []
+    bound: set[str] = set()
 
     def growth(rule: Rule) -> float:
-        return math.prod(map(facts.count, needs[rule] - bound)) * facts.shares[rule]
+        return _product(facts, needs[rule] - bound) * facts.shares[rule]
 
-    while rest:
-        first.append(min(rest, key=growth))
-        bound |= needs[first[-1]]
-        rest.remove(first[-1])
+    remaining = dict(enumerate(rules))
+    users = _numbers_by_name([needs[rule] for rule in rules])
+    growths = {number: growth(rule) for number, rule in remaining.items()}
+    while remaining:
+        number = min(remaining, key=growths.__getitem__)
+        rule = remaining.pop(number)
+        first.append(rule)
+        new = needs[rule] - bound
+        bound |= new
+        # Only rules that need one of the new names make other rows than before.
+        for other in {other for name in new for other in users[name]} & remaining.keys():
+            growths[other] = growth(remaining[other])
     return first
+
+
+def _product(facts: JoinStatistics, names: Iterable[str]) -> float:
+    """Return the number of combinations of *names*; infinity beyond what a float can hold."""
+    return math.prod([float(facts.count(name)) for name in names])
 
 
 def _cost(facts: JoinStatistics, plan: JoinPlan) -> float:
     """Estimate the cost of a plan in rows appended, assuming independent rules."""
     rows, cost = 1.0, 0.0
-    bound: list[str] = []
+    ranks, highest = facts.part.ranks, -1
     for step in plan.steps:
         if isinstance(step, BindStep):
-            between = facts.part.place(step.name, bound) < len(bound)
-            bound.append(step.name)
+            between = ranks[step.name] < highest
+            highest = max(highest, ranks[step.name])
             rows *= facts.count(step.name)
             if step.pair is not None:
                 rows *= facts.shares[step.pair]
@@ -338,26 +400,47 @@ def _cost(facts: JoinStatistics, plan: JoinPlan) -> float:
     return cost
 
 
-def _postponable(
-    facts: JoinStatistics, needs: Mapping[Rule, frozenset[str]], rest: Sequence[Rule]
-) -> dict[Rule, float]:
-    """Return the rules that can be postponed behind all others in *rest*, and their order.
+def _postponed(
+    facts: JoinStatistics, needs: Mapping[Rule, frozenset[str]]
+) -> tuple[list[Rule], list[Rule]]:
+    """Return the rules that are postponed behind all others, the last first, and the others.
 
     A rule that binds f rows beside one and keeps g of them is better used before one with f' and
     g' if that visits fewer rows: f + g f' < f' + g' f, which is (1 - g) / f > (1 - g') / f'.
     A pair binds only what it keeps.
     """
-    gains = {}
-    ranks = facts.part.ranks
-    for rule in rest:
-        others = frozenset[str]().union(*(needs[other] for other in rest if other is not rule))
-        private_needs = needs[rule] - others
-        behind = max((ranks[name] for name in needs[rule] & others), default=-1)
-        bound = math.prod(map(facts.count, private_needs))
-        kept = bound * facts.shares[rule]
+    rest, ranks = dict(enumerate(facts.rules)), facts.part.ranks
+    users = {
+        name: set(numbers)
+        for name, numbers in _numbers_by_name([needs[rule] for rule in facts.rules]).items()
+    }
+
+    def gain(rule: Rule) -> float | None:
+        """What postponing *rule* behind the others gains; None where that is not possible."""
+        private_needs = {name for name in needs[rule] if len(users[name]) == 1}
+        behind = max((ranks[name] for name in needs[rule] - private_needs), default=-1)
+        bound, share = _product(facts, private_needs), facts.shares[rule]
+        kept = bound * share
         if private_needs and kept >= 1 and all(ranks[name] > behind for name in private_needs):
-            gains[rule] = (1 - kept) / (kept if isinstance(rule, PairTable) else bound)
-    return gains
+            # (1 - g) / f, written so that it does not overflow.
+            return 1 / kept - 1 if isinstance(rule, PairTable) else 1 / bound - share
+        return None
+
+    gains = {number: gain(rule) for number, rule in rest.items()}
+    last: list[Rule] = []
+    while gained := [(value, number) for number, value in gains.items() if value is not None]:
+        _, number = min(gained)
+        rule = rest.pop(number)
+        last.append(rule)
+        del gains[number]
+        touched: set[int] = set()
+        for name in needs[rule]:
+            users[name].discard(number)
+            # A name that one rule alone needs has become private.
+            touched |= users[name] if len(users[name]) == 1 else set()
+        for other in touched:
+            gains[other] = gain(rest[other])
+    return last, [*rest.values()]
 
 
 Windows = Mapping[str, tuple[int, int]]

@@ -161,15 +161,17 @@ def _forward(executor: PlanExecutor) -> list[_Edges | tuple[Choices, Column]]:
     table = _kept(executor, UNIT, steps[: binds[0]])
     layers: list[_Edges | tuple[Choices, Column]] = []
     edges = 0
+    last_read = _last_read(executor, steps)
     for at, end in zip(binds, [*binds[1:], len(steps)], strict=True):
         step = steps[at]
         assert isinstance(step, BindStep), "each group of steps begins with one"
         choices = executor.choices(table, step)
         # Rows that agree in all that later steps read continue alike: they become one state.
-        needed = _names_read(executor, steps[end:])
+        held = (*table.names, step.name)
+        needed = frozenset(name for name in held if last_read.get(name, -1) >= end)
         # Nothing behind reads this dimension: all its codes lead to the same state, and no edge is
         # listed.
-        if step.name not in _names_read(executor, steps[at + 1 :]) and end == at + 1:
+        if last_read.get(step.name, -1) <= at and end == at + 1:
             table, children = _merge(table, needed)
             layers.append((choices, children))
             continue
@@ -200,19 +202,20 @@ def _kept_with(
     return table, parents
 
 
-def _names_read(executor: PlanExecutor, steps: Sequence[JoinStep]) -> frozenset[str]:
-    """Return the names that *steps* read."""
-    part, names = executor.part, set[str]()
-    for step in steps:
-        if not isinstance(step, BindStep):
-            names |= step.rule.names
-            continue
-        names |= part.parameters[step.name].needs.union(part.leaders.get(step.name, ()))
-        if step.pair is not None:
-            names.add(step.pair.other(step.name))
-    # The elements of a dependent range are computed from its bounds.
-    ranges = (name for name in names if isinstance(part.parameters[name].domain, Dependent))
-    return frozenset(names).union(*(part.needs[name] for name in ranges))
+def _last_read(executor: PlanExecutor, steps: Sequence[JoinStep]) -> dict[str, int]:
+    """Return the number of the last of *steps* that reads each name."""
+    part, last = executor.part, dict[str, int]()
+    for at, step in enumerate(steps):
+        if isinstance(step, BindStep):
+            names = part.parameters[step.name].needs.union(part.leaders.get(step.name, ()))
+            if step.pair is not None:
+                names |= {step.pair.other(step.name)}
+        else:
+            names = step.rule.names
+        # The elements of a dependent range are computed from its bounds.
+        ranges = (name for name in names if isinstance(part.parameters[name].domain, Dependent))
+        last.update(dict.fromkeys(names.union(*(part.needs[name] for name in ranges)), at))
+    return last
 
 
 def _merge(table: CodeTable, needed: frozenset[str]) -> tuple[CodeTable, Column]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
@@ -18,6 +18,7 @@ from zenturio.space.continuous import Continuous
 from zenturio.space.decoder import Decoder
 from zenturio.space.definition import Constraint, Part, define, split
 from zenturio.space.domain import Column
+from zenturio.space.growing_product import growing_products
 from zenturio.space.neighbours import neighbours
 from zenturio.space.parameter import Dependent, Parameter, Values, Zip, domain_of
 from zenturio.space.point import Point
@@ -104,6 +105,12 @@ class Space:
     def size(self) -> int:
         """The exact number of valid points."""
         return self._product.size
+
+    def growing_sizes(self) -> Iterator[Callable[[], int]]:
+        """Yield what counts the points under no constraint, under the first one, and so on."""
+        _ = self._product  # which says why points cannot be counted
+        for product in growing_products(self._definition):
+            yield partial(getattr, product, "size")
 
     @property
     def components(self) -> tuple[Component, ...]:
