@@ -53,6 +53,7 @@ from zenturio.record.entities import (
 )
 from zenturio.record.leases import END_DESCRIPTIONS, LeaseEnd
 from zenturio.record.row_filter import RowChoice
+from zenturio.record.study_standings import StudyStanding
 
 
 class ReferenceRepository(ReferenceQueue):
@@ -773,6 +774,17 @@ class ReferenceRepository(ReferenceQueue):
             if record and record.digest not in stored.rows and record.digest not in self._claims:
                 missing[record.digest] = record
         yield from missing.values()
+
+    def standings(self, names=None):
+        return [
+            StudyStanding(
+                study, self.count_states(study.name), self.count_results(study.name),
+                self.leases(study.name), self.rounds(study.name),
+                self.definition(study.name).notes,
+                max((event.at for event in self.events(study.name)[-1:]), default=study.created),
+            )
+            for study in self.studies() if names is None or study.name in names
+        ]  # fmt: skip
 
     def column_copy(self, study: str) -> None:
         return None

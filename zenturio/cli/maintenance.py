@@ -58,7 +58,8 @@ def check(
     from zenturio.study.identity_check import check_identity
     from zenturio.study.overview import opened_repository
 
-    damage = maintenance.check_repository(db, contents=artifacts)
+    with output.share_progress("checking") as step:
+        damage = maintenance.check_repository(db, contents=artifacts, step=step)
     messages = [diagnostic.message for diagnostic in damage]
     facts: dict[str, object] = {}
     # Digests of a damaged database would only repeat the damage.

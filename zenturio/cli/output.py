@@ -5,7 +5,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,21 @@ def progress(words: str, total: int | None) -> Iterator[Any]:
     with Progress(*columns, console=_console(), transient=True) as bar:
         task = bar.add_task(words, total=total)
         yield lambda n=1: bar.advance(task, n)
+
+
+@contextmanager
+def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield ``step(done, total)``; on a terminal it shows the share and the time that is left."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    from rich.progress import TimeRemainingColumn as Left
+
+    columns = (TextColumn(words), BarColumn(), TaskProgressColumn(), Left())
+    with Progress(*columns, console=_console(), transient=True) as bar:
+        task = bar.add_task(words, total=None, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -30,6 +30,8 @@ from zenturio.record.sqlite import SQLite
 _LATEST = 253402300800
 """Seconds since 1970 at the end of the year 9999: no time is later."""
 _LARGEST_INTEGER = 2**53
+_PART = 100_000
+"""Rows that are looked at in one statement, so that progress is shown."""
 _LARGEST_TEXT = 64_000_000
 """Characters or bytes of a value."""
 _TIMES = frozenset({"at", "began", "begun", "born", "created", "ended", "opened", "since",
@@ -65,10 +67,15 @@ _FORM_KINDS = {
 _SLOT = "(typeof({0}) <> 'blob' AND length({0}) <= " + f"{_LARGEST_TEXT})"
 
 
-def foreign_values(transaction: Transaction, most: int = 20) -> list[str]:
+def foreign_values(
+    transaction: Transaction, most: int = 20, step: Callable[[int], None] = lambda _rows: None
+) -> list[str]:
     """Return what is wrong with values of a SQLite file, in words; at most so many."""
     messages: list[str] = []
     for table in schema.tables_of("sqlite"):
+        # All columns in one pass, some rows at a time; only where a value is wrong, one by one.
+        if all(_is_sound(transaction, table.name, table.columns, step)):
+            continue
         for column in table.columns:
             if len(messages) >= most:
                 return messages
@@ -76,11 +83,34 @@ def foreign_values(transaction: Transaction, most: int = 20) -> list[str]:
     return messages
 
 
+def _is_sound(
+    transaction: Transaction,
+    table: str,
+    columns: Iterable[Column[object]],
+    step: Callable[[int], None],
+) -> Iterator[bool]:
+    """Whether all values are such that a program of ours may have written them, part by part."""
+    met = " AND ".join(f"CASE {_case(table, column)} END" for column in columns)
+    ((last,),) = transaction.sql(f"SELECT coalesce(max(rowid), 0) FROM {table}")
+    ((first,),) = transaction.sql(f"SELECT coalesce(min(rowid), 1) FROM {table}")
+    for start in range(first, last + 1, _PART):
+        among = f"rowid BETWEEN {start} AND {min(start + _PART - 1, last)}"
+        query = f"SELECT 1 FROM {table} NOT INDEXED WHERE {among} AND NOT ({met}) LIMIT 1"
+        yield not transaction.sql(query)
+        step(min(_PART, last - start + 1))
+
+
+def _case(table: str, column: Column[object]) -> str:
+    conditions = " AND ".join(_conditions(table, column))
+    return f'WHEN "{column.name}" IS NULL THEN {column.nullable:d} ELSE {conditions}'
+
+
 def foreign_slots(transaction: Transaction) -> Iterator[str]:
     """Values in slots that are of no form that their field ever had, in words.
 
     For a file without ``foreign_values``.
     """
+    tests: dict[int, list[tuple[str, str, str]]] = {}
     for study, name, text, number in transaction.sql(
         "SELECT study, name, place, forms FROM fields ORDER BY study, number"
     ):
@@ -90,24 +120,28 @@ def foreign_slots(transaction: Transaction) -> Iterator[str]:
             yield f"the place of the field {name!r} is none: {text[:40]!r}"
             continue
         kinds = {kind for form, kind in _FORM_KINDS.items() if form in forms}
-        classes = ", ".join(map(repr, sorted(kinds | {"null"})))
-        for slot in place.slots:
-            ((count,),) = transaction.sql(
-                "SELECT count(*) FROM results WHERE version IN"
-                f" (SELECT id FROM versions WHERE study = ?) AND typeof({slot}) NOT IN ({classes})",
-                (study,),
-            )
+        listed = ", ".join(map(repr, sorted(kinds | {"null"})))
+        tests.setdefault(study, []).extend(
+            (name, slot, f"coalesce(sum(typeof({slot}) NOT IN ({listed})), 0)")
+            for slot in place.slots
+        )
+    for study, slots in tests.items():
+        heads = ", ".join(count for *_, count in slots)
+        ((*counts,),) = transaction.sql(
+            f"SELECT {heads or 1} FROM results WHERE version IN"
+            " (SELECT id FROM versions WHERE study = ?)",
+            (study,),
+        )
+        for (name, slot, _), count in zip(slots, counts, strict=False):
             if count:
                 yield f"{count} values of the field {name!r} ({slot}) are of no type that it has"
 
 
 def _of_column(transaction: Transaction, table: str, column: Column[object]) -> Iterator[str]:
     name = f'"{column.name}"'
-    conditions = " AND ".join(_conditions(table, column))
     rows: Sequence[Sequence[object]] = transaction.sql(
         f"SELECT typeof({name}), count(*) FROM {table} NOT INDEXED"
-        f" WHERE NOT CASE WHEN {name} IS NULL THEN {column.nullable:d} ELSE {conditions} END"
-        " GROUP BY 1"
+        f" WHERE NOT CASE {_case(table, column)} END GROUP BY 1"
     )
     for kind, count in rows:
         yield f"{count} values of {table}.{column.name} are no such value ({kind})"
@@ -232,24 +266,77 @@ _COUNTED = "SELECT version, machine, round, status, count FROM counters WHERE co
 _COUNT = "SELECT version, machine, round, status, count(*) FROM results GROUP BY 1, 2, 3, 4"
 
 
-def check_consistency(database: Database) -> list[str]:
-    """Return everything that is wrong, in words."""
-    return database.read(lambda transaction: list(_found(transaction)))
+Step = Callable[[int, int], None]
+"""Told how much of how much is done, counted in rows that are read."""
 
 
-def _found(transaction: Transaction) -> Iterator[str]:
+def check_consistency(database: Database, step: Step = lambda _done, _total: None) -> list[str]:
+    """Return everything that is wrong, in words.
+
+    Each row is read a fixed number of times, by index or in the order of its table: the time grows
+    with the rows. A KeyboardInterrupt ends it between two parts, or within a statement.
+    """
+    return database.read(lambda transaction: list(_found(transaction, step)))
+
+
+def _found(transaction: Transaction, step: Step) -> Iterator[str]:
+    with transaction.interruptible():
+        yield from _findings(transaction, _Work(step, _rows_of_tables(transaction)))
+
+
+class _Work:
+    """How far a check is: each statement counts as the rows of the table that it reads."""
+
+    def __init__(self, step: Step, rows: Mapping[str, int]) -> None:
+        self._step = step
+        self._rows = rows
+        self._done = 0
+        laws = sum(self.rows_read(statement) for statement in _LAWS.values())
+        self._total = max(3 * sum(rows.values()) + 2 * rows.get("results", 0) + laws, 1)
+
+    @property
+    def all_rows(self) -> int:
+        return sum(self._rows.values())
+
+    def rows_read(self, statement: str) -> int:
+        """The rows of the table that a law is about."""
+        return self._rows.get(statement.split(" FROM ", 1)[1].split(maxsplit=1)[0], 0)
+
+    def add(self, rows: int) -> None:
+        self._done = min(self._done + rows, self._total)
+        self._step(self._done, self._total)
+
+
+def _rows_of_tables(transaction: Transaction) -> dict[str, int]:
+    """About how many rows each table has."""
+    if transaction.dialect.name == "postgresql":
+        query = (
+            "SELECT relname, greatest(reltuples, 0)::bigint FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        )
+        return {name: int(count) for name, count in transaction.sql(query)}
+    rows = {}
+    for table in schema.tables_of("sqlite"):
+        query = f"SELECT coalesce(max(rowid), 0) FROM {table.name}"
+        ((rows[table.name],),) = transaction.sql(query)
+    return rows
+
+
+def _findings(transaction: Transaction, work: _Work) -> Iterator[str]:
     for (message,) in transaction.sql(transaction.dialect.self_check):
         if message != "ok":
             yield str(message)
-    if transaction.dialect.name == "sqlite" and (foreign := foreign_values(transaction)):
-        yield from foreign
-        return  # what follows reads these values
+    work.add(2 * work.all_rows)
     if transaction.dialect.name == "sqlite":
+        if foreign := foreign_values(transaction, step=work.add):
+            yield from foreign
+            return  # what follows reads these values
         yield from foreign_slots(transaction)
     for law, statement in _LAWS.items():
         ((count,),) = transaction.sql(statement)
         if count:
             yield f"{count} {law}"
+        work.add(work.rows_read(statement))
     yield from _counters(transaction)
     yield from _places(transaction)
 

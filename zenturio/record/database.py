@@ -11,7 +11,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from weakref import WeakSet
@@ -273,6 +273,9 @@ COMMITTED = Failpoint("record.committed")
 CONFLICTS = 3
 """How often a transaction is repeated after another one has inserted the same key."""
 
+STEPS_BETWEEN_SIGNALS = 1_000_000
+"""Of SQLite's machine: some hundredths of a second."""
+
 Result = TypeVar("Result")
 Row = tuple[Any, ...]
 
@@ -305,6 +308,27 @@ class Transaction:
     def sql(self, text: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Return what *text* answers: for tables and views that belong to a study."""
         return self._fetched(text, parameters)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let a KeyboardInterrupt end long statements of the block, in which SQLite hears nothing.
+
+        psycopg hears it by itself.
+        """
+        connection: Any = getattr(self._cursor, "connection", None)
+        if self.dialect.name != "sqlite" or connection is None:
+            yield
+            return
+        # Signals arrive where Python code runs: SQLite calls this every so many steps.
+        connection.set_progress_handler(lambda: 0, STEPS_BETWEEN_SIGNALS)
+        try:
+            yield
+        except self.dialect.errors as error:
+            if str(error) == "interrupted":
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            connection.set_progress_handler(None, 0)
 
     def changed(self, text: str, parameters: Sequence[Any] = ()) -> int:
         """Return how many rows *text* changed."""

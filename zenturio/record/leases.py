@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from zenturio import trust
@@ -174,6 +174,17 @@ def open_leases(transaction: Transaction, name: str) -> tuple[Lease, ...]:
     """Return the leases on the study that have not ended, oldest first."""
     version = studies.get_version(transaction, name)
     return tuple(row.lease(name) for row in _open(transaction, version))
+
+
+def open_leases_of(
+    transaction: Transaction, versions: Collection[int]
+) -> dict[int, list[LeaseRow]]:
+    """Return the leases of these versions that have not ended, oldest first."""
+    query = f"SELECT {_FACTS} FROM leases l WHERE l.ended IS NULL AND {{among}} ORDER BY l.id"
+    rows: dict[int, list[LeaseRow]] = {}
+    for row in map(LeaseRow._make, transaction.among_sql(query, "l.version", sorted(versions))):
+        rows.setdefault(row.version, []).append(row)
+    return rows
 
 
 def _open(transaction: Transaction, version: StudyVersion) -> list[LeaseRow]:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -67,17 +67,21 @@ class Upgrade:
 
 
 def check_repository(
-    url: str | Path | None = None, *, contents: bool = False
+    url: str | Path | None = None,
+    *,
+    contents: bool = False,
+    step: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> tuple[Diagnostic, ...]:
     """Return everything that is wrong with the repository and with the files of its artifacts.
 
-    With *contents* these are read, and their hashes verified. Nothing is changed.
+    With *contents* these are read, and their hashes verified. Nothing is changed. *step* is told
+    how much of how much of the database was checked.
     """
     kind = _existing(url)
     try:
         with _connected(kind) as database:
             files = check_artifacts(database, artifact_store(kind), contents=contents)
-            faults = (*check_consistency(database), *files)
+            faults = (*check_consistency(database, step), *files)
             return tuple(Diagnostic(f"{kind.location}: {fault}") for fault in faults)
     except RecordError as error:
         return error.diagnostics

@@ -6,7 +6,7 @@ same thing again changes nothing. So a caller that did not get the answer just c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from zenturio.errors import (
@@ -41,6 +41,7 @@ from zenturio.record.timestamps import utc_time
 
 if TYPE_CHECKING:
     from zenturio.record.column_copy import ColumnCopy
+    from zenturio.record.study_standings import StudyStanding
 
 
 class Repository(Protocol):
@@ -278,6 +279,13 @@ class Repository(Protocol):
         Metrics are those of *study*, or of the study that has run the experiment. Of several
         kinds of machine *study* answers the newest, unless *kinds* have one; of several rounds the
         newest, or that of the round which is named beside the study.
+        """
+        ...
+
+    def standings(self, names: Collection[str] | None = None) -> list[StudyStanding]:
+        """Return where all studies stand, or those of these names, in the order of `studies`.
+
+        All of one moment; a name that no study has is passed over.
         """
         ...
 

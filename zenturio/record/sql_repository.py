@@ -26,6 +26,7 @@ from zenturio.record import (
     stored_recipes,
     studies,
     study_deletion,
+    study_standings,
     study_views,
     submission_queue,
 )
@@ -60,6 +61,7 @@ from zenturio.record.schema_names import DialectName
 from zenturio.record.sqlite import SQLite
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
+from zenturio.record.study_standings import StudyStanding
 from zenturio.record.study_views import StoredView
 
 if TYPE_CHECKING:
@@ -269,6 +271,17 @@ class SQLRepository:
     @reads
     def studies(self, transaction: Transaction) -> tuple[StudyInfo, ...]:
         return studies.all_studies(transaction)
+
+    @reads
+    def standings(
+        self, transaction: Transaction, names: Collection[str] | None = None
+    ) -> list[StudyStanding]:
+        """Return where studies stand: see ``study_standings.standings``."""
+        folder = self.store.project
+        standings = study_standings.standings(transaction, names)
+        if folder is None:
+            return standings
+        return [replace(item, notes=to_local(item.notes, folder)) for item in standings]
 
     @reads
     def definition(

@@ -601,6 +601,14 @@ KIND = "round"
 _COLUMNS = ("version", "number", "began", "person", "reason", "seed")
 
 
+@codec.decoding()
+def notes_of(document: str | None) -> dict[str, Any]:
+    """Return the notes in a document of a definition."""
+    if document is None:
+        raise codec.damage_error()
+    return _object(codec.parse_object(document)["notes"])
+
+
 def rounds_of(transaction: Transaction, version: StudyVersion) -> tuple[MeasurementRound, ...]:
     """Return the rounds of *version*, the first one first."""
     mark = transaction.dialect.mark

@@ -24,7 +24,6 @@ from zenturio.record import (
     RepositoryEvent,
     ResultCount,
     StudyDefinition,
-    StudyInfo,
 )
 from zenturio.record.open import FOLDER, open_repository, project_folder
 from zenturio.study.last_options import orphans_at, place_of
@@ -32,6 +31,7 @@ from zenturio.study.last_options import orphans_at, place_of
 if TYPE_CHECKING:
     from zenturio.execute.executor import Outstanding, Progress
     from zenturio.expression import Value
+    from zenturio.record.study_standings import StudyStanding
 
 
 @contextmanager
@@ -121,23 +121,24 @@ def by_round(counts: Iterable[ResultCount]) -> dict[int, int]:
 def study_status(db: str | None, name: str) -> StudyStatus:
     """Return where the study *name* stands."""
     with opened_repository(db) as repository:
-        return _standing(repository, repository.study(name))
+        study = repository.study(name)
+        return _status(repository, repository.standings([study.name])[0])
 
 
 def study_statuses(db: str | None) -> list[StudyStatus]:
     """Where every study stands, in the order of their creation; none before the first run."""
     try:
         with opened_repository(db) as repository:
-            return [_standing(repository, study) for study in repository.studies()]
+            return [_status(repository, standing) for standing in repository.standings()]
     except NotFoundError:
         if db is not None:
             raise
         return []
 
 
-def _standing(repository: Repository, study: StudyInfo) -> StudyStatus:
-    notes = repository.definition(study.name).notes
-    counts = repository.count_states(study.name)
+def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:
+    """Return the standing of a study with what its place and its drivers' processes say."""
+    notes, counts, study = standing.notes, standing.counts, standing.info
     planned = int(notes.get("experiments", 0))
     is_over = planned <= sum(counts.values()) - counts["running"]
     orphans = None if is_over else orphans_at(notes, project_folder() / FOLDER)
@@ -146,12 +147,12 @@ def _standing(repository: Repository, study: StudyInfo) -> StudyStatus:
         study.created,
         counts,
         planned,
-        tuple(lease for lease in repository.leases(study.name) if not lease.driver_has_exited()),
+        tuple(lease for lease in standing.leases if not lease.driver_has_exited()),
         place_of(notes),
         _stages(repository, study.name, orphans),
         _drained(orphans),
-        repository.count_results(study.name),
-        repository.rounds(study.name),
+        standing.results,
+        standing.rounds,
     )
 
 

@@ -1,6 +1,7 @@
 """Home: every study and where it stands, while it stands and while it moves."""
 
 import json
+import re
 import threading
 import time
 
@@ -13,6 +14,7 @@ from zenturio.errors import RecordError
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
+from zenturio.show.portal.pages import home
 from zenturio.show.portal.state import PortalSettings
 from zenturio.show.portal.watch import StudyWatcher, state_of
 from zenturio.study.overview import StudyStatus
@@ -245,3 +247,29 @@ def test_fifty_tabs_neither_lock_nor_slow_who_records(tmp_path):
             each.join()
     assert repository.count_states("busy")["ok"] == 3000
     repository.close()
+
+
+def test_many_studies_are_shown_in_pages(tmp_path, monkeypatch):
+    monkeypatch.setattr(home, "PAGE_STUDIES", 3)
+    repository = open_repository(tmp_path / "zenturio.db")
+    for number in range(7):
+        enter(
+            repository,
+            f"study-{number}",
+            StudyDefinition(*FIELDS),
+            [({"n": 1}, {"wtime": 1.0}, {})],
+        )
+    repository.close()
+    with served(PortalSettings(str(tmp_path / "zenturio.db"), tmp_path)) as portal:
+        pages = [portal.page(f"/?page={number}") for number in ("1", "2", "3")]
+        names = [set(re.findall(r"study-[0-9]", page)) for page in pages]
+        assert [len(shown) for shown in names] == [3, 3, 1]
+        assert len(set().union(*names)) == 7
+        assert all("7 in this project" in page for page in pages)
+        assert ['rel="next"' in page for page in pages] == [True, True, False]
+        for odd in ("0", "99", "x", "-1", "1e9", "²"):
+            assert portal.get(f"/?page={odd}").status_code == 200
+        stream = portal.get("/live", stream=True)
+        first = json.loads(next(line for line in stream.iter_lines() if line)[5:])
+        stream.close()
+        assert (first["studies"], first["count"], first["news"]) == (None, 7, {})

@@ -15,6 +15,7 @@ from typing import Literal
 from zenturio.errors import RecordError, ZenError
 from zenturio.record import Lease, Repository
 from zenturio.record.entities import process_birth
+from zenturio.record.study_standings import StudyStanding
 from zenturio.study.overview import StudyStatus
 
 StudyState = Literal["running", "silent", "stopped", "done", "empty"]
@@ -137,10 +138,8 @@ class StudyWatcher:
             return ()
         names = {study.name for study in studies}
         skipped = self._skipped([study.name for study in studies])
-        for study in studies:
-            if study.name not in skipped:
-                with suppress(ZenError):  # it was removed in the meantime
-                    self._poll_study(repository, study.name, study.created)
+        for standing in repository.standings(names - skipped):
+            self._poll_study(standing)
         self._histories = {n: history for n, history in self._histories.items() if n in names}
         histories = (self._histories.get(study.name) for study in studies)
         return tuple(history.snapshot for history in histories if history is not None)
@@ -157,9 +156,9 @@ class StudyWatcher:
     def _has_driver(self, name: str) -> bool:
         return self._histories[name].snapshot.state in ("running", "silent")
 
-    def _poll_study(self, repository: Repository, name: str, created: float) -> None:
-        counts, drivers = repository.count_states(name), repository.leases(name)
-        results = repository.count_results(name)
+    def _poll_study(self, recorded: StudyStanding) -> None:
+        name, counts, drivers = recorded.info.name, recorded.counts, recorded.leases
+        results = recorded.results
         numbers = tuple(lease.number for lease in drivers)
         history = self._histories.get(name)
         if (
@@ -170,11 +169,8 @@ class StudyWatcher:
             and history.snapshot.standing.results == results
         ):
             return
-        # Each driver may have planned another number of experiments.
-        if history is None or history.drivers != numbers:
-            planned = int(repository.definition(name).notes.get("experiments", 0))
-        else:
-            planned = history.snapshot.standing.planned
+        planned = int(recorded.notes.get("experiments", 0))
+        created = recorded.info.created
         standing = StudyStatus(name, created, counts, planned, drivers, results=results)
         if history is None:
             history = _History(StudySnapshot(standing), numbers)
@@ -183,7 +179,7 @@ class StudyWatcher:
             history.snapshot,
             standing=standing,
             rate=history.add_sample(time.monotonic(), sum(result.count for result in results)),
-            last_active=_last_active(repository, standing, history.snapshot),
+            last_active=_last_active(standing, history.snapshot, recorded.last_event),
             state=state_of(standing),
         )
         self._histories[name] = history
@@ -243,12 +239,11 @@ def is_gone(lease: Lease) -> bool:
     return lease.host == socket.gethostname() and process_birth(lease.pid) is None
 
 
-def _last_active(repository: Repository, standing: StudyStatus, before: StudySnapshot) -> float:
+def _last_active(standing: StudyStatus, before: StudySnapshot, last_event: float) -> float:
     """Return when a driver renewed its lease last, or the time of the study's last event."""
     if standing.drivers:
         return max(lease.until - lease.seconds for lease in standing.drivers)
     is_same = before.standing.counts == standing.counts and not before.standing.drivers
     if before.last_active and is_same:
         return before.last_active
-    events = repository.events(standing.study)
-    return events[-1].at if events else standing.created
+    return last_event

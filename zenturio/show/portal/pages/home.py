@@ -15,6 +15,8 @@ from zenturio.show.portal.watch import StudySnapshot
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+PAGE_STUDIES = 100
+"""Studies on a page; of more, the stream begins with those that have a driver."""
 KEEPALIVE_SECONDS = 15.0
 """Between two comments in a stream without events, so that proxies keep it open."""
 
@@ -26,7 +28,14 @@ def home(request: Request) -> Response:
     studies = sorted(portal.watch.poll(), key=lambda s: (rank[s.state], -s.last_active, s.name))
     error = portal.watch.database_error
     status = 503 if error else 200
-    return portal.page(request, "home.html", status, studies=studies, database_error=error)
+    pages = max(-(-len(studies) // PAGE_STUDIES), 1)
+    number = request.query_params.get("page", "1")
+    page = min(max(int(number) if number.isascii() and number.isdecimal() else 1, 1), pages)
+    shown = studies[(page - 1) * PAGE_STUDIES : page * PAGE_STUDIES]
+    return portal.page(
+        request, "home.html", status, studies=shown, total=len(studies), page=page, pages=pages,
+        database_error=error,
+    )  # fmt: skip
 
 
 async def live(request: Request) -> Response:
@@ -42,7 +51,15 @@ async def _events(portal: Portal) -> AsyncIterator[str]:
     with watch.listening():
         while True:
             if watch.latest != sent:
-                changed = [snapshot for snapshot in watch.latest if snapshot not in sent]
+                are_many = len(watch.latest) > PAGE_STUDIES
+                before = {snapshot.name: snapshot for snapshot in sent}
+                changed = [
+                    snapshot
+                    for snapshot in watch.latest
+                    if snapshot is not (old := before.get(snapshot.name))
+                    and snapshot != old
+                    and (sent or not are_many or snapshot.state in ("running", "silent"))
+                ]
                 sent = watch.latest
                 parts = {
                     attribute_name(snapshot.name): portal.render(
@@ -50,7 +67,8 @@ async def _events(portal: Portal) -> AsyncIterator[str]:
                     )
                     for snapshot in changed
                 }
-                studies = [attribute_name(snapshot.name) for snapshot in sent]
-                yield f"data: {json.dumps({'studies': studies, 'news': parts})}\n\n"
+                studies = [attribute_name(s.name) for s in sent] if not are_many else None
+                news = {"studies": studies, "count": len(sent), "news": parts}
+                yield f"data: {json.dumps(news)}\n\n"
             elif not await watch.wait_for_change(KEEPALIVE_SECONDS):
                 yield ": keep-alive\n\n"

@@ -32,7 +32,7 @@ const finishedCount = (place) => {
 };
 
 const update = (event) => {
-  const { studies, news } = JSON.parse(event.data);
+  const { studies, count, news } = JSON.parse(event.data);
   for (const [name, html] of Object.entries(news)) {
     for (const place of document.querySelectorAll("[data-progress]")) {
       if (place.dataset.progress !== name) continue;
@@ -42,7 +42,10 @@ const update = (event) => {
       if (finishedCount(place) !== before) for (const newer of document.querySelectorAll("[data-newer]")) newer.hidden = false;
     }
   }
-  if (document.querySelector('[data-live="home"]')) {
+  const home = document.querySelector('[data-live="home"]');
+  // Of many studies the page shows a part: their number alone is compared.
+  if (home && !studies && Number(home.dataset.studies) !== count) location.reload();
+  if (home && studies) {
     const shown = [...document.querySelectorAll("[data-progress]")].map((place) => place.dataset.progress);
     if (shown.length !== studies.length || studies.some((name) => !shown.includes(name))) location.reload();
   }

@@ -1,0 +1,93 @@
+"""Where many studies stand is asked in a number of statements that does not grow with them."""
+
+import pytest
+
+from zenturio.record import DriverProcess, Field, StudyDefinition
+from zenturio.record.database import Transaction
+from zenturio.record.open import open_repository
+from zenturio.study.overview import study_status, study_statuses
+from zenturio.testing.experiments import experiment, outcome
+
+DEFINITION = StudyDefinition(
+    (Field("n", "int"),), (), notes={"experiments": 3, "run": {"on": "local"}}
+)
+
+
+def enter(repository, name, count=1, *, release=True):
+    """A study with some results; its driver goes on, unless it is to *release* its lease."""
+    repository.open(name, DEFINITION)
+    lease = repository.acquire_lease(name, DriverProcess.current())
+    experiments = [experiment(number) for number in range(count)]
+    repository.add_results(name, lease.number, [(e, outcome(e)) for e in experiments])
+    if release:
+        repository.release_lease(lease)
+    return lease
+
+
+@pytest.fixture
+def repository(url):
+    """An empty repository in each kind of database."""
+    opened = open_repository(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """The statements so far."""
+    texts = []
+    plain = Transaction._fetched
+
+    def counted(self, text, parameters):
+        texts.append(text)
+        return plain(self, text, parameters)
+
+    monkeypatch.setattr(Transaction, "_fetched", counted)
+    return texts
+
+
+def test_standings_are_what_is_told_of_each_study(repository):
+    enter(repository, "plain", 2)
+    running = enter(repository, "running", 1, release=False)
+    repository.claim("running", running.number, [experiment(7)])
+    enter(repository, "again", 2)
+    repository.begin_round("again", "once more")
+    lease = enter(repository, "again", 1, release=False)
+    repository.release_lease(lease)
+    repository.open("empty", DEFINITION)
+    found = {standing.info.name: standing for standing in repository.standings()}
+    assert list(found) == [study.name for study in repository.studies()]
+    for name, standing in found.items():
+        assert standing.info == repository.study(name)
+        assert standing.counts == repository.count_states(name)
+        assert standing.results == repository.count_results(name)
+        assert standing.leases == repository.leases(name)
+        assert standing.rounds == repository.rounds(name)
+        assert standing.notes == repository.definition(name).notes
+        events = repository.events(name)
+        assert standing.last_event == (events[-1].at if events else standing.info.created)
+    named = repository.standings(["again", "nowhere", "plain"])
+    assert [standing.info.name for standing in named] == ["plain", "again"]
+
+
+def test_the_statements_do_not_grow_with_the_studies(tmp_path, statements):
+    counts = []
+    for count in (5, 60):
+        repository = open_repository(tmp_path / f"{count}.db")
+        for number in range(count):
+            enter(repository, f"s{number}")
+        repository.close()
+        statements.clear()
+        assert len(study_statuses(str(tmp_path / f"{count}.db"))) == count
+        counts.append(len(statements))
+    assert counts[0] == counts[1] < 25
+
+
+def test_one_study_is_told_without_reading_the_others(tmp_path, statements):
+    repository = open_repository(tmp_path / "zenturio.db")
+    for number in range(5):
+        enter(repository, f"s{number}", 2)
+    repository.close()
+    status = study_status(str(tmp_path / "zenturio.db"), "s3")
+    assert (status.study, status.ok, status.planned, status.place) == ("s3", 2, 3, "local")
+    assert not any(text.strip().endswith("ORDER BY v.id") for text in statements)
