@@ -50,10 +50,10 @@ from zenturio.record.entities import (
     StudyDefinition,
     StudyDeletion,
     StudyInfo,
+    StudyStanding,
 )
 from zenturio.record.leases import END_DESCRIPTIONS, LeaseEnd
 from zenturio.record.row_filter import RowChoice
-from zenturio.record.study_standings import StudyStanding
 
 
 class ReferenceRepository(ReferenceQueue):

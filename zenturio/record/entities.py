@@ -230,6 +230,21 @@ class ResultCount:
 
 
 @dataclass(frozen=True, slots=True)
+class StudyStanding:
+    """What is recorded of a study, but for its experiments."""
+
+    info: StudyInfo
+    counts: Mapping[ExperimentState, int]
+    results: tuple[ResultCount, ...]
+    leases: tuple[Lease, ...]
+    rounds: tuple[MeasurementRound, ...]
+    notes: Mapping[str, Any]
+    """Of its newest definition."""
+    last_event: float
+    """When something happened to it last: its creation, if nothing did since."""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptRecord:
     """One attempt at an experiment."""
 

@@ -41,7 +41,7 @@ from zenturio.record.timestamps import utc_time
 
 if TYPE_CHECKING:
     from zenturio.record.column_copy import ColumnCopy
-    from zenturio.record.study_standings import StudyStanding
+    from zenturio.record.entities import StudyStanding
 
 
 class Repository(Protocol):

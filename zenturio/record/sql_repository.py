@@ -50,6 +50,7 @@ from zenturio.record.entities import (
     StudyDefinition,
     StudyDeletion,
     StudyInfo,
+    StudyStanding,
     StudySubmission,
     SubmissionState,
 )
@@ -61,7 +62,6 @@ from zenturio.record.schema_names import DialectName
 from zenturio.record.sqlite import SQLite
 from zenturio.record.studies import StudyVersion
 from zenturio.record.study_context import RepositoryCache, StudyContext
-from zenturio.record.study_standings import StudyStanding
 from zenturio.record.study_views import StoredView
 
 if TYPE_CHECKING:

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Any
 
 from zenturio.record import codec, leases, machines, result_rows, studies
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
-    ExperimentState,
-    Lease,
     MeasurementRound,
     ResultCount,
-    StudyInfo,
+    StudyStanding,
 )
 
 _NAMED = 3
 """Studies that are looked for by their names; of more, all are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class StudyStanding:
-    """What is recorded of a study, but for its experiments."""
-
-    info: StudyInfo
-    counts: Mapping[ExperimentState, int]
-    results: tuple[ResultCount, ...]
-    leases: tuple[Lease, ...]
-    rounds: tuple[MeasurementRound, ...]
-    notes: Mapping[str, Any]
-    """Of its newest definition."""
-    last_event: float
-    """When something happened to it last: its creation, if nothing did since."""
 
 
 def standings(transaction: Transaction, names: Collection[str] | None) -> list[StudyStanding]:

@@ -31,7 +31,7 @@ from zenturio.study.last_options import orphans_at, place_of
 if TYPE_CHECKING:
     from zenturio.execute.executor import Outstanding, Progress
     from zenturio.expression import Value
-    from zenturio.record.study_standings import StudyStanding
+    from zenturio.record.entities import StudyStanding
 
 
 @contextmanager

@@ -14,8 +14,7 @@ from typing import Literal
 
 from zenturio.errors import RecordError, ZenError
 from zenturio.record import Lease, Repository
-from zenturio.record.entities import process_birth
-from zenturio.record.study_standings import StudyStanding
+from zenturio.record.entities import StudyStanding, process_birth
 from zenturio.study.overview import StudyStatus
 
 StudyState = Literal["running", "silent", "stopped", "done", "empty"]
