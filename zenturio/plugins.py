@@ -13,6 +13,7 @@ _ONE = {
     "algorithms": "algorithm",
     "columns": "column",
     "dialects": "dialect",
+    "observers": "observer",
     "places": "place",
     "search": "engine",
 }

@@ -89,6 +89,14 @@ Order = Annotated[
         "or each point with all its repeats.",
     ),
 ]
+Observe = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--observe",
+        metavar="NAME",
+        help="Tell this plug-in of each transition of an experiment; may be repeated.",
+    ),
+]
 MachineKind = Annotated[
     str,
     typer.Option(

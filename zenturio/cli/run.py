@@ -80,6 +80,7 @@ def run(
     each_machine: options.EachMachine = False,
     again: options.Again = False,
     order: options.Order = "blocks",
+    observe: options.Observe = None,
     name: options.Name = None,
     dry_run: Annotated[
         bool, typer.Option(help="Show what would be run, without running it.")
@@ -108,6 +109,7 @@ def run(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, keep, pin, batch, join, order,
+        tuple(observe or ()),
     )  # fmt: skip
     place = request.place_options
     application = request.application()

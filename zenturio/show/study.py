@@ -57,6 +57,7 @@ def run(
     each_machine: bool = False,
     again: bool = False,
     order: str = "blocks",
+    observe: Sequence[str] = (),
     db: str | Repository | None = None,
     listener: Callable[[RunProgress], None] = lambda _progress: None,
 ) -> Study:
@@ -68,7 +69,8 @@ def run(
     With *machine* ``any`` results that another kind of machine measured count, too. With
     *each_machine* each kind of machine of the place measures everything. With *again* what has
     results is measured again, in a round of its own. *order*: ``blocks``, ``random`` or
-    ``sorted``, as for ``zen run``.
+    ``sorted``, as for ``zen run``. *observe*: plug-ins that are told of each transition of an
+    experiment, by name.
     """
     any_machine = choose_any_machine(machine)
     if callable(what):
@@ -82,14 +84,14 @@ def run(
                 summary = evaluate(
                     function, points, repository, name=name, place=place, listener=listener,
                     any_machine=any_machine, each_machine=each_machine, again=again,
-                    order=choose_order(order),
+                    order=choose_order(order), observers=tuple(observe),
                 )  # fmt: skip
         return Study(summary.study, db, summary)
     paths = (what,) if isinstance(what, str | Path) else what
     request = StudyRequest(
         tuple(map(str, paths)), tuple(overrides), limit, sample, seed=seed, only=only, name=name,
         on=on or "local", machine=machine, again=again, each_machine=each_machine, jobs=jobs,
-        fail_fast=fail_fast, order=order,
+        fail_fast=fail_fast, order=order, observe=tuple(observe),
     )  # fmt: skip
     summary = run_request(request, request.application(), db=db, listener=listener)
     return Study(summary.study, db, summary)

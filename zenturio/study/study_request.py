@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from zenturio import plugins
 from zenturio.annotate.model import Application
 from zenturio.annotate.scan import read_goals, scan
 from zenturio.errors import InputError, did_you_mean
@@ -61,6 +62,8 @@ class StudyRequest:
     """Whether it may help a driver that runs the study already."""
     order: str = "blocks"
     """In which order points and repeats run: in blocks, at random, or sorted."""
+    observe: tuple[str, ...] = ()
+    """The plug-ins that are told of each transition of an experiment, by name."""
     project: str = ""
     """The project of who submitted it, on a database that several share."""
 
@@ -95,6 +98,8 @@ class StudyRequest:
         choose_only(self.only)
         choose_any_machine(self.machine)
         choose_order(self.order)
+        for name in self.observe:
+            plugins.load("observers", name)
         return scan([Path(path) for path in self.paths], overrides=self.param)
 
     def search_spec(self) -> SearchSpec | None:
@@ -118,6 +123,7 @@ class StudyRequest:
             any_machine=choose_any_machine(self.machine),
             again=self.again,
             each_machine=self.each_machine,
+            observers=self.observe,
         )
 
     @cached_property

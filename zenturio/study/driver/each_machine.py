@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from zenturio.errors import InputError
 from zenturio.execute.executor import (
@@ -19,6 +21,9 @@ from zenturio.experiment import Experiment, MachineKind, Outcome
 from zenturio.study.driver.cached_results import other_machine_notes
 from zenturio.study.driver.progress import FailureGroup, RunProgress, RunSummary
 from zenturio.study.driver.study_driver import AnyExecutor, ProgressListener, StudyDriver
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.observers import Observers
 
 EACH_MACHINE = "each kind of machine that the place has measures all of it"
 """What is said of a place that was not opened, and whose kinds nobody knows."""
@@ -73,6 +78,16 @@ def kinds_apart(place: Executor) -> tuple[Executor, ...]:
 def _order(machine: MachineKind) -> tuple[str, str]:
     """The same order at each run: one that was stopped goes on with the kind that it was at."""
     return machine.label, repr(machine)
+
+
+def observing(names: Iterable[str], study: str) -> AbstractContextManager[Observers | None]:
+    """Return a context with the observers of these *names*; None if there are none."""
+    if not names:
+        return nullcontext()
+    # Most runs have none, and do not load them.
+    from zenturio.study.driver import observers  # noqa: PLC0415
+
+    return observers.observing(names, study)
 
 
 class DriversInTurn:

@@ -120,6 +120,21 @@ class TrackedExperiment:
     """Which try this is in this run, from 1: what RETRY counts."""
     losses: int = 0
     """How often its place returned it."""
+    outcome: Outcome | None = None
+    """What came of this attempt, or was cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """An experiment went from one state to another, as an observer is told."""
+
+    experiment: Experiment
+    before: State
+    after: State
+    attempt: int = 0
+    """The number of the attempt that this driver holds the claim on; 0 before it has one."""
+    outcome: Outcome | None = None
+    """From the states cached, failed and finished on: what came of it."""
 
 
 Batch = Sequence[TrackedExperiment]
@@ -355,8 +370,13 @@ class ExperimentStates:
     thread calls it.
     """
 
-    def __init__(self, retry: int | None = None) -> None:
-        """Retry failed experiments *retry* times; as often as their RUN line says, if None."""
+    def __init__(self, retry: int | None = None, *, is_observed: bool = False) -> None:
+        """Retry failed experiments *retry* times; as often as their RUN line says, if None.
+
+        If it *is_observed*, transitions are kept for `take_transitions`.
+        """
+        self._is_observed = is_observed
+        self._transitions: list[Transition] = []
         self._retry = retry
         self._room = 0
         self._source_is_over = False
@@ -394,6 +414,11 @@ class ExperimentStates:
         """Take in *event*; return what the driver is to do, in this order."""
         return self._handlers[type(event)](event)
 
+    def take_transitions(self) -> list[Transition]:
+        """Return the transitions since the last call, in their order."""
+        transitions, self._transitions = self._transitions, []
+        return transitions
+
     @property
     def is_dry(self) -> bool:
         """Whether nothing can be run before an experiment in flight has its outcome."""
@@ -427,6 +452,10 @@ class ExperimentStates:
                 digest = tracked.experiment.digest
                 message = f"experiment {digest[:12]} is {before}: {step} is impossible"
                 raise ImpossibleTransition(message) from None
+            if self._is_observed:
+                of, after = tracked.experiment, tracked.state
+                outcome = tracked.outcome
+                self._transitions.append(Transition(of, before, after, tracked.attempt, outcome))
             if logs:
                 digest = tracked.experiment.digest[:12]
                 logger.debug("%s: %s -> %s (%s)", digest, before, tracked.state, step)
@@ -445,6 +474,7 @@ class ExperimentStates:
             if digest in event.missing:
                 missing.append(tracked)
             elif digest in event.outcomes:
+                tracked.outcome = event.outcomes[digest]
                 cached.append(tracked)
             else:
                 skipped.append(tracked)
@@ -532,11 +562,13 @@ class ExperimentStates:
         failed: list[Pair] = []
         for pair in event.outcomes:
             tracked, outcome = pair
+            tracked.outcome = outcome
             # Tried until it happened to be right, a wrong result would hide its fault.
             if outcome.status in ("ok", "wrong") or tracked.state != "submitted":
                 finished.append(pair)
             elif outcome.status == "cancelled":
                 # By the place, or while the run is stopped: it is nobody's result.
+                tracked.outcome = None
                 commands += self._on_returned(Returned(tracked, outcome.ended or 0.0))
             else:
                 (failed if self._is_retried(tracked) else finished).append(pair)
@@ -617,6 +649,7 @@ class ExperimentStates:
             return (Forget(event.outcomes),)
         for tracked in batch:
             tracked.tries += 1
+            tracked.outcome = None
             tracked.losses = 0  # each attempt may be lost by its place anew
         self.waiting.extendleft(reversed(batch))
         return (Forget(event.outcomes),)

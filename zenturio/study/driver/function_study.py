@@ -19,7 +19,7 @@ from zenturio.study.driver.cached_results import (
     round_goes_on,
 )
 from zenturio.study.driver.driver_threads import leased
-from zenturio.study.driver.each_machine import DriversInTurn, kinds_apart
+from zenturio.study.driver.each_machine import DriversInTurn, kinds_apart, observing
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.in_flight import Calls
 from zenturio.study.driver.progress import RunProgress, RunSummary
@@ -52,6 +52,7 @@ class CallStudy:
     again: bool = False
     """Whether what has results is measured again, in a round of its own."""
     order: OrderKind = "sorted"
+    observers: tuple[str, ...] = ()
 
     def drive(
         self,
@@ -66,7 +67,10 @@ class CallStudy:
         on.
         """
         archived = open_version(repository, self.name, self.definition)
-        with leased(repository, self.name, DEFAULT_SETTINGS.lease) as lease:
+        with (
+            leased(repository, self.name, DEFAULT_SETTINGS.lease) as lease,
+            observing(self.observers, self.name) as observers,
+        ):
             round_, notes = self._begin_round(repository)
             order = RunOrder.drawn(self.order, repository, self.name)
 
@@ -80,6 +84,7 @@ class CallStudy:
                     listener=listener,
                     kinds=lambda: kinds(place),
                     round_=round_,
+                    observers=observers,
                 )
 
             drivers = DriversInTurn(places, driver, self.count, listener)
@@ -118,6 +123,7 @@ def evaluate(
     each_machine: bool = False,
     again: bool = False,
     order: OrderKind = "blocks",
+    observers: tuple[str, ...] = (),
 ) -> RunSummary:
     """Call *function* at each of *points* that has no outcome yet, and record what it returns.
 
@@ -125,7 +131,7 @@ def evaluate(
     the function is called there, as a command, many at a time. Results of another kind of machine
     count with *any_machine*, or if the function is declared exact. With *each_machine* each kind of
     machine of the place measures everything. With *again* all is measured again, in a round of its
-    own.
+    own. The plug-ins *observers* are told of each transition of an experiment.
     """
     function.check(points.space)
     if each_machine and any_machine:
@@ -152,6 +158,7 @@ def evaluate(
         points.count * function.repeat.count,
         again,
         order,
+        observers,
     )
     kinds = (lambda _part: None) if ignores_machine else machines_of
     summary, _ = study.drive(repository, places, kinds, listener)

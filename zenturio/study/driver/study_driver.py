@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, PlaceError, RecordError
@@ -41,6 +41,9 @@ from zenturio.study.driver.study_records import (
     StudyRecords,
     UnclaimedRecords,
 )
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.observers import Observers
 
 AHEAD = 0.25
 """Seconds of work that are claimed ahead: enough for the place never to wait."""
@@ -76,6 +79,8 @@ class DriverSettings:
     """Whether what has results is measured again, in a round of its own."""
     each_machine: bool = False
     """Whether each kind of machine of the place measures everything; else any of them does."""
+    observers: tuple[str, ...] = ()
+    """The plug-ins that are told of each transition of an experiment, by name."""
 
 
 DEFAULT_SETTINGS = DriverSettings()
@@ -103,6 +108,7 @@ class StudyDriver:
         programs: ProgramHistory | None = None,
         kinds: Callable[[], Kinds] = lambda: None,
         round_: int | None = None,
+        observers: Observers | None = None,
     ) -> None:
         """With *kinds* only results of these machines count as cached, with *round_* its."""
         self.inbox: Inbox = SimpleQueue()
@@ -123,7 +129,8 @@ class StudyDriver:
         else:
             self._records = StudyRecords(*record)
             self._in_flight = InFlight(executor, self.inbox)
-        self._states = ExperimentStates(settings.retry)
+        self._observers = observers
+        self._states = ExperimentStates(settings.retry, is_observed=observers is not None)
         self._pace = self._records.pace()
         self._stops = 0
         self._has_failed_fast = False
@@ -219,7 +226,11 @@ class StudyDriver:
 
     def _handle(self, event: states.Event) -> None:
         """Pass *event* to the state machine, do what it commands, and pass on the answers."""
-        for command in self._states.handle(event):
+        commands = self._states.handle(event)
+        if self._observers is not None:
+            for failure in self._observers.observe(self._states.take_transitions()):
+                self._counts.announce(failure)
+        for command in commands:
             # The answer is handled before the next command: what was done must not be forgotten
             # where that fails.
             answer = self._actions[type(command)](command)

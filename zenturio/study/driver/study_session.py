@@ -32,6 +32,7 @@ from zenturio.study.driver.each_machine import (
     EACH_MACHINE,
     DriversInTurn,
     kinds_apart,
+    observing,
 )
 from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSource
 from zenturio.study.driver.experiment_states import LOOK_UPS
@@ -239,7 +240,11 @@ class StudySession:
         OPENED()
         # The study is opened before its lease is taken: a driver that is killed in between leaves
         # a study without results, which the next one opens again.
-        with leased(self.repository, self.study, self.settings.lease, join=self.join) as lease:
+        lease_seconds = self.settings.lease
+        with (
+            leased(self.repository, self.study, lease_seconds, join=self.join) as lease,
+            observing(self.settings.observers, self.study) as observers,
+        ):
             round_, round_notes = self._begin_round()
             order = self._order()
             source = walk or self._source(generator, order)
@@ -261,6 +266,7 @@ class StudySession:
                     programs=programs,
                     kinds=partial(self._kinds_at, place),
                     round_=round_,
+                    observers=observers,
                 )
 
             runs = DriversInTurn(places, driver, self.experiments, listener)
