@@ -58,10 +58,14 @@ class Queue(SlurmSystem):
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    """The queue, a function that has an experiment run, and what was said to the user."""
+def cluster(tmp_path, request):
+    """The queue, a function that has an experiment run, and what was said to the user.
+
+    Its parameter is the grace of the place in seconds.
+    """
     session = BatchSession.begin(tmp_path / "place")
-    options = SlurmOptions(poll=0.01, grace=0.0, pilots="never")
+    grace = getattr(request, "param", 0.0)
+    options = SlurmOptions(poll=0.01, grace=grace, pilots="never")
     queue, desk, remarks = Queue(session, options), TicketTable(3), []
     paths = JobPaths(session.path, tmp_path, shared=True)
     submission = ArraySubmission(desk, session, queue, paths)
@@ -230,3 +234,28 @@ def test_the_setup_of_a_place_is_recorded_with_what_it_ran(cluster):
     ticket = cluster.run()
     ticket.setup = "module load gcc/13"
     assert ticket.result().machine.setup == "module load gcc/13"
+
+
+@pytest.mark.parametrize("cluster", [1000.0], indirect=True)
+def test_what_a_signal_left_means_nothing_before_it_is_known_whose_it_was(cluster):
+    """As under Grid Engine: its queue forgets what has ended, and another command tells why."""
+    asked = []
+
+    def play(task: str, digest: str) -> BatchJob:
+        if cluster.submitted > 1:
+            cluster.session.outcome(digest).write_bytes(pack_outcome(Outcome(digest, "ok")))
+            return slurm_job("", "COMPLETED", "n1")
+        cluster.writes(f"{task}.0", pack_outcome(replace(TERMINATED, digest=digest)))
+        return slurm_job("", "RUNNING", "n1")
+
+    def how_ended(task) -> BatchJob | None:
+        asked.append(task)
+        return slurm_job(task[0], "CANCELLED", "n1") if len(asked) > 2 else None
+
+    cluster.plays, cluster.how_ended = play, how_ended
+    ticket = cluster.run()
+    until(ticket.running)
+    cluster.shown.clear()
+    assert ticket.result().status == "ok"
+    assert asked == [("1", 1)] * 3
+    assert any("ended on n1 as CANCELLED; begun again" in words for words in cluster.remarks)
