@@ -320,3 +320,25 @@ def test_documents_stay_documents():
     )
     assert secret.document('{"x":-0.0,"y":1e22}') == '{"x":-0.0,"y":1e22}'
     assert Secret("series").document('{"series":[1]}') == '{"series":[1]}'
+
+
+def test_a_secret_in_one_log_alone_is_an_event_of_its_experiment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url = str(tmp_path / "a.db")
+    said = f"pass {SECRET}".encode()
+    with contextlib.closing(open_repository(url)) as repository:
+        repository.open(STUDY, StudyDefinition((), ()))
+        lease = repository.acquire_lease(STUDY, DriverProcess.current())
+        pairs = [(experiment(i), outcome(experiment(i))) for i in range(3)]
+        pairs[1] = (pairs[1][0], replace(pairs[1][1], stdout=Log(said, b"", len(said))))
+        repository.add_results(STUDY, lease.number, pairs)
+        repository.release_lease(lease)
+    found = redact(url, Secret(SECRET), None)
+    with contextlib.closing(open_repository(url)) as repository:
+        assert repository.redactions(STUDY, experiment(1).digest) == ()
+    assert redact(url, Secret(SECRET), "ann").tables == found.tables
+    with contextlib.closing(open_repository(url)) as repository:
+        events = {i: repository.redactions(STUDY, experiment(i).digest) for i in range(3)}
+        assert [event.digest for event in events[1]] == [None, experiment(1).digest]
+        assert [[event.digest for event in events[i]] for i in (0, 2)] == [[None], [None]]
+        assert "1 place by ann" in events[1][0].text

@@ -194,3 +194,16 @@ def test_rows_that_were_deleted_do_not_come_back(tmp_path):
         path.write_bytes(head + content[4096:])
         numbers = [row.number for row in RecognisedTables(SQLitePages(path), TABLES).rows("hosts")]
         assert numbers == list(range(11))
+
+
+def test_pages_of_indexes_are_not_taken_for_destroyed_ones(tmp_path):
+    path = tmp_path / "a.db"
+    with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection:
+        connection.execute("CREATE TABLE w (k TEXT PRIMARY KEY, v) WITHOUT ROWID")
+        rows = [(f"{n:060}", n) for n in range(500)]
+        connection.executemany("INSERT INTO w VALUES (?, ?)", rows)
+        connection.commit()
+    pages = SQLitePages(path)
+    kinds = {pages.pointers(number)[0] for number in range(2, pages.count + 1)}
+    assert kinds == {2, 10}
+    assert RecognisedTables(pages, TABLES).destroyed == 0

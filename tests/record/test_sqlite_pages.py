@@ -60,6 +60,26 @@ def test_values_of_every_type_are_read(tmp_path, size, journal):
         assert typed(rows_of(pages)) == typed(expected(connection))
 
 
+@pytest.mark.parametrize("size", [512, 1024, 4096, 8192, 65536])
+def test_a_file_without_rows_has_the_pages_that_its_header_says(tmp_path, size):
+    create(tmp_path / "a.db", size).close()
+    pages = SQLitePages(tmp_path / "a.db")
+    assert (pages.size, pages.count) == (size, 2)
+
+
+def test_the_last_page_may_be_a_part_of_the_list_of_free_ones(tmp_path):
+    first = struct.pack(">III", 4, 1, 3)
+    parts = b"\0", first, b"\xa5", struct.pack(">II", 0, 0)
+    (tmp_path / "a.db").write_bytes(b"".join(part.ljust(4096, b"\0") for part in parts))
+    pages = SQLitePages(tmp_path / "a.db")
+    assert pages._trunk(2) == (4, [3])
+    assert pages._trunk(4) == (0, [])
+    for wrong in ((5, 1, 3), (4, 1, 5), (4, 1, 1), (4, 2, 3, 3), (0, 1023)):
+        packed = struct.pack(f">{len(wrong)}I", *wrong).ljust(4096, b"\0")
+        (tmp_path / "a.db").write_bytes(bytes(4096) + packed + bytes(2 * 4096))
+        assert SQLitePages(tmp_path / "a.db")._trunk(2) == (0, [])
+
+
 @pytest.mark.parametrize("size", [512, 1024])
 def test_rows_of_any_length_are_read_from_as_many_pages_as_they_need(tmp_path, size):
     lengths = [*range(size - 60, size + 10), *range(2 * size - 60, 2 * size + 20), 20 * size]

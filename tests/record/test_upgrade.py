@@ -19,6 +19,7 @@ from zenturio.record import maintenance, migration, upgrade
 from zenturio.record.database import Database
 from zenturio.record.entities import DriverProcess
 from zenturio.record.open import dialect_at, open_repository
+from zenturio.record.sqlite import SQLite
 
 EXPECTED = fixture()["expected"]
 POINTS = ("copied", "marked", "base", "batch", "filled", "fenced", "replaced")
@@ -82,6 +83,10 @@ def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     assert maintenance.upgrade_repository(url).copy is None
     with contextlib.closing(open_repository(url)) as repository:
         assert len(repository.submissions()) == (revision == "0003")
+    # Whoever submitted them was not asked who they are.
+    assert {bool(verified) for (verified,) in _sql(url, "SELECT verified FROM submissions")} <= {
+        False
+    }
 
 
 def test_archived_studies_are_versions_of_one(url):
@@ -316,3 +321,27 @@ def test_an_upgrade_needs_room_for_a_copy_and_a_new_file(tmp_path, monkeypatch, 
     monkeypatch.setattr(shutil, "disk_usage", {tmp_path: usage}.__getitem__)
     with pytest.raises(PlaceError, match="needs 7 MB, and 7 MB") if missing else nullcontext():
         upgrade.room_for(path)
+
+
+def test_the_folder_of_a_file_that_was_replaced_is_on_the_disk(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    make_old(str(path))
+    synced = []
+    monkeypatch.setattr(upgrade, "_sync", synced.append)
+    maintenance.upgrade_repository(str(path))
+    assert synced[-1] == tmp_path
+
+
+def test_a_file_that_is_being_read_is_not_replaced(tmp_path):
+    path = tmp_path / "a.db"
+    open_repository(path).close()
+    kind = SQLite(path, 0.05)
+    with contextlib.closing(kind.connect()) as reader, contextlib.closing(kind.connect()) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM studies").fetchone()
+        writer.execute("CREATE TABLE more (a)")
+        with pytest.raises(ConflictError, match="is being read by another process"):
+            upgrade._checkpoint(Database(kind, 0.05), kind)
+        reader.execute("COMMIT")
+        upgrade._checkpoint(Database(kind, 0.05), kind)
