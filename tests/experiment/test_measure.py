@@ -52,6 +52,12 @@ def test_a_group_of_the_metrics_name_goes_before_group_one():
     assert found(regex(r"(?P<y>\w+) (\d+)"), "a 1") == "a"
 
 
+@pytest.mark.parametrize("pattern", [r"^x=(.*)", r"x=(\w+)$", r"^x=(\w+)$"])
+def test_a_pattern_with_a_bound_knows_both_kinds_of_line_ends(pattern):
+    for end in ("\n", "\r\n"):
+        assert found(regex(pattern, "all"), f"x=a{end}x=b{end}") == Series(("a", "b"))
+
+
 def test_a_group_that_takes_no_part_is_no_value():
     assert found(regex(r"a(\d)?"), "a1 a") == 1
     assert found(regex(r"a(\d)?", "first"), "a a1 a2") == 1

@@ -1,0 +1,75 @@
+"""Digests computed again from a repository alone: right ones, wrong ones, and unknown ones."""
+
+from contextlib import closing
+
+import pytest
+
+from record.reference import ReferenceRepository
+from zenturio.annotate.scan import scan
+from zenturio.experiment import ExperimentGenerator
+from zenturio.record import DriverProcess
+from zenturio.record.open import open_repository
+from zenturio.study.identity_check import IdentityCheck, check_identity
+from zenturio.study.study_definition import define_study
+from zenturio.testing.experiments import outcome
+
+PROGRAM = """\
+# ZEN$ RUN "sh run.sh {s}"
+# ZEN$ SUBSTITUTE N = { 1, 2, 1e1 }
+# ZEN$ REPEAT 2 SEED s
+# ZEN$ ENV MODE = { fast, slow }
+echo N
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A study with files of each kind, and its 12 results."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "run.sh").write_text(PROGRAM)
+    (folder / "run.sh").chmod(0o755)
+    (folder / "data").write_bytes(b"\0\1")
+    (folder / "tool").write_text("#!/bin/sh\n")
+    (folder / "tool").chmod(0o755)
+    (folder / "link").symlink_to("tool")
+    application = scan([folder])
+    generator, space = ExperimentGenerator(application), application.space
+    experiments = [e for n in range(space.size) for e in generator.experiments(space.point(n))]
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        repository.open("app", define_study(application, len(experiments), generator.program))
+        lease = repository.acquire_lease("app", DriverProcess.current())
+        repository.add_results("app", lease.number, [(e, outcome(e)) for e in experiments])
+        repository.release_lease(lease)
+        yield repository
+
+
+def alter(repository, statement):
+    with repository.engine.begin() as connection:
+        connection.exec_driver_sql(statement)
+
+
+def test_results_of_files_links_and_executables_are_right(project):
+    assert check_identity(project) == IdentityCheck(12, 0, ())
+    assert check_identity(project, 5).right == 5
+
+
+def test_what_is_not_what_was_hashed_is_wrong(project):
+    alter(project, "UPDATE recipes SET document = replace(document, '\"executable\"', '\"file\"')")
+    found = check_identity(project, 3)
+    assert (found.right, found.unknown, len(found.wrong)) == (0, 0, 3)
+    assert found.wrong[0].startswith("study app: ")
+    assert found.wrong[0].endswith("is not the digest of what was recorded")
+
+
+def test_what_nobody_recorded_is_unknown(project):
+    alter(project, "UPDATE results SET recipe = NULL WHERE repeat = 2")
+    assert check_identity(project) == IdentityCheck(6, 6, ())
+    alter(project, "UPDATE recipes SET document = replace(document, '\"link\"', '\"file\"')")
+    found = check_identity(project)
+    assert (found.right, found.unknown, len(found.wrong)) == (0, 6, 6)
+
+
+def test_a_repository_that_is_no_database_has_nothing_to_check():
+    assert check_identity(ReferenceRepository()) == IdentityCheck()
