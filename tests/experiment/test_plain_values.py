@@ -73,6 +73,7 @@ def test_values_that_are_no_point_remember_where_those_of_the_point_stand():
 def test_what_is_not_said_of_a_file_or_a_host_is_plain_or_unknown():
     assert Artifact("a", 0, "", Path("b")).mode == 0o644
     assert (HostDetails().memory, MachineKind().cores) == (0, 0)
+    assert ExperimentFile("a", 0o644).size == -1
 
 
 def test_content_that_is_hashed_in_pieces_has_the_digest_of_all_of_it():

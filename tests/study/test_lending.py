@@ -1,12 +1,14 @@
 """One place for several studies: slots go to whose turn it is, and come back."""
 
+from collections import deque
 from threading import Thread
 
 import pytest
 
 from study.places import Held, Scrambled, good
 from zenturio.errors import PlaceError
-from zenturio.experiment import Step
+from zenturio.experiment import MachineKind, Step
+from zenturio.study.driver import slot_pool
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.testing.repository import experiment, outcome
 
@@ -171,3 +173,74 @@ def test_many_threads_that_submit_and_cancel_lose_no_slot():
         assert len(futures) == 400
         assert [pool.slots_in_use(i) for i in range(4)] == [0] * 4
         assert pool.allot("last").submit(EIGHT[0]).result().status == "ok"
+
+
+class Remembering(Held):
+    """A place with messages, which keeps outcomes until they are recorded, and learns."""
+
+    def __init__(self, slots):
+        super().__init__(slots)
+        self.remarks, self.machines = deque(["busy"]), frozenset({MachineKind("EPYC")})
+        self.forgotten, self.learnt = [], []
+
+    def forget(self, digest):
+        self.forgotten.append(digest)
+
+    def learn(self, seen):
+        self.learnt.append(seen)
+
+
+def test_what_is_said_to_a_share_reaches_the_place_and_back():
+    place = Remembering(2)
+    allotment = SlotPool(place).allot("a")
+    seen = outcome(EIGHT[0])
+    allotment.forget(seen.digest)
+    allotment.learn(seen)
+    assert (place.forgotten, place.learnt) == ([seen.digest], [seen])
+    assert allotment.remarks is place.remarks
+    assert allotment.machines == place.machines
+    plain = SlotPool(Held(1)).allot("a")
+    plain.forget(seen.digest)
+    plain.learn(seen)
+    assert not plain.remarks
+
+
+def test_slot_seconds_count_for_each_slot_and_not_for_what_was_stopped(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(slot_pool, "monotonic", lambda: now[0])
+    place = Held(3)
+    pool = SlotPool(place)
+    allotment = pool.allot("a")
+    broad, narrow = allotment.submit(wide(0, 2)), allotment.submit(experiment(1))
+    waiting = allotment.submit(wide(2, 3))
+    now[0] += 5.0
+    demand = pool.demands()["a"]
+    assert sorted(demand.running) == [(5.0, 1), (5.0, 2)]
+    assert (sorted(demand.seconds), demand.wanted) == ([5.0, 5.0], 3)
+    assert pool.slots_in_use("a") == 3
+    place.end(experiment(0).digest)
+    assert broad.result().status == "ok"
+    assert (allotment.ended, allotment.spent) == (1, 10.0)
+    narrow.cancel()
+    assert narrow.result().status == "cancelled"
+    assert (allotment.ended, allotment.spent) == (1, 10.0)
+    assert waiting.running()
+    assert pool.slots_in_use("a") == 3
+    assert pool.slots_in_use("nobody") == 0
+
+
+def test_a_pool_that_was_closed_lends_again_when_it_is_opened():
+    place = Held(1)
+    pool = SlotPool(place)
+    pool.close()
+    future = pool.allot("a").submit(EIGHT[0])
+    assert not place.begun
+    pool.open()
+    assert future.running()
+
+
+def test_where_nobody_may_have_more_nothing_is_lent():
+    place = Held(1)
+    pool = SlotPool(place, lambda owners, demands: None)
+    assert not pool.allot("a").submit(EIGHT[0]).running()
+    assert not place.begun

@@ -519,3 +519,11 @@ def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     ((_, points),) = graph.fresh(1)
     assert len(points) == 3600
     assert source.over
+
+
+def test_a_stage_is_one_level_above_those_that_it_waits_for(three):
+    stages = stages_of(scan("plot.sh"))
+    assert [(stage.application.name, stage.level) for stage in stages] == [
+        ("mesh", 0), ("solve", 1), ("plot", 2),
+    ]  # fmt: skip
+    assert [[link.stage for link in stage.links] for stage in stages] == [[], [0], [1]]

@@ -71,6 +71,15 @@ def test_more_points_than_anybody_waits_for_are_asked_for_explicitly():
     assert select_points(many, limit=MANY + 1).count == MANY + 1
 
 
+def test_a_space_that_is_not_counted_tells_how_many_points_it_has_at_the_least():
+    space = Space(n=range(2_345_678), m=range(3)).where("n * m < 10 ** 7")
+    if space.is_counted:
+        pytest.skip("it can be counted")
+    with pytest.raises(InputError, match=r"more than \d,\d\d\d,000 points are too many") as caught:
+        select_points(space)
+    assert caught.value.diagnostics[0].hint.endswith("--limit N")
+
+
 def test_the_states_to_run_again_are_words_with_commas():
     assert choose_only("missing") == {"missing"}
     assert choose_only(" Failed, missing") == {"failed", "missing"}

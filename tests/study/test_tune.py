@@ -17,6 +17,7 @@ from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
 from zenturio.search import describe, names
 from zenturio.space import Space
+from zenturio.study.tuning import tuning_target
 from zenturio.study.tuning.tournament import ThreadedTrials
 from zenturio.study.tuning.tune import Tuning, tune
 from zenturio.study.tuning.tuning_target import (
@@ -457,3 +458,13 @@ def test_another_text_of_the_objective_is_another_program(project, repository):
     first = read_target("cost.py:cost", "", repository).identity()
     (project / "cost.py").write_text(COST.replace('point["x"]', '-point["x"]'))
     assert read_target("cost.py:cost", "", repository).identity() != first
+
+
+def test_settings_from_python_are_texts_or_sets():
+    texts = tuning_target._setting_texts(
+        {"a": "1:5", "b": [1, True, None], "c": range(2), "d": 0.5, "e": None, "f": ()}
+    )
+    assert texts == {
+        "a": "1:5", "b": f"{{ 1, true, {tuning_target.AUTO} }}", "c": "{ 0, 1 }", "d": "0.5",
+        "e": tuning_target.AUTO, "f": "{  }",
+    }  # fmt: skip
