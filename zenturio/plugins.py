@@ -11,6 +11,7 @@ _log = logging.getLogger(__name__)
 _ONE = {
     "applications": "application",
     "algorithms": "algorithm",
+    "charts": "kind of chart",
     "columns": "column",
     "dialects": "dialect",
     "observers": "observer",

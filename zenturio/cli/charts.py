@@ -43,7 +43,8 @@ def plot(
         typer.Option(
             metavar="line|bar|...",
             help="Kind of chart: line bar scatter box pie heatmap surface; for searches: "
-            "convergence importance slice pareto parallel; for hosts and times: gantt.",
+            "convergence importance slice pareto parallel; for hosts and times: gantt; or one of a "
+            "plug-in.",
         ),
     ] = "line",
     x: Annotated[str, typer.Option("--x", help="Column along the x axis.")] = "",

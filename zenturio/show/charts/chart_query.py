@@ -6,13 +6,14 @@ no pandas, so that an address can be read and written without loading either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
+from zenturio import plugins
 from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.record.row_filter import RowChoice, read_round
-from zenturio.show.chart import AGGREGATES, Aggregate, Errors
+from zenturio.show.chart import AGGREGATES, Aggregate, Chart, Errors
 
 Pairs = Sequence[tuple[str, str]]
 """The query string of an address, as names and values."""
@@ -38,6 +39,8 @@ class ChartKind:
     """Whether it shows one metric over a column, so that several metrics make several charts."""
     log_axes: str = ""
     """Letters of the axes that may be logarithmic."""
+    draw: Callable[[Any], Chart] | None = None
+    """Makes the chart of a `ChartTable`, for a plug-in's kind."""
 
     @property
     def has_objective(self) -> bool:
@@ -58,7 +61,41 @@ def _kind(
     )
 
 
-KINDS: Mapping[str, ChartKind] = {
+class ChartPlugIn(Protocol):
+    """A kind of chart of one study's columns; the entry points are classes without arguments."""
+
+    @property
+    def label(self) -> str:
+        """What a form calls it."""
+        ...
+
+    @property
+    def source(self) -> Literal["groups", "rows"]:
+        """Whether its table has groups of experiments, or the experiments one by one."""
+        ...
+
+    @property
+    def options(self) -> str:
+        """The fields of a `ChartQuery` that apply: ``x y colour facet aggregate log``."""
+        ...
+
+    @property
+    def log_axes(self) -> str:
+        """Letters of the axes that may be logarithmic."""
+        ...
+
+    def draw(self, table: Any) -> Chart:
+        """Return the chart of *table*, a `ChartTable`, whose method ``chart`` makes it of panels.
+
+        InputError where the table cannot be drawn in this way.
+        """
+        ...
+
+
+GROUP = "charts"
+"""Entry points in ``zenturio.charts`` are classes that make a `ChartPlugIn`."""
+
+BUILT_IN: Mapping[str, ChartKind] = {
     kind.name: kind
     for kind in (
         _kind("line", "By column", "groups", "x y colour facet aggregate errors log", log="xy"),
@@ -76,6 +113,38 @@ KINDS: Mapping[str, ChartKind] = {
         _kind("gantt", "Runs", "attempts", "colour", label="Gantt chart"),
     )
 }
+"""The kinds that come with zenturio, in the order in which they are offered."""
+
+
+class _ChartKinds(Mapping[str, ChartKind]):
+    """The built-in kinds, and behind them those of plug-ins, which are loaded when asked for."""
+
+    def __getitem__(self, name: str) -> ChartKind:
+        if name in BUILT_IN:
+            return BUILT_IN[name]
+        if name not in plugins.names(GROUP):
+            raise KeyError(name)
+        plug_in: ChartPlugIn = plugins.load(GROUP, name)()
+        return ChartKind(
+            name,
+            plug_in.label,
+            "Plug-ins",
+            plug_in.source,
+            frozenset(plug_in.options.split()),
+            has_series=True,
+            log_axes=plug_in.log_axes,
+            draw=plug_in.draw,
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        yield from BUILT_IN
+        yield from (name for name in plugins.names(GROUP) if name not in BUILT_IN)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+KINDS: Mapping[str, ChartKind] = _ChartKinds()
 """Every kind of chart that a query can ask for, in the order in which they are offered."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zenturio.errors import InputError
+from zenturio.errors import InputError, PluginError, ZenError
 from zenturio.show.chart import (
     Bars,
     Boxes,
@@ -81,10 +81,20 @@ def build_chart(query: ChartQuery, frame: pd.DataFrame) -> Chart:
     query.check()
     if KINDS[query.kind].has_objective:
         return search_chart(query, frame)
-    if query.kind not in _BUILDERS:
+    draw = KINDS[query.kind].draw or _BUILDERS.get(query.kind)
+    if draw is None:
         raise InputError(f"a {query.kind} chart needs a study", hint="name the study")
     table = GroupedTable(frame, query) if "grouped" in frame.attrs else ChartTable(frame, query)
-    return _BUILDERS[query.kind](table)
+    try:
+        return draw(table)
+    except ZenError:
+        raise
+    except Exception as error:
+        if query.kind in _BUILDERS:
+            raise
+        # Whatever a plug-in raises, its name must be known.
+        message = f"chart {query.kind!r} failed: {type(error).__name__}: {error}"
+        raise PluginError(message, hint="choose another kind, or correct the plug-in") from error
 
 
 def _line_chart(table: ChartTable) -> Chart:
