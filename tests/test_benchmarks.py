@@ -11,6 +11,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
+    "application_files": "--sizes 300 600 --parameters 10 20",
     "counts": "",
     "driving": "--runs 4 --rounds 1 --sizes 4",
     "engines": "--seeds 2 --problems smooth --picture {tmp}/engines.png",
