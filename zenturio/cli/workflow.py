@@ -306,7 +306,8 @@ def run(
         str,
         typer.Option(
             metavar="'./task {task}'",
-            help="Command of a task; {task}, {program}, {work} and {iteration} are replaced.",
+            help="Command of a task; {task}, {program}, {work}, {cores} and {iteration} are "
+            "replaced.",
         ),
     ],
     hosts: Annotated[
@@ -342,6 +343,10 @@ def run(
     its progress ($ZEN_PROFILE) can migrate when it breaks its contract. After a crash, rerun the
     command: finished tasks are skipped.
 
+    Tasks of several cores share hosts with others, as far as slots and memory go. A moldable
+    algorithm (-a moldable-global, cpa ...) gives each task with a curve its number of cores, at
+    most those of one host: {cores} in the command, and OMP_NUM_THREADS.
+
     Examples: zen workflow run flow.json --command './task {task}' --file task --on local; zen
     workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on '*.dat' --on
     hosts.toml --gantt flow.svg
@@ -350,11 +355,11 @@ def run(
     from zenturio.execute.hosts.hosts_file import LOCAL, local_hosts_file
     from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
     from zenturio.record.open import FOLDER, project_folder
-    from zenturio.schedule.algorithm import make_task_scheduler
+    from zenturio.schedule.algorithm import make_workflow_planner
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.schedule.generators.generator import instance_of
 
-    make_task_scheduler(algorithm)  # an unsuitable one is refused before hosts are connected
+    make_workflow_planner(algorithm)  # an unsuitable one is refused before hosts are connected
     flow = instance_of(source, {}, 0).workflow
     doing = TaskTemplate(command, tuple(file or []), tuple(hand_on or []), iterations)
     place = Hosts(

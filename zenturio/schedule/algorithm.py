@@ -79,6 +79,15 @@ def make_task_scheduler(name: str, settings: Mapping[str, Any] | None = None, se
     return algorithm
 
 
+def make_workflow_planner(name: str) -> Any:
+    """Create an algorithm that can run a workflow of real tasks, moldable ones included.
+
+    Raise InputError for those that choose among workflows or jobs.
+    """
+    kind = describe(name).kind
+    return make(name) if kind == "moldable" else make_task_scheduler(name)
+
+
 def _load(name: str) -> Any:
     algorithm = plugins.load("algorithms", name)
     if not callable(algorithm) or not hasattr(algorithm, "kind"):

@@ -3,10 +3,14 @@
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 from zenturio.errors import ConflictError, ExperimentsFailed, InputError
+from zenturio.execute.hosts.executor import Hosts, HostsSettings
+from zenturio.execute.hosts.hosts_file import LOCAL, local_hosts_file
 from zenturio.execute.hosts.stages import Returning, Stages, Staging, Starting
 from zenturio.execute.hosts.workflow_run import TaskTemplate, run_workflow
 from zenturio.schedule.generators.generator import instance_of
@@ -165,3 +169,57 @@ def test_files_of_one_name_are_refused(hosts, flow, tmp_path):
 def test_a_file_that_is_not_there_is_told(hosts, flow, tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.sh cannot be read"):
         run_workflow(*flow(files=(tmp_path / "nowhere.sh",)), hosts(one={}))
+
+
+WIDE = """
+echo "$1 $OMP_NUM_THREADS $ZEN_HOST_NAME" >> FOLDER/widths
+sleep 0.05
+"""
+
+
+def moldable_flow(tmp_path, nodes=(1, 2, 4), seconds=(0.4, 0.21, 0.12)):
+    (tmp_path / "wide.sh").write_text(WIDE.replace("FOLDER", str(tmp_path)))
+    curve = {"nodes": list(nodes), "seconds": list(seconds)}
+    tasks = [{"name": name, "curve": curve} for name in ("a", "b")]
+    value = {"format": "zenturio-workflow", "tasks": [*tasks, {"name": "end", "work": 0.1}],
+             "edges": [["a", "end"], ["b", "end"]]}  # fmt: skip
+    (tmp_path / "flow.json").write_text(json.dumps(value))
+    doing = TaskTemplate("sh wide.sh {cores}", (tmp_path / "wide.sh",))
+    return instance_of(str(tmp_path / "flow.json"), {}, 0).workflow, doing
+
+
+@pytest.fixture
+def this_machine(tmp_path):
+    """Opens this machine as a place with so many slots."""
+    with ExitStack() as stack:
+
+        def make(slots):
+            configuration = local_hosts_file()
+            (host,) = configuration.machines
+            configuration = replace(configuration, machines=(replace(host, slots=slots),))
+            place = Hosts(
+                tmp_path / "zen", options=HostsSettings(LOCAL), configuration=configuration
+            )
+            return stack.enter_context(place)
+
+        yield make
+
+
+@pytest.mark.parametrize("algorithm", ["moldable-global", "cpa"])
+def test_a_moldable_plan_runs_with_the_cores_that_it_gives(this_machine, tmp_path, algorithm):
+    trace = run_workflow(*moldable_flow(tmp_path), this_machine(4), algorithm)
+    assert trace.left == ()
+    flow = trace.problem.workflow
+    planned = sorted(str(flow.task(task).cores) for task in range(3))
+    # Each task has the threads that the plan gave it.
+    given = [line.split()[:2] for line in (tmp_path / "widths").read_text().splitlines()]
+    assert sorted(cores for cores, _ in given) == planned
+    assert all(cores == threads for cores, threads in given)
+    # Two of four cores each: both at once are done sooner than one after the other on four.
+    assert planned == ["1", "2", "2"]
+
+
+def test_a_task_that_no_host_has_the_cores_for_is_refused(this_machine, tmp_path):
+    flow, doing = moldable_flow(tmp_path, nodes=(3, 4), seconds=(0.2, 0.1))
+    with pytest.raises(InputError, match="'a' needs 3 cores; the widest host has 2"):
+        run_workflow(flow, doing, this_machine(2), "cpa")

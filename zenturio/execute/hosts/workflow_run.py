@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -27,12 +27,13 @@ from zenturio.execute.hosts.host_choice import ProgressProfile
 from zenturio.experiment import Experiment, ExperimentFile, Log, Outcome, Recipe, Step
 from zenturio.experiment.identity import content_digest, experiment_digest
 from zenturio.expression import parse
-from zenturio.schedule.algorithm import make_task_scheduler
+from zenturio.schedule.algorithm import make_workflow_planner
 from zenturio.schedule.model import loops
 from zenturio.schedule.model.loops import Loop
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow
+from zenturio.schedule.moldable.allotment import allotted_plan
 from zenturio.schedule.simulate.machine_state import MachineState, RunningTask
 from zenturio.schedule.simulate.simulator import FollowPlan, LoopController
 from zenturio.schedule.simulate.trace import ExecutionTrace, TraceEvent
@@ -235,7 +236,7 @@ def _last_lines(log: Log) -> str:
 CONVERGED = "converged"
 """The metric by which the last task of a loop says that there is to be no other iteration."""
 LARGE_BYTES = 2**20
-_HOLE = re.compile(r"\{(task|program|work|iteration)\}")
+_HOLE = re.compile(r"\{(task|program|work|cores|iteration)\}")
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,7 @@ class TaskTemplate:
     """How tasks are run."""
 
     command: str
-    """With ``{task}``, ``{program}``, ``{work}`` and ``{iteration}`` in it."""
+    """With ``{task}``, ``{program}``, ``{work}``, ``{cores}`` and ``{iteration}`` in it."""
     files: tuple[Path, ...] = ()
     """What each of them gets."""
     hands_on: tuple[str, ...] = ()
@@ -264,9 +265,19 @@ def run_workflow(
 def _run_workflow(
     flow: Workflow, template: TaskTemplate, place: Hosts, algorithm: str = "hybrid"
 ) -> ExecutionTrace:
-    planner = make_task_scheduler(algorithm)
-    problem = Problem.of(flow, platform_of(place))
+    planner = make_workflow_planner(algorithm)
+    platform = platform_of(place)
     found_loops = loops.find_loops(flow)
+    policy = planner if hasattr(planner, "react") else None
+    if planner.kind == "moldable":
+        plan = allotted_plan(
+            planner, loops.single_iteration(flow, found_loops), platform, algorithm
+        )
+        widths = plan.problem.workflow
+        # The edges that close loops are those of the workflow.
+        flow = replace(flow, work=widths.work, more=widths.more)
+        policy = FollowPlan(plan, found_loops)
+    problem = Problem.of(flow, platform)
     tasks = _TaskExperiments(flow, template)
     hosts = WorkflowHosts(
         problem,
@@ -275,13 +286,9 @@ def _run_workflow(
         loops.forward_edges(flow, found_loops) if found_loops else None,
     )
     tasks.outcomes = hosts.outcomes
-    policy = (
-        planner
-        if hasattr(planner, "react")
-        else FollowPlan(
-            planner.plan(loops.single_iteration_problem(problem, found_loops)), found_loops
-        )
-    )
+    if policy is None:
+        single = loops.single_iteration_problem(problem, found_loops)
+        policy = FollowPlan(planner.plan(single), found_loops)
     rounds = LoopController(
         hosts, found_loops, _ConvergenceTest(flow, found_loops, hosts, template.most)
     )
@@ -351,6 +358,7 @@ class _TaskExperiments:
             "task": flow.names[task],
             "program": flow.task(task).program,
             "work": f"{flow.work[task]:g}",
+            "cores": str(flow.task(task).cores),
             "iteration": str(self._iteration[task]),
         }
         return _HOLE.sub(lambda hole: shlex.quote(values[hole[1]]), self._doing.command)
