@@ -1,12 +1,14 @@
 """Files that appear whole or not at all."""
 
 import os
+import re
 import threading
 from pathlib import Path
 
 import pytest
 
-from zenturio.files import write_whole
+import zenturio
+from zenturio.files import replace_whole, write_whole
 
 
 def test_a_file_is_there_whole_with_common_rights(tmp_path):
@@ -60,3 +62,23 @@ def _mask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_a_link_in_place_of_a_file_of_ours_is_replaced_and_its_target_stays(tmp_path):
+    target, path = tmp_path / "target", tmp_path / "ours"
+    target.write_text("not ours")
+    path.symlink_to(target)
+    replace_whole(path, [b"ours"])
+    assert (path.is_symlink(), path.read_text(), target.read_text()) == (False, "ours", "not ours")
+
+
+def test_only_files_that_users_name_are_written_through_links():
+    package = Path(zenturio.__file__).parent
+    writers = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(
+            r"^from zenturio.files import .*\bwrite_whole\b", path.read_text(), re.MULTILINE
+        )
+    }
+    assert writers == {"output_files.py", "schedule/formats/document.py", "study/used_files.py"}

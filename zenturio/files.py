@@ -67,13 +67,25 @@ def _open_descriptor(path: Path, flags: int, mode: int = 0o600) -> int:
 def write_whole(path: Path, pieces: Iterable[bytes]) -> None:
     """Put *pieces* into the file *path*, which stays as it was until all of them are there.
 
-    A link stays a link. What is no file, as a pipe or /dev/stdout, gets them as they come.
+    For files that the user names: a link stays a link, and its file is written. What is no file, as
+    a pipe or /dev/stdout, gets the pieces as they come.
     """
     if _passes_on(path):
         with path.open("wb") as stream:
             stream.writelines(pieces)
-        return
-    target = path.resolve()
+    else:
+        _replace(path.resolve(), pieces)
+
+
+def replace_whole(path: Path, pieces: Iterable[bytes]) -> None:
+    """The same for files of ours, as in ``.zenturio`` and in caches: a link there is replaced.
+
+    Whoever made the project may have put it there, to have another file overwritten.
+    """
+    _replace(path, pieces)
+
+
+def _replace(target: Path, pieces: Iterable[bytes]) -> None:
     handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -273,8 +273,11 @@ def test_a_copy_that_others_can_write_to_is_not_believed(sqlite, folder, caplog)
     check_follows(sqlite)
     manifest.parent.chmod(0o700)
     manifest.unlink()
-    manifest.symlink_to("/etc/passwd")
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.write_text("not ours")
+    manifest.symlink_to(elsewhere)
     check_follows(sqlite)
+    assert elsewhere.read_text() == "not ours"
 
 
 def test_without_a_cache_folder_the_database_answers(sqlite, folder, monkeypatch):

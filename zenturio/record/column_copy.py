@@ -35,7 +35,7 @@ from typing import Any, Literal
 import numpy as np
 
 from zenturio.errors import SafetyError
-from zenturio.files import make_folder, open_regular, read_regular, write_whole
+from zenturio.files import make_folder, open_regular, read_regular, replace_whole
 from zenturio.record.codec import Form
 from zenturio.record.entities import REDACTION_EVENT
 from zenturio.record.field_layout import StoredField
@@ -326,7 +326,7 @@ class _Manifest:
             "redacted": self.redacted, "segments": segments,
             "dictionaries": self.dictionaries, "raw": self.raw, "left_out": self.left_out,
         }  # fmt: skip
-        write_whole(path, [json.dumps(document).encode()])
+        replace_whole(path, [json.dumps(document).encode()])
 
 
 def cache_folder() -> Path:
@@ -618,7 +618,7 @@ class _Copier:
             pieces.append(content)
             offset += len(content)
         segment.file = f"{segment.first:016x}-{secrets.token_hex(4)}.columns"
-        write_whole(self._folder / segment.file, pieces)
+        replace_whole(self._folder / segment.file, pieces)
         segment.parts, segment.arrays = parts, None
 
     def _remove_unused(self) -> None:

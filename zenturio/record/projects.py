@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zenturio.files import write_whole
+from zenturio.files import replace_whole
 from zenturio.record.sql_names import literal
 
 FILE = "project.json"
@@ -58,7 +58,7 @@ class Project:
         place = _place(self.folder)
         if {**facts, "uuid": uuid, **place} != facts:
             text = json.dumps({"uuid": uuid, **place}, indent=1)
-            write_whole(self.folder / FILE, [text.encode()])
+            replace_whole(self.folder / FILE, [text.encode()])
         self._uuid = uuid
 
     @property

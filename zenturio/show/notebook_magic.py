@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from zenturio.errors import InputError, ZenError
-from zenturio.files import make_folder, refuse_link, write_whole
+from zenturio.files import make_folder, refuse_link, replace_whole
 from zenturio.record.open import begin_project
 from zenturio.show.study import Study, run
 from zenturio.study.driver.progress import RunProgress
@@ -71,7 +71,7 @@ def write_cell_file(name: str, cell: str) -> Path:
         )
     path = make_folder(begin_project(), CELLS_FOLDER) / name
     refuse_link(path)
-    write_whole(path, [cell.encode()])
+    replace_whole(path, [cell.encode()])
     # Its RUN may start the file itself.
     path.chmod(0o755)
     return path

@@ -21,7 +21,7 @@ from zenturio.errors import (
     ZenError,
     did_you_mean,
 )
-from zenturio.files import write_whole
+from zenturio.files import replace_whole
 from zenturio.show.chart import Chart
 from zenturio.show.chart_files import missing_matplotlib
 from zenturio.show.renderers.plotly import FONT, chart_html
@@ -93,7 +93,7 @@ class ReportStore:
         path = self._path(name)
         try:
             path.parent.mkdir(exist_ok=True)
-            write_whole(path, [text.encode()])
+            replace_whole(path, [text.encode()])
         except OSError as error:
             raise PlaceError(f"cannot write {path}: {error.strerror}") from error
 
