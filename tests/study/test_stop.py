@@ -1,0 +1,107 @@
+"""Stopping a study, or one experiment: drivers here, elsewhere, and dead."""
+
+import socket
+import subprocess
+import sys
+from contextlib import closing
+from threading import Thread
+
+import pytest
+
+from zenturio.errors import NotFoundError, PlaceError
+from zenturio.record import DriverProcess, StudyDefinition
+from zenturio.record.entities import process_birth
+from zenturio.record.open import open_repository
+from zenturio.study import stop
+from zenturio.study.driver.stop_requests import CancelRequests
+from zenturio.study.stop import StopResult, stop_experiment, stop_study
+from zenturio.testing.executor import until
+from zenturio.testing.experiments import dead_driver, experiment, outcome
+
+ONE, TWO = experiment(0), experiment(1)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".zenturio").mkdir()
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        for name in ("s", "t", "u"):
+            repository.open(name, StudyDefinition((), ()))
+        yield repository
+
+
+@pytest.fixture
+def driver():
+    """A process that may be told to end, as a driver."""
+    code = "import signal; print('begun', flush=True); signal.pause()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        host = socket.gethostname()
+        yield process, DriverProcess(host, process.pid, process_birth(process.pid))
+        process.kill()
+
+
+def test_a_driver_of_this_machine_is_ended_and_those_of_other_studies_are_not(repository, driver):
+    process, person = driver
+    lease = repository.acquire_lease("s", person)
+    other = repository.acquire_lease("t", DriverProcess.current())
+    assert stop_study(repository, "s") == StopResult("s", (lease,), (), 0)
+    assert process.wait() != 0
+    assert [each.number for each in repository.leases("t")] == [other.number]
+
+
+def test_a_driver_elsewhere_hears_of_it_by_its_lease(repository):
+    lease = repository.acquire_lease("s", DriverProcess("elsewhere", 1, "born"))
+    result = stop_study(repository, "s")
+    assert (result.stopped, result.told, result.jobs) == ((), (lease,), 0)
+    assert repository.leases("s") == ()
+
+
+def test_a_driver_that_is_dead_is_not_told(repository):
+    repository.acquire_lease("s", dead_driver())
+    assert stop_study(repository, "s") == StopResult("s")
+    with pytest.raises(NotFoundError):
+        stop_study(repository, "none")
+
+
+def test_an_experiment_that_does_not_run_keeps_its_state(repository):
+    lease = repository.acquire_lease("s", DriverProcess.current())
+    repository.add_results("s", lease.number, [(ONE, outcome(ONE))])
+    assert stop_experiment(repository, "s", ONE.digest) == "ok"
+    assert CancelRequests(stop.project_folder() / ".zenturio").unwanted() == []
+
+
+def test_an_experiment_of_a_dead_driver_is_missing(repository):
+    lease = repository.acquire_lease("s", dead_driver())
+    repository.claim("s", lease.number, [ONE])
+    assert stop_experiment(repository, "s", ONE.digest) == "missing"
+
+
+def test_the_driver_of_an_experiment_is_asked_and_answers(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr(stop, "_LOOK", 0.001)
+    lease = repository.acquire_lease("s", DriverProcess.current())
+    claims = repository.claim("s", lease.number, [ONE, TWO])
+    requests = CancelRequests(tmp_path / ".zenturio")
+    states = []
+    with closing(open_repository(tmp_path / "a.db")) as own:
+        thread = Thread(target=lambda: states.append(stop_experiment(own, "s", ONE.digest)))
+        thread.start()
+        until(lambda: requests.asked(ONE.digest))
+        cancelled = outcome(ONE, "cancelled", attempt=claims[ONE.digest])
+        repository.record("s", lease.number, [cancelled])
+        thread.join()
+    assert states == ["cancelled"]
+    assert requests.unwanted() == []
+
+
+def test_a_driver_that_does_not_answer_is_an_error_and_the_request_is_taken_back(
+    repository, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(stop, "PATIENCE", 0.0)
+    monkeypatch.setattr(stop, "_LOOK", 0.001)
+    lease = repository.acquire_lease("s", DriverProcess.current())
+    repository.claim("s", lease.number, [ONE])
+    with pytest.raises(PlaceError, match=f"the driver of s did not cancel {ONE.digest[:12]}"):
+        stop_experiment(repository, "s", ONE.digest)
+    assert CancelRequests(tmp_path / ".zenturio").unwanted() == []
