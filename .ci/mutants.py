@@ -126,6 +126,8 @@ def _is_ignored(node: ast.AST) -> bool:
         return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return True  # of zip, as an assertion
     if isinstance(node, ast.FunctionDef) and not any(map(_does_something, node.body)):
         return True  # an overload, or what a protocol demands: even its defaults are never used
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Assert | ast.JoinedStr)
@@ -155,7 +157,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
             yield node, str(not value)
         case ast.Constant(value=int() as value):
             yield node, str(value + 1)
-        case ast.Return(value=value) if value is not None and ast.unparse(value) != "None":
+        # Whoever asks for a truth takes None for False; that it becomes True is another mutant.
+        case ast.Return(value=value) if value and ast.unparse(value) not in {"None", "False"}:
             yield node, "return None"
         case ast.If(test=test) | ast.While(test=test) if not isinstance(test, ast.Constant):
             yield test, "False"

@@ -22,6 +22,8 @@ class Seen(Protocol):
 def count(items, *, most=2):
     if len(items) > most:
         return most - 1
+    for one, other in zip(items, items, strict=True):
+        return False
     return not items
 '''
 
@@ -48,6 +50,7 @@ def test_code_is_changed_and_nothing_that_is_never_executed(mutants, monkeypatch
         "return most - 1 => return (most + 1)",
         "return most - 1 => return most - 2",
         "return most - 1 => return None",
+        "return False => return True",
         "return not items => return None",
         "return not items => return (items)",
     }

@@ -1,12 +1,29 @@
 """What was seen of a stream, and what is still to be said of it."""
 
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from record.reference import ReferenceRepository
+from zenturio.execute import workspace
+from zenturio.execute.captured_stream import live_log_paths
 from zenturio.experiment import Log
+from zenturio.record import DriverProcess, StudyDefinition
+from zenturio.record.open import open_repository
+from zenturio.study import log_follower
 from zenturio.study.log_follower import FileTail, _goes_on, log_after
-from zenturio.testing.experiments import DEFINITION, A, dead_driver, driven
+from zenturio.testing.executor import until
+from zenturio.testing.experiments import (
+    DEFINITION,
+    A,
+    dead_driver,
+    driven,
+    experiment,
+    outcome,
+)
 
 LOGS = st.tuples(st.binary(max_size=40), st.integers(1, 12), st.integers(1, 12))
 
@@ -58,3 +75,38 @@ def test_nobody_waits_for_an_experiment_whose_driver_was_killed():
     assert not _goes_on(repository, "s", A.digest)
     driven(repository)
     assert _goes_on(repository, "s", A.digest)
+
+
+def test_what_an_experiment_says_is_handed_over_while_it_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(log_follower, "POLL", 0.001)
+    one = experiment(0)
+    session = tmp_path / ".zenturio" / "work" / f"{workspace._SESSION}x"
+    (session / one.digest).mkdir(parents=True)
+    out, err = (Path(path) for path in live_log_paths(str(session / one.digest)))
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        repository.open("s", StudyDefinition((), ()))
+        lease = repository.acquire_lease("s", DriverProcess.current())
+        claims = repository.claim("s", lease.number, [one])
+        said, answers = [], []
+
+        def follow():
+            with closing(open_repository(tmp_path / "a.db")) as own:
+                answers.append(log_follower.follow_log(own, "s", one.digest, put))
+
+        def put(number, part):
+            said.append((number, part))
+
+        thread = Thread(target=follow)
+        thread.start()
+        out.write_bytes(b"first\n")
+        until(lambda: said)
+        err.write_bytes(b"oops\n")
+        until(lambda: len(said) == 2)
+        heard = []
+        log_follower.log_so_far(one.digest, lambda number, part: heard.append((number, part)))
+        assert heard == [(0, b"first\n"), (1, b"oops\n")]
+        repository.record("s", lease.number, [outcome(one, attempt=claims[one.digest])])
+        thread.join()
+    assert said == [(0, b"first\n"), (1, b"oops\n")]
+    assert answers == [(6, 5)]
