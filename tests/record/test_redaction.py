@@ -14,7 +14,14 @@ from record.leaving import left
 from zenturio import failpoints
 from zenturio.errors import ConflictError, InputError
 from zenturio.experiment.experiment import Log, Missing
-from zenturio.record import DriverProcess, Field, StudyDefinition, maintenance, row_redaction
+from zenturio.record import (
+    DriverProcess,
+    Field,
+    StudyDefinition,
+    maintenance,
+    redaction,
+    row_redaction,
+)
 from zenturio.record.database import Database
 from zenturio.record.open import FILE, dialect_at, open_repository
 from zenturio.record.redaction import redact
@@ -342,3 +349,16 @@ def test_a_secret_in_one_log_alone_is_an_event_of_its_experiment(tmp_path, monke
         assert [event.digest for event in events[1]] == [None, experiment(1).digest]
         assert [[event.digest for event in events[i]] for i in (0, 2)] == [[None], [None]]
         assert "1 place by ann" in events[1][0].text
+
+
+def test_a_file_has_large_holes_where_a_copy_would_take_far_more_than_it_does(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(redaction, "LARGEST_HOLES", 2**20)
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 3 * 2**20)
+    assert not redaction.has_large_holes(path)
+    for size, is_large in ((2**20, False), (2**20 + 1, True)):
+        path.write_bytes(b"")
+        os.truncate(path, size)
+        assert redaction.has_large_holes(path) == is_large
