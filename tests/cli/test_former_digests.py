@@ -11,7 +11,7 @@ from tests.cli.conftest import zen
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
 from zenturio.experiment.used_inputs import ask_versions
-from zenturio.record import maintenance
+from zenturio.record import maintenance, schema
 from zenturio.record.database import Database
 from zenturio.record.open import dialect_at, open_repository
 
@@ -31,7 +31,12 @@ def sql(url, statement, *given):
         database.close()
 
 
-ADDED_SINCE = ("run_order", "run_block", "run_turn")
+ADDED_SINCE = [
+    name
+    for revision in ("0006", "0007")
+    for _, names in schema.ADDED_COLUMNS[revision]
+    for name in names
+]
 
 
 def write_files(project, recorded):
@@ -140,7 +145,7 @@ def runs_nothing(project, path):
 
 def test_nothing_is_run_again_and_no_study_is_archived(project):
     done = zen("db", "upgrade", "--json", cwd=project).facts
-    assert (done["before"], done["after"]) == ("0004", "0006")
+    assert (done["before"], done["after"]) == ("0004", "0007")
     assert Path(done["copy"]).name == "zenturio.db.0004"
     for path in RUNS:
         runs_nothing(project, path)

@@ -2,9 +2,12 @@
 
 import os
 import platform
+import time
+from pathlib import Path
 
 import pytest
 
+from zenturio.execute import run_facts
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local import Local
@@ -78,3 +81,81 @@ def test_all_that_may_be_known_comes_out_as_it_went_in(tmp_path):
     assert unpack_outcome(pack_outcome(gone), gone.digest, tmp_path) == gone
     none = machine_parts_from_json(machine_parts_to_json(Outcome("ab" * 16, "ok")))
     assert set(none.values()) == {None}
+
+
+def _machine(folder, **files):
+    """Files of /proc and /sys as a kernel writes them."""
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _load(folder, busy, stalled):
+    _machine(
+        folder,
+        loadavg=f"0.50 0.40 0.30 {busy}/300 4711\n",
+        stat=f"cpu  {busy * 100} 0 50 1000 10 0 0 {busy * 10} 0 0\ncpu0 1 2 3\n",
+        pressure__cpu=f"some avg10=1.00 avg60=1.00 avg300=1.00 total={stalled}\nfull avg10=0\n",
+        pressure__memory="some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n",
+    )
+
+
+def test_what_varied_is_the_difference_of_two_samples(tmp_path):
+    cpu = f"devices__system__cpu__cpu{min(os.sched_getaffinity(0))}__cpufreq__scaling"
+    frequency = {f"{cpu}_cur_freq": "2400500\n", f"{cpu}_governor": "powersave\n"}
+    _machine(tmp_path / "sys", **frequency)
+    _machine(
+        tmp_path / "sys", class__thermal__zone0__type="acpitz\n", class__thermal__zone0__temp="1"
+    )
+    _machine(tmp_path / "sys", class__thermal__zone1__type="x86_pkg_temp\n",
+             class__thermal__zone1__temp="54500\n")  # fmt: skip
+    _load(tmp_path / "proc", 3, 1_000_000)
+    machine = run_facts.MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
+    before = machine.sample()
+    _load(tmp_path / "proc", 5, 1_250_000)
+    after = machine._read(before.at + 0.5)  # half a second later
+    found = run_facts.run_load(before, after, 0.5, 0.125)
+    assert found == {
+        "mhz_start": 2400.5, "mhz_end": 2400.5, "celsius_start": 54.5, "celsius_end": 54.5,
+        "steal": 20 / 220, "pressure": 0.5, "memory_pressure": 0.0,
+        "others_ctime": 200 / os.sysconf("SC_CLK_TCK") - 0.5, "runnable": 2, "run_delay": 0.125,
+        "throttled": None, "governor": "powersave",
+    }  # fmt: skip
+
+
+def test_what_a_machine_does_not_tell_is_null(tmp_path):
+    machine = run_facts.MachineLoad(str(tmp_path), str(tmp_path))
+    before = machine.sample()
+    after = machine._read(before.at + 1)
+    found = run_facts.run_load(before, after, 0.5, None)
+    assert set(found.values()) == {None}
+
+
+def test_files_that_say_something_else_are_no_error(tmp_path):
+    _machine(tmp_path, loadavg="up 3 days\n", stat="cpu  a b c\n", pressure__cpu="\n")
+    machine = run_facts.MachineLoad(str(tmp_path), str(tmp_path))
+    assert set(machine.sample()[1:]) == {None}
+
+
+def test_one_sample_stands_for_runs_of_a_few_milliseconds(tmp_path):
+    _load(tmp_path, 3, 1_000_000)
+    machine = run_facts.MachineLoad(str(tmp_path), str(tmp_path))
+    machine._last = before = machine._read(time.monotonic() + 60)  # not older than the limit
+    assert machine.sample() is before
+    found = run_facts.run_load(before, machine.sample(), 0.5, 0.1)
+    assert (found["pressure"], found["steal"], found["others_ctime"]) == (None, None, None)
+    assert (found["runnable"], found["run_delay"]) == (2, 0.1)
+
+
+def test_an_attempt_says_what_the_machine_did(tmp_path):
+    with Local(tmp_path, jobs=2, pin=True) as place:
+        found = outcome(place, experiment("sleep 0.05; true", "true"))
+    said = found.conditions
+    assert (said.slots, said.cpus) == (2, 1)
+    assert said.runnable >= 0
+    assert said.run_delay >= 0
+    assert 0 <= said.steal <= 1
+    assert said.others_ctime >= 0
+    if Path("/proc/pressure/cpu").exists():
+        assert 0 <= said.pressure <= 1

@@ -76,7 +76,12 @@ def test_the_whole_view_tells_how_it_went(repository):
         "status": "ok", "cause": None, "host": "karwendel", "attempt": 1, "started": 1e9,
         "ended": 1e9 + 2.5, "exit": 0, "remarks": None, "host_cpu": None, "host_cores": None,
         "host_memory": None, "host_kernel": None, "host_load": None, "run_order": None, "run_block": None,
-        "run_turn": None, "n": 1, "t": 1.5,
+        "run_turn": None, **dict.fromkeys(
+            f"host_{name}" for name in (
+                "runnable", "delay", "others", "pressure", "steal", "mhz", "governor", "slots",
+                "cpus",
+            )
+        ), "n": 1, "t": 1.5,
     }  # fmt: skip
     assert (second["digest"], second["status"], second["cause"], second["exit"]) == (
         lost.digest, "failed", "exit 3", 3,

@@ -23,7 +23,13 @@ from typing import Any
 
 from zenturio.execute import process_tree, wire
 from zenturio.execute.captured_stream import CapturedStream, live_log_paths
-from zenturio.execute.run_facts import recorded_limits, thread_limits
+from zenturio.execute.run_facts import (
+    MachineLoad,
+    processor_delay,
+    recorded_limits,
+    run_load,
+    thread_limits,
+)
 from zenturio.execute.spawn import Spawner
 
 _WATCH_SECONDS = 0.1
@@ -60,6 +66,7 @@ class Launcher:
         }
         self.driver_gone = False
         """Whether the driver has gone."""
+        self.machine_load = MachineLoad()
         self._runs = 0
         self._peak = 0
 
@@ -99,6 +106,8 @@ class LauncherRun:
         self._status = 0
         self._limits: dict[str, str] = {}
         """The variables that say how many threads it may start."""
+        self._delay: float | None = None
+        """Seconds that commands were ready and waited for a processor."""
         self._stop = ""
         """Why the run is to be ended: timeout, cancelled, memory, processes; or unstartable."""
 
@@ -106,13 +115,15 @@ class LauncherRun:
         """Return the reply: how it ended, what it used; and head and tail of both streams."""
         request = self._request
         streams = [CapturedStream(request["head"], request["tail"]) for _ in range(2)]
-        busy = process_tree.load_average()
+        before = self._launcher.machine_load.sample()
         started, clock = time.time(), time.monotonic()
         step, wall, why = self._steps(streams)
         for stream in streams:
             stream.close_write()
         self._end(0.0 if self._stop in ("memory", "processes") else request["grace"])
         blobs = [part for stream in streams for part in self._finish(stream)]
+        ended = started + time.monotonic() - clock
+        after = self._launcher.machine_load.sample()
         return {
             "stop": self._stop,
             "why": why,
@@ -123,9 +134,11 @@ class LauncherRun:
             "maxrss": self._maxrss if self._maxrss > self._hidden else None,
             "hidden": self._hidden,
             "started": started,
-            "ended": started + time.monotonic() - clock,
-            "load": [busy, process_tree.load_average()],
+            "ended": ended,
+            "load": [before.load, after.load],
+            "machine": run_load(before, after, self._ctime, self._delay),
             "threads": self._limits,
+            **({"cpus": len(request["cpus"])} if request["cpus"] else {}),
             "sizes": [stream.size for stream in streams],
             "lengths": list(map(len, blobs)),
         }, blobs
@@ -242,6 +255,8 @@ class LauncherRun:
 
         No more than some at a time: a fork bomb has always another one.
         """
+        # Read before the command is reaped, which takes its account away.
+        delay = None if self._over else processor_delay(self._leader)
         # The SIGCHLD of several children may be one: all that ended are taken in.
         for _ in range(_REAPED_AT_ONCE):
             try:
@@ -255,6 +270,7 @@ class LauncherRun:
             if pid == self._leader:
                 self._status = os.waitstatus_to_exitcode(status)
                 self._over = True
+                self._delay = None if delay is None else (self._delay or 0.0) + delay
         with suppress(BlockingIOError):
             os.write(self._launcher.far, b".")  # there may be more
         return True

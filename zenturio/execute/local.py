@@ -52,7 +52,7 @@ class Local(ClosesOnExit):
         self._lock = Lock()
         # Who is pinned has the CPUs that it asks for, and one if it does not say.
         threads = settings.threads or (1 if pin else max(cores() // self.slots, 1))
-        settings = replace(settings, keep=keep, threads=threads)
+        settings = replace(settings, keep=keep, threads=threads, slots=self.slots)
         self._runner = LocalRunner(folder, settings, self._closed)
         room = ResourcePool(self.slots, self._memory)
         with disk_errors(folder):  # short of open files, it has no pipe to wake its thread through

@@ -90,6 +90,8 @@ class RunnerSettings:
     """Bytes that all experiments together may ask for, where that is less than the machine's."""
     without: tuple[str, ...] = ()
     """Variables of this process that experiments do not inherit."""
+    slots: int = 0
+    """Experiments that the place may run at once on this machine; 0 where it is not known."""
     threads: int = 0
     """Threads of an experiment without CPUS; 0: the cores of this machine divided by the slots."""
 
@@ -342,7 +344,7 @@ class LocalRunner:
             reply.stderr.trimmed(self.settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
             remark=self._remark(experiment),
-            conditions=run_conditions(facts),
+            conditions=run_conditions(facts, self.settings.slots or None),
             **own_machine_parts(),
         )
 

@@ -103,7 +103,7 @@ def _sysctl(name: str) -> str:
 
 _TEXT = any_text(2**16)
 _OTHER = nullable(first_of(boolean, integer(-(2**63)), number(), _TEXT))
-_COUNTS = ("slots", "cpus", "run_block", "run_turn")
+_COUNTS = ("slots", "cpus", "run_block", "run_turn", "runnable", "throttled")
 _CONDITION: Mapping[str, Check] = {
     "governor": _TEXT,
     "run_order": _TEXT,
@@ -144,10 +144,14 @@ def own_machine() -> MachineKind:
     return machine
 
 
-def run_conditions(run: Mapping[str, Any]) -> HostConditions:
-    """Return what varied, as the launcher of a run saw it."""
+def run_conditions(run: Mapping[str, Any], slots: int | None = None) -> HostConditions:
+    """Return what varied, as the launcher of a run saw it, at a place of so many *slots*."""
     before, after = run["load"]
-    return HostConditions(load_start=before, load_end=after, other=run.get("threads", {}))
+    machine, threads = run.get("machine", {}), run.get("threads", {})
+    cpus = run.get("cpus")
+    return HostConditions(
+        load_start=before, load_end=after, slots=slots, cpus=cpus, other=threads, **machine
+    )
 
 
 def machine_parts_to_json(outcome: Outcome) -> dict[str, Any]:

@@ -83,13 +83,6 @@ class StopDetector:
         return now - self._since >= self._patience
 
 
-def load_average() -> float | None:
-    """Processes of the machine that run or wait, on average over the last minute."""
-    with suppress(OSError, AttributeError):
-        return os.getloadavg()[0]
-    return None
-
-
 def own_peak_bytes() -> int:
     """The largest resident size of this process in bytes, which what it starts inherits."""
     with suppress(OSError), open("/proc/self/status", "rb") as file:  # noqa: PTH123

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from zenturio.execute.json_checks import (
     MalformedError,
@@ -87,6 +89,174 @@ def _ranks(command: str, threads: int) -> int:
     return max(int(ranks.group(1)), 1) if ranks else max(threads, 1)
 
 
+class LoadSample(NamedTuple):
+    """What the files of a machine say at one moment; None where it has no such file."""
+
+    at: float
+    load: float | None
+    """Processes that ran or waited for a processor, on average over the last minute."""
+    runnable: int | None
+    """The same now, without whoever asks."""
+    pressure: int | None
+    """Microseconds in which some process waited for a processor, since the machine started."""
+    memory_pressure: int | None
+    """The same for memory."""
+    busy: int | None
+    """Ticks that the processors were busy; with *steal* and *total* from /proc/stat."""
+    steal: int | None
+    total: int | None
+    mhz: float | None
+    celsius: float | None
+    throttled: int | None
+    """How often the processor was slowed down to cool off."""
+    governor: str | None
+
+
+class MachineLoad:
+    """Reads what a machine does, before and after a run; a place has one for each slot.
+
+    The files stay open, so that a sample costs some ten microseconds.
+    """
+
+    def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
+        cpu = f"{sys}/devices/system/cpu/cpu{_own_cpu()}"
+        self._load = _opened(f"{proc}/loadavg")
+        self._pressure = _opened(f"{proc}/pressure/cpu")
+        self._memory_pressure = _opened(f"{proc}/pressure/memory")
+        self._stat = _opened(f"{proc}/stat")
+        self._mhz = _opened(f"{cpu}/cpufreq/scaling_cur_freq")
+        self._governor = _opened(f"{cpu}/cpufreq/scaling_governor")
+        self._throttled = _opened(f"{cpu}/thermal_throttle/package_throttle_count")
+        self._celsius = _opened_thermometer(f"{sys}/class/thermal")
+        self._last: LoadSample | None = None
+
+    def sample(self) -> LoadSample:
+        """Return what the machine does now, or did within the last milliseconds."""
+        now = time.monotonic()
+        # Of many short runs one sample stands for several: /proc/stat is long on large machines.
+        if self._last is None or now - self._last.at >= FRESH_SECONDS:
+            try:
+                self._last = self._read(now)
+            except (ValueError, IndexError):  # files that a container makes up
+                self._last = LoadSample(now, *[None] * (len(LoadSample._fields) - 1))
+        return self._last
+
+    def _read(self, now: float) -> LoadSample:
+        load = _words(self._load)
+        ticks = [int(word) for word in _words(self._stat)[1:9]]
+        mhz, celsius = _words(self._mhz), _words(self._celsius)
+        throttled, governor = _words(self._throttled), _words(self._governor)
+        return LoadSample(
+            now,
+            float(load[0]) if load else _load_average(),
+            max(int(load[3].partition(b"/")[0]) - 1, 0) if load else None,
+            _stalled(self._pressure),
+            _stalled(self._memory_pressure),
+            sum(ticks) - ticks[3] - ticks[4] - ticks[7] if len(ticks) == 8 else None,
+            ticks[7] if len(ticks) == 8 else None,
+            sum(ticks) if len(ticks) == 8 else None,
+            int(mhz[0]) / 1000 if mhz else None,
+            int(celsius[0]) / 1000 if celsius else None,
+            int(throttled[0]) if throttled else None,
+            governor[0][:64].decode("ascii", "replace") if governor else None,
+        )
+
+
+FRESH_SECONDS = 0.02
+"""For so long a sample is not taken anew."""
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_THERMOMETERS = ("x86_pkg_temp", "cpu-thermal", "cpu_thermal", "soc_thermal")
+"""Those of processors that are read at once; others may ask a slow controller."""
+
+
+def run_load(
+    before: LoadSample, after: LoadSample, ctime: float, delay: float | None
+) -> dict[str, Any]:
+    """Return what varied between two samples, while a run used *ctime* and waited for *delay*."""
+    seconds = after.at - before.at
+
+    def share(first: int | None, last: int | None, whole: float) -> float | None:
+        if first is None or last is None or whole <= 0:
+            return None
+        return min(max((last - first) / whole, 0.0), 1.0)
+
+    def difference(first: int | None, last: int | None) -> int | None:
+        return None if first is None or last is None or seconds <= 0 else max(last - first, 0)
+
+    busy, total = difference(before.busy, after.busy), difference(before.total, after.total)
+    return {
+        "mhz_start": before.mhz,
+        "mhz_end": after.mhz,
+        "celsius_start": before.celsius,
+        "celsius_end": after.celsius,
+        "steal": share(before.steal, after.steal, total or 0),
+        "pressure": share(before.pressure, after.pressure, seconds * 1e6),
+        "memory_pressure": share(before.memory_pressure, after.memory_pressure, seconds * 1e6),
+        "others_ctime": None if busy is None else max(busy / _TICKS - ctime, 0.0),
+        "runnable": before.runnable,
+        "run_delay": delay,
+        "throttled": difference(before.throttled, after.throttled),
+        "governor": after.governor,
+    }
+
+
+def processor_delay(pid: int) -> float | None:
+    """Return the seconds that the first thread of a process was ready and waited; also when over.
+
+    None where the system does not tell.
+    """
+    words = _words_of(f"/proc/{pid}/schedstat")
+    return int(words[1]) / 1e9 if len(words) == 3 else None
+
+
+def _load_average() -> float | None:
+    with suppress(OSError, AttributeError):
+        return os.getloadavg()[0]
+    return None
+
+
+def _own_cpu() -> int:
+    return min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+
+
+def _opened(path: str) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _opened_thermometer(folder: str) -> int | None:
+    with suppress(OSError):
+        for name in sorted(os.listdir(folder)):  # noqa: PTH208 - pathlib is not loaded here
+            words = _words_of(f"{folder}/{name}/type")
+            if words and words[0].decode("ascii", "replace") in _THERMOMETERS:
+                return _opened(f"{folder}/{name}/temp")
+    return None
+
+
+def _words_of(path: str) -> list[bytes]:
+    descriptor = _opened(path)
+    words = _words(descriptor)
+    if descriptor is not None:
+        os.close(descriptor)
+    return words
+
+
+def _words(descriptor: int | None) -> list[bytes]:
+    """Return the words at the beginning of an open file; nothing where it cannot be read."""
+    if descriptor is not None:
+        with suppress(OSError):
+            return os.pread(descriptor, 256, 0).split()
+    return []
+
+
+def _stalled(descriptor: int | None) -> int | None:
+    """Return the total of the first line of a file of pressures, in microseconds."""
+    words = _words(descriptor)
+    return int(words[4].partition(b"=")[2]) if len(words) > 4 else None
+
+
 STOPS = ("", "timeout", "cancelled", "memory", "processes", "unstartable")
 _MOMENT = number(0, 1e12)
 """Seconds since 1970."""
@@ -97,13 +267,21 @@ _LOAD = nullable(number(0, 1e9))
 
 _THREADS = object_of(one_of(*NAMES), any_text(1024), len(NAMES))
 
+_NUMBER = nullable(number(-1e6, 1e15))
+_LOADS = record({
+    **dict.fromkeys(
+        ("mhz_start", "mhz_end", "celsius_start", "celsius_end", "steal", "pressure",
+         "memory_pressure", "others_ctime", "run_delay"), _NUMBER,
+    ),
+    "runnable": nullable(_SIZE), "throttled": nullable(_SIZE), "governor": nullable(any_text(256)),
+})  # fmt: skip
 _check_reply = record({
     "stop": one_of(*STOPS), "why": any_text(4096), "step": integer(0, 2**16),
     "status": integer(-255, 255), "wtime": _SECONDS, "ctime": _SECONDS,
     "maxrss": nullable(_SIZE), "hidden": _SIZE, "started": _MOMENT, "ended": _MOMENT,
     "load": tuple_of(_LOAD, _LOAD), "sizes": tuple_of(_SIZE, _SIZE),
     "lengths": list_of(_SIZE, 4, 4),
-}, {"threads": _THREADS})  # fmt: skip
+}, {"threads": _THREADS, "machine": _LOADS, "cpus": integer(1, 2**16)})  # fmt: skip
 
 
 def check_run_facts(reply: Any, steps: int) -> None:

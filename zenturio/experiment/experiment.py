@@ -100,6 +100,16 @@ class HostConditions:
     """How the order of the run was drawn; see `RunPosition`."""
     run_block: int | None = None
     run_turn: int | None = None
+    runnable: int | None = None
+    """Processes that ran or waited for a processor when the run began."""
+    run_delay: float | None = None
+    """Seconds that the first thread of each command was ready and waited for a processor."""
+    others_ctime: float | None = None
+    """Seconds of processor time that others used meanwhile, the other slots included."""
+    memory_pressure: float | None = None
+    """The share of time that some process waited for memory, from 0 to 1."""
+    throttled: int | None = None
+    """How often the processor was slowed down to cool off."""
 
 
 UNKNOWN_KIND = "an unknown kind"

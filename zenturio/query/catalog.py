@@ -239,6 +239,15 @@ _FACTS: dict[str, Type] = {
     "run_order": "str",
     "run_block": "int",
     "run_turn": "int",
+    "host_runnable": "int",
+    "host_delay": "real",
+    "host_others": "real",
+    "host_pressure": "real",
+    "host_steal": "real",
+    "host_mhz": "real",
+    "host_governor": "str",
+    "host_slots": "int",
+    "host_cpus": "int",
 }
 
 DIGITS: dict[Dialect, str] = {

@@ -335,6 +335,9 @@ conditions = Table(
     Column("run_order", Text),
     Column("run_block", BigInteger),
     Column("run_turn", BigInteger),
+    Column("runnable", BigInteger),
+    *(Column(name, REAL) for name in ("run_delay", "others_ctime", "memory_pressure")),
+    Column("throttled", BigInteger),
 )  # fmt: skip
 
 logs = Table(
@@ -469,6 +472,12 @@ are NULL where files of others enter the digest, as in stages, and for results o
 ADDED_COLUMNS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "0005": (("results", (KEY,)),),
     "0006": (("conditions", ("run_order", "run_block", "run_turn")),),
+    "0007": (
+        (
+            "conditions",
+            ("runnable", "run_delay", "others_ctime", "memory_pressure", "throttled"),
+        ),
+    ),
 }
 """The columns that a revision added to the tables of the one before."""
 

@@ -24,9 +24,11 @@ FACTS = (
     "digest", "index", "repeat", "round", "machine", "status", "cause", "host", "attempt",
     "started", "ended", "exit", "remarks", "host_cpu", "host_cores", "host_memory", "host_kernel",
     "host_load", "run_order", "run_block", "run_turn",
+    "host_runnable", "host_delay", "host_others", "host_pressure", "host_steal", "host_mhz",
+    "host_governor", "host_slots", "host_cpus",
 )  # fmt: skip
 """The columns that ``study_NAME_all`` has beside those of the study."""
-FACTS_REVISION = 1
+FACTS_REVISION = 2
 """To be raised with each change of FACTS: stored views of before are then made again."""
 _VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 

@@ -64,8 +64,21 @@ _FACTS = {
     "host_kernel": f"(SELECT nullif(kernel, '') FROM hosts WHERE id = {_HOST})",
     "host_load": f"(SELECT load_start FROM conditions WHERE attempt = {_ATTEMPT})",
     **{
-        name: f"(SELECT {name} FROM conditions WHERE attempt = {_ATTEMPT})"
-        for name in ("run_order", "run_block", "run_turn")
+        name: f"(SELECT {column} FROM conditions WHERE attempt = {_ATTEMPT})"
+        for name, column in (
+            ("run_order", "run_order"),
+            ("run_block", "run_block"),
+            ("run_turn", "run_turn"),
+            ("host_runnable", "runnable"),
+            ("host_delay", "run_delay"),
+            ("host_others", "others_ctime"),
+            ("host_pressure", "pressure"),
+            ("host_steal", "steal"),
+            ("host_mhz", "mhz_start"),
+            ("host_governor", "governor"),
+            ("host_slots", "slots"),
+            ("host_cpus", "cpus"),
+        )
     },
 }
 
