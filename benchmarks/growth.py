@@ -1,175 +1,372 @@
-"""Does a study of 100,000 experiments run as fast as one of 100, in no more memory?
+"""How the cost of questions grows with the results, and with the studies.
 
-    python benchmarks/growth.py [--sizes N,N,...] [--inline N] [--cache DIR] [--json]
+    python benchmarks/growth.py [--sizes N,N,N] [--studies N,N,N] [--counted] [--write FILE]
 
-Of `zen run` on a tiny static program, two at a time: the rate from the first experiment to the
-last, that of the whole command, and the driver's largest resident size. Then the same of Python
-functions that are called in this process and recorded in SQLite; beside them, by hand, a loop that
-calls the function and writes a row with its digest, times and values in groups of as many.
+Each question is asked of studies of three sizes. Its work is counted: steps of SQLite's machine,
+which follow the rows that are read, bytes that are read of the columnar copy, statements, bytes of
+a page. The exponent of the work by the size is fitted on a double logarithmic scale, and compared
+with what is promised: 0 is the same at any size, 1 grows with it. A promise that is broken ends
+with status 1.
+
+Without --counted, each command is also run as a process, start-up included, when the copy is there:
+processor seconds of the user and the system. --write puts the table between the marks of a page of
+the documentation.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
+import math
 import os
 import resource
-import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
+from unittest import mock
 
-from sweeps import tiny
+from zenturio.query import compare, fit, results, study_frame
+from zenturio.query.catalog import SnapshotReader
+from zenturio.query.frames import group_frame
+from zenturio.record import Field, StudyDefinition, column_copy, maintenance
+from zenturio.record.database import Transaction
+from zenturio.record.open import open_repository
+from zenturio.record.sqlite import SQLite
+from zenturio.study.best_points import best
+from zenturio.study.overview import study_statuses
 
-CACHE = Path.home() / ".cache" / "zenturio-benchmarks"
-GROUP = 2000
+PARAMETERS = {"n": "int", "threads": "int", "block": "int", "solver": "str", "omega": "real"}
+METRICS = {"wtime": "real", "gflops": "real", "maxrss": "int"}
+STUDIES = ("big", "other")
+COMPARED = 10**6
+"""Results of the second study at the most."""
+STEPS = 100
+"""Of SQLite's machine between two calls of the counter."""
+BEGIN, END = "<!-- growth: begin -->", "<!-- growth: end -->"
+CHANCE = "(random() / 1.8446744073709552e19 + 0.5)"
 
-
-def commands(size: int, cache: Path) -> dict[str, Any]:
-    """One `zen run` of *size* experiments."""
-    with tempfile.TemporaryDirectory(dir=cache) as name:
-        folder = Path(name)
-        program = tiny.program(cache)
-        tiny.annotate(folder, program, size)
-        command = [*tiny.ZEN, "run", "input.txt", f"-j{tiny.JOBS}", "--json"]
-        before = tiny.xargs(program, folder)
-        begun = time.perf_counter()
-        env = tiny.environment(cache)
-        process = subprocess.Popen(
-            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        assert process.stdout is not None
-        told = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - begun
-        process.returncode = os.waitstatus_to_exitcode(status)
-        after = tiny.xargs(program, folder)
-    facts = json.loads(told)
-    if process.returncode or facts["ok"] != size:
-        raise SystemExit(f"the run of {size} failed: {facts}")
-    beside = 2000 / (before.wall + after.wall)
-    return {
-        "size": size,
-        "rate": size / facts["seconds"],
-        "whole": size / wall,
-        "xargs": beside,
-        "cpu": (usage.ru_utime + usage.ru_stime) / size * 1000,
-        "memory": usage.ru_maxrss / 1024,
-        "load": os.getloadavg()[0],
-    }
+Counts = dict[str, int]
 
 
-def trivial(n: int, threads: int) -> dict[str, float]:
-    """What is evaluated."""
-    return {"gflops": n * 0.5 + threads}
+@dataclass(frozen=True)
+class Question:
+    """What is asked, as a command and in this process."""
+
+    name: str
+    ask: Callable[[Path], Any]
+    command: tuple[str, ...] = ()
+    promises: dict[str, float] = field(default_factory=dict)
+    """The largest exponent, by what is counted."""
+    by: str = "results"
+    largest: int = 10**9
+    """Larger studies are not asked: what is computed behind the question takes too long there."""
 
 
-def functions(size: int, cache: Path) -> tuple[float, float]:
-    """Evaluations a second that are recorded, on the wall and of the processor."""
-    from zenturio.experiment import ExperimentFunction
-    from zenturio.record.open import open_repository
-    from zenturio.space import Space
-    from zenturio.study.driver.function_study import evaluate
-    from zenturio.study.point_selection import select_points
+def result_table(**options: Any) -> Callable[[Path], Any]:
+    def ask(path: Path) -> Any:
+        with opened(path) as repository:
+            return results(repository, "big", **options)
 
-    space = Space(n=range(size // 10), threads=range(1, 11))
-    with tempfile.TemporaryDirectory(dir=cache) as name:
-        repository = open_repository(Path(name) / "zenturio.db")
-        begun, cpu = time.perf_counter(), time.process_time()
-        summary = evaluate(
-            ExperimentFunction(trivial), select_points(space, limit=size), repository
-        )
-        taken = time.perf_counter() - begun, time.process_time() - cpu
+    return ask
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    repository = open_repository(path)
+    try:
+        yield repository
+    finally:
         repository.close()
-    assert summary.ok == size, summary
-    return size / taken[0], size / taken[1]
 
 
-def by_hand(size: int, cache: Path) -> tuple[float, float]:
-    """The same without us: no resuming, no claims, no failures, one table."""
-    with tempfile.TemporaryDirectory(dir=cache) as name:
-        connection = sqlite3.connect(Path(name) / "rows.db", isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("CREATE TABLE done (digest BLOB PRIMARY KEY, n, threads, gflops, wtime)")
-        begun, cpu = time.perf_counter(), time.process_time()
-        rows = []
-        for i in range(size):
-            n, threads = i // 10, i % 10 + 1
-            clock = time.perf_counter()
-            answer = trivial(n, threads)
-            wall = time.perf_counter() - clock
-            digest = hashlib.blake2b(repr((n, threads)).encode(), digest_size=16).digest()
-            rows.append((digest, n, threads, answer["gflops"], wall))
-            if len(rows) == GROUP or i == size - 1:
-                connection.execute("BEGIN")
-                connection.executemany("INSERT INTO done VALUES (?, ?, ?, ?, ?)", rows)
-                connection.execute("COMMIT")
-                rows = []
-        taken = time.perf_counter() - begun, time.process_time() - cpu
-        connection.close()
-    return size / taken[0], size / taken[1]
+def heatmap(path: Path) -> Any:
+    with opened(path) as repository:
+        return group_frame(repository, "big", ["n", "threads"], "wtime", deviation="no")
 
 
-def show(runs: list[dict[str, Any]], inline: list[dict[str, Any]]) -> str:
-    """Markdown."""
-    lines = [
-        "| experiments | a second | whole command | of `xargs -P2` | driver | load |",
-        "|---:|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {r['size']:,} | {r['rate']:,.0f} | {r['whole']:,.0f} | {r['rate'] / r['xargs']:.2f} "
-        f"| {r['memory']:.0f} MB | {r['load']:.1f} |"
-        for r in runs
-    ]
-    lines += [
-        "",
-        "| functions | a second | a second of CPU | memory | load |",
-        "|---|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {r['name']} | {r['wall']:,.0f} | {r['cpu']:,.0f} | {r['memory']:.0f} MB "
-        f"| {r['load']:.1f} |"
-        for r in inline
-    ]
-    return "\n".join(lines)
+def best_points(path: Path) -> Any:
+    with opened(path) as repository:
+        return best(repository, "big", 10, "MINIMIZE wtime")
 
 
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sizes", default="100,1000,10000,100000")
-    parser.add_argument(
-        "--inline", default="100000,1000000", help="sizes of the function's studies"
+def fitted(path: Path) -> Any:
+    with opened(path) as repository:
+        return fit(study_frame(repository, "big", columns=["wtime", "n"]), "wtime", ["n"])
+
+
+def compared(path: Path) -> Any:
+    with opened(path) as repository:
+        frames = [study_frame(repository, name, metrics=["wtime"]) for name in STUDIES]
+    return compare(*frames, "wtime", on=["n"])
+
+
+def open_again(path: Path) -> Any:
+    with opened(path) as repository:
+        return repository.open("s1", StudyDefinition())
+
+
+def home_page(path: Path) -> int:
+    """The bytes of the page."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+
+    from zenturio.show.portal.pages.home import home
+    from zenturio.show.portal.state import Portal, PortalSettings
+
+    app = Starlette()
+    app.state.portal = portal = Portal(PortalSettings(str(path), path.parent))
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [],
+             "app": app}  # fmt: skip
+    try:
+        return len(home(Request(scope)).body)
+    finally:
+        portal.close()
+
+
+COPIED = {"steps": 0.1, "statements": 0.1, "copied": 1.05}
+"""What reads the copy looks at the database as little as if there were few results."""
+QUESTIONS = (
+    Question("results --limit 5", result_table(limit=5), ("results", "big", "--limit", "5"),
+             {"steps": 0.1, "statements": 0.1}),
+    Question("results by two keys", result_table(by=["n", "threads"]),
+             ("results", "big", "--by", "n,threads"), COPIED),
+    Question("median by two keys", result_table(by=["n", "threads"], aggregates=["median"]),
+             ("results", "big", "--by", "n,threads", "--agg", "median"), COPIED),
+    Question("results by a condition", result_table(by=["n"], where="threads > 4"),
+             ("results", "big", "--by", "n", "--where", "threads > 4"), COPIED),
+    Question("results sorted, 5 rows", result_table(sort=["-gflops"], limit=5),
+             ("results", "big", "--sort=-gflops", "--limit", "5"), COPIED),
+    Question("heatmap", heatmap,
+             ("plot", "big", "--kind", "heatmap", "--x", "n", "--y", "threads", "--z", "wtime",
+              "-o", "{tmp}/heatmap.svg"), COPIED),
+    Question("best", best_points, ("best", "big"), COPIED),
+    Question("fit", fitted, ("fit", "big", "--y", "wtime", "--x", "n"), COPIED),
+    Question("compare", compared, ("compare", "big", "other", "--metric", "wtime", "--on", "n"),
+             COPIED, largest=10**6),
+    Question("db check", maintenance.check_repository, ("db", "check"),
+             {"steps": 1.1, "statements": 0.6}),
+    Question("open one study", open_again, (), {"steps": 0.1, "statements": 0.0}, "studies"),
+    Question("list", lambda path: study_statuses(str(path)), ("list",),
+             {"steps": 1.2, "statements": 0.2}, "studies"),
+    Question("the portal's home", home_page, (), {"statements": 0.2, "answer": 0.1}, "studies"),
+)  # fmt: skip
+
+
+def fill(path: Path, size: int) -> None:
+    """Put a study of *size* results there, and one to compare it with, with five repeats a point.
+
+    Rows are put in as they would lie there.
+    """
+    fields = [tuple(Field(n, kind) for n, kind in part.items()) for part in (PARAMETERS, METRICS)]
+    goals = ({"direction": "minimize", "expression": "wtime"},)
+    repository = open_repository(path)
+    for name in STUDIES:
+        repository.open(name, StudyDefinition(*fields, goals=goals))
+    connection = repository.engine.raw_connection()
+    cursor = connection.cursor()
+    cursor.execute("BEGIN")
+    cursor.execute("INSERT INTO hosts (id, name, machine, kernel, memory) VALUES (1, '', 0, '', 0)")
+    versions = cursor.execute("SELECT id FROM versions ORDER BY id").fetchall()
+    for number, (version,) in enumerate(versions):
+        first = number * size
+        size = min(size, COMPARED) if number else size
+        cursor.execute(
+            f"""
+            WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i + 1 < {size}),
+            p AS (SELECT i, i / 5 AS j, i % 5 + 1 AS repeat, {CHANCE} AS a, {CHANCE} AS b FROM c)
+            INSERT INTO results (id, version, digest, position, repeat, round, machine, newest,
+                status, attempt, lease, host, started, ended, exit, v0, v1, v2, v3, v4, v5, v6, v7)
+            SELECT i + 1 + {first}, {version},
+                unhex(printf('%016x', i) || hex(randomblob(8))), j, repeat, 1, 0, 1,
+                CASE WHEN i % 50 THEN 'ok' ELSE 'failed' END, 1, 1, 1, 1.0, 2.0, 0,
+                128 << (j % 6), (j / 6) % 16 + 1, 8 << ((j / 96) % 5),
+                CASE (j / 480) % 4 WHEN 0 THEN 'cg' WHEN 1 THEN 'gmres' ELSE 'minres' END,
+                (j / 1920) * 0.001,
+                (128 << (j % 6)) * (1 + 0.1 * a) / ((j / 6) % 16 + 1), b * 100,
+                1000000 + CAST(a * 1e9 AS INTEGER) FROM p
+            """
+        )
+        for status, count in (("ok", size - -(-size // 50)), ("failed", -(-size // 50))):
+            cursor.execute("INSERT INTO counters VALUES (?, 0, 1, ?, ?)", (version, status, count))
+    cursor.execute("COMMIT")
+    connection.close()
+    repository.close()
+
+
+def fill_studies(path: Path, count: int) -> None:
+    """Put so many studies there, each with one kind of results, as copies of the first."""
+    repository = open_repository(path)
+    repository.open("s1", StudyDefinition())
+    connection = repository.engine.raw_connection()
+    cursor = connection.cursor()
+    cursor.execute("BEGIN")
+    numbers = f"WITH RECURSIVE c(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM c WHERE i < {count})"
+    for text in (
+        "INSERT INTO studies SELECT i, 1, 's' || i, 'study_s' || i, i, 0, NULL, 1.0, 0 FROM c",
+        "INSERT INTO versions SELECT i, i, 1, created, 0, members FROM c, versions WHERE id = 1",
+        "INSERT INTO definitions SELECT i, i, at, document FROM c, definitions WHERE version = 1",
+        "INSERT INTO counters SELECT i, 0, 1, 'ok', 7 FROM c",
+    ):
+        cursor.execute(f"{numbers} {text}")
+    cursor.execute("COMMIT")
+    connection.close()
+    repository.close()
+
+
+@contextmanager
+def counting() -> Iterator[Counts]:
+    """Count what is done: steps of SQLite, statements, bytes of copies."""
+    counts: Counts = {"steps": 0, "statements": 0, "copied": 0}
+    connect, read_part = SQLite.connect, column_copy.read_part
+
+    def stepped() -> int:
+        counts["steps"] += STEPS
+        return 0
+
+    def counted_connection(self: SQLite) -> Any:
+        connection = connect(self)
+        connection.set_progress_handler(stepped, STEPS)
+        return connection
+
+    def counted(ask: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*arguments: Any, **options: Any) -> Any:
+            counts["statements"] += 1
+            return ask(*arguments, **options)
+
+        return count
+
+    def counted_part(path: Path, part: Any, count: int) -> Any:
+        array = read_part(path, part, count)
+        counts["copied"] += array.nbytes
+        return array
+
+    replaced = (
+        (SQLite, "connect", counted_connection),
+        (Transaction, "sql", counted(Transaction.sql)),
+        (Transaction, "among_sql", counted(Transaction.among_sql)),
+        (Transaction, "interruptible", lambda _self: nullcontext()),
+        (SnapshotReader, "fetch", counted(SnapshotReader.fetch)),
+        (column_copy, "read_part", counted_part),
     )
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cache", type=Path, default=CACHE, help=f"default: {CACHE}")
-    parser.add_argument("--patience", type=float, default=0, help="seconds to wait for a calm")
+    with ExitStack() as stack:
+        for place, name, value in replaced:
+            stack.enter_context(mock.patch.object(place, name, value))
+        yield counts
+
+
+def exponent(sizes: list[int], work: list[int]) -> float:
+    """The slope of the work by the size, both as logarithms (least squares)."""
+    x = [math.log(size) for size in sizes]
+    y = [math.log(max(value, 1)) for value in work]
+    middle = sum(x) / len(x)
+    return sum((a - middle) * b for a, b in zip(x, y, strict=True)) / sum(
+        (a - middle) ** 2 for a in x
+    )
+
+
+def seconds_of(command: tuple[str, ...], path: Path, folder: Path) -> float:
+    """The processor seconds of a whole command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    words = [word.replace("{tmp}", str(folder)) for word in command]
+    environment = os.environ | {"ZENTURIO_DB": str(path)}
+    subprocess.run(
+        [sys.executable, "-m", "zenturio", *words],
+        cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure(sizes: list[int], studies: list[int], *, timed: bool) -> list[dict[str, Any]]:
+    """Each question at each size."""
+    with tempfile.TemporaryDirectory(prefix="zen-growth-") as name:
+        folder = Path(name)
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+        rows: list[dict[str, Any]] = [
+            {"question": q.name, "by": q.by, "sizes": [], "counts": [], "seconds": []}
+            for q in QUESTIONS
+        ]
+        for size, count in zip(sizes, studies, strict=True):
+            paths = {"results": folder / f"{size}.db", "studies": folder / f"s{count}.db"}
+            fill(paths["results"], size)
+            fill_studies(paths["studies"], count)
+            for question, row in zip(QUESTIONS, rows, strict=True):
+                path = paths[question.by]
+                if (size if question.by == "results" else count) > question.largest:
+                    continue
+                row["sizes"].append(size if question.by == "results" else count)
+                question.ask(path)  # makes the copy
+                with counting() as counts:
+                    answer = question.ask(path)
+                counts["answer"] = answer if isinstance(answer, int) else 0
+                row["counts"].append(dict(counts))
+                if timed and question.command:
+                    row["seconds"].append(seconds_of(question.command, path, folder))
+            for path in paths.values():
+                path.unlink()
+    for question, row in zip(QUESTIONS, rows, strict=True):
+        row["exponents"] = {
+            kind: round(exponent(row["sizes"], [c[kind] for c in row["counts"]]), 2)
+            for kind in question.promises
+        }
+        row["broken"] = [k for k, most in question.promises.items() if row["exponents"][k] > most]
+        row["promises"] = question.promises
+    return rows
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """The rows as they stand in the documentation."""
+    lines = [
+        "| question | sizes | processor seconds | counted: exponent (promise) |",
+        "|---|---|---|---|",
+    ]
+    for row in rows:
+        sizes = ", ".join(f"{size:,}" for size in row["sizes"])
+        seconds = ", ".join(f"{value:.2f}" for value in row["seconds"])
+        counted = ", ".join(
+            f"{kind}: {row['exponents'][kind]:.2f} ({most:g})"
+            for kind, most in row["promises"].items()
+        )
+        lines.append(f"| {row['question']} | {sizes} {row['by']} | {seconds} | {counted} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Put *text* between the marks of a page."""
+    page = path.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    path.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default="100000,1000000,10000000")
+    parser.add_argument("--studies", default="100,1000,3100")
+    parser.add_argument("--counted", action="store_true", help="run no commands")
+    parser.add_argument("--copy-from", type=int, help="results from which on there is a copy")
+    parser.add_argument("--write", type=Path, metavar="FILE.md")
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    asked.cache.mkdir(parents=True, exist_ok=True)
-    cache = asked.cache.resolve()
-    commands(10, cache)  # so that bytecode is there
-    runs, inline = [], []
-    for size in filter(None, asked.sizes.split(",")):
-        tiny.calm(asked.patience)
-        print(f"... {size}, {tiny.load()}", file=sys.stderr)
-        runs.append(commands(int(size), cache))
-    for size in filter(None, asked.inline.split(",")):
-        for name, way in (("zenturio", functions), ("by hand", by_hand)):
-            tiny.calm(asked.patience)
-            taken = [way(int(size), cache) for _ in range(asked.rounds)]
-            wall, cpu = (median(each) for each in zip(*taken, strict=True))
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            facts = {"wall": wall, "cpu": cpu, "memory": memory, "load": os.getloadavg()[0]}
-            inline.append({"name": f"{name}, {int(size):,}", **facts})
-    facts = {"runs": runs, "inline": inline}
-    print(json.dumps(facts, indent=2) if asked.json else show(runs, inline))
+    options = parser.parse_args()
+    sizes, studies = (
+        [int(part) for part in text.split(",")] for text in (options.sizes, options.studies)
+    )
+    if options.copy_from is not None:
+        column_copy.COPY_ROWS = options.copy_from
+    rows = measure(sizes, studies, timed=not options.counted)
+    print(json.dumps(rows, indent=1) if options.json else table(rows), end="")
+    if options.write:
+        write(options.write, table(rows))
+    for row in rows:
+        for kind in row["broken"]:
+            print(f"{row['question']}: {kind} grow by {row['exponents'][kind]}", file=sys.stderr)
+    return int(any(row["broken"] for row in rows))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

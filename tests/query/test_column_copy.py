@@ -328,3 +328,13 @@ def test_a_secret_that_is_removed_leaves_the_copy(tmp_path, sqlite, folder):
     check_follows(repository)
     repository.close()
     assert "hunter22" not in manifest.read_text()
+
+
+def test_who_waits_for_a_copy_is_told_how_far_it_is(sqlite):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    steps = []
+    token = column_copy.progress.set(lambda *step: steps.append(step))
+    copied_mean(sqlite)
+    copied_mean(sqlite)
+    column_copy.progress.reset(token)
+    assert steps == [(32, 100), (64, 100), (96, 100), (100, 100)]

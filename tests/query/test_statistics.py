@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.query.statistics import deviation, half_width, mean, shift, student
+from zenturio.query.statistics import (
+    RESAMPLES,
+    _resampled_means,
+    deviation,
+    half_width,
+    mean,
+    shift,
+    student,
+)
 
 # Abramowitz & Stegun, table 26.10 and any table of Student's t: 97.5 % quantiles.
 TABLE = {1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 10: 2.22814, 29: 2.04523,
@@ -72,3 +80,13 @@ def test_samples_without_spread_differ_by_nothing_or_by_all():
     assert shift(np.full(7, 0.1), np.full(11, 0.1), random) == ((0.0, 0.0), (1.0, 1.0))
     low, high = shift(np.full(7, 1e308), np.full(9, -1e308), random).difference
     assert low == high == -math.inf
+
+
+@pytest.mark.parametrize("count", [1, 5, 7, 1003, 140_000])
+def test_samples_are_drawn_some_at_a_time_as_all_at_once(count, monkeypatch):
+    monkeypatch.setattr("zenturio.query.statistics.RESAMPLES", 40)
+    values = np.random.default_rng(3).random(count)
+    drawn = np.random.default_rng(1).integers(0, count, (40, count))
+    means = _resampled_means(values, np.random.default_rng(1))
+    assert (means == values[drawn].mean(axis=1)).all()
+    assert RESAMPLES > 40

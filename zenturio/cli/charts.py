@@ -131,7 +131,7 @@ def plot(
         round=round_,
     )
     _check_source(chart_query, query, tables)
-    with opened_repository(db) as repository:
+    with opened_repository(db) as repository, output.copy_progress():
         if query:
             table = _answer(repository, query_of(query, tables))
             chart_query = with_first_columns(chart_query, table)

@@ -97,6 +97,22 @@ def share_progress(words: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
+def copy_progress() -> Iterator[None]:
+    """On a terminal, show how far the copy of a large study is, if the block has to make it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from zenturio.record import column_copy
+
+    with share_progress("copying the results, once") as step:
+        token = column_copy.progress.set(step)
+        try:
+            yield
+        finally:
+            column_copy.progress.reset(token)
+
+
+@contextmanager
 def waiting(words: str) -> Iterator[None]:
     """On a terminal, say what one waits for while the block works; on a pipe, nothing."""
     if not sys.stderr.isatty():

@@ -118,7 +118,7 @@ def results(
     tabled = format == "table" and out is None and not json
     # A pipe gets all rows: what reads it must not miss any silently.
     most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
-    with opened_repository(db) as repository:
+    with opened_repository(db) as repository, output.copy_progress():
         if columns.strip() == "?":
             listed = result_columns(repository, study)
             _facts(listed) if json else _table(listed)
@@ -248,7 +248,7 @@ def compare(
     condition = expression(where, "--where")
     pairs = zip(_for_both(machine, "--machine"), _for_both(round_, "--round"), strict=True)
     choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
-    with opened_repository(db) as repository:
+    with opened_repository(db) as repository, output.copy_progress():
         compared_metric = metric or default_metric(repository, first)
         frames = [
             study_frame(
@@ -312,7 +312,7 @@ def fit(
         if name not in KINDS:
             raise InputError(f"--kind {name}", hint=did_you_mean(name, KINDS))
     kinds = [name for name in KINDS if not wanted_kinds or name in wanted_kinds]
-    with opened_repository(db) as repository:
+    with opened_repository(db) as repository, output.copy_progress():
         condition, rows = expression(where, "--where"), RowChoice(machine, read_round(round_))
         keys = names_in(by)
         table = study_frame(

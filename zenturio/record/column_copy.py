@@ -253,7 +253,7 @@ class ColumnCopy:
             if segment.arrays is not None:
                 target[:] = segment.arrays[key]
                 continue
-            target[:] = _read_part(self._folder / segment.file, segment.parts[key], segment.count)
+            target[:] = read_part(self._folder / segment.file, segment.parts[key], segment.count)
         return whole
 
 
@@ -263,7 +263,7 @@ def _parts(segment: _Segment) -> Mapping[str, Any]:
     return segment.parts
 
 
-def _read_part(path: Path, part: Sequence[Any], count: int) -> Array:
+def read_part(path: Path, part: Sequence[Any], count: int) -> Array:
     offset, kind, checksum = part
     dtype = np.dtype(str(kind))
     if dtype.kind not in "ifb":

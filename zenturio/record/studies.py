@@ -158,14 +158,18 @@ def _find_named(
     if locked and transaction.dialect.row_lock:
         lock = f"{transaction.dialect.row_lock} OF s"
     order = "ORDER BY coalesce(p.owner, '') = '' LIMIT 1"
-    rows = transaction.sql(
-        f"{entry} WHERE {whose}s.name = {mark} AND s.current = v.id {order}{lock}", (*before, name)
-    )
-    parts = sql_names.parse_version_name(name)
-    if not rows and parts:
-        condition = f"WHERE {whose}s.name = {mark} AND v.number = {mark} {order}{lock}"
-        rows = transaction.sql(f"{entry} {condition}", (*before, *parts))
-    return StudyVersion(*rows[0]) if rows else None
+    # The index is by project and name: with the few projects named, no other study is looked at.
+    # A damaged file may have lost its projects: what is not found so is looked for among all.
+    for among in ("s.project IN (SELECT id FROM projects) AND ", ""):
+        which = f"{entry} WHERE {among}{whose}s.name = {mark}"
+        rows = transaction.sql(f"{which} AND s.current = v.id {order}{lock}", (*before, name))
+        parts = sql_names.parse_version_name(name)
+        if not rows and parts:
+            condition = f"AND v.number = {mark} {order}{lock}"
+            rows = transaction.sql(f"{which} {condition}", (*before, *parts))
+        if rows:
+            return StudyVersion(*rows[0])
+    return None
 
 
 def get_version(transaction: Transaction, name: str, *, locked: bool = False) -> StudyVersion:
