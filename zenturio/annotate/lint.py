@@ -55,7 +55,7 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
         for file in application.copied
         if not used or Path(file.location).absolute() not in used
     ]
-    rule_by_path = {path: rule for path in others if (rule := rules.rule(application.root / path))}
+    rule_by_path = dict(_ignored_by(rules, application.root, others))
     if not rule_by_path:
         return
     by_rule: dict[IgnoreRule, list[str]] = {}
@@ -77,6 +77,20 @@ def ignored(application: Application) -> Iterator[Diagnostic]:
         + _listed(lines)
         + f'\nif they are, say so: ZEN$ USE FILE "{next(iter(rule_by_path))}"',
     )
+
+
+def _ignored_by(
+    rules: GitIgnore, root: Path, paths: Iterable[str]
+) -> Iterator[tuple[str, IgnoreRule]]:
+    """Those of *paths* that Git ignores, and why."""
+    parents: dict[str, Path] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        # A path for each folder, not for each file: there may be a hundred thousand of these.
+        parent = parents.get(folder) or parents.setdefault(folder, root / folder)
+        rule = rules.rule_in(parent, name)
+        if rule is not None:
+            yield path, rule
 
 
 def _lines(rule: IgnoreRule, paths: Iterable[str]) -> list[str]:

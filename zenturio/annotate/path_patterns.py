@@ -144,6 +144,8 @@ class GitIgnore:
     top: Path
     _files: dict[str, _Rules | None] = field(default_factory=dict)
     _folders: dict[str, IgnoreRule | None] = field(default_factory=dict)
+    _names: dict[Path, str | None] = field(default_factory=dict)
+    _rules: dict[str, tuple[_Rules, ...]] = field(default_factory=dict)
 
     @staticmethod
     def around(folder: Path) -> GitIgnore | None:
@@ -161,13 +163,25 @@ class GitIgnore:
 
     def rule(self, path: Path) -> IgnoreRule | None:
         """The rule by which Git ignores the file *path*, if it does."""
-        real = Path(os.path.realpath(path.parent), path.name)
+        return self.rule_in(path.parent, path.name)
+
+    def rule_in(self, parent: Path, name: str) -> IgnoreRule | None:
+        """The rule by which Git ignores the file *name* in *parent*, if it does."""
+        if parent not in self._names:
+            self._names[parent] = self._name_of(parent)
+        folder = self._names[parent]
+        if folder is None:
+            return None
+        # As Git does: below an ignored folder no rule can take a file in again.
+        outer = self._folder(folder) if folder else None
+        return outer or self._decided(f"{folder}/{name}" if folder else name, folder)
+
+    def _name_of(self, folder: Path) -> str | None:
+        """The path of *folder* from the top; None if it is not in the working tree."""
+        real = Path(os.path.realpath(folder))
         if not real.is_relative_to(self.top):
             return None
-        name = real.relative_to(self.top).as_posix()
-        folder = name.rpartition("/")[0]
-        # As Git does: below an ignored folder no rule can take a file in again.
-        return (self._folder(folder) if folder else None) or self._decided(name, folder)
+        return "" if real == self.top else real.relative_to(self.top).as_posix()
 
     def _folder(self, folder: str) -> IgnoreRule | None:
         """The rule by which a folder is ignored, and so all that is in it."""
@@ -179,7 +193,9 @@ class GitIgnore:
 
     def _decided(self, name: str, folder: str) -> IgnoreRule | None:
         """What the nearest file of rules says of *name* in *folder*."""
-        for rules in self._around(folder):
+        if folder not in self._rules:
+            self._rules[folder] = tuple(self._around(folder))
+        for rules in self._rules[folder]:
             decided = rules.decides(name)
             if decided is not None:
                 return decided[1] if decided[0] else None

@@ -12,16 +12,15 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
 from zenturio.annotate.commands import find_program
+from zenturio.annotate.file_digests import FileDigests, read_facts, stamp_of
 from zenturio.annotate.model import Application, Use
 from zenturio.errors import InputError, PlaceError
 from zenturio.experiment.identity import framed_digest
 
-PIECE = 2**20
 _ANSWER = 60.0
 """Seconds within which a version command answers."""
 _LONGEST = 2**16
@@ -32,13 +31,16 @@ _UNKNOWN = "unknown"
 
 def used_digests(application: Application) -> dict[str, str]:
     """A digest of each thing that is used, by the words that declare it."""
+    remembered = FileDigests(application.root, ("USE",))
     digests = {
-        f"USE {use.kind.upper()} {use.text}": _digest(use, application) for use in application.uses
+        f"USE {use.kind.upper()} {use.text}": _digest(use, application, remembered)
+        for use in application.uses
     }
+    remembered.save()
     return dict(sorted(digests.items()))
 
 
-def _digest(use: Use, application: Application) -> str:
+def _digest(use: Use, application: Application, remembered: FileDigests) -> str:
     if use.kind == "version":
         output = application.versions.get(use.text)
         return (
@@ -54,10 +56,12 @@ def _digest(use: Use, application: Application) -> str:
                 place=use.place,
                 hint="install it, correct its name, or extend PATH",
             )
-        return file_digest(path)
+        return file_digest(path, remembered)
     assert use.path is not None, "a file has a path"
     try:
-        return _folder_digest(use.path) if use.path.is_dir() else file_digest(use.path)
+        if use.path.is_dir():
+            return _folder_digest(use.path, remembered)
+        return file_digest(use.path, remembered)
     except OSError as error:
         raise InputError(
             f"{use.text} cannot be read: {error.strerror}",
@@ -66,31 +70,36 @@ def _digest(use: Use, application: Application) -> str:
         ) from error
 
 
-def file_digest(path: Path) -> str:
+def file_digest(path: Path, remembered: FileDigests | None = None) -> str:
     """Of the content of a file, read again only if it looks changed; OSError if it cannot be."""
-    look = path.stat()
-    if not stat.S_ISREG(look.st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is neither a file nor a folder", str(path))
-    # With inode and ctime: a file that was replaced, or whose mtime was set back, is read again.
-    key = (look.st_dev, look.st_ino, look.st_size, look.st_mtime_ns, look.st_ctime_ns)
-    return _content_digest(str(path), key)
+    key = str(path), stamp_of(status)
+    digest = _recent.get(key)
+    if digest is None:
+        if remembered is None:
+            facts = read_facts(str(path), follows_links=True)
+        else:
+            facts = remembered.facts(str(path), *key, follows_links=True)
+        digest = facts.digest.hex()
+        if len(_recent) >= _MOST_RECENT:
+            _recent.clear()
+        _recent[str(path), facts.stamp] = digest
+    return digest
 
 
-@lru_cache(maxsize=4096)
-def _content_digest(path: str, _look: tuple[int, ...]) -> str:
-    digest = blake2b(digest_size=16)
-    with open(path, "rb") as file:  # noqa: PTH123 - a text as a key
-        while piece := file.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+_recent: dict[tuple[str, bytes], str] = {}
+"""Digests by path and stamp: a process asks several times, and what is young is not remembered."""
+_MOST_RECENT = 4096
 
 
-def _folder_digest(folder: Path) -> str:
+def _folder_digest(folder: Path, remembered: FileDigests | None = None) -> str:
     """Of all files below *folder*: their paths and contents; links count as what they say."""
-    return framed_digest(_parts(folder))
+    return framed_digest(_parts(folder, remembered))
 
 
-def _parts(folder: Path) -> Iterator[bytes]:
+def _parts(folder: Path, remembered: FileDigests | None) -> Iterator[bytes]:
     for above, folders, names in os.walk(folder):
         folders.sort()
         links = [name for name in folders if Path(above, name).is_symlink()]
@@ -100,7 +109,7 @@ def _parts(folder: Path) -> Iterator[bytes]:
             if path.is_symlink():
                 yield b"link " + os.fsencode(os.readlink(path))  # noqa: PTH115 - the text itself
             elif path.is_file():
-                yield file_digest(path).encode()
+                yield file_digest(path, remembered).encode()
 
 
 def recall_versions(application: Application, versions: Mapping[str, str]) -> Application:
