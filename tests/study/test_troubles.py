@@ -15,11 +15,12 @@ from record.reference import ReferenceRepository
 from study.places import Drivers, Held, Scrambled, good
 from study.test_run import DEFINITION, experiments, often, repository, until
 from zenturio.errors import RecordError
-from zenturio.experiment import Log, Step
+from zenturio.experiment import Log, MachineKind, Step
 from zenturio.record import DriverProcess
 from zenturio.study.driver import experiment_states, study_driver, study_records
 from zenturio.study.driver.experiment_source import PointsInOrder
 from zenturio.study.driver.study_driver import StudyDriver
+from zenturio.study.driver.unrecorded import UnrecordedOutcomes
 from zenturio.testing.repository import experiment, outcome
 
 __all__ = ["often", "repository"]
@@ -98,6 +99,62 @@ def test_whatever_call_fails_each_point_has_one_result(troubles, slots, seed):
     assert repository.count_states("s")["ok"] == 12
     for each in planned:
         assert [a.state for a in repository.attempts(each.digest)].count("ok") == 1
+
+
+def drive_keeping(repository, place, planned, home, messages=None):
+    """Drive as `drive` does, with a folder for what cannot be recorded."""
+    lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
+    kept = UnrecordedOutcomes(home, "here", "s")
+    heard = [] if messages is None else messages
+    source = PointsInOrder(iter(planned), len(planned))
+    return StudyDriver(
+        "s", lease, repository, place, source, unrecorded=kept,
+        listener=lambda progress: heard.extend(progress.remarks),
+    ).drive()  # fmt: skip
+
+
+def test_outcomes_that_cannot_be_recorded_are_kept_and_recorded_by_the_next_run(tmp_path):
+    repository = ReferenceRepository()
+    repository.open("s", DEFINITION)
+    planned = experiments(6)
+    ran = []
+
+    def result(of):
+        ran.append(of.digest)
+        return good(of)
+
+    broken = Troubled(repository, lambda name, _n: "before" if name == "record" else None)
+    messages = []
+    with Scrambled(result, slots=2) as place, pytest.raises(RecordError):
+        drive_keeping(broken, place, planned, tmp_path, messages)
+    first = list(ran)
+    assert first
+    assert any("outcomes could not be recorded" in words for words in messages)
+    for lease in repository.leases("s"):
+        repository.release_lease(lease)
+    with Scrambled(result, slots=2) as place:
+        assert drive_keeping(repository, place, planned, tmp_path).ok == 6
+    assert sorted(ran) == sorted(e.digest for e in planned)  # none of them twice
+    assert len(UnrecordedOutcomes(tmp_path, "here", "s")) == 0
+    assert list((tmp_path / "unrecorded").iterdir()) == []
+    outcomes = repository.find_outcomes([e.digest for e in planned])
+    assert all(outcomes[e.digest].metrics == good(e).metrics for e in planned)
+
+
+def test_what_was_kept_is_not_used_for_another_round_machine_study_or_if_it_is_damaged(tmp_path):
+    (each,) = experiments(1)
+    kept = UnrecordedOutcomes(tmp_path, "here", "s")
+    assert kept.keep([good(each), replace(good(each), status="cancelled")]) == 1
+    assert UnrecordedOutcomes(tmp_path, "here", "s").find(each.digest, None) == good(each)
+    for other in (("there", "s"), ("here", "t"), ("here", "s", 2)):
+        assert UnrecordedOutcomes(tmp_path, *other).find(each.digest, None) is None
+    assert kept.find(each.digest, frozenset({MachineKind("another", 4)})) is None
+    (path,) = tmp_path.rglob("*.outcome")
+    path.write_bytes(path.read_bytes()[:-3] + b"xyz")
+    assert kept.find(each.digest, None) is None
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    assert kept.find(each.digest, None) is None
 
 
 def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository):

@@ -92,6 +92,13 @@ class InFlight:
         future.add_done_callback(lambda completed: inbox.put(Completed(tracked, completed)))
         SUBMITTED()
 
+    def restore(self, tracked: TrackedExperiment, outcome: Outcome) -> None:
+        """Take in an experiment that ran for an earlier driver, which could not record it."""
+        future: Future[Outcome] = Future()
+        future.set_result(outcome)
+        self._futures[tracked.experiment.digest] = future
+        self._inbox.put(Completed(tracked, future))
+
     def arrivals(self, seconds: float) -> Iterator[Arrival]:
         """Wait for a message; yield what it and those behind it say, as far as they are there.
 
@@ -235,6 +242,13 @@ class SynchronousInFlight(InFlight):
     def submit(self, tracked: TrackedExperiment) -> None:
         self._tracked[tracked.experiment.digest] = tracked
         self._calls.submit(tracked.experiment)
+
+    def restore(self, tracked: TrackedExperiment, outcome: Outcome) -> None:
+        """Take in an experiment that ran for an earlier driver, which could not record it."""
+        future: Future[Outcome] = Future()
+        future.set_result(outcome)
+        self._futures[tracked.experiment.digest] = future
+        self._inbox.put(Completed(tracked, future))
 
     def arrivals(self, seconds: float) -> Iterator[Arrival]:
         """Run experiments until a commit is due; yield what came of them."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, PlaceError, RecordError
 from zenturio.execute.executor import Executor
-from zenturio.experiment import MachineKind
+from zenturio.experiment import MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
@@ -41,6 +41,7 @@ from zenturio.study.driver.study_records import (
     StudyRecords,
     UnclaimedRecords,
 )
+from zenturio.study.driver.unrecorded import UnrecordedOutcomes
 
 if TYPE_CHECKING:
     from zenturio.study.driver.observers import Observers
@@ -109,8 +110,13 @@ class StudyDriver:
         kinds: Callable[[], Kinds] = lambda: None,
         round_: int | None = None,
         observers: Observers | None = None,
+        unrecorded: UnrecordedOutcomes | None = None,
     ) -> None:
-        """With *kinds* only results of these machines count as cached, with *round_* its."""
+        """With *kinds* only results of these machines count as cached, with *round_* its.
+
+        What the repository does not take in the end is put into *unrecorded*, and taken from there
+        instead of run.
+        """
         self.inbox: Inbox = SimpleQueue()
         self._study = study
         self._repository = repository
@@ -119,6 +125,8 @@ class StudyDriver:
         self._fail_fast = settings.fail_fast
         self._listener = listener
         self._lease_keeper = LeaseKeeper(repository, lease)
+        self._unrecorded = unrecorded
+        self._kinds = kinds
         self._counts = RunCounts(study, executor.slots, goals, programs)
         self._in_flight: InFlight
         self._records: StudyRecords
@@ -330,9 +338,13 @@ class StudyDriver:
             with suppress(PlaceError):
                 for event in self._in_flight.arrivals(end - monotonic()):
                     self._handle(event)
-        if not isinstance(error, RecordError):  # which has been tried with patience
-            with suppress(RecordError):
-                self._handle(states.CommitDue())
+        if isinstance(error, RecordError):  # which has been tried with patience
+            self._keep_unrecorded()
+            return
+        try:
+            self._handle(states.CommitDue())
+        except RecordError:
+            self._keep_unrecorded()
 
     # What the commands of the state machine mean. Each returns the event that answers it.
 
@@ -354,7 +366,31 @@ class StudyDriver:
         # The states say submitted already. If the place fails in the middle, the run ends, and the
         # claims of the rest are given back with the lease.
         for tracked in command.batch:
-            self._in_flight.submit(tracked)
+            if (outcome := self._unrecorded_outcome(tracked.experiment.digest)) is not None:
+                self._in_flight.restore(tracked, outcome)
+            else:
+                self._in_flight.submit(tracked)
+
+    def _unrecorded_outcome(self, digest: str) -> Outcome | None:
+        """Return what an earlier driver measured and could not record."""
+        return self._unrecorded.find(digest, self._kinds()) if self._unrecorded else None
+
+    def _keep_unrecorded(self) -> None:
+        """Put what has finished and cannot be committed where the next run finds it."""
+        if self._unrecorded is None:
+            return
+        for command in self._states.handle(states.CommitDue()):
+            if isinstance(command, states.Record):
+                count = self._unrecorded.keep(outcome for _, outcome in command.outcomes)
+                self._counts.announce(
+                    f"{count:,} outcomes could not be recorded: they are kept below .zenturio, and"
+                    " the next run records them"
+                )
+                self._report_progress()
+
+    def _discard_recorded(self, digests: Iterable[str]) -> None:
+        if self._unrecorded:
+            self._unrecorded.discard(digests)
 
     def _cancel(self, command: states.Cancel) -> None:
         self._in_flight.cancel(command.digest)
@@ -374,6 +410,7 @@ class StudyDriver:
         return states.AttemptsRecorded(command.outcomes)
 
     def _report_cached(self, command: states.ReportCached) -> None:
+        self._discard_recorded(experiment.digest for experiment, _ in command.outcomes)
         for experiment, outcome in command.outcomes:
             self._source.complete(experiment, outcome)
             self._counts.recalled(experiment, outcome)
@@ -381,6 +418,7 @@ class StudyDriver:
 
     def _report_recorded(self, command: states.ReportRecorded) -> states.Event | None:
         has_failed = False
+        self._discard_recorded(tracked.experiment.digest for tracked, _ in command.outcomes)
         for tracked, outcome in command.outcomes:
             self._counts.ended(tracked.experiment, outcome)
             self._source.complete(tracked.experiment, outcome)

@@ -17,6 +17,7 @@ from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.used_inputs import ask_versions
 from zenturio.failpoints import Failpoint
 from zenturio.record import SPACES, Repository, StudyDefinition
+from zenturio.record.open import FOLDER, project_folder
 from zenturio.study.driver.cached_results import (
     PROGRAMS,
     ProgramHistory,
@@ -46,6 +47,7 @@ from zenturio.study.driver.study_driver import (
     StudyDriver,
 )
 from zenturio.study.driver.study_records import OnlyState
+from zenturio.study.driver.unrecorded import UnrecordedOutcomes
 from zenturio.study.last_options import RUN
 from zenturio.study.point_selection import PointSelection
 from zenturio.study.study_definition import (
@@ -213,6 +215,13 @@ class StudySession:
             return None
         return kinds
 
+    def _unrecorded(self, round_: int | None) -> UnrecordedOutcomes | None:
+        """Return the outcomes that an earlier run could not record; none where all is run anew."""
+        if "failed" in self.only:
+            return None
+        home = project_folder() / FOLDER
+        return UnrecordedOutcomes(home, self.repository.location, self.study, round_)
+
     def run(
         self,
         executor: Executor,
@@ -267,6 +276,7 @@ class StudySession:
                     kinds=partial(self._kinds_at, place),
                     round_=round_,
                     observers=observers,
+                    unrecorded=self._unrecorded(round_),
                 )
 
             runs = DriversInTurn(places, driver, self.experiments, listener)
