@@ -297,6 +297,8 @@ class Transaction:
         self._now: float | None = None
         self.careful = careful
         """Whether the last try failed because another transaction had inserted the same key."""
+        self.clock_offset = 0.0
+        """Seconds by which the database's clock is ahead of ours, as far as that was measured."""
         self.after_commit: list[Callable[[], None]] = []
         """What is to be done once the transaction is committed, and only then."""
 

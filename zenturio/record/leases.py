@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterable, Sequence
+from time import time
 from typing import Any, Literal, NamedTuple
 
 from zenturio import trust
@@ -20,6 +21,8 @@ from zenturio.record.database import Transaction
 from zenturio.record.entities import DriverProcess, Lease, StudyInfo
 from zenturio.record.studies import StudyVersion, add_event
 
+CLOCK_TOLERANCE = 1.0
+"""Seconds by which clocks may differ without a correction of times."""
 _log = logging.getLogger(__name__)
 
 _FACTS = "l.id, l.version, l.token, l.host, l.pid, l.born, l.since, l.until, l.seconds, l.ended"
@@ -79,6 +82,7 @@ def lock_lease(
     ConflictError if it has ended, unless *ended* ones will do, or is for another study.
     """
     dialect = transaction.dialect
+    asked = time()
     rows = transaction.sql(
         f"SELECT {_FACTS}, {studies.version_columns(transaction)}, {dialect.now}"
         f" FROM leases l CROSS JOIN {studies.JOINED} WHERE v.id = l.version"
@@ -90,6 +94,7 @@ def lock_lease(
         raise repository.lease_superseded(name, number)
     *facts, now = rows[0]
     transaction.now = now
+    transaction.clock_offset = measured_offset(now, asked, time())
     row, version = LeaseRow(*facts[:10]), StudyVersion(*facts[10:])
     if name not in (version.name, version.fixed_name):
         studies.get_version(transaction, name)
@@ -97,6 +102,15 @@ def lock_lease(
     if row.ended is not None and not ended:
         raise repository.lease_superseded(name, number)
     return row, version
+
+
+def measured_offset(server: float, asked: float, answered: float) -> float:
+    """Return by how much a server's clock is ahead of this one, which read *asked* and *answered*.
+
+    0 where the answer took so long that the clocks may agree.
+    """
+    offset = server - (asked + answered) / 2
+    return offset if abs(offset) > abs(answered - asked) / 2 + CLOCK_TOLERANCE else 0.0
 
 
 def archive(transaction: Transaction, study: StudyInfo) -> StudyInfo | None:

@@ -47,6 +47,7 @@ def record(
 ) -> frozenset[str]:
     """Store the outcomes of what a driver claimed; return the digests of those accepted."""
     masked = mask_outcomes(outcomes, context.transaction.dialect.secrets)
+    masked = _by_one_clock(context, masked)
     outcomes = [acceptance_rules.limit_metrics(outcome) for outcome in masked]
     keys = {codec.digest_key(outcome.digest) for outcome in outcomes}
     deleted_claims = claims.delete_claims(context.transaction, lease.number, keys)
@@ -209,6 +210,27 @@ def _set_aside(context: StudyContext, lease: int, pairs: Sequence[_Pair]) -> Non
     keep_attempts(context, attempts)
 
 
+def _by_one_clock(context: StudyContext, outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return *outcomes* with times by the database's clock.
+
+    They are shifted by the measured offset of the driver's clock. A time that is in the future all
+    the same is that of another host, whose clock is wrong: it becomes now, and an event says so.
+    """
+    transaction = context.transaction
+    corrected = []
+    for outcome in outcomes:
+        shift = transaction.clock_offset
+        ahead = outcome.ended + shift - transaction.now
+        if ahead > leases.CLOCK_TOLERANCE:
+            shift -= ahead
+            text = f"the clock of {outcome.host or 'its host'} was {ahead:,.0f} s ahead: corrected"
+            key = codec.digest_key(outcome.digest)
+            studies.add_event(transaction, context.version.id, "clock", text, key)
+        times = {"started": outcome.started + shift, "ended": outcome.ended + shift}
+        corrected.append(replace(outcome, **times) if shift else outcome)
+    return corrected
+
+
 class ExperimentPosition(NamedTuple):
     """Which experiment an attempt is of, and in which round."""
 
@@ -316,6 +338,7 @@ def add_results(
     transaction = context.transaction
     results = list(results)
     masked = mask_outcomes([outcome for _, outcome in results], transaction.dialect.secrets)
+    masked = _by_one_clock(context, masked)
     pairs = {
         experiment.digest: (experiment, acceptance_rules.limit_metrics(outcome))
         for (experiment, _), outcome in zip(results, masked, strict=True)
