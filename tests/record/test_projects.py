@@ -19,7 +19,7 @@ OTHER = StudyDefinition((Field("n", "int"), Field("m", "int")), (Field("time"),)
 
 def run_study(repository, count, study, definition):
     """Record results of programs that no other project has."""
-    salt = str(repository._database.project.folder)
+    salt = f"{repository._database.project.folder} {study}"
     return run_salted(repository, count, study, definition, salt)
 
 
@@ -77,6 +77,19 @@ def test_a_plain_name_never_means_a_study_of_somebody_else(two_people, tmp_path)
         assert alice.count_states("bob/third/train")["ok"] == 1
         alice.delete("bob/third/train")
         assert names(alice) == ["bob/train", "train"]
+
+
+def test_who_looks_from_no_project_needs_an_owners_name_only_where_names_clash(
+    two_people, tmp_path
+):
+    with working_in(*two_people["bob"]) as bob:
+        run_study(bob, 1, "single", ONE)
+    (tmp_path / "none").mkdir()
+    with chdir(tmp_path / "none"):
+        repository = open_repository(two_people["alice"][1])
+        assert names(repository) == ["alice/train", "bob/train", "single"]
+        assert repository.count_states("single")["ok"] == 1
+        repository.close()
 
 
 def test_who_works_in_one_folder_shares_its_studies(two_people):

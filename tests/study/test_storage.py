@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import chdir
 
 import pytest
 
 from needs import needs
 from study import oracle
 from zenturio.record.open import open_repository
+from zenturio.testing.executor import until
 
 HELD = 'while test ! -e "$FLAKY/go"; do sleep 0.02; done'
 """Experiments that end when they may."""
@@ -234,3 +236,46 @@ def test_what_asks_for_more_cpus_than_a_laptop_has_runs_alone(tmp_path, study):
     (wide.folder / "study.sh").write_text(text.replace("TIMEOUT 30s", "TIMEOUT 30s CPUS n * 100"))
     summary = wide.resume()
     assert (summary.ok, summary.alone) == (6, 6)
+
+
+def test_what_ends_while_the_server_is_away_is_recorded_by_the_next_run(
+    postgres, postgres_url, tmp_path
+):
+    (tmp_path / ".zenturio").mkdir()
+    (tmp_path / "p.sh").write_text(
+        '#ZEN$ PARAM n = { 1:2 }\n#ZEN$ RUN "sh p.sh {n}"\n#ZEN$ OUTPUT "out"\n'
+        f'echo "$1" >> {tmp_path}/ran\n'
+        f"while test ! -e {tmp_path}/go; do sleep 0.02; done\n"
+        'echo "$1" > out\n'
+    )
+    environment = {
+        **os.environ, "ZENTURIO_DB": postgres_url, "ZENTURIO_DB_WAIT": "0.3", "ZENTURIO_TRUST": "1",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "zenturio", "run", "p.sh", "-j", "2"]
+
+    def start():
+        return subprocess.Popen(
+            command, cwd=tmp_path, env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    run = start()
+    ran = tmp_path / "ran"
+    until(lambda: ran.exists() and len(ran.read_text().split()) == 2)
+    postgres.stop()
+    (tmp_path / "go").touch()
+    _, err = run.communicate(timeout=60)
+    postgres.start()
+    assert run.returncode == 4, err
+    assert "the next run records them" in err
+    run = start()
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    assert sorted(ran.read_text().split()) == ["1", "2"]  # nothing ran twice
+    with chdir(tmp_path):
+        repository = open_repository(postgres_url)
+    for record in repository.records("p"):
+        (artifact,) = repository.artifacts(record.digest)
+        assert artifact.kept.read_text().strip() == str(record.values["n"])
+    assert repository.count_states("p")["ok"] == 2
+    repository.close()

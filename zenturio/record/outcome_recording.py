@@ -226,8 +226,8 @@ def _by_one_clock(context: StudyContext, outcomes: Iterable[Outcome]) -> list[Ou
             text = f"the clock of {outcome.host or 'its host'} was {ahead:,.0f} s ahead: corrected"
             key = codec.digest_key(outcome.digest)
             studies.add_event(transaction, context.version.id, "clock", text, key)
-        times = {"started": outcome.started + shift, "ended": outcome.ended + shift}
-        corrected.append(replace(outcome, **times) if shift else outcome)
+        started, ended = outcome.started + shift, outcome.ended + shift
+        corrected.append(replace(outcome, started=started, ended=ended) if shift else outcome)
     return corrected
 
 

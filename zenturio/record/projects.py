@@ -63,8 +63,14 @@ class Project:
 
     @property
     def is_own_sql(self) -> str:
-        """Return the condition that a study ``s`` of a project ``p`` needs no owner's name."""
-        return f"(coalesce(p.owner, '') = '' OR p.uuid = {literal(self.uuid)})"
+        """Return the condition that a study ``s`` of a project ``p`` needs no owner's name.
+
+        Who looks from no project at all needs one only where several projects have the name.
+        """
+        own = f"p.uuid = {literal(self.uuid)}"
+        if not self.uuid:
+            own = "NOT EXISTS (SELECT 1 FROM studies o WHERE o.name = s.name AND o.id <> s.id)"
+        return f"(coalesce(p.owner, '') = '' OR {own})"
 
     @property
     def label_sql(self) -> str:
