@@ -140,6 +140,17 @@ def test_the_log_file_gets_every_line_and_the_terminal_only_its_own(tmp_path, ca
     assert capsys.readouterr().err == ""
 
 
+def test_a_log_file_that_was_moved_away_is_begun_anew(tmp_path):
+    file = tmp_path / "zen.log"
+    log_setup.configure("info", str(file))
+    LOGGER.info("before")
+    file.rename(tmp_path / "zen.log.1")  # as logrotate does
+    LOGGER.info("after")
+    assert "before" in (tmp_path / "zen.log.1").read_text()
+    assert "after" in file.read_text()
+    assert "before" not in file.read_text()
+
+
 def test_a_log_file_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(PlaceError, match="cannot write the log file"):
         log_setup.configure("", str(tmp_path / "no" / "all.log"))

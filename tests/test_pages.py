@@ -68,6 +68,11 @@ def test_the_metrics_of_plans_on_the_page_are_those_that_are_computed():
     assert rows(table) == set(METRICS)
 
 
+def test_the_metrics_of_a_service_on_the_page_are_those_that_it_has():
+    source = (ROOT / "zenturio/study/service/service_metrics.py").read_text()
+    assert rows(part("operate.md", "Watch it")) == set(re.findall(r'"(zenturio_[a-z_]+)"', source))
+
+
 def test_the_workflow_and_the_platform_on_the_page_make_a_plan(tmp_path):
     text = next(block for block in blocks("workflows.md", "json") if '"pipeline"' in block)
     (tmp_path / "pipeline.json").write_text(text)

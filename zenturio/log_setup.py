@@ -143,8 +143,11 @@ def set_progress_eraser(erase: Callable[[], None] | None) -> None:
 
 
 def _file_handler(file: str) -> logging.Handler:
+    from logging.handlers import WatchedFileHandler  # noqa: PLC0415 - it loads sockets and pickle
+
     try:
-        return logging.FileHandler(Path(file).expanduser(), encoding="utf-8", errors="replace")
+        # Opened anew when logrotate has moved it away.
+        return WatchedFileHandler(Path(file).expanduser(), encoding="utf-8", errors="replace")
     except OSError as error:
         raise PlaceError(
             f"cannot write the log file {file}: {error.strerror}", hint="name another --log-file"

@@ -95,6 +95,27 @@ def serving(lab):
         each.process.communicate()
 
 
+def test_a_check_says_what_a_service_would_be_and_starts_none(lab):
+    open_repository(str(lab / ".zenturio" / "zenturio.db")).close()
+    (lab / "zenturio.toml").write_text('[serve]\npolicy = "srpt"\n')
+    lines = zen("serve", "--check", "-j", "3", cwd=lab).out.splitlines()
+    assert f"project: {lab}" in lines
+    assert "policy: srpt" in lines
+    assert "place local: 3 slots" in lines
+    assert "no service runs here" in lines
+    assert not (lab / ".zenturio" / "serve.lock").exists()
+    (lab / "zenturio.toml").write_text('[serve]\npolicy = "srtp"\n')
+    assert "did you mean srpt" in zen("serve", "--check", cwd=lab, code=2).err.replace("'", "")
+    (lab / "zenturio.toml").write_text('[serve]\nhost = "0.0.0.0"\n')
+    zen("serve", "--check", cwd=lab, code=6)
+
+
+def test_the_token_for_metrics_and_its_hash_belong_together(lab):
+    lines = zen("serve", "--metrics-token", cwd=lab).out.splitlines()
+    token = lines[0].partition("credentials: ")[2].split()[0]
+    assert f'"{hash_secret(token)}"' in lines[1]
+
+
 def test_a_day_at_a_lab(lab, serving):
     service = serving("--policy", "srpt")
     assert service.first == f"serving {lab}: slots 2 on local; policy srpt\n"

@@ -60,6 +60,14 @@ def serve(
     proxy_secret: Annotated[
         bool, typer.Option("--proxy-secret", help="Print a secret to share with a proxy, and exit.")
     ] = False,
+    metrics_token: Annotated[
+        bool,
+        typer.Option("--metrics-token", help="Print a token for Prometheus at /metrics, and exit."),
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check settings, database and places, and exit."),
+    ] = False,
     db: options.Database = None,
 ) -> None:
     """Run submitted studies as a service.
@@ -67,7 +75,7 @@ def serve(
     Runs until it is stopped; after a restart it resumes its studies. The table [serve] of
     zenturio.toml sets its places, its users, and the policy by which studies share slots.
 
-    Examples: zen serve; zen serve --policy srpt -j 8
+    Examples: zen serve; zen serve --policy srpt -j 8; zen serve --check
     """
     if hash_password:
         _hash()
@@ -75,11 +83,18 @@ def serve(
     if proxy_secret:
         _make_secret()
         return
+    if metrics_token:
+        _make_metrics_token()
+        return
 
     try:
-        from zenturio.cli.service_process import serve_here
+        from zenturio.cli.service_process import check_here, serve_here
     except ModuleNotFoundError as error:
         raise missing(error) from error
+    if check:
+        for line in check_here(host, port, policy, on or [], jobs, db):
+            typer.echo(line)
+        return
     serve_here(host, port, policy, on or [], jobs, db)
 
 
@@ -196,6 +211,17 @@ def _make_secret() -> None:
     secret = secrets.token_urlsafe(32)
     typer.echo(f'nginx:          proxy_set_header {PROXY_HEADER} "{secret}";')
     typer.echo(f'zenturio.toml:  proxy_secret = "{hash_secret(secret)}"')
+
+
+def _make_metrics_token() -> None:
+    """Print a new token, as Prometheus takes it and as zenturio.toml does."""
+    import secrets
+
+    from zenturio.show.portal.access import hash_secret
+
+    token = secrets.token_urlsafe(32)
+    typer.echo(f"prometheus.yml: authorization: {{ credentials: {token} }}")
+    typer.echo(f'zenturio.toml:  metrics_token = "{hash_secret(token)}"')
 
 
 def _turns(submission: "StudySubmission") -> str:

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import typer
 
+from zenturio.errors import SafetyError
 from zenturio.execute.executor import Executor
 from zenturio.execute.places import open_place
 from zenturio.record.open import FOLDER, begin_project, open_repository, project_folder
 from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.pages_process import PagesProcess
+from zenturio.show.portal.server import check_access_control
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.service.service_config import ServiceConfig
 from zenturio.study.service.slot_policy import choose_policy
 from zenturio.study.service.study_service import StudyService
-from zenturio.study.service.submission_queue import locked_alone, locked_repository
+from zenturio.study.service.submission_queue import is_served, locked_alone, locked_repository
 
 
 def serve_here(
@@ -50,7 +52,7 @@ def serve_here(
         settings = PortalSettings(db, project, serves=True)
         people = UserDirectory(
             config.users, config.header, config.proxy_secret, config.proxies,
-            at_socket=config.socket is not None,
+            config.metrics_token, at_socket=config.socket is not None,
         )  # fmt: skip
         if config.socket is not None:
             _tell(f"its pages are at the socket {config.socket}")
@@ -62,6 +64,44 @@ def serve_here(
             ),
         ):  # fmt: skip
             _serve(serving, over)
+
+
+def check_here(
+    host: str | None, port: int | None, policy: str, on: Sequence[str], jobs: int | None,
+    db: str | None,
+) -> list[str]:  # fmt: skip
+    """Return what a service would be, a line each; raise what would keep it from starting.
+
+    Nothing is run, and a service that runs already is not disturbed.
+    """
+    project = project_folder()
+    config = _configuration(project, host, port, policy, on)
+    users = UserDirectory(
+        config.users, config.header, config.proxy_secret, config.proxies, config.metrics_token,
+        at_socket=config.socket is not None,
+    )  # fmt: skip
+    check_access_control(PortalSettings(db, project, serves=True), config.host, "", users)
+    lines = [f"project: {project}", f"policy: {config.policy}"]
+    repository = open_repository(db, create=False)
+    try:
+        standing = len(repository.submissions(("waiting", "running")))
+        lines.append(f"database: {repository.location}, {standing} studies wait or run")
+        if not repository.is_queue_admin():
+            raise SafetyError(
+                f"{repository.current_user()} may not change submissions of others in the database",
+                hint="zen db grant --owner ROLE --admin"
+                f" {repository.current_user()}, or start the service as the owner",
+            )
+    finally:
+        repository.close()
+    for name in config.places:
+        with open_place(name, project / FOLDER, jobs, keep="failed") as place:
+            lines.append(f"place {name}: {place.slots} slots")
+    where = str(config.socket) if config.socket else f"http://{config.host}:{config.port}/"
+    lines.append(f"pages: {where}, {len(config.users)} users")
+    running = is_served(project / FOLDER)
+    lines.append("a service runs here" if running else "no service runs here")
+    return lines
 
 
 def _serve(serving: StudyService, over: threading.Event) -> None:

@@ -59,6 +59,22 @@ def post(browser, portal, path, /, **form):
     return browser.post(portal.address + path, form, headers={"Origin": portal.address})
 
 
+def test_metrics_are_read_with_a_token_of_their_own_which_opens_nothing_else(lab):
+    users = UserDirectory(USERS, metrics_token=hash_secret("tok"))
+    with opened(lab, users) as portal:
+        bearer = {"Authorization": "Bearer tok"}
+        answer = requests.get(f"{portal.address}/metrics", headers=bearer)
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert "zenturio_service_up 0" in answer.text
+        for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "Basic tok"}):
+            refused = requests.get(f"{portal.address}/metrics", headers=headers)
+            assert "zenturio_service_up" not in refused.text
+        queue = requests.get(f"{portal.address}/queue", headers=bearer)
+        assert "Submit a study" not in queue.text
+        assert "/login" in queue.url
+        assert "zenturio_submissions" in portal.get("/metrics").text
+
+
 def test_users_come_by_their_passwords_and_may_do_what_their_roles_say(lab):
     with opened(lab, UserDirectory(USERS)) as portal:
         alice, bob = entered(portal, "alice", "wonder land"), entered(portal, "bob", "builder")

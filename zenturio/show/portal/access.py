@@ -184,6 +184,8 @@ class UserDirectory:
     """The hash of what the proxy sends with each request."""
     proxies: tuple[str, ...] = ()
     """Addresses that it may have; any address if empty."""
+    metrics_token: str = ""
+    """The hash of the token with which Prometheus may read ``/metrics``, and nothing else."""
     at_socket: bool = False
     """Whether the proxy comes by a Unix socket, where the kernel says that it is the proxy."""
 
@@ -237,6 +239,13 @@ class UserDirectory:
             return "this user may not use the portal"
         user = self.users[names[0]]
         return PortalUser(user.name, user.role)
+
+    def may_read_metrics(self, headers: Headers) -> bool:
+        """Return whether a request brings the token for metrics."""
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not self.metrics_token:
+            return False
+        return hmac.compare_digest(hash_secret(token.strip()), self.metrics_token)
 
     def is_proxy(self, scope: Mapping[str, Any], headers: Headers) -> bool:
         """Return whether a request comes through the proxy.

@@ -42,7 +42,7 @@ from zenturio.show.portal.pages import run as running
 from zenturio.show.portal.pages import sql as asking
 from zenturio.show.portal.pages import sql as saving
 from zenturio.show.portal.pages import study as failing
-from zenturio.show.portal.security import AccessMiddleware, HostNames, Scope
+from zenturio.show.portal.security import METRICS_PATH, AccessMiddleware, HostNames, Scope
 from zenturio.show.portal.state import THREADS, Portal
 
 STATUS: tuple[tuple[type[ZenError], int], ...] = (
@@ -67,6 +67,7 @@ ROUTES = (
     Route("/run/{what}", running.change, methods=["POST"]),
     Route("/queue", queue.page),
     Route("/queue/waiting", queue.waiting),
+    Route(METRICS_PATH, queue.metrics),
     Route("/queue/submit", queue.submit, methods=["POST"]),
     Route("/queue/cancel", queue.cancel, methods=["POST"]),
     Route("/login", login.login_page),

@@ -55,6 +55,8 @@ HEADERS = {
 MOST_BODY_BYTES = 1_000_000
 """Of a form: the longest is a report, each byte of which may take three."""
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+METRICS_PATH = "/metrics"
+"""What Prometheus reads, with a token of its own."""
 PUBLIC_PATHS = ("/static/", "/login", "/logout")
 """Open to everybody: static files, logging in, logging out."""
 
@@ -161,7 +163,9 @@ class AccessMiddleware:
         has_login = self._sessions.password is not None or self._users.has_passwords
         if isinstance(user, str):
             await self._answer(scope, send, 403, user)
-        elif scope["path"].startswith(PUBLIC_PATHS):
+        elif scope["path"].startswith(PUBLIC_PATHS) or (
+            scope["path"] == METRICS_PATH and self._users.may_read_metrics(headers)
+        ):
             await self._app(scope, receive, send)
         elif user is not None and scope["method"] not in SAFE_METHODS and user.role == "look":
             await self._answer(scope, send, 403, f"{user.name} has read-only access")

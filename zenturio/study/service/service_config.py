@@ -11,6 +11,7 @@ What zenturio.toml says of a service:
     header = "X-Remote-User"       # how a proxy before it tells who asks
     proxy_secret = "sha256:..."    # by what the proxy is known: zen serve --proxy-secret makes it
     proxies = ["10.0.0.7"]         # from where alone the proxy may come
+    metrics_token = "sha256:..."   # with which Prometheus reads /metrics: zen serve --metrics-token
     names = ["lab.example.org"]    # by which the proxy, or a browser, calls this machine
 
     [serve.shares]                 # of slots: for each user first, then by the policy
@@ -68,6 +69,7 @@ class ServiceConfig:
     proxy_secret: str = ""
     proxies: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    metrics_token: str = ""
     users: Mapping[str, ServiceUser] = field(default_factory=dict)
     shares: Mapping[str, UserShare] = field(default_factory=dict)
 
@@ -91,6 +93,7 @@ class _Reader:
             "header": self._header, "proxies": self._addresses, "names": self._texts,
             "users": self._users, "proxy_secret": self._secret, "socket": self._path,
             "proxy_user": self._text, "shares": self._shares,
+            "metrics_token": self._secret,
         }  # fmt: skip
         values = {}
         for name, entry in table.entries.items():
@@ -178,7 +181,8 @@ class _Reader:
         kind, _, digits = text.partition(":")
         if kind != "sha256" or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
             place = replace(entry.place, text="") if entry.place else None
-            hint = "zen serve --proxy-secret makes one, and what belongs here"
+            option = name.replace("_", "-")
+            hint = f"zen serve --{option} makes one, and what belongs here"
             self._wrong(Entry("", place), f"{name} is not the hash of a secret", hint)
         return text
 

@@ -7,15 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from zenturio import plugins
 from zenturio.errors import InputError, SafetyError
 from zenturio.record import FINISHED_SUBMISSION_STATES, StudySubmission
+from zenturio.record.open import FOLDER
 from zenturio.show.portal.access import PortalUser
 from zenturio.show.portal.pages.run import annotated_files, check_annotated, number_of, read_form
 from zenturio.show.portal.state import Portal, portal_of
 from zenturio.study.service import submission_queue
+from zenturio.study.service.service_metrics import CONTENT_TYPE, metrics_text
 from zenturio.study.study_request import StudyRequest
 
 if TYPE_CHECKING:
@@ -46,6 +48,14 @@ def waiting(request: Request) -> Response:
     """Return the table: the part of the page that is polled."""
     portal = _serving_portal(request)
     return HTMLResponse(portal.render("_queue.html", **_table_values(portal, user_of(request))))
+
+
+def metrics(request: Request) -> Response:
+    """Return the state of the queue for Prometheus."""
+    portal = _serving_portal(request)
+    served = submission_queue.is_served(portal.settings.folder / FOLDER)
+    text = metrics_text(portal.repository, is_served=served)
+    return PlainTextResponse(text, headers={"content-type": CONTENT_TYPE})
 
 
 async def submit(request: Request) -> Response:
