@@ -51,7 +51,13 @@ MOST_TESTS = 400
 """A line that more tests reach is judged by the quickest of them, and by those that reach the
 fewest lines: they are likely to be about it."""
 NEIGHBOURS = {
-    "record": ["query/test_sql_reader.py", "query/test_found_rows.py", "query/test_present.py"],
+    "record": [
+        "query/test_column_copy.py",
+        "query/test_sql_reader.py",
+        "query/test_found_rows.py",
+        "query/test_present.py",
+        "test_trust.py",
+    ],
 }
 """Tests of other packages that are about what a package does."""
 

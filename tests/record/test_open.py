@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from zenturio.errors import InputError, RecordError
+from zenturio.errors import InputError, RecordError, SafetyError
 from zenturio.record import StudyDefinition
 from zenturio.record.open import dialect_at, locate, open_repository, project_folder, wait_seconds
 
@@ -104,3 +104,36 @@ def test_a_file_in_which_a_table_is_missing_or_a_view_is_refused(tmp_path, chang
         connection.execute(f"CREATE VIEW results AS {endless}")
     with pytest.raises(RecordError, match="is damaged: it has no table results"):
         open_repository(path)
+
+
+def test_a_project_in_a_folder_that_others_can_change_is_refused(tmp_path):
+    folder = tmp_path / "shared"
+    (folder / ".zenturio").mkdir(parents=True)
+    folder.chmod(0o755)
+    assert project_folder(folder) == folder
+    folder.chmod(0o777)
+    with pytest.raises(SafetyError):
+        project_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("message", "begin", "hint"),
+    [
+        ("database or disk is full", "cannot write to ", "make room"),
+        ("disk I/O error", "cannot write to ", "make room"),
+        ("database disk image is malformed", "", "see what `zen db check` says"),
+        ("file is not a database", "", "see what `zen db check` says"),
+        ("attempt to write a readonly database", "cannot open ", "is the file"),
+        ("unable to open database file", "cannot open ", "is the file"),
+        ("something else", "", ""),
+    ],
+)
+def test_what_sqlite_says_becomes_an_error_with_the_place_and_a_hint(
+    tmp_path, message, begin, hint
+):
+    error = dialect_at(tmp_path / "a.db").explain(sqlite3.OperationalError(message))
+    (diagnostic,) = error.diagnostics
+    assert diagnostic.message.startswith(f"{begin}{tmp_path / 'a.db'}")
+    assert message in diagnostic.message
+    assert diagnostic.hint.startswith(hint)
+    assert bool(diagnostic.hint) == bool(hint)
