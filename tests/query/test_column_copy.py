@@ -3,6 +3,7 @@
 import math
 import random
 import shutil
+import threading
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +17,7 @@ from zenturio.record import column_copy
 from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
 from zenturio.record.secret import Secret
+from zenturio.show.portal.state import CopyMaker
 from zenturio.study.best_points import best
 
 PARAMETERS = {"n": "int", "solver": "str", "fast": "bool", "omega": "real"}
@@ -338,3 +340,23 @@ def test_who_waits_for_a_copy_is_told_how_far_it_is(sqlite):
     copied_mean(sqlite)
     column_copy.progress.reset(token)
     assert steps == [(32, 100), (64, 100), (96, 100), (100, 100)]
+
+
+def test_who_must_not_wait_has_the_copy_made_beside_the_question(sqlite, folder):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    wanted = []
+    sqlite.copy_wanted = wanted.append
+    check_follows(sqlite)
+    assert wanted == ["s"]
+    assert not segments(folder)
+    maker = CopyMaker(sqlite)
+    maker.start("s")
+    maker.start("s")
+    maker.start("nowhere")
+    for thread in threading.enumerate():
+        if thread.name.startswith("copy of"):
+            thread.join()
+    before = segments(folder)
+    assert before
+    check_follows(sqlite)
+    assert (wanted, segments(folder)) == (["s"], before)

@@ -230,14 +230,17 @@ class StudyTable:
         if self.catalog.total < column_copy.COPY_ROWS:
             return None
         if self._opened_copy is None:
+            repository = self.reader.repository
             self._opened_copy = column_copy.open_copy(
                 self.reader.fetch,
                 self.reader.dialect,
-                self.reader.repository.location,
+                repository.location,
                 self.catalog.version,
                 self.catalog.fields,
-                build=build,
+                build=build and repository.copy_wanted is None,
             )
+            if self._opened_copy is None and build and repository.copy_wanted is not None:
+                repository.copy_wanted(self.catalog.study)
         return self._opened_copy
 
     @cached_property

@@ -125,6 +125,9 @@ class SQLRepository:
         self._database = database
         self.store = store
         self._cache = RepositoryCache()
+        self.copy_wanted: Callable[[str], None] | None = None
+        """Called with the name of a large study that has no columnar copy yet, by who must not wait
+        until it is made; without it, the question itself makes the copy."""
 
     @property
     def location(self) -> str:

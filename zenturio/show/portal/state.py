@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from starlette.responses import HTMLResponse
 
-from zenturio.errors import NotFoundError
+from zenturio.errors import NotFoundError, ZenError
 from zenturio.query.listing import query_listing
 from zenturio.query.study_table import TableQuery
 from zenturio.record import Repository, StudyDefinition
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from zenturio.query.study_table import RowNumbers
     from zenturio.show.portal.watch import StudySnapshot
 
+_log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 FRESH_SECONDS = 2.0
@@ -153,7 +155,7 @@ class Portal:
                 self.results.clear()
             if self._repository is None:
                 repository = open_repository(self.settings.db, create=False)
-                _shrink_cache(repository)
+                _prepare(repository)
                 self._repository, self._file_id = repository, _file_id(repository)
             return self._repository
 
@@ -287,7 +289,35 @@ def _file_id(repository: Repository) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _shrink_cache(repository: Repository) -> None:
-    """Give SQLite less memory than a run does: a portal only reads."""
+def _prepare(repository: Repository) -> None:
+    """Give SQLite less memory than a run does, and make columnar copies beside the pages."""
     if isinstance(repository, SQLRepository):
         repository.limit_cache(CACHE_KIB)
+        repository.copy_wanted = CopyMaker(repository).start
+
+
+class CopyMaker:
+    """Makes columnar copies of large studies in a thread: pages ask the database until then."""
+
+    def __init__(self, repository: SQLRepository) -> None:
+        self._repository = repository
+        self._lock = Lock()
+        self._studies: set[str] = set()
+
+    def start(self, study: str) -> None:
+        """Make the copy of a study, unless that is being done."""
+        with self._lock:
+            if study in self._studies:
+                return
+            self._studies.add(study)
+        # A copy is made whole or not at all: the end of the process may come at any time.
+        Thread(target=self._make, args=(study,), name=f"copy of {study}", daemon=True).start()
+
+    def _make(self, study: str) -> None:
+        try:
+            self._repository.column_copy(study)
+        except ZenError as error:  # the study or the database is gone
+            _log.info("no columnar copy of %s: %s", study, error)
+        finally:
+            with self._lock:
+                self._studies.discard(study)
