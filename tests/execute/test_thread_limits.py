@@ -2,12 +2,14 @@
 
 import pytest
 
+from needs import needs
 from zenturio.execute import local, worker
 from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
 from zenturio.execute.local import Local
 from zenturio.execute.run_facts import NAMES, thread_limits
 from zenturio.experiment import Step
-from zenturio.testing.executor import experiment, outcome
+from zenturio.experiment.provenance import cores
+from zenturio.testing.executor import PATIENCE, experiment, outcome
 
 PRINT = 'echo "$OMP_NUM_THREADS:$OPENBLAS_NUM_THREADS:$VECLIB_MAXIMUM_THREADS"'
 
@@ -97,3 +99,30 @@ def test_the_limits_are_conditions_of_the_attempt(tmp_path):
         assert said.conditions.other == {"OMP_NUM_THREADS": "2"}
         said = outcome(place, experiment("true", environment={"MKL_NUM_THREADS": "5"}))
         assert said.conditions.other["MKL_NUM_THREADS"] == "5"
+
+
+def test_ranks_of_several_mpirun_stay_on_the_cores_of_their_slots(tmp_path):
+    needs("mpirun.openmpi")
+    if cores() < 2:
+        pytest.skip("one core alone")
+    ranks = "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 grep Cpus_allowed_list /proc/self/status"
+    with Local(tmp_path, jobs=2, pin=True) as place:
+        # Both slots are busy at the same time, so that each has its own core.
+        meet = f"touch {tmp_path}/$1; while [ ! -e {tmp_path}/$2 ]; do sleep 0.01; done; " + ranks
+        (tmp_path / "run").write_text(meet)
+        runs = [place.submit(experiment(f"sh {tmp_path}/run {a} {b}")) for a, b in ("ab", "ba")]
+        said = [set(run.result(PATIENCE).stdout.head.split(b"\n")) - {b""} for run in runs]
+    assert [len(lines) for lines in said] == [1, 1], said
+    assert said[0] != said[1]
+
+
+@pytest.mark.parametrize(("jobs", "more", "policy"), [
+    (2, {}, "none"), (1, {}, ""), (2, {"OMPI_MCA_hwloc_base_binding_policy": "core"}, "core"),
+])  # fmt: skip
+def test_open_mpi_binds_where_it_has_the_machine_or_the_user_says_so(tmp_path, jobs, more, policy):
+    with Local(tmp_path, jobs) as place:
+        command = 'echo "$OMPI_MCA_hwloc_base_binding_policy"'
+        assert (
+            outcome(place, experiment(command, environment=more)).stdout.head.decode().strip()
+            == policy
+        )

@@ -29,6 +29,7 @@ from zenturio.execute.run_facts import (
     recorded_limits,
     run_load,
     thread_limits,
+    unbound,
 )
 from zenturio.execute.spawn import Spawner
 
@@ -190,6 +191,8 @@ class LauncherRun:
         if "threads" in request:
             commands = [step["command"] for step in request["steps"]]
             environment.update(thread_limits(request["threads"], environment, commands))
+        if request.get("shared"):
+            environment.update(unbound(environment))
         return environment
 
     def _open(self, streams: list[CapturedStream]) -> None:

@@ -254,6 +254,7 @@ class LocalRunner:
             },
             "without": self.settings.without,
             "threads": allowed_threads(steps, max(self.settings.threads, 1)),
+            "shared": self.settings.slots > 1,
             "head": SEARCHED_BYTES,
             "tail": SEARCHED_BYTES,
             "grace": self.settings.grace,

@@ -61,6 +61,22 @@ def thread_limits(
     }
 
 
+_BINDING = {
+    b"OMPI_MCA_hwloc_base_binding_policy": b"none",  # Open MPI up to 4
+    b"PRTE_MCA_hwloc_default_binding_policy": b"none",  # from 5 on
+}
+"""What keeps an mpirun from binding its ranks: each one would begin with core 0, whichever cores
+its slot has, so that several at a time share that one. MPICH binds nothing unless it is asked."""
+
+
+def unbound(environment: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return the variables to add so that ranks of MPI stay on the cores of their slot.
+
+    Where the user says how Open MPI is to bind, nothing is added.
+    """
+    return {} if environment.keys() & _BINDING.keys() else dict(_BINDING)
+
+
 def recorded_limits(environment: Mapping[bytes, bytes]) -> dict[str, str]:
     """Return OMP_NUM_THREADS of an experiment, and the other variables that differ from it."""
     openmp = environment.get(os.fsencode(OPENMP))

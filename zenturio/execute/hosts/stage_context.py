@@ -50,6 +50,7 @@ class StageContext:
         cores = int(self.host.facts.get("cores") or 0)
         return {
             "threads": allowed_threads(steps, max(cores // max(self.host.slots, 1), 1)),
+            "shared": self.host.slots > 1,
             "steps": [host_step_request(step, facts) for step in steps],
             "environment": {
                 **_host_variables(facts),
