@@ -15,6 +15,7 @@ from zenturio.execute.batch import executor as place_of
 from zenturio.execute.batch import pilots, queue_poller, tickets
 from zenturio.execute.slurm import Slurm, SlurmOptions
 from zenturio.experiment import INCOMING, ExperimentFile, Recipe, Step
+from zenturio.testing.batch import BatchContract
 from zenturio.testing.executor import (
     CommandContract,
     experiment,
@@ -510,3 +511,11 @@ def test_threads_end_with_the_place(opened):
     assert threading.active_count() == before + 2
     place.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("slurm")
+class TestBatch(BatchContract):
+    """As any batch system."""
+
+    executor = Slurm
