@@ -437,6 +437,9 @@ def main() -> None:
         reach = Map(arguments.map, package, tests, arguments.select, jobs).read(folder)
         paths = sorted((ROOT / "zenturio" / package).rglob("*.py"))
         every = [m for path in paths for m in mutants_of(path.relative_to(ROOT))]
+        present = {mutant.key for mutant in every}
+        for key in sorted(k for k in equivalent - present if k.startswith(f"zenturio/{package}/")):
+            print(f"listed as equivalent, and no mutant any more: {key}", flush=True)
         sample = generator.sample(every, min(arguments.count, len(every)))
         print(f"{len(every):,} mutants of {package}, {len(sample)} tried", flush=True)
         copies: SimpleQueue[Copy] = SimpleQueue()
