@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from time import time_ns
 
@@ -14,7 +17,7 @@ from zenturio.annotate.filler import Filler
 from zenturio.annotate.hole_search import ASSIGNMENT, Replacement, occurrences, replacements
 from zenturio.annotate.lint_space import constraints, elements, size, unused, warning
 from zenturio.annotate.metric_patterns import check_pattern
-from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command
+from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
 from zenturio.annotate.path_patterns import GitIgnore, IgnoreRule
 from zenturio.annotate.region_probes import unguarded
 from zenturio.annotate.source import Spans, without_end
@@ -137,6 +140,38 @@ def future(application: Application) -> Iterator[Diagnostic]:
         )
 
 
+_NEIGHBOURS = 1000
+"""Files beside a named one that are looked at, at the most."""
+_FILE_NAME = re.compile(r"[\w+-][\w.+-]*\.\w+")
+
+
+def left_beside(application: Application) -> Iterator[Diagnostic]:
+    """Files beside a single one that it names, and that its experiments do not get."""
+    if not application.paths or any(path.is_dir() for path in application.paths):
+        return
+    texts = [file.source.text or "" for file in application.files]
+    texts += [command.text.text for command in (*application.builds, *application.runs)]
+    named = {name for text in texts for name in _FILE_NAME.findall(text)}
+    written = {metric.source.rsplit("/", 1)[-1] for metric in application.metrics}
+    inputs = {Path(path).name for path in application.file_paths}
+    inputs |= {path.name for path in application.paths}
+    used = {use.path.name for use in application.uses if use.path is not None}
+    outputs = [pattern.rsplit("/", 1)[-1] for pattern in application.outputs]
+    for folder in dict.fromkeys(path.parent for path in application.paths):
+        with os.scandir(folder) as entries:
+            present = {e.name for e in islice(entries, _NEIGHBOURS) if e.is_file()}
+        absent = sorted((named & present) - inputs - written - used)
+        absent = [n for n in absent if not any(fnmatchcase(n, pattern) for pattern in outputs)]
+        if absent:
+            files = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
+            verb = "is" if len(absent) == 1 else "are"
+            yield warning(
+                f"{files} {verb} named, but {verb} not part of the study of a single file",
+                None,
+                f'take the whole folder (zen run .), or declare it: ZEN$ USE FILE "{absent[0]}"',
+            )
+
+
 # What is filled in
 
 _TRIED = 10_000
@@ -144,6 +179,7 @@ _OPERATORS = tuple("=,(+-*/%<>&|[")
 """What an operand follows."""
 _STRINGS = ("a string", "a character")
 _QUOTES = ('"', "'", "`")
+_PLAIN_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
 _BARE_WORD = re.compile(r"[-+.\w]+")
 
 
@@ -196,7 +232,7 @@ def strings(application: Application) -> Iterator[Diagnostic]:
     directives: dict[Place, list[Replacement]] = {}
     for replacement in replacements(application.files):
         hole = replacement.hole
-        if hole and hole.match == "word" and _BARE_WORD.fullmatch(replacement.target):
+        if hole and _is_by_default(hole) and _BARE_WORD.fullmatch(replacement.target):
             directives.setdefault(hole.place, []).append(replacement)
     for each_of in directives.values():
         in_code = any(replacement.context == "code" for replacement in each_of)
@@ -207,6 +243,35 @@ def strings(application: Application) -> Iterator[Diagnostic]:
         ]
         if inside:
             yield _in_strings(inside, in_code=in_code)
+
+
+def repeated_numbers(application: Application) -> Iterator[Diagnostic]:
+    """A number that is replaced on several lines: they may mean different things."""
+    directives: dict[Place, list[Replacement]] = {}
+    for replacement in replacements(application.files):
+        hole = replacement.hole
+        if hole and _is_by_default(hole) and _PLAIN_NUMBER.fullmatch(replacement.target):
+            directives.setdefault(hole.place, []).append(replacement)
+    for each_of in directives.values():
+        lines = list(dict.fromkeys((r.place.file, r.place.line) for r in each_of))
+        if len(lines) < 2:
+            continue
+        shown = ", ".join(
+            str(line) if file == lines[0][0] else f"{Path(file).name}:{line}"
+            for file, line in lines[:5]
+        ) + (", ..." if len(lines) > 5 else "")
+        yield Diagnostic(
+            f"{each_of[0].target} is replaced on {len(lines)} lines: {shown}",
+            each_of[0].hole.place if each_of[0].hole else each_of[0].place,
+            "if only one is meant, put BEGIN behind the set and ZEN$ END behind its line; MATCH"
+            " WORD says that all are meant",
+            severity="warning",
+        )
+
+
+def _is_by_default(hole: Hole) -> bool:
+    """Whether words are searched only because the directive does not say how."""
+    return hole.match == "word" and not hole.is_match_written
 
 
 def _is_whole(place: Place) -> bool:
@@ -222,7 +287,7 @@ def _in_strings(inside: list[Replacement], *, in_code: bool) -> Diagnostic:
     where = "not only in code" if in_code else "and nowhere in code"
     message = f"{first.target} is replaced in {first.context}{more}, {where}"
     hint = (
-        "MATCH TEXT says that it is meant; ZEN$ OFF and ZEN$ ON around the line keep it; see all"
+        "MATCH WORD says that it is meant; ZEN$ OFF and ZEN$ ON around the line keep it; see all"
         " with zen check --show"
     )
     return Diagnostic(message, first.place, hint, severity="warning")
@@ -414,8 +479,10 @@ RULES: tuple[Rule, ...] = (
     fits,
     regions_left,
     strings,
+    repeated_numbers,
     blanks,
     overwritten,
+    left_beside,
     ignored,
     environments,
     future,

@@ -53,6 +53,8 @@ class Hole:
     """Line behind the scope."""
     optional: bool
     place: Place
+    is_match_written: bool = False
+    """Whether the directive says MATCH, so that what it finds is meant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,6 +245,7 @@ class Targets:
                 last,
                 declaration.optional,
                 declaration.place,
+                "MATCH" in declaration.places,
             )
             self.check_twice(file, hole)
             self.holes[file.name].append(hole)

@@ -102,6 +102,7 @@ def run(
     Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
     --budget 500; zen run matmul.c --on dask
     """
+    from zenturio.annotate.lint import lint
     from zenturio.study.local_run import job_script, plan_request, run_request
     from zenturio.study.study_request import StudyRequest
 
@@ -114,7 +115,7 @@ def run(
     place = request.place_options
     application = request.application()
     if not json:
-        for warning in application.warnings:
+        for warning in dict.fromkeys((*application.warnings, *lint(application))):
             typer.echo(str(warning), err=True)
     if dry_run:
         plan = plan_request(request, application, db=db)
