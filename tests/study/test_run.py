@@ -13,6 +13,7 @@ from study.places import Drivers, Held, Scrambled, good
 from zenturio.annotate.model import Goal
 from zenturio.errors import ConflictError, Interrupted, PlaceError
 from zenturio.experiment import Step
+from zenturio.experiment.experiment import MachineKind
 from zenturio.expression import parse
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.study.driver import experiment_source, experiment_states, study_driver
@@ -197,6 +198,58 @@ def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
     assert (summary.failed, summary.ok, summary.unfinished) == (1, 1, 8)
     assert not summary.interrupted
     assert repository.count_states("s")["ok"] == 1
+
+
+@pytest.mark.parametrize(
+    ("causes", "hosts", "is_one_machine", "stops"),
+    [
+        (["metric missing: t"], ["a"], False, True),
+        (["metric missing: t", "metric missing: d, t"], ["a"], False, True),
+        (["metric missing: t", "metric missing: d"], ["a"], False, False),
+        (["exit 127: sh: #: lmp: not found"], ["a"], True, True),
+        (["exit 127: sh: #: lmp: not found", "exit 126"], ["a", "b"], False, True),
+        (["exit 127"], ["a"], False, False),
+        (["exit 127", "metric missing: t"], ["a"], True, False),
+        (["exit 1"], ["a"], True, False),
+    ],
+)
+def test_a_study_is_faulty_if_all_experiments_fail_for_a_cause_of_its_own(
+    causes, hosts, is_one_machine, stops
+):
+    def failed(experiment):
+        if len(place.ran) > 20:  # not all of them in the first commit
+            until(lambda: repository.count_states("s")["failed"] >= 8)
+        cause = causes[experiment.index % len(causes)]
+        host = hosts[experiment.index % len(hosts)]
+        return replace(outcome(experiment, "failed"), cause=cause, host=host)
+
+    for go_on in (False, True):
+        repository = ReferenceRepository()
+        repository.open("s", DEFINITION)
+        with Scrambled(failed, slots=1) as place:
+            if is_one_machine:
+                place.machine = MachineKind("here", 4)
+            given = experiments(100)
+            settings = DriverSettings(go_on=go_on)
+            summary = drive(repository, place, given, settings=settings)
+        if stops and not go_on:
+            assert 8 <= summary.failed < 100
+            assert any("the same cause, which lies in the study" in r for r in summary.remarks)
+        else:
+            assert (summary.failed, summary.unfinished) == (100, 0)
+        assert not summary.interrupted
+
+
+def test_one_success_shows_that_the_study_is_not_faulty(repository):
+    def at_first(experiment):
+        if experiment.index == 0:
+            return good(experiment)
+        return replace(outcome(experiment, "failed"), cause="metric missing: t")
+
+    with Scrambled(at_first, slots=1) as place:
+        drive(repository, place, experiments(1))
+        summary = drive(repository, place, experiments(50))  # the success is cached now
+    assert (summary.failed, summary.cached) == (49, 1)
 
 
 # Which ones

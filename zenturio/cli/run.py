@@ -58,6 +58,14 @@ def run(
     seed: options.Seed = 0,
     only: options.Only = "missing",
     fail_fast: Annotated[bool, typer.Option(help="Stop at the first failure.")] = False,
+    go_on: Annotated[
+        bool,
+        typer.Option(
+            "--go-on",
+            help="Go on where the first eight experiments fail for one cause of the study, such"
+            " as a metric that is never found.",
+        ),
+    ] = False,
     join: Annotated[
         bool, typer.Option(help="Join the drivers that run the study already.")
     ] = False,
@@ -109,7 +117,7 @@ def run(
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
-        each_machine, jobs, fail_fast, keep, pin, batch, join, order,
+        each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
         tuple(observe or ()),
     )  # fmt: skip
     place = request.place_options

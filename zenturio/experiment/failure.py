@@ -77,6 +77,12 @@ MISSING = "metric missing: "
 """How the cause begins where a program ended well and a metric was not found."""
 
 
+def missing_names(cause: str) -> list[str]:
+    """Return the metrics that *cause* says are missing."""
+    names = cause.removeprefix(MISSING)
+    return names.split(", ") if names != cause else []
+
+
 def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str, ...]:
     """What metrics that *cause* names are, or why they were not found; else nothing."""
     if cause.startswith("VERIFY ") and not cause.startswith('VERIFY "'):
@@ -87,10 +93,7 @@ def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str
             for name, value in measured.items()
             if not isinstance(value, Missing | Series)
         )
-    if not cause.startswith(MISSING):
-        return ()
-    names = cause.removeprefix(MISSING).split(", ")
-    values = {name: metrics.get(name) for name in names}
+    values = {name: metrics.get(name) for name in missing_names(cause)}
     return tuple(f"{n}: {value.why}" for n, value in values.items() if isinstance(value, Missing))
 
 

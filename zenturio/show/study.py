@@ -52,6 +52,7 @@ def run(
     seed: int = 0,
     only: str = "missing",
     fail_fast: bool = False,
+    go_on: bool = False,
     on: str = "",
     machine: str = "same",
     each_machine: bool = False,
@@ -91,7 +92,7 @@ def run(
     request = StudyRequest(
         tuple(map(str, paths)), tuple(overrides), limit, sample, seed=seed, only=only, name=name,
         on=on or "local", machine=machine, again=again, each_machine=each_machine, jobs=jobs,
-        fail_fast=fail_fast, order=order, observe=tuple(observe),
+        fail_fast=fail_fast, go_on=go_on, order=order, observe=tuple(observe),
     )  # fmt: skip
     summary = run_request(request, request.application(), db=db, listener=listener)
     return Study(summary.study, db, summary)

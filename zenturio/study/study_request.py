@@ -54,6 +54,8 @@ class StudyRequest:
 
     jobs: int | None = None
     fail_fast: bool = False
+    go_on: bool = False
+    """Whether to go on although the first experiments fail for one cause of the study itself."""
     keep: str = "failed"
     pin: bool = False
     batch: str = ""
@@ -124,6 +126,7 @@ class StudyRequest:
             again=self.again,
             each_machine=self.each_machine,
             observers=self.observe,
+            go_on=self.go_on,
         )
 
     @cached_property

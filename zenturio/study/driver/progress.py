@@ -11,7 +11,7 @@ from time import monotonic
 from zenturio.annotate.model import Goal
 from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MetricValue, Missing, Outcome, Series
-from zenturio.experiment.failure import log_end, missing_reasons
+from zenturio.experiment.failure import log_end, missing_names, missing_reasons
 from zenturio.expression import Expression, Value
 from zenturio.study.driver.cached_results import ProgramHistory, changed_program_notes
 from zenturio.study.study_definition import ArchivedStudy
@@ -125,6 +125,10 @@ class RunSummary:
     """How many of the failed ones ended well with a result that a VERIFY refuses."""
 
 
+FAULTY = 8
+"""Experiments that fail for one cause of the study itself, before any succeeds: the run stops."""
+
+
 class RateMeter:
     """How fast it goes: experiments a second over the last seconds."""
 
@@ -211,9 +215,12 @@ class RunCounts:
         slots: int,
         goals: tuple[Goal, ...],
         programs: ProgramHistory | None = None,
+        *,
+        is_one_machine: bool = False,
     ) -> None:
         self._study = study
         self._slots = slots
+        self._is_one_machine = is_one_machine
         self._meter = RateMeter()
         self._best = BestScore(goals)
         self._failures: dict[str, FailureGroup] = {}
@@ -221,6 +228,8 @@ class RunCounts:
         self.ok = 0
         self.failed = 0
         self._wrong = 0
+        self._hosts: set[str] = set()
+        self._has_succeeded = False
         self._alone = 0
         self._programs = programs or ProgramHistory()
         self._outdated: Counter[str] = Counter()
@@ -250,6 +259,7 @@ class RunCounts:
         else:
             self.failed += 1
             self._wrong += outcome.status == "wrong"
+            self._hosts.add(outcome.host)
         self._learn(experiment, outcome)
 
     def progress(self, total: int, running: int, skipped: int) -> RunProgress:
@@ -287,6 +297,24 @@ class RunCounts:
             wrong=self._wrong,
         )
 
+    @property
+    def is_study_faulty(self) -> bool:
+        """Whether all that ended has failed, for one cause that all others will fail for, too."""
+        if self._has_succeeded or self.failed < FAULTY:
+            return False
+        if all(cause.startswith(("exit 126", "exit 127")) for cause in self._failures):
+            # Where there are several hosts, a program that is not there may be the fault of one.
+            return self._is_one_machine or len(self._hosts) > 1
+        missing = [frozenset(missing_names(cause)) for cause in self._failures]
+        return bool(frozenset.intersection(*missing))
+
+    def report_fault(self) -> None:
+        """Say why the run stops before its end."""
+        self._remark(
+            f"stopped: the first {self.failed:,} experiments failed for the same cause, which lies"
+            " in the study; --go-on runs the others all the same"
+        )
+
     def conclude(self) -> None:
         """Nothing more comes: what can only be counted in the end becomes remarks."""
         for remark in changed_program_notes(self._outdated):
@@ -310,6 +338,7 @@ class RunCounts:
 
     def _learn(self, experiment: Experiment, outcome: Outcome) -> None:
         if outcome.status == "ok":
+            self._has_succeeded = True
             self._best.see(experiment.values, outcome)
         else:
             count_failure(self._failures, experiment, outcome)

@@ -82,6 +82,8 @@ class DriverSettings:
     """Whether each kind of machine of the place measures everything; else any of them does."""
     observers: tuple[str, ...] = ()
     """The plug-ins that are told of each transition of an experiment, by name."""
+    go_on: bool = False
+    """Whether to go on although the first experiments fail for one cause of the study itself."""
 
 
 DEFAULT_SETTINGS = DriverSettings()
@@ -123,11 +125,18 @@ class StudyDriver:
         self._source = source
         self._proposals = Proposals(source)
         self._fail_fast = settings.fail_fast
+        self._go_on = settings.go_on
         self._listener = listener
         self._lease_keeper = LeaseKeeper(repository, lease)
         self._unrecorded = unrecorded
         self._kinds = kinds
-        self._counts = RunCounts(study, executor.slots, goals, programs)
+        self._counts = RunCounts(
+            study,
+            executor.slots,
+            goals,
+            programs,
+            is_one_machine=getattr(executor, "machine", None) is not None,
+        )
         self._in_flight: InFlight
         self._records: StudyRecords
         record = study, lease.number, repository, only, kinds, round_
@@ -178,7 +187,7 @@ class StudyDriver:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether somebody stopped it; a failure with --fail-fast is nobody."""
+        """Whether somebody stopped it; with --fail-fast, or a faulty study, failures do."""
         return self._stops > 0 and not self._has_failed_fast
 
     def drive(self) -> RunSummary:
@@ -423,8 +432,12 @@ class StudyDriver:
             self._counts.ended(tracked.experiment, outcome)
             self._source.complete(tracked.experiment, outcome)
             has_failed |= outcome.status != "ok"
-        if not (has_failed and self._fail_fast) or self._stops:
+        if not has_failed or self._stops:
             return None
+        if not self._fail_fast:
+            if self._go_on or not self._counts.is_study_faulty:
+                return None
+            self._counts.report_fault()
         self._has_failed_fast = True
         self._stops = 1
         return StopRequested()
