@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -104,6 +105,38 @@ def _is_cut(written, value):
 def test_a_value_is_never_an_assignment_a_keyword_or_a_redirection(value):
     command = fill_command("f() { printf '%s\\0' \"$@\"; }; f {v}>&1", {"v": value})
     assert shell(command) == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("  ", []),
+        ("--tune psnr", ["--tune", "psnr"]),
+        ("--title 'two words' -x", ["--title", "two words", "-x"]),
+        ("$HOME `id` $(id) ;id", ["$HOME", "`id`", "$(id)", ";id"]),
+        ("then 2", ["then", "2"]),
+        ("''", [""]),
+        ("a=b * ~ {b,c}", ["a=b", "*", "~", "{b,c}"]),
+    ],
+)
+def test_a_value_of_several_words_is_these_words_and_nothing_else(text, expected):
+    command = fill_command("printf '%s\\0' begin {v} end >&1", {"v": text}, {"v"})
+    assert shell(command) == ["begin", *expected, "end"]
+    quoted = fill_command("""printf '%s\\0' "{v}" """, {"v": text}, {"v"})
+    assert shell(quoted) == [text]
+
+
+@given(st.lists(values, max_size=3))
+@settings(deadline=None, max_examples=50)
+def test_words_that_a_shell_would_quote_are_taken_back_from_their_quotes(words):
+    command = fill_command("printf '%s\\0' begin {v}>&1", {"v": shlex.join(words)}, {"v"})
+    assert shell(command) == ["begin", *words]
+
+
+def test_words_with_an_open_quote_are_refused():
+    with pytest.raises(AnnotationError, match="whose quotes are not closed"):
+        fill_command("./a {v}", {"v": "--title 'two"}, {"v"})
 
 
 @pytest.mark.parametrize(

@@ -330,6 +330,7 @@ WORDS = st.sampled_from(
             "CSV",
             "WHERE",
             "SIZE",
+            "WORDS",
             "COLUMN",
             "TAKE",
             "last",

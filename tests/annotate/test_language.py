@@ -75,6 +75,6 @@ def test_every_keyword_is_in_the_reference():
 
 def test_every_link_leads_to_a_section():
     links = re.findall(r"\]\(#([^)]+)\)", TEXT)
-    titles = re.findall(r"^## (.+)$", TEXT, re.MULTILINE)
+    titles = re.findall(r"^##+ (.+)$", TEXT, re.MULTILINE)
     known = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
     assert set(links) <= known

@@ -231,6 +231,7 @@ SHAPES: Mapping[str, Shape] = {
     "JSON": "text",
     "CSV": "flag",
     "SIZE": "flag",
+    "WORDS": "flag",
     "COLUMN": "name",
     "TAKE": "name",
     "PMETRIC": "names",

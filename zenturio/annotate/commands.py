@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from zenturio.errors import AnnotationError, Passage
 
 # Without "=", which makes an assignment of a first word, and "~" and braces, which expand.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,-]+", re.ASCII)
+_OPTION = re.compile(r"-[A-Za-z0-9_./:@%+,-]*[A-Za-z_./]", re.ASCII)
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _CASE = re.compile(r"case\b")
 _VARIABLE = re.compile(r"\$(?:\w*|[@*#?$!-])\Z", re.ASCII)
@@ -31,9 +33,14 @@ _RESERVED = frozenset(
 _WORD_END = " \t\n;&|()<>"
 
 
-def fill_command(command: Passage | str, texts: Mapping[str, str]) -> str:
-    """The command with each ``{name}`` of *texts* as its text, quoted for where it stands."""
-    return _Filling(Passage.of(command, "<command>"), texts).run()
+def fill_command(
+    command: Passage | str, texts: Mapping[str, str], words: Container[str] = ()
+) -> str:
+    """The command with each ``{name}`` of *texts* as its text, quoted for where it stands.
+
+    The text of a name in *words* is several words, or none, where the shell reads words.
+    """
+    return _Filling(Passage.of(command, "<command>"), texts, words).run()
 
 
 @dataclass(slots=True)
@@ -47,8 +54,9 @@ class _Level:
 class _Filling:
     """One walk over a command, as the shell reads it."""
 
-    def __init__(self, command: Passage, texts: Mapping[str, str]) -> None:
+    def __init__(self, command: Passage, texts: Mapping[str, str], words: Container[str]) -> None:
         self.command = command
+        self.words = words
         self.text = command.text
         self.texts = texts
         self.at = 0
@@ -238,6 +246,8 @@ class _Filling:
             if not _NUMBER.fullmatch(text):
                 raise self._refused(self.at, f"arithmetic, being {text!r}", "take a number")
             return text
+        if name in self.words and level.kind != "double":
+            return self._as_words(name, text)
         behind = self.text[self.at + len(name) + 2 : self.at + len(name) + 3]
         is_plain = _PLAIN.fullmatch(text) and not _VARIABLE.search("".join(self.out[-99:]))
         if level.kind == "double":
@@ -247,6 +257,20 @@ class _Filling:
         # A bare `then` is syntax, and `2>` redirects a stream.
         is_word = text not in _RESERVED and not (text.isdigit() and behind in {"<", ">"})
         return text if is_plain and is_word else _single_quoted(text)
+
+    def _as_words(self, name: str, text: str) -> str:
+        """The words of the text, as a shell would read them if nothing in them expanded."""
+        try:
+            words = shlex.split(text)
+        except ValueError:
+            place = self.command.place(self.at, self.at + len(name) + 2)
+            message = f"{{{name}}} is {text!r}, whose quotes are not closed"
+            hint = (
+                "WORDS reads it as a shell would: close the quotes, or write \\' for a single one"
+            )
+            raise AnnotationError(message, place=place, hint=hint) from None
+        # Numbers and keywords are quoted too: `2>` redirects a stream, and a bare `then` is syntax.
+        return " ".join(word if _OPTION.fullmatch(word) else _single_quoted(word) for word in words)
 
     def _safe(self, name: str) -> str:
         """The text, which no command can take if it holds a NUL."""

@@ -103,7 +103,8 @@ def _known(keyword: str, sign: str, body: Passage, at: int) -> tuple[str, ...]:
         return places
     if sign == ":=":
         return ("AS", "UNIT", *places)
-    return (*_ALWAYS, *places)
+    words = ("WORDS",) if keyword == "PARAM" else ()
+    return (*_ALWAYS, *words, *places)
 
 
 def read_target(body: Passage, start: int, keyword: str) -> tuple[Passage, int]:
@@ -198,6 +199,7 @@ def _assemble(keyword: str, target: Passage, content: _Content, clauses: Clauses
         glob=values["IN"].text if "IN" in values else None,
         match=clauses.choice("MATCH", get_args(Match)) or "word",
         optional="OPTIONAL" in values,
+        words="WORDS" in values or None,
         begins="BEGIN" in values,
         places={keyword: clause.place for keyword, clause in values.items()},
     )

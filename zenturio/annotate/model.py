@@ -299,6 +299,7 @@ class Declaration:
     glob: Passage | None = None
     match: Match = "word"
     optional: bool = False
+    words: bool | None = None
     begins: bool = False
     places: Mapping[str, Place] = field(default_factory=dict)
     """Where each clause stands that was written."""

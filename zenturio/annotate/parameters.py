@@ -220,7 +220,7 @@ def _overridden(group: Sequence[Declared] | None, override: Declaration) -> Decl
     first = group[0].declaration
     kept: dict[str, Any] = {
         clause: next((v for d in group if (v := getattr(d.declaration, clause)) is not None), None)
-        for clause in ("type", "unit", "default", "when")
+        for clause in ("type", "unit", "default", "when", "words")
         if getattr(override, clause) is None
     }
     if override.expression is not None:
@@ -245,7 +245,7 @@ def _parameter(group: Sequence[Declared]) -> Parameter:
     first = group[0].declaration
     clauses = {
         clause: _agreed(group, clause, diagnostics)
-        for clause in ("type", "unit", "default", "when")
+        for clause in ("type", "unit", "default", "when", "words")
     }
     domain = _read(group[0], clauses["type"]) if first.expression is None else None
     for other in group[1:]:
@@ -262,6 +262,7 @@ def _parameter(group: Sequence[Declared]) -> Parameter:
         clauses["when"],
         first.expression,
         first.place,
+        words=bool(clauses["words"]),
     )
 
 

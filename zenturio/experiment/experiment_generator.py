@@ -93,10 +93,11 @@ class ExperimentGenerator:
         self._space = application.space
         seed = application.repeat.seed
         names = [p.name for p in application.space.parameters] + ([seed] if seed else [])
-        self._makes = [_Writer(command, names) for command in application.builds]
-        self._runs = [_Writer(command, names) for command in application.runs]
+        words = frozenset(p.name for p in application.space.parameters if p.words)
+        self._makes = [_Writer(command, names, words) for command in application.builds]
+        self._runs = [_Writer(command, names, words) for command in application.runs]
         verifications = application.verifications
-        self._verifiers = [_Writer(v.command, names) for v in verifications if v.command]
+        self._verifiers = [_Writer(v.command, names, words) for v in verifications if v.command]
         variables = set(application.environment.values())
         seen = self._filler.parameters | variables
         # What neither files nor environment show must enter the digest itself: see
@@ -320,8 +321,9 @@ def _kept(application: Application) -> tuple[str, ...]:
 class _Writer:
     """Makes steps of one command; what was written is remembered by the texts in it."""
 
-    def __init__(self, command: Command, names: Iterable[str]) -> None:
+    def __init__(self, command: Command, names: Iterable[str], words: frozenset[str]) -> None:
         self._command = command
+        self._words = words
         self.text = text = command.text.text
         self.names = [name for name in names if "{" + name + "}" in text]
         self._plain = "{" not in text
@@ -343,7 +345,7 @@ class _Writer:
         if written is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            written = self._known[key] = fill_command(self._command.text, texts)
+            written = self._known[key] = fill_command(self._command.text, texts, self._words)
         return written
 
 

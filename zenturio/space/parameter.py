@@ -281,6 +281,8 @@ class Parameter:
     """A condition; where it is not true, the parameter is inactive and its value is NULL."""
     derived: Expression | None = None
     place: Place | None = None
+    words: bool = False
+    """Whether commands get its text as words, each quoted by itself, and none where it is empty."""
 
     def __post_init__(self) -> None:
         if (self.domain is None) == (self.derived is None):
