@@ -523,3 +523,19 @@ def test_elements_from_beside_the_program_are_not_told(tmp_path):
 def test_kept_sources_at_paths_that_are_none_are_refused(path):
     with pytest.raises(InputError, match="is not a path inside a study"):
         scan_kept({"a": b"#ZEN$ RUN 'true'\n", path: b"\n"})
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("in.lj", "in.lj"),
+        ("in.melt", "in.melt"),
+        ("in.py", "in"),
+        ("deck.in", "deck"),
+        ("model.train.py", "model.train"),
+        ("run.x", "run"),
+    ],
+)
+def test_decks_that_differ_by_their_endings_are_studies_of_their_own(tmp_path, file, name):
+    (tmp_path / file).write_text("# ZEN$ PARAM n = { 1, 2 }\n")
+    assert scan(tmp_path / file).name == name

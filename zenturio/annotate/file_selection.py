@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.dialects import is_prefixed
 from zenturio.annotate.file_digests import stamp_of
 from zenturio.errors import Diagnostic, Place, did_you_mean
 from zenturio.name_patterns import name_fits
@@ -119,11 +120,11 @@ def _absolute(path: Path) -> str:
 
 
 def _title(named: Sequence[Path], root: Path) -> str:
-    """The only file's stem, or the folder's name."""
+    """The only file's stem, or the folder's name; ``in.melt`` is itself, as a deck has no stem."""
     if len(named) == 1 and not named[0].is_dir():
         name = named[0].name
         whole = name.removesuffix(SIDE) if name != STUDY else Path(_absolute(root)).name
-        return Path(whole).stem
+        return whole if is_prefixed(whole) else Path(whole).stem
     return Path(_absolute(root)).name or "root"
 
 

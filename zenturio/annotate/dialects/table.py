@@ -78,6 +78,16 @@ def dialect_of(path: str | PurePath, first_line: str = "") -> Dialect:
     return named
 
 
+def is_prefixed(name: str) -> bool:
+    """Whether a file is known by how its name begins, as ``in.melt``: its ending is its own."""
+    ending = PurePath(name).suffix
+    return not any(ending in row.endings for row in known()) and any(
+        pattern.endswith(".*") and name_fits(name, pattern)
+        for row in known()
+        for pattern in row.names
+    )
+
+
 @cache
 def known() -> tuple[Dialect, ...]:
     """Every dialect: those of plug-ins, then the built-in ones."""
