@@ -30,11 +30,11 @@ def ran(study):
 @pytest.mark.parametrize(
     ("command", "loads", "most_modules"),
     [
-        (["list"], [], 70),
-        (["status"], [], 72),
-        (["status", "small"], [], 72),
-        (["run", "small.py"], ["numpy"], 175),
-        (["results", "small"], ["numpy"], 82),
+        (["list"], [], 75),
+        (["status"], [], 78),
+        (["status", "small"], [], 78),
+        (["run", "small.py"], ["numpy"], 180),
+        (["results", "small"], ["numpy"], 90),
     ],
 )
 def test_short_commands_on_sqlite_load_little(ran, command, loads, most_modules):
