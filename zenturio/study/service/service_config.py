@@ -69,9 +69,9 @@ class ServiceConfig:
     proxy_secret: str = ""
     proxies: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    metrics_token: str = ""
     users: Mapping[str, ServiceUser] = field(default_factory=dict)
     shares: Mapping[str, UserShare] = field(default_factory=dict)
+    metrics_token: str = ""
 
     @classmethod
     def of(cls, project: Path) -> ServiceConfig:
