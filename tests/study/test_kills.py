@@ -35,6 +35,7 @@ ELSEWHERE = {
         for name in DECLARED
         if name.startswith("redact.")
     },
+    "copy.copied": "a run copies no database; tests/record/test_database_copy.py interrupts one",
     "batch.submitting": "a run on this machine has no queue; test_slurm.py does",
     "batch.submitted": "the same",
     **dict.fromkeys(
