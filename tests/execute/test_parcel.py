@@ -116,7 +116,7 @@ def test_several_that_travel_together_come_out_in_their_order(several):
 @given(
     st.dictionaries(TEXT, MEASURE, max_size=5),
     st.binary(max_size=20),
-    st.sampled_from(["ok", "failed", "timeout", "cancelled"]),
+    st.sampled_from(["ok", "failed", "wrong", "timeout", "cancelled"]),
 )
 def test_an_outcome_comes_out_as_it_went_in(metrics, said, status):
     log = Log(said, said[::-1], 10**12)

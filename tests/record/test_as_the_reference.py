@@ -30,7 +30,7 @@ kinds = st.sampled_from([None, {ZEN5}, {RISCV}, {ZEN5, RISCV}])
 rounds = st.sampled_from([None, None, 1, 2, 3])
 drivers = st.integers(0, 3)
 some = st.lists(st.sampled_from(EXPERIMENTS), max_size=4)
-statuses = st.sampled_from(["ok", "failed", "timeout", "cancelled"])
+statuses = st.sampled_from(["ok", "failed", "wrong", "timeout", "cancelled"])
 measures = st.sampled_from(
     [1, 2.5, True, "a\0", 2**80, float("nan"), Missing("why"), Series((1, None)), -0.0]
 )

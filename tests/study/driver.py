@@ -1,6 +1,7 @@
 """Drives the study of the current folder, as a process of its own: python driver.py URL [words].
 
-Words: ``join``, ``lease=SECONDS``, ``jobs=N``, ``keep=WHICH``, ``on=PLACE``. Says ``planned`` before the first experiment, and
+Words: ``join``, ``lease=SECONDS``, ``jobs=N``, ``keep=WHICH``, ``on=PLACE``,
+``order=sorted``. Says ``planned`` before the first experiment, and
 after each commit how many are ok.
 """
 
@@ -8,6 +9,7 @@ import sys
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import ZenError
+from zenturio.study.driver.run_order import choose_order
 from zenturio.study.driver.study_driver import DriverSettings
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
@@ -35,6 +37,7 @@ def main(url: str, *words: str) -> int:
                 place=options.get("on", "local"),
             ),
             join="join" in words,
+            order=choose_order(options.get("order", "blocks")),
             settings=DriverSettings(lease=float(options.get("lease", 60))),
             planned=lambda _plan: print("planned", flush=True),
             listener=listener,

@@ -12,7 +12,7 @@ def naive_best(repository, study, count, objective, *, without=(), rows):
     names = [field.name for field in definition.parameters if field.kind != "seed"]
     goals = goals_of(objective, [f.name for f in (*definition.parameters, *definition.metrics)])
     points = {}
-    for record in repository.records(study, states=("ok", "failed", "timeout")):
+    for record in repository.records(study, states=("ok", "failed", "wrong", "timeout")):
         label = label_of(record)
         if record.digest in without or not rows.holds(record) or rows.machine not in ("", label):
             continue

@@ -104,7 +104,7 @@ sys.stdin.read()
 
 def test_a_database_that_stays_locked_ends_the_run_and_names_who_holds_it(study):
     busy = study(200, work=f"test $n -le 20 || {HELD}")
-    running = busy.start(ZENTURIO_DB_WAIT="1")
+    running = busy.start("order=sorted", ZENTURIO_DB_WAIT="1")
     oracle.wait_for(running, "ok")
     with Lock(busy.url) as holder:
         (busy.folder / "flaky" / "go").touch()

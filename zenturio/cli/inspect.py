@@ -280,6 +280,7 @@ def _standing_facts(status: "StudyStatus") -> dict[str, Any]:
                 "person": round_.person,
                 "reason": round_.reason,
                 "open": round_.is_open,
+                "seed": round_.seed,
                 "results": status.rounds.get(round_.number, 0),
             }
             for round_ in status.history
