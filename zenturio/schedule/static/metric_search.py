@@ -41,7 +41,7 @@ class MetricSearch:
         *ended* says for a number of evaluations why the search is over, or None.
         """
         rng = np.random.default_rng(self.seed)
-        groups = _PlacementGroups(self.problem)
+        groups = PlacementGroups(self.problem)
         orders, placements = self._first(groups, starts, rng)
         losses, makespans = self._evaluated(groups, orders, placements)
         evaluations, last = len(placements), len(placements)
@@ -74,7 +74,7 @@ class MetricSearch:
 
     def _first(
         self,
-        groups: _PlacementGroups,
+        groups: PlacementGroups,
         starts: Sequence[tuple[NDArray[np.uint32], Indices]],
         rng: np.random.Generator,
     ) -> tuple[Ints, Ints]:
@@ -89,7 +89,7 @@ class MetricSearch:
         return orders, placements
 
     def _evaluated(
-        self, groups: _PlacementGroups, orders: Ints, placements: Ints
+        self, groups: PlacementGroups, orders: Ints, placements: Ints
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the losses and makespans; a loss is infinite where the metric is undefined."""
         values = groups.gauge.all(placements[:, groups.of_task], orders)
@@ -112,7 +112,7 @@ class MetricSearch:
         return parents
 
 
-class _PlacementGroups:
+class PlacementGroups:
     """The groups of tasks of a problem, and the processors that can run each."""
 
     def __init__(self, problem: Problem) -> None:
