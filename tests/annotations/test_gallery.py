@@ -17,6 +17,7 @@ from needs import needs
 from record.reference import ReferenceRepository
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.filler import Filler
+from zenturio.annotate.model import CopiedFile
 from zenturio.annotate.scan import scan
 from zenturio.execute.local import Local
 from zenturio.study.driver.slot_pool import SlotPool
@@ -223,7 +224,11 @@ def write(filler, point, seed, folder):
     for file in filler.unchanged:
         path = folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(file.source.content)
+        path.write_bytes(content_of(file))
+
+
+def content_of(file):
+    return Path(file.location).read_bytes() if isinstance(file, CopiedFile) else file.source.content
 
 
 @pytest.mark.parametrize("name", ["annealing", "tuning"])
