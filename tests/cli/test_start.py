@@ -33,7 +33,7 @@ def ran(study):
         (["list"], [], 75),
         (["status"], [], 78),
         (["status", "small"], [], 78),
-        (["run", "small.py"], ["numpy"], 180),
+        (["run", "small.py"], ["numpy"], 182),
         (["results", "small"], ["numpy"], 90),
     ],
 )

@@ -11,13 +11,8 @@ from zenturio.execute import run_facts
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local import Local
-from zenturio.execute.machine_json import (
-    check_machine_facts,
-    machine_facts,
-    machine_parts_from_json,
-    machine_parts_to_json,
-    physical_cores,
-)
+from zenturio.execute.machine_facts import check_machine_facts, machine_facts, physical_cores
+from zenturio.execute.machine_json import machine_parts_from_json, machine_parts_to_json
 from zenturio.execute.worker import run_packed
 from zenturio.experiment import Outcome
 from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind

@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -16,8 +17,9 @@ from zenturio.execute import captured_stream, process_tree
 from zenturio.execute.captured_stream import CapturedStream
 from zenturio.execute.command_line import plain_words
 from zenturio.execute.file_staging import InputCache
+from zenturio.execute.hosts.connection import packed_agent
 from zenturio.execute.local_task import CpuPool
-from zenturio.execute.output_artifacts import matching_files
+from zenturio.execute.output_patterns import matching_files
 from zenturio.execute.run_verdict import judge_exit, judge_run
 from zenturio.experiment import ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
@@ -295,3 +297,12 @@ def test_a_copy_that_others_may_read_already_is_not_replaced(tmp_path):
     assert len({(copy.path, copy.path.stat().st_ino) for copy in copies}) == 1
     assert not any(copy.is_spoilt() for copy in copies)
     assert [path.name for path in (tmp_path / "inputs").iterdir()] == [filed.digest]
+
+
+def test_what_is_shipped_to_hosts_starts_without_the_package(tmp_path):
+    agent = tmp_path / "agent.zip"
+    agent.write_bytes(packed_agent())
+    words = [sys.executable, "-I", "-S", str(agent), str(tmp_path), "owner"]
+    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert b"zenturio agent" in ran.stdout + ran.stderr
+    assert b"Error" not in ran.stderr

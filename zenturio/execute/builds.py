@@ -36,8 +36,8 @@ from zenturio.execute.file_staging import (
     remove_tree,
 )
 from zenturio.execute.json_checks import any_text, integer, nullable, record, tuple_of
+from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.staged_folder import StagedFolder, fill_folder
-from zenturio.execute.wire import frame_message, unframe_message
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import Build, ExperimentFile, Log, Status, Step
 from zenturio.experiment.experiment import link_to

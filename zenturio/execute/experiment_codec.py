@@ -27,10 +27,10 @@ from zenturio.execute.json_checks import (
     text,
     tuple_of,
 )
+from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.outcome_codec import pack_failure, pack_outcome, unpack_outcome
 from zenturio.execute.recipe_json import read_recipe, recipe_text
 from zenturio.execute.value_json import check_value, value_from_json, value_to_json, values_to_json
-from zenturio.execute.wire import frame_message, unframe_message
 from zenturio.experiment import Build, Experiment, ExperimentFile, Step
 from zenturio.experiment.experiment import ExperimentValues, positions_of
 

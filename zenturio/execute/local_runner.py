@@ -25,7 +25,7 @@ from zenturio.execute.launcher_process import (
 )
 from zenturio.execute.local_task import LocalTask, PreparedRun
 from zenturio.execute.machine_json import own_machine_parts, run_conditions
-from zenturio.execute.output_artifacts import folder_fault, missing_outputs
+from zenturio.execute.output_patterns import folder_fault, missing_outputs
 from zenturio.execute.run_verdict import (
     IDLE_BUILD,
     judge_run,

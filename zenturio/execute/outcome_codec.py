@@ -30,10 +30,10 @@ from zenturio.execute.machine_json import (
     machine_parts_from_json,
     machine_parts_to_json,
 )
+from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.output_artifacts import attempt_folder, belongs_to_attempt
 from zenturio.execute.recipe_json import place_from_json, place_to_json
 from zenturio.execute.value_json import check_measure, value_from_json, values_to_json
-from zenturio.execute.wire import frame_message, unframe_message
 from zenturio.experiment import Artifact, Log, Outcome, Status
 
 _MAGIC = b"zen-outcome 2\n"

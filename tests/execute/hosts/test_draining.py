@@ -8,7 +8,7 @@ import pytest
 from zenturio.errors import PlaceError
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.host_faults import fault_sign
-from zenturio.execute.machine_json import machine_facts
+from zenturio.execute.machine_facts import machine_facts
 from zenturio.experiment import Log
 from zenturio.testing.executor import experiment, outcome, until
 

@@ -21,7 +21,8 @@ from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.ticket_queue import TaskBatch
 from zenturio.execute.dask.worker_runtime import SessionSettings
 from zenturio.execute.deadline import call_with_timeout
-from zenturio.execute.machine_json import check_machine_facts, machine_parts
+from zenturio.execute.machine_facts import check_machine_facts
+from zenturio.execute.machine_json import machine_parts
 from zenturio.experiment import MachineKind
 from zenturio.experiment.provenance import cores
 from zenturio.install_hint import extra_hint

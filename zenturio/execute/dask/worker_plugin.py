@@ -33,7 +33,7 @@ from zenturio.execute.dask.worker_runtime import (
     WorkerRuntime,
 )
 from zenturio.execute.experiment_codec import pack_failure
-from zenturio.execute.machine_json import machine_facts
+from zenturio.execute.machine_facts import machine_facts
 from zenturio.experiment.provenance import tool_version
 
 _log = logging.getLogger(__name__)

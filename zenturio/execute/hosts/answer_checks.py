@@ -30,8 +30,8 @@ from zenturio.execute.json_checks import (
     text,
     tuple_of,
 )
-from zenturio.execute.machine_json import check_machine_facts
-from zenturio.execute.output_artifacts import FOLDER_FAULTS
+from zenturio.execute.machine_facts import check_machine_facts
+from zenturio.execute.output_patterns import FOLDER_FAULTS
 
 PIECE_BYTES = 2**20
 """Bytes of a file that go at a time: others use the connection between two pieces."""

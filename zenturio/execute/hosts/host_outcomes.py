@@ -8,7 +8,7 @@ from time import time
 from zenturio.execute import output_artifacts
 from zenturio.execute.hosts.stages import KEPT_BYTES, FinishedAttempt, HostBuildFailure
 from zenturio.execute.machine_json import machine_parts, run_conditions
-from zenturio.execute.output_artifacts import missing_outputs
+from zenturio.execute.output_patterns import missing_outputs
 from zenturio.execute.run_verdict import (
     IDLE_BUILD,
     judge_steps,

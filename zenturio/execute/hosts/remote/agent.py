@@ -22,8 +22,8 @@ from zenturio.execute import process_tree, wire
 from zenturio.execute.hosts.remote import host_facts, supervisor
 from zenturio.execute.hosts.remote.job_store import JobStore, remove_tree
 from zenturio.execute.hosts.remote.job_watch import WatchedJob
-from zenturio.execute.machine_json import machine_facts
-from zenturio.execute.output_artifacts import folder_fault, matching_files
+from zenturio.execute.machine_facts import machine_facts
+from zenturio.execute.output_patterns import folder_fault, matching_files
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.experiment.inside import OutsideError, open_inside
 
