@@ -31,6 +31,12 @@ _GOALS_OF_PARTIAL_PLANS = ("makespan", "cost", "energy")
 def nondominated(losses: Floats) -> NDArray[np.bool_]:
     """Return which rows of *losses* no other row dominates; of equal rows, only the first."""
     best = np.ones(len(losses), bool)
+    if losses.shape[1] == 2:
+        # Sorted by the first goal, each row has to beat all before it by the second.
+        order = np.lexsort((losses[:, 1], losses[:, 0]))
+        least = np.minimum.accumulate(losses[order, 1])
+        best[order[1:]] = losses[order[1:], 1] < least[:-1]
+        return best
     for i, row in enumerate(losses):
         no_worse = (losses <= row).all(axis=1)
         equal = (losses == row).all(axis=1)
