@@ -1,6 +1,8 @@
 """How long slots are idle where experiments take unequal times: in simulated time, exactly."""
 
 import heapq
+import math
+import random
 
 import pytest
 
@@ -21,23 +23,23 @@ def cost(point):
     return (float((point["n"] - 41) ** 2 + (point["m"] - 13) ** 2 + 50 * (point["k"] == "b")),)
 
 
-def idle_share(engine, budget=400, **settings):
+def idle_share(engine, budget=400, slots=SLOTS, says=None, lasts=lasts, **settings):
     """What share of all slots' time passes without an experiment, until the last has begun."""
     directions = Directions()
     loop = SearchLoop(
-        make(engine, SearchProblem(SPACE, directions, 3, budget), settings),
+        make(engine, SearchProblem(SPACE, directions, 3, budget, slots=says), settings),
         directions,
         Budget(budget),
     )
     now, busy, begun, away = 0.0, 0.0, 0, []
     while not loop.is_over:
-        for number, point in loop.ask(SLOTS - len(away)):
+        for number, point in loop.ask(slots - len(away)):
             heapq.heappush(away, (now + lasts(point), number, point))
             busy += lasts(point)
             begun += 1
         if begun == budget:
             busy -= sum(end - now for end, _, _ in away)
-            return 1 - busy / (SLOTS * now)
+            return 1 - busy / (slots * now)
         now, number, point = heapq.heappop(away)
         loop.tell(number, cost(point))
     raise AssertionError("a search that spends its budget is over with it")
@@ -60,5 +62,17 @@ def test_a_generation_is_waited_for_and_for_no_longer():
      ("simplex", {"simplexes": 8}), ("gradient", {"descents": 4}), ("nsga2", {"population": 60})],
 )  # fmt: skip
 def test_engines_that_wait_can_be_told_to_ask_for_more_at_a_time(engine, settings):
-    budget = 120 if engine == "model" else 400
+    budget = 60 if engine == "model" else 400
     assert idle_share(engine, budget, **settings) < min(0.35, idle_share(engine, budget))
+
+
+def lognormal(point):
+    """Durations whose logarithm varies by 0.8."""
+    seed = point["n"] * 7919 + point["m"] * 104729 + ord(point["k"])
+    return math.exp(random.Random(seed).gauss(0, 0.8))
+
+
+@pytest.mark.parametrize("slots", [4, 8, 64])
+def test_a_model_that_knows_of_slots_keeps_them_as_busy_as_chance(slots):
+    busy = 1 - idle_share("model", 200, slots, slots, lognormal, candidates=8, memory=10)
+    assert busy > 0.9

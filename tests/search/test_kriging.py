@@ -17,6 +17,7 @@ from zenturio.search.kriging_search import (
     KrigingSearch,
     KrigingSettings,
     log_levels,
+    near,
     select_training,
 )
 
@@ -124,3 +125,58 @@ def test_a_memory_that_is_full_does_not_end_the_search():
         engine="model", budget=120, memory=30,
     )  # fmt: skip
     assert (found.count, found.best.scores) == (120, (0.0,))
+
+
+def tried_values(objective, seed, **options):
+    space = zen.Space(x=zen.uniform(6.8, 8.4))
+    found = zen.search(space, objective, engine="model", seed=seed, **options)
+    return [trial.point["x"] for trial in found.trials]
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_points_of_a_continuous_range_are_at_places_of_their_own(batch):
+    values = tried_values(lambda p: (p["x"] - 7.5059) ** 2, 3, budget=20, batch=batch)
+    assert len({round(value, 3) for value in values}) >= 15
+
+
+def test_a_batch_is_as_good_as_one_point_after_the_other_where_results_are_noisy():
+    def distance(batch, seed):
+        rng = np.random.default_rng(seed)
+        values = tried_values(
+            lambda p: (p["x"] - 7.5059) ** 2 * (1 + 0.1 * rng.normal()), seed,
+            budget=24, batch=batch,
+        )  # fmt: skip
+        return min(abs(value - 7.5059) for value in values)
+
+    batched, single = (np.median([distance(batch, s) for s in range(9)]) for batch in (4, 1))
+    assert max(batched, single) < 0.005  # of a range of 1.6
+    assert batched < 10 * single
+
+
+def test_believed_rows_leave_means_as_they_are_and_shrink_deviations_around_them():
+    rng = np.random.default_rng(4)
+    rows, costs = rng.integers(SIZES, size=(12, 4)), rng.normal(size=12)
+    believed, far = rng.integers(SIZES, size=(2, 4)), rng.integers(SIZES, size=(30, 4))
+    model = GaussianProcess(Features(SIZES, ORDERED))
+    model.fit(rows, costs)
+    mean, deviation = model.predict(np.concatenate([believed, far]))
+    model.believe(believed)
+    mean_after, deviation_after = model.predict(np.concatenate([believed, far]))
+    assert mean_after == pytest.approx(mean)
+    assert (deviation_after <= deviation + 1e-9).all()
+    assert (deviation_after[:2] < 0.3 * deviation[:2]).all()
+
+
+def test_two_rows_are_near_if_no_gene_differs_by_more_than_its_step():
+    others, steps = np.array([[5, 1]]), np.array([2, 0])
+    rows = np.array([[3, 1], [7, 1], [8, 1], [5, 2]])
+    assert near(rows, others, steps).tolist() == [True, True, False, False]
+    assert not near(others, others, np.zeros(2, dtype=np.int64)).any()
+
+
+@pytest.mark.parametrize(
+    ("slots", "batch", "lag"), [(1, None, 0), (None, None, 3), (8, None, 31), (8, 5, 4)]
+)
+def test_points_under_way_follow_the_slots(slots, batch, lag):
+    problem = SearchProblem(zen.Space(x=range(100)), slots=slots)
+    assert KrigingSearch(problem, KrigingSettings(batch=batch)).lag == lag

@@ -102,6 +102,17 @@ def test_the_trials_are_the_same_whatever_is_ready_first(engine, place, slots, c
     assert scrambled(pilot_of(engine, space, seed=seed), slots, chance) == expected
 
 
+@pytest.mark.parametrize("slots", [2, 8])
+def test_a_model_that_proposes_ahead_makes_the_same_trials_whatever_is_ready_first(slots):
+    def ahead():
+        problem = SearchProblem(SPACES["bound"], Directions(), 5, 40, slots=slots)
+        return SearchLoop(make("model", problem), Directions(), Budget(40))
+
+    expected = list(drive(ahead(), cost))
+    assert all(scrambled(ahead(), slots, seed) == expected for seed in range(3))
+    assert len({trial.point for trial in expected}) == 40
+
+
 @cases
 def test_every_point_is_valid_and_none_is_tried_twice_and_the_budget_is_spent(engine, place):
     space = SPACES[place]

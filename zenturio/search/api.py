@@ -58,11 +58,12 @@ def search(
       value). It is compiled by Numba and returns one float. A compiled function is a kernel
       without saying so.
 
-    The same seed makes the same trials, whichever evaluation finishes first. Points in *cached*
-    are not evaluated. No point is evaluated twice, except with *allow_repeats* or by a kernel.
+    The same seed and *jobs* make the same trials, whichever evaluation finishes first. Points in
+    *cached* are not evaluated. No point is evaluated twice, except with *allow_repeats* or by a
+    kernel.
     """
     ordering, limit, rules = Directions(directions), parse_budget(budget), parse_stop_rules(stops)
-    problem = SearchProblem(space, ordering, seed, limit.trials, allow_repeats)
+    problem = SearchProblem(space, ordering, seed, limit.trials, allow_repeats, jobs)
     searcher = make(engine, problem, settings)
     takes = takes or ("kernel" if is_kernel(objective) else "point")
     if takes not in get_args(Takes):

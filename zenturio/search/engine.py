@@ -41,6 +41,9 @@ class SearchProblem:
     """The largest number of trials; an engine may plan with it."""
     allow_repeats: bool = False
     """Whether the engine may propose a point that was evaluated before."""
+    slots: int | None = None
+    """How many points are evaluated at a time, None if nobody says; an engine may propose more
+    points before it knows the results of others."""
 
 
 class Engine(Protocol):

@@ -32,12 +32,20 @@ class GeneratorEngine(ABC):
     Each row that the generator yields is evaluated once; for a row that it yields again, it is sent
     the same losses. The generator continues when its whole batch was evaluated, so it proposes the
     same points whatever the order of the answers.
+
+    A generator with a ``lag`` continues earlier: as soon as no more than ``lag`` of the rows that
+    it yielded lack losses that it may see. It sees losses in the order of its rows, and only those
+    of all but its last ``lag`` rows, even if later ones are known: so it proposes the same points
+    whatever the order of the answers, too. It reads ``evaluated`` and ``unanswered``, and is sent
+    nothing.
     """
 
     Settings: ClassVar[type[Any]] = NoSettings
     order_independent = True
     ignores_results: ClassVar[bool] = False
     """Whether the generator ignores losses: then it never waits for them."""
+    lag: int = 0
+    """How many of the rows that it yielded last the generator does without the losses of."""
 
     def __init__(self, problem: SearchProblem, settings: Any) -> None:
         self.problem = problem
@@ -46,6 +54,8 @@ class GeneratorEngine(ABC):
         self.rng = np.random.default_rng(problem.seed)
         self.evaluated: dict[bytes, Losses] = {}
         """The losses of each evaluated row of genes."""
+        self.unanswered: dict[bytes, Losses | None] = {}
+        """With a lag: the rows whose losses the generator does not see yet, the earliest first."""
         self._walk: SearchGenerator | None = None
         self._rows: list[bytes] = []
         """The last batch, each row as bytes."""
@@ -64,7 +74,7 @@ class GeneratorEngine(ABC):
         while len(points) < limit:
             # The generator continues only when its whole batch was told, so the order of answers
             # cannot matter.
-            if not self._queue and (self.ignores_results or not self._pending):
+            if not self._queue and self._may_continue():
                 self._advance()
             if not self._queue:
                 break
@@ -81,7 +91,24 @@ class GeneratorEngine(ABC):
             point, row = self._pending.pop(id(trial.point), (None, b""))
             if point is None:
                 row = self._row(trial.point)
-            self.evaluated[row] = losses(trial.scores)
+            if row in self.unanswered:
+                self.unanswered[row] = losses(trial.scores)
+            else:
+                self.evaluated[row] = losses(trial.scores)
+
+    def _may_continue(self) -> bool:
+        """Return whether the generator has the losses that it continues with."""
+        if self.ignores_results:
+            return True
+        if not self.lag:
+            return not self._pending
+        while len(self.unanswered) > self.lag:
+            row, losses = next(iter(self.unanswered.items()))
+            if losses is None:
+                return False
+            del self.unanswered[row]
+            self.evaluated[row] = losses
+        return True
 
     def _row(self, point: Point) -> bytes:
         """Return the row of a point that was not told under the object that was proposed."""
@@ -95,8 +122,11 @@ class GeneratorEngine(ABC):
             return b""  # not a point of this space
 
     def unseen(self, genes: Ints) -> Ints:
-        """Return the rows that were not evaluated."""
-        new = [row.tobytes() not in self.evaluated for row in genes]
+        """Return the rows that were not proposed."""
+        new = [
+            row not in self.evaluated and row not in self.unanswered
+            for row in map(np.ndarray.tobytes, genes)
+        ]
         return genes[np.array(new, dtype=np.bool_)]
 
     def _advance(self) -> None:
@@ -115,8 +145,8 @@ class GeneratorEngine(ABC):
 
     @property
     def _exhausted(self) -> bool:
-        count = self.genome.count
-        return not self.problem.allow_repeats and count is not None and len(self.evaluated) >= count
+        count, proposed = self.genome.count, len(self.evaluated) + len(self.unanswered)
+        return not self.problem.allow_repeats and count is not None and proposed >= count
 
     def _next(self) -> Ints | None:
         """Send the losses of the last batch, and return the next one; None at the end."""
@@ -124,7 +154,7 @@ class GeneratorEngine(ABC):
             if self._walk is None:
                 self._walk = self.walk() if self.genome.length else _single_point()
                 return next(self._walk)
-            if self.ignores_results:
+            if self.ignores_results or self.lag:
                 return next(self._walk)
             losses = [self.evaluated[row] for row in self._rows]
             return self._walk.send(np.array(losses, dtype=np.float64).reshape(len(losses), -1))
@@ -141,12 +171,14 @@ class GeneratorEngine(ABC):
             self._repeat_count += len(rows)
         new: dict[bytes, int] = {}
         for at, row in enumerate(rows):
-            if row not in self.evaluated and row not in new:
+            if row not in self.evaluated and row not in self.unanswered and row not in new:
                 new[row] = at
         self._rows = rows
         if self.ignores_results:
             # Nobody waits for these losses, but each row must count as proposed.
             self.evaluated |= dict.fromkeys(new, self.problem.directions.worst)
+        elif self.lag:
+            self.unanswered |= dict.fromkeys(new)
         if new:
             new_genes = genes if len(new) == len(rows) else genes[list(new.values())]
             self._queue.extend(zip(self.genome.points(new_genes), new, strict=True))

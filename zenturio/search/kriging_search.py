@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from zenturio.search.engine import SearchProblem
-from zenturio.search.gene_blocks import Ints
+from zenturio.search.gene_blocks import FINE, Ints
 from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
 from zenturio.settings.schema import setting
 
 Reals = np.ndarray[Any, np.dtype[np.float64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 STEPS = 12
 """Gradient steps in one fit of the hyperparameters."""
@@ -76,6 +78,20 @@ class GaussianProcess:
         self._inverse = _inverse(_kernel(self._training, self._training), self._parameters[-1])
         self._weights = self._inverse @ costs
         self._variance = max(float(costs @ self._weights) / len(rows), 0.0)
+
+    def believe(self, rows: Ints) -> None:
+        """Expect the predicted means of *rows*: means stay, and deviations shrink around them."""
+        self._training = np.concatenate(
+            [self._training, self._scaled(self._features(rows), self._parameters)]
+        )
+        self._inverse = _inverse(_kernel(self._training, self._training), self._parameters[-1])
+        self._weights = np.concatenate([self._weights, np.zeros(len(rows))])
+
+    def resolution(self) -> Reals:
+        """Return, for each gene, the share of its range that noise hides."""
+        weights, noise = self._parameters[:-1], self._parameters[-1]
+        shares: Reals = np.sqrt(2 * np.exp(noise - weights))
+        return shares
 
     def predict(self, rows: Ints) -> tuple[Reals, Reals]:
         """Return the mean and the standard deviation of the predicted cost of each of *rows*."""
@@ -143,6 +159,11 @@ REFIT_FACTOR = 1.3
 """The hyperparameters are refitted when the number of trials grew by this factor."""
 ROUNDS = 4
 """Generations of candidates, each made from the best of the one before."""
+ROWS_PER_SLOT = 4
+"""Rows under way for each slot, most of them behind one that takes long: then slots are as busy as
+with random points to 95 percent, for durations whose logarithm varies by 0.8."""
+FINEST, COARSEST = 1e-6, 0.01
+"""Limits of the share of a continuous range by which two points of one search differ."""
 POOL = 20
 """The number of best rows from which new candidates are made."""
 LEVEL = 0.3
@@ -154,11 +175,15 @@ class KrigingSettings:
     starts: int | None = setting(
         None, "random points before the first model; auto: 20, fewer for small budgets", low=2
     )
-    batch: int = setting(4, "points in a batch", low=1)
+    batch: int | None = setting(
+        None,
+        "points under way at a time; auto: four for each slot, 1 for one slot, 4 if not known",
+        low=1,
+    )
     candidates: int = setting(
         300, "points that the model predicts, in each of 4 generations", low=8
     )
-    caution: float = setting(1.0, "weight of uncertainty: larger values explore more", low=0)
+    caution: float = setting(1.0, "mean weight of uncertainty: larger values explore more", low=0)
     memory: int = setting(400, "largest number of trials in the model", low=10)
 
 
@@ -179,48 +204,83 @@ class KrigingSearch(GeneratorEngine):
         budget = self.problem.budget
         return MOST if budget is None else min(max(budget // 6, FEWEST), MOST)
 
+    @property
+    def lag(self) -> int:  # type: ignore[override] # follows the settings
+        """Rows that were proposed last, whose losses a proposal does without."""
+        if self._settings.batch is not None:
+            return self._settings.batch - 1
+        slots = self.problem.slots or 1
+        return 0 if self.problem.slots == 1 else ROWS_PER_SLOT * slots - 1
+
     def walk(self) -> SearchGenerator:
         model = GaussianProcess(Features(self.genome.sizes, self.genome.ordered))
         yield self.genome.scatter(self.rng, self.starts)
         fitted_at = 0
         while True:
             rows, losses = self._evaluated_rows()
+            if len(rows) < FEWEST:
+                yield self._anything()
+                continue
             selected = select_training(losses, self._settings.memory)
             costs = log_levels(losses[selected])
             if len(rows) >= REFIT_FACTOR * fitted_at:
                 model.learn(rows[selected], costs)
                 fitted_at = len(rows)
             model.fit(rows[selected], costs)
-            yield self._candidates(model, rows[np.argsort(losses, kind="stable")[:POOL]])
+            pending = self._rows_of(self.unanswered)
+            if len(pending):
+                model.believe(pending)
+            best = rows[np.argsort(losses, kind="stable")[:POOL]]
+            yield self._candidate(model, best, np.concatenate([rows[selected], pending]))
 
     def _evaluated_rows(self) -> tuple[Ints, Reals]:
         """Return the rows and losses of all trials, those of other engines included."""
+        losses = np.array([bounds[0] for row, bounds in self.evaluated.items() if row])
+        return self._rows_of(self.evaluated), losses
+
+    def _rows_of(self, keys: Iterable[bytes]) -> Ints:
+        """Return rows that are keys of ``evaluated`` or ``unanswered``."""
         width = 8 * self.genome.length
         # Behind its genes a repeated row has a number; a point of another space is an empty row.
-        rows = np.frombuffer(b"".join(row[:width] for row in self.evaluated), dtype=np.int64)
-        losses = np.array([bounds[0] for row, bounds in self.evaluated.items() if row])
-        return rows.reshape(-1, self.genome.length), losses
+        rows = np.frombuffer(b"".join(key[:width] for key in keys), dtype=np.int64)
+        return rows.reshape(-1, self.genome.length)
 
-    def _candidates(self, model: GaussianProcess, pool: Ints) -> Ints:
-        """Search for the rows with the best lower confidence bound by evolution; return a batch."""
+    def _candidate(self, model: GaussianProcess, pool: Ints, others: Ints) -> Ints:
+        """Search for the row with the best lower confidence bound by evolution.
+
+        It differs from each of *others* by more than noise hides.
+        """
         count = self._settings.candidates
+        caution = self._settings.caution * self.rng.exponential()
+        steps = np.where(self.genome.sizes > FINE, self._resolution(model), 0)
         best, bounds = np.empty((0, pool.shape[1]), dtype=np.int64), np.empty(0)
         targets = [self.genome.scatter(self.rng, count // 3), self._variations(pool, count)]
         for _ in range(ROUNDS):
             # An evaluated row has little uncertainty, but noise may still rank it first.
             new = self.unseen(np.unique(self.genome.repair(np.concatenate(targets)), axis=0))
+            new = new[~near(new, others, steps)]
             mean, deviation = model.predict(new)
             best = np.concatenate([best, new])
-            bounds = np.concatenate([bounds, mean - self._settings.caution * deviation])
+            bounds = np.concatenate([bounds, mean - caution * deviation])
             best, first = np.unique(best, axis=0, return_index=True)
             order = np.argsort(bounds[first], kind="stable")[:POOL]
             best, bounds = best[order], bounds[first][order]
             if not len(best):
-                anywhere = self.genome.draw(self.rng, count)
-                new = self.unseen(anywhere)
-                return (new if len(new) else anywhere)[:1]
+                return self._anything()
             targets = [self._variations(best, count)]
-        return best[: self._settings.batch]
+        return best[:1]
+
+    def _resolution(self, model: GaussianProcess) -> Ints:
+        """Return the steps of each gene below which two rows are one."""
+        shares = np.clip(model.resolution(), FINEST, COARSEST)
+        steps: Ints = (shares * (self.genome.sizes - 1)).astype(np.int64)
+        return steps
+
+    def _anything(self) -> Ints:
+        """Return a random row, a new one if some are drawn."""
+        anywhere = self.genome.draw(self.rng, self._settings.candidates)
+        new = self.unseen(anywhere)
+        return (new if len(new) else anywhere)[:1]
 
     def _variations(self, pool: Ints, count: int) -> Ints:
         """Return variations of the rows of *pool*, more of the first: crossover and mutation."""
@@ -236,6 +296,17 @@ class KrigingSearch(GeneratorEngine):
         offsets = (np.sign(steps) * np.ceil(np.abs(steps))).astype(np.int64)
         anything = rng.integers(sizes, size=(count, width))
         return np.where(hit, np.where(self.genome.ordered, targets + offsets, anything), targets)
+
+
+def near(rows: Ints, others: Ints, steps: Ints) -> Mask:
+    """Return which of *rows* differ from one of *others* by at most *steps* in each gene."""
+    if not steps.any():
+        return np.zeros(len(rows), dtype=np.bool_)
+    same = np.ones((len(rows), len(others)), dtype=np.bool_)
+    for gene, step in enumerate(steps.tolist()):
+        same &= np.abs(rows[:, gene, None] - others[None, :, gene]) <= step
+    close: Mask = np.logical_or.reduce(same, axis=1)
+    return close
 
 
 def select_training(losses: Reals, most: int) -> Ints:

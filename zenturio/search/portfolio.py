@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from zenturio.errors import InputError
 from zenturio.search.batched import order_independent
-from zenturio.search.engine import Search, SearchProblem, make
+from zenturio.search.engine import Search, SearchProblem, describe, make
 from zenturio.search.loop import MAX_REPEATS
 from zenturio.search.objective import Losses, Trial
 from zenturio.settings.schema import setting
@@ -74,10 +74,16 @@ class Portfolio:
             )
         self._problem = problem
         self._settings = settings
-        self._members = [PortfolioMember(order_independent(make(name, problem))) for name in names]
+        self._members = [PortfolioMember(order_independent(self._engine(name))) for name in names]
         self._trials: dict[Point, Trial] = {}
         self._best: Losses = problem.directions.worst
         self._turn: PortfolioTurn | None = None
+
+    def _engine(self, name: str) -> Search:
+        """Return a member; one that proposes batches has a turn for each of them."""
+        has_batches = any(each.name == "batch" for each in describe(name).settings)
+        batch = {"batch": self._settings.round} if has_batches else {}
+        return make(name, self._problem, batch)
 
     def ask(self, limit: int) -> Sequence[Point]:
         if self._turn is None:
