@@ -72,7 +72,7 @@ def lognormal(point):
     return math.exp(random.Random(seed).gauss(0, 0.8))
 
 
-@pytest.mark.parametrize("slots", [4, 8, 64])
+@pytest.mark.parametrize("slots", [4, 8])
 def test_a_model_that_knows_of_slots_keeps_them_as_busy_as_chance(slots):
     busy = 1 - idle_share("model", 200, slots, slots, lognormal, candidates=8, memory=10)
     assert busy > 0.9

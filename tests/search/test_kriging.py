@@ -175,8 +175,12 @@ def test_two_rows_are_near_if_no_gene_differs_by_more_than_its_step():
 
 
 @pytest.mark.parametrize(
-    ("slots", "batch", "lag"), [(1, None, 0), (None, None, 3), (8, None, 31), (8, 5, 4)]
-)
-def test_points_under_way_follow_the_slots(slots, batch, lag):
-    problem = SearchProblem(zen.Space(x=range(100)), slots=slots)
+    ("slots", "batch", "budget", "lag"),
+    [(1, None, 200, 0), (None, None, None, 3), (8, None, None, 31), (8, 5, 200, 4),
+     (8, None, 200, 31), (64, None, 200, 99), (64, None, 90, 63)],
+)  # fmt: skip
+def test_points_under_way_follow_the_slots_and_leave_half_of_the_budget_to_the_model(
+    slots, batch, budget, lag
+):
+    problem = SearchProblem(zen.Space(x=range(100)), budget=budget, slots=slots)
     assert KrigingSearch(problem, KrigingSettings(batch=batch)).lag == lag

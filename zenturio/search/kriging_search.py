@@ -177,7 +177,7 @@ class KrigingSettings:
     )
     batch: int | None = setting(
         None,
-        "points under way at a time; auto: four for each slot, 1 for one slot, 4 if not known",
+        "points under way; auto: 1 for one slot, else four for each, at most half the budget",
         low=1,
     )
     candidates: int = setting(
@@ -209,8 +209,10 @@ class KrigingSearch(GeneratorEngine):
         """Rows that were proposed last, whose losses a proposal does without."""
         if self._settings.batch is not None:
             return self._settings.batch - 1
-        slots = self.problem.slots or 1
-        return 0 if self.problem.slots == 1 else ROWS_PER_SLOT * slots - 1
+        slots, budget = self.problem.slots or 1, self.problem.budget
+        ahead = 1 if self.problem.slots == 1 else ROWS_PER_SLOT * slots
+        # With more slots than the budget has use for, half of it would be spent without a model.
+        return (ahead if budget is None else min(ahead, max(slots, budget // 2))) - 1
 
     def walk(self) -> SearchGenerator:
         model = GaussianProcess(Features(self.genome.sizes, self.genome.ordered))
