@@ -214,6 +214,22 @@ def test_a_missing_metric_is_a_failure_that_says_where_it_looked(study):
     assert "matched nothing in stdout" in zen("show", digest, cwd=study.parent).out
 
 
+def test_a_run_prints_what_check_warns_of_and_not_what_it_suggests(tmp_path):
+    lines = [
+        "PARAM n = { 1, 2 }",
+        "PARAM unused = { 1, 2 }",
+        'RUN "echo {n}"',
+        "OBJECTIVE MINIMIZE wtime",
+    ]
+    (tmp_path / "in.x").write_text("".join(f"# ZEN$ {line}\n" for line in lines))
+    checked = zen("check", "in.x", cwd=tmp_path).out
+    assert "PARAM unused is used nowhere" in checked
+    assert "no VERIFY says what is right" in checked
+    told = zen("run", "in.x", cwd=tmp_path)
+    assert "PARAM unused is used nowhere" in told.err
+    assert "VERIFY" not in told.err
+
+
 def test_fail_fast_stops_at_the_first_failure(study):
     study.write_text(SMALL + "raise SystemExit(1)\n")
     told = zen("run", study.name, "-j", 1, "--fail-fast", "--json", cwd=study.parent, code=3)

@@ -27,9 +27,13 @@ from zenturio.space import Continuous, Dependent, Parameter
 Rule = Callable[[Application], Iterable[Diagnostic]]
 
 
-def lint(application: Application) -> tuple[Diagnostic, ...]:
-    """Warnings about what is likely not meant, in the order of their places."""
-    diagnostics = {diagnostic for rule in RULES for diagnostic in rule(application)}
+def lint(application: Application, *, suggests: bool = True) -> tuple[Diagnostic, ...]:
+    """Warnings about what is likely not meant, in the order of their places.
+
+    If it *suggests*, also what a study would be better with: once is enough, not at each run.
+    """
+    rules = (*RULES, *SUGGESTIONS) if suggests else RULES
+    diagnostics = {diagnostic for rule in rules for diagnostic in rule(application)}
     return tuple(sorted(diagnostics, key=_order))
 
 
@@ -469,7 +473,6 @@ RULES: tuple[Rule, ...] = (
     names_in_commands,
     environment,
     objectives,
-    verification,
     exactness,
     patterns,
     unused,
@@ -487,3 +490,4 @@ RULES: tuple[Rule, ...] = (
     environments,
     future,
 )
+SUGGESTIONS: tuple[Rule, ...] = (verification,)

@@ -123,7 +123,7 @@ def run(
     place = request.place_options
     application = request.application()
     if not json:
-        for warning in dict.fromkeys((*application.warnings, *lint(application))):
+        for warning in dict.fromkeys((*application.warnings, *lint(application, suggests=False))):
             typer.echo(str(warning), err=True)
     if dry_run:
         plan = plan_request(request, application, db=db)
