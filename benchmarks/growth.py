@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from zenturio.query import compare, fit, results, study_frame
+from zenturio.query import compare_studies, fit, results, study_frame
 from zenturio.query.catalog import SnapshotReader
 from zenturio.query.frames import group_frame
 from zenturio.record import Field, StudyDefinition, column_copy, maintenance
@@ -101,8 +101,7 @@ def fitted(path: Path) -> Any:
 
 def compared(path: Path) -> Any:
     with opened(path) as repository:
-        frames = [study_frame(repository, name, metrics=["wtime"]) for name in STUDIES]
-    return compare(*frames, "wtime", on=["n"])
+        return compare_studies(repository, *STUDIES, "wtime", on=["n"])
 
 
 def open_again(path: Path) -> Any:

@@ -110,6 +110,7 @@ def test_another_program_keeps_the_old_results_apart(ran):
     compared = zen("compare", "small@1", "small", "--metric", "total", "--json", cwd=ran.parent)
     ratios = {row[compared.facts["columns"].index("ratio")] for row in compared.facts["rows"]}
     assert ratios == {2.0}
+    assert compared.facts["counts"] == {"unclear (not interleaved)": len(compared.facts["rows"])}
 
 
 def test_two_programs_of_one_name_in_two_folders_are_told_apart(tmp_path):
@@ -187,6 +188,7 @@ def test_runs_that_differ_in_their_seed_alone_are_repeats(study):
     assert {row[2] for row in facts["rows"]} == {5}
     compared = zen("compare", "small", "small", "--json", cwd=study.parent).facts
     assert {row[-2] for row in compared["rows"]} == {"5, 5"}
+    assert compared["verdict"] == "unclear (not interleaved)", "a study against itself"
     zen("plot", "small", "--color", "level", "-o", "small.html", cwd=study.parent)
     assert "95 % interval of the mean" in (study.parent / "small.html").read_text()
 

@@ -207,3 +207,45 @@ def test_a_stage_takes_what_is_ready_in_blocks(tmp_path):
             assert mine == drawn
     finally:
         repository.close()
+
+
+VERSIONS = """\
+#ZEN$ PARAM version = { "old", "new" }
+#ZEN$ PARAM n = { 1:2 }
+#ZEN$ REPEAT 9
+#ZEN$ METRIC total FROM stdout REGEX "total (\\d+)" UNIT "s"
+#ZEN$ RUN "sh versions.sh {version} {n}"
+case $1 in old) echo total $(($2 * 10)) ;; new) echo total $(($2 * 15)) ;; esac
+"""
+
+
+def test_versions_that_are_values_of_a_parameter_are_compared_within_their_blocks(tmp_path):
+    (tmp_path / "versions.sh").write_text(VERSIONS)
+    at = ("--db", str(tmp_path / "zenturio.db"))
+    command("run", "versions.sh", "-j", "1", *at, cwd=tmp_path)
+    conditions = ('version == "old"', 'version == "new"')
+    asked = ("compare", "versions", "versions", "--metric", "total", *at)
+    asked += tuple(part for condition in conditions for part in ("--where", condition))
+    facts = command(*asked, "--json", cwd=tmp_path).facts
+    assert (facts["verdict"], facts["ratio"]) == ("slower", pytest.approx(1.5))
+    assert facts["blocks"] == 9
+    assert facts["counts"] == {"slower": 2}
+    shown = command(*asked, cwd=tmp_path).out
+    assert shown.startswith("version=new against version=old, total: slower; ratio 1.5 (1.5 to 1.5")
+    found = zen.Study("versions", at[1]).compare(metric="total", where=conditions)
+    assert found.facts().items() <= facts.items()
+    turned = zen.Study("versions", at[1]).compare(metric="total", where=conditions[::-1])
+    assert turned.overall.verdict == "faster"
+
+
+def test_versions_that_run_one_after_the_other_are_not_interleaved(tmp_path):
+    (tmp_path / "versions.sh").write_text(VERSIONS)
+    at = ("--db", str(tmp_path / "zenturio.db"))
+    for version in ("old", "new"):
+        chosen = ("-P", f'version={{"{version}"}}')
+        command("run", "versions.sh", "-j", "1", *chosen, *at, cwd=tmp_path)
+    asked = [part for v in ("old", "new") for part in ("--where", f'version == "{v}"')]
+    facts = command("compare", "versions", "versions", *asked, "--metric", "total", "--all",
+                    "--json", *at, cwd=tmp_path).facts  # fmt: skip
+    assert facts["verdict"] == "unclear (not interleaved)"
+    assert facts["ratio"] == pytest.approx(1.5)

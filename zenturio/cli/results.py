@@ -1,6 +1,7 @@
 """The verbs that query results: results, sql, compare, fit, extract."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,8 @@ from zenturio.cli import output
 from zenturio.cli.options import Database, Json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zenturio.query import Model, ResultTable
     from zenturio.study.extract import Extraction
 
@@ -210,8 +213,13 @@ def compare(
             metavar="n,threads", help="Parameters that identify a point; default: the shared ones."
         ),
     ] = "",
-    where: Where = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EXPR",
+            help="Only experiments that meet this condition; repeat it for the second study.",
+        ),
+    ] = None,
     outside: All = False,
     machine: Annotated[
         list[str] | None,
@@ -231,34 +239,37 @@ def compare(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Compare two studies, point by point.
+    """Compare two versions or studies, point by point: faster, slower, same or unclear.
 
-    Shows the difference at each point with its 95% confidence interval, and whether it is
-    significant; and the ratio if all repeats of both are positive.
+    A verdict needs runs that were next to each other in random order: the versions as values of
+    a parameter of one study, with REPEAT, run in blocks. Everything else is unclear (not
+    interleaved), with the ratio as measured. Intervals are corrected for the number of points.
 
-    Examples: zen compare before after --metric wtime --on n,threads; zen compare matmul matmul
-    --round 1 --round 2
+    Examples: zen compare sort sort --where 'version == "old"' --where 'version == "new"'; zen
+    compare before after --metric wtime --on n,threads; zen compare matmul matmul --round 1
+    --round 2
     """
-    from zenturio.query import compare as match
-    from zenturio.query import study_frame
+    from zenturio.query import compare_studies
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.show.charts.study_charts import default_metric
     from zenturio.study.overview import opened_repository
 
-    condition = expression(where, "--where")
+    conditions = [expression(text or None, "--where") for text in _for_both(where, "--where")]
     pairs = zip(_for_both(machine, "--machine"), _for_both(round_, "--round"), strict=True)
     choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
     with opened_repository(db) as repository, output.copy_progress():
-        compared_metric = metric or default_metric(repository, first)
-        frames = [
-            study_frame(
-                repository, name, where=condition, metrics=[compared_metric], outside=outside,
-                rows=rows,
-            )
-            for name, rows in zip((first, second), choices, strict=True)
-        ]  # fmt: skip
-    comparison = match(frames[0], frames[1], compared_metric, on=names_in(on), seed=seed).result()
-    _facts(comparison) if json else _table(comparison)
+        comparison = compare_studies(
+            repository, first, second, metric or default_metric(repository, first),
+            on=names_in(on), where=(conditions[0], conditions[1]), rows=(choices[0], choices[1]),
+            outside=outside,
+        )  # fmt: skip
+    if json:
+        _facts(comparison.result(), comparison.facts())
+        return
+    for line in comparison.summary:
+        typer.echo(line)
+    typer.echo()
+    _table(replace(comparison.result(), notes=comparison.notes))
 
 
 def _for_both(values: list[str] | None, option: str) -> tuple[str, str]:
@@ -408,9 +419,10 @@ def _format(name: str, out: Path | None, *, spreadsheet: bool) -> str:
     return format_name
 
 
-def _facts(table: "ResultTable") -> None:
+def _facts(table: "ResultTable", more: "Mapping[str, Any] | None" = None) -> None:
     output.facts(
         {
+            **(more or {}),
             "columns": table.columns,
             "rows": table.rows,
             "units": dict(table.units),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zenturio.query.aggregates import AGGREGATES
     from zenturio.query.columns import Column, result_columns
-    from zenturio.query.comparison import Comparison, compare
+    from zenturio.query.comparison import Comparison, compare, compare_studies
     from zenturio.query.frames import study_frame
     from zenturio.query.importance import Importances, Recommendation, importances, recommend
     from zenturio.query.raw_databases import QueryLimits
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "aggregates": ("AGGREGATES",),
     "columns": ("Column", "result_columns"),
-    "comparison": ("Comparison", "compare"),
+    "comparison": ("Comparison", "compare", "compare_studies"),
     "frames": ("study_frame",),
     "importance": ("Importances", "Recommendation", "importances", "recommend"),
     "raw_databases": ("QueryLimits",),
@@ -40,6 +40,7 @@ __all__ = [
     "Recommendation",
     "ResultTable",
     "compare",
+    "compare_studies",
     "export",
     "fit",
     "fit_each",

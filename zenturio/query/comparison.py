@@ -1,63 +1,99 @@
-"""Two studies side by side: how much one metric differs, and whether that is more than noise."""
+"""Two versions side by side: how much one metric differs, and whether that is more than noise.
+
+A verdict needs runs that were interleaved: see `interleaved_pairs`. Each point gets an interval at
+level alpha / points (Bonferroni), so that intervals and words agree and at most 5% of comparisons
+of equal programs have any wrong word; the word of all points together has 5% of its own.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.query.aggregates import Origins
+from zenturio.query.frames import study_frame
+from zenturio.query.interleaved_pairs import (
+    FACTS,
+    BlockPair,
+    StudyRuns,
+    cells,
+    conditions_that_differ,
+    pair_runs,
+    runs_by_point,
+)
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
-from zenturio.query.statistics import CONFIDENCE, FEWEST, Shift, mean, shift
+from zenturio.query.statistics import (
+    CONFIDENCE,
+    Estimate,
+    Interval,
+    fewest_blocks,
+    hodges_lehmann,
+    median,
+)
+from zenturio.record import Repository
+from zenturio.record.row_filter import NEWEST, RowChoice
 
-Verdict = Literal["more", "less", "no difference", "too few repeats"]
-"""Of the second study against the first."""
+MARGIN = 0.02
+"""Ratios within 1.02 and 1 / 1.02 are the same."""
+NOT_INTERLEAVED = "unclear (not interleaved)"
+HINT = (
+    "for verdicts, make the versions values of one parameter (version) of one study with REPEAT 20,"
+    " run it with --order blocks, and compare its values:"
+    """ zen compare STUDY STUDY --where 'version == "old"' --where 'version == "new"'"""
+)
+TIMES = frozenset({"s", "ms", "us", "µs", "ns", "min", "h"})
+"""Units of times: less of them is faster."""
+
+Point = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PointPair:
-    """One point in both studies."""
+class VersionPair:
+    """One point of both versions, or all points together."""
 
-    point: tuple[Any, ...]
+    point: Point
     first: float
     second: float
-    """The means of the metric."""
+    """The medians of the metric; NaN of all points together."""
     repeats: tuple[int, int]
-    positive: bool
-    """Whether every repeat in both is above zero, so that a ratio says something."""
-    shift: Shift | None
-    """Where difference and ratio lie; None where there are too few repeats to say."""
-    verdict: Verdict
-
-    @property
-    def difference(self) -> float:
-        return self.second - self.first
-
-    @property
-    def ratio(self) -> float | None:
-        """The second mean over the first; None where not every repeat is above zero."""
-        return self.second / self.first if self.positive else None
+    blocks: int
+    """In how many blocks both ran next to each other."""
+    value: float | None
+    """Ratio or difference, second to first; of medians where the runs were not interleaved."""
+    interval: Interval | None
+    """Where that lies; None where there are too few blocks to say."""
+    verdict: str
+    """faster, slower, more, less, same (within 2%), or unclear, with the reason."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All points that both studies have."""
+    """All points that both versions have."""
 
     names: tuple[str, str]
     metric: str
     unit: str
     on: tuple[str, ...]
-    pairs: tuple[PointPair, ...]
+    pairs: tuple[VersionPair, ...]
+    overall: VersionPair
+    is_ratio: bool
+    """Whether ratios are compared: every value is above zero. Else differences."""
     only: tuple[int, int]
-    """How many points one study has and the other has not."""
+    """How many points one version has and the other has not."""
     left_out: tuple[int, int]
-    """How many experiments of each study have no finite value of the metric."""
+    """How many experiments of each succeeded and have no finite value of the metric."""
+    failures: tuple[int, int]
+    """How many experiments of each failed, at points that both have."""
+    conditions: tuple[str, ...]
+    """What differs between the runs of both: host, load, experiments at a time."""
     confidence: float
     outside: tuple[int, int] = (0, 0)
     """How many experiments of each are left out, for its space does not hold their points."""
@@ -66,37 +102,59 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """The geometric mean of the ratios; None unless every point has one."""
-        ratios = [pair.ratio for pair in self.pairs]
-        known_ratios = [ratio for ratio in ratios if ratio is not None]
-        if not known_ratios or len(known_ratios) < len(ratios):
-            return None
-        return math.exp(mean([math.log(ratio) for ratio in known_ratios]))
+        """Second to first over all points; None where differences are compared."""
+        return self.overall.value if self.is_ratio else None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The points by their verdicts, most first."""
+        return dict(Counter(pair.verdict for pair in self.pairs).most_common())
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """What to read first: conditions that differ, the verdict, how many points say so."""
+        first, second = self.names
+        overall, noun = self.overall, "ratio" if self.is_ratio else "difference"
+        said = f"{second} against {first}, {self.metric}: {overall.verdict}"
+        if overall.value is not None:
+            said += f"; {noun} {overall.value:.4g}"
+            said += " as measured" if overall.blocks == 0 else ""
+        if overall.interval is not None:
+            low, high = overall.interval
+            said += f" ({low:.4g} to {high:.4g} at {self.confidence:.0%})"
+        if overall.blocks:
+            said += f", {overall.blocks:,} blocks"
+        counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items())
+        lines = [f"conditions differ: {line}" for line in self.conditions]
+        lines += [said, f"{len(self.pairs):,} points: {counts}"]
+        if any(not pair.verdict.startswith("unclear") for pair in self.pairs):
+            lines[-1] += f"; at most {1 - self.confidence:.0%} that any of these words is wrong"
+        if NOT_INTERLEAVED in self.counts:
+            lines.append(f"the runs of both were not next to each other in random order; {HINT}")
+        return tuple(lines)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before believing the rows."""
         first, second = self.names
-        judged = [pair for pair in self.pairs if pair.verdict != "too few repeats"]
-        differ = sum(pair.verdict != "no difference" for pair in judged)
-        chance = len(judged) * (1 - self.confidence)
         alone = f"{self.only[0]:,} only in {first}, {self.only[1]:,} only in {second}"
         notes = [f"{len(self.pairs):,} points in both, {alone}"]
-        if self.ratio is not None:
-            notes.append(f"geometric mean of the ratios {second} / {first}: {self.ratio:.4g}")
-        elif self.pairs:
-            without = sum(pair.ratio is None for pair in self.pairs)
+        if not self.is_ratio:
+            notes.append(f"compared by differences: {self.metric} is not above zero everywhere")
+        if self.is_ratio and self.overall.interval is not None:
+            low, high = self.overall.interval
             notes.append(
-                f"{without:,} of {len(self.pairs):,} points have no ratio:"
-                f" {self.metric} is not above zero in each of their repeats"
+                "smallest difference these blocks could show over all points:"
+                f" {math.expm1(math.log(high / low) / 2):.1%}"
             )
-        if judged:
+        if any(pair.blocks for pair in self.pairs):
             notes.append(
-                f"{differ:,} of {len(judged):,} differ at {self.confidence:.0%} confidence"
-                f" (by chance alone about {chance:.1f} would)"
+                "low and high: Hodges-Lehmann intervals of the signed rank test, corrected for the"
+                " number of points (Bonferroni)"
             )
-        if few := len(self.pairs) - len(judged):
-            notes.append(f"{few:,} have fewer than {FEWEST} repeats: too few to judge")
+        for name, count in zip(self.names, self.failures, strict=True):
+            if count:
+                notes.append(f"{count:,} experiments of {name} failed")
         for name, count in zip(self.names, self.left_out, strict=True):
             if count:
                 notes.append(f"{count:,} experiments of {name} have no finite {self.metric}")
@@ -107,27 +165,57 @@ class Comparison:
         return tuple(notes)
 
     def result(self) -> ResultTable:
-        """The comparison as a table."""
+        """The comparison as a table; the summary stands before the notes."""
         first, second = self.names
-        columns = (
-            *self.on, first, second, "difference", "low", "high", "ratio", "repeats", "verdict",
-        )  # fmt: skip
+        noun = "ratio" if self.is_ratio else "difference"
+        columns = (*self.on, first, second, noun, "low", "high", "blocks", "repeats", "verdict")
         rows = tuple(
             (
-                *pair.point,
-                pair.first,
-                pair.second,
-                pair.difference,
-                *(pair.shift.difference if pair.shift else (None, None)),
-                pair.ratio,
-                f"{pair.repeats[0]}, {pair.repeats[1]}",
-                pair.verdict,
+                *pair.point, pair.first, pair.second, pair.value,
+                *(pair.interval or (None, None)), pair.blocks,
+                f"{pair.repeats[0]}, {pair.repeats[1]}", pair.verdict,
             )
             for pair in self.pairs
-        )
-        with_unit = (first, second, "difference", "low", "high")
+        )  # fmt: skip
+        with_unit = (first, second, *(() if self.is_ratio else (noun, "low", "high")))
         units = dict.fromkeys(with_unit, self.unit) if self.unit else {}
-        return ResultTable(columns, rows, units, found=len(rows), notes=self.notes)
+        notes = (*self.summary, *self.notes)
+        return ResultTable(columns, rows, units, found=len(rows), notes=notes)
+
+    def facts(self) -> dict[str, Any]:
+        """What ``zen compare --json`` prints beside the table."""
+        low, high = self.overall.interval or (None, None)
+        return {
+            "verdict": self.overall.verdict,
+            "ratio" if self.is_ratio else "difference": self.overall.value,
+            "low": low,
+            "high": high,
+            "blocks": self.overall.blocks,
+            "counts": self.counts,
+            "conditions": list(self.conditions),
+        }
+
+
+def compare_studies(
+    repository: Repository,
+    first: str,
+    second: str,
+    metric: str,
+    *,
+    on: Sequence[str] = (),
+    where: tuple[Any, Any] = (None, None),
+    rows: tuple[RowChoice, RowChoice] = (NEWEST, NEWEST),
+    outside: bool = False,
+) -> Comparison:
+    """Compare two studies, versions or choices of results: *where* and *rows* are of each."""
+    frames = [
+        study_frame(
+            repository, name, where=condition, everything=True, metrics=[metric], outside=outside,
+            rows=choice, facts=FACTS,
+        )
+        for name, condition, choice in zip((first, second), where, rows, strict=True)
+    ]  # fmt: skip
+    return compare(frames[0], frames[1], metric, on=on)
 
 
 def compare(
@@ -136,47 +224,171 @@ def compare(
     metric: str,
     *,
     on: Sequence[str] = (),
-    seed: int = 0,
     confidence: float = CONFIDENCE,
+    margin: float = MARGIN,
 ) -> Comparison:
     """Two frames of studies, point by point; *on* are the parameters that make a point.
 
-    Without *on* these are all parameters that both have. Each study's repeats are resampled (the
-    bootstrap, seeded) to see how far the difference of the means can be trusted: the verdict is
-    "more" or "less" where zero is outside of its interval. Of fewer than five repeats nothing is
-    said.
+    Without *on* these are all parameters that both have. Of one study, parameters that have one
+    value in each frame, and not the same, tell the versions apart and make no point.
     """
-    shared = tuple(on) or _shared(first, second)
-    if not shared:
+    shared = _shared(first, second)
+    versions = _version_parameters(first, second, shared)
+    shared = tuple(name for name in shared if name not in versions)
+    chosen = tuple(on) or shared
+    if not chosen and not versions:
         raise InputError("the studies share no parameter", hint="name those to compare on: --on n")
-    groups = [_groups(frame, shared, metric) for frame in (first, second)]
-    both = [point for point in groups[0] if point in groups[1]]
+    sides = [_side(frame, chosen, metric) for frame in (first, second)]
+    both = [point for point in sides[0].runs if point in sides[1].runs]
     if not both:
         raise InputError(
-            f"no point of {', '.join(shared)} is in both studies",
+            f"no point of {', '.join(chosen)} is in both studies",
             hint="compare on fewer parameters: --on n",
         )
-    random = np.random.default_rng(seed)
-    pairs = tuple(_pair(p, groups[0][p], groups[1][p], random, confidence) for p in both)
-    names = [str(frame.attrs.get("study", "")) for frame in (first, second)]
-    if names[0] == names[1]:
-        names = ["first", "second"]
+    blocks = _blocks(first, second, metric, chosen, shared, both)
+    judge = _Judge(sides, str(first.attrs.get("units", {}).get(metric, "")), margin)
+    judged = sum(bool(found) for found, _ in blocks.values())
+    alpha = 1 - confidence
+    pairs = tuple(judge.point(p, *blocks[p], alpha / max(judged, 1)) for p in both)
+    runs = [[run for point in both for run in side.runs[point]] for side in sides]
+    names = _names(first, second, versions)
     return Comparison(
-        names=(names[0], names[1]),
+        names=names,
         metric=metric,
-        unit=str(first.attrs.get("units", {}).get(metric, "")),
-        on=shared,
+        unit=judge.unit,
+        on=chosen,
         pairs=pairs,
-        only=(len(groups[0]) - len(both), len(groups[1]) - len(both)),
-        left_out=(_left_out(first, groups[0]), _left_out(second, groups[1])),
+        overall=judge.overall(pairs, [found for found, _ in blocks.values() if found], alpha),
+        is_ratio=judge.is_ratio,
+        only=(len(sides[0].runs) - len(both), len(sides[1].runs) - len(both)),
+        left_out=(sides[0].left_out, sides[1].left_out),
+        failures=judge.failures(both),
+        conditions=conditions_that_differ(names, runs[0], runs[1]),
         confidence=confidence,
         outside=(first.attrs.get("left_out", 0), second.attrs.get("left_out", 0)),
         origins=(Origins.of(first.attrs), Origins.of(second.attrs)),
     )
 
 
-def _left_out(frame: pd.DataFrame, groups: Mapping[tuple[Any, ...], np.ndarray]) -> int:
-    return len(frame) - sum(map(len, groups.values()))
+BlockPairs = dict[tuple[int, int], list[BlockPair]]
+"""By round and repeat: the pairs of each combination of the parameters that make no point."""
+
+
+def _blocks(
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    metric: str,
+    on: Sequence[str],
+    shared: Sequence[str],
+    both: Sequence[Point],
+) -> dict[Point, tuple[BlockPairs, tuple[str, ...]]]:
+    """The blocks of each point in which both ran, and the conditions that differed in others."""
+    blocks: dict[Point, tuple[BlockPairs, tuple[str, ...]]] = {point: ({}, ()) for point in both}
+    study = first.attrs.get("study")
+    if not study or study != second.attrs.get("study"):
+        return blocks  # blocks of different studies, or of two versions, never ran together
+    # Only runs that are equal in all other parameters may be pairs.
+    names = (*on, *(name for name in shared if name not in on))
+    sides = [_side(frame, names, metric).runs for frame in (first, second)]
+    combinations: Counter[Point] = Counter()
+    for whole, runs in sides[0].items():
+        point = whole[: len(on)]
+        if whole not in sides[1] or point not in blocks:
+            continue
+        paired = pair_runs(runs, sides[1][whole])
+        found, differing = blocks[point]
+        for pair in paired.pairs:
+            found.setdefault(pair.block, []).append(pair)
+        combinations[point] += bool(paired.pairs)
+        blocks[point] = (found, tuple(dict.fromkeys((*differing, *paired.differing))))
+    return {
+        point: ({b: p for b, p in found.items() if len(p) == combinations[point]}, differing)
+        for point, (found, differing) in blocks.items()
+    }
+
+
+class _Judge:
+    """Finds the words of points and of all together."""
+
+    def __init__(self, sides: Sequence[StudyRuns], unit: str, margin: float) -> None:
+        self.unit, self._sides, self._margin = unit, sides, margin
+        runs = [run for side in sides for point in side.runs.values() for run in point]
+        self.is_ratio = all(run.value > 0 for run in runs)
+        self._words = ("faster", "slower") if unit in TIMES else ("less", "more")
+
+    def point(
+        self, point: Point, blocks: BlockPairs, differing: Sequence[str], alpha: float
+    ) -> VersionPair:
+        runs = [side.runs[point] for side in self._sides]
+        first, second = (median([run.value for run in side]) for side in runs)
+        repeats = (len(runs[0]), len(runs[1]))
+        if not blocks:
+            word = f"unclear (differs by {', '.join(differing)})" if differing else NOT_INTERLEAVED
+            value = second / first if self.is_ratio else second - first
+            return VersionPair(point, first, second, repeats, 0, value, None, word)
+        estimate = hodges_lehmann([self._difference(pairs) for pairs in blocks.values()], alpha)
+        verdict = self._verdict(estimate, len(blocks), alpha, self.failures([point]))
+        return VersionPair(
+            point, first, second, repeats, len(blocks), *self._shown(estimate), verdict
+        )
+
+    def overall(
+        self, pairs: Sequence[VersionPair], blocks: Sequence[BlockPairs], alpha: float
+    ) -> VersionPair:
+        """The mean over points in each block that has all of them.
+
+        Each is symmetric about the mean effect if those of all points are, so the test stays exact.
+        """
+        failures = self.failures([pair.point for pair in pairs])
+        repeats = (sum(p.repeats[0] for p in pairs), sum(p.repeats[1] for p in pairs))
+        common = [b for b in blocks[0] if all(b in other for other in blocks)] if blocks else []
+        if not common:
+            words = {pair.verdict for pair in pairs if not pair.blocks}
+            word = words.pop() if len(words) == 1 else "unclear"
+            values = [pair.value for pair in pairs if pair.value is not None]
+            value = float(np.mean(np.log(values) if self.is_ratio else values))
+            value = math.exp(value) if self.is_ratio else value
+            return VersionPair((), math.nan, math.nan, repeats, 0, value, None, word)
+        means = [float(np.mean([self._difference(other[b]) for other in blocks])) for b in common]
+        estimate = hodges_lehmann(means, alpha)
+        verdict = self._verdict(estimate, len(common), alpha, failures)
+        return VersionPair(
+            (), math.nan, math.nan, repeats, len(common), *self._shown(estimate), verdict
+        )
+
+    def failures(self, points: Sequence[Point]) -> tuple[int, int]:
+        first, second = (sum(s.failures.get(p, 0) for p in points) for s in self._sides)
+        return first, second
+
+    def _difference(self, pairs: Sequence[BlockPair]) -> float:
+        if self.is_ratio:
+            return float(np.mean([math.log(pair.second) - math.log(pair.first) for pair in pairs]))
+        return float(np.mean([pair.second - pair.first for pair in pairs]))
+
+    def _shown(self, estimate: Estimate) -> tuple[float, Interval | None]:
+        if not self.is_ratio:
+            return estimate
+        interval = estimate.interval
+        return math.exp(estimate.value), interval and Interval(*map(math.exp, interval))
+
+    def _verdict(
+        self, estimate: Estimate, blocks: int, alpha: float, failures: tuple[int, int]
+    ) -> str:
+        if estimate.interval is None:
+            return f"unclear ({blocks} blocks; {fewest_blocks(alpha)} needed)"
+        low, high = estimate.interval
+        within = math.log1p(self._margin) if self.is_ratio else 0.0
+        less, more = self._words
+        if -within <= low and high <= within:
+            verdict = f"same (within {self._margin:.0%})" if self.is_ratio else "same"
+        else:
+            verdict = more if low > 0 else less if high < 0 else "unclear"
+        # Runs that failed might have been the slow ones: that side is never the better one.
+        if verdict != "unclear" and (failures[0] > 0) != (failures[1] > 0):
+            worse = more if failures[1] else less
+            if self.unit not in TIMES or verdict != worse:
+                return "unclear (one side failed)"
+        return verdict
 
 
 def _shared(first: pd.DataFrame, second: pd.DataFrame) -> tuple[str, ...]:
@@ -184,10 +396,35 @@ def _shared(first: pd.DataFrame, second: pd.DataFrame) -> tuple[str, ...]:
     return tuple(name for name in first.attrs.get("parameters", ()) if name in others)
 
 
-def _groups(
-    frame: pd.DataFrame, on: Sequence[str], metric: str
-) -> Mapping[tuple[Any, ...], np.ndarray]:
-    """The finite values of *metric* at each point."""
+def _version_parameters(
+    first: pd.DataFrame, second: pd.DataFrame, shared: Sequence[str]
+) -> Mapping[str, tuple[Any, Any]]:
+    """The parameters that tell two parts of one study apart, with the value of each part."""
+    if first.attrs.get("study") != second.attrs.get("study"):
+        return {}
+    values = {name: (set(cells(first, name)), set(cells(second, name))) for name in shared}
+    return {
+        name: (min(one), min(other))
+        for name, (one, other) in values.items()
+        if len(one) == len(other) == 1 and one != other
+    }
+
+
+def _names(
+    first: pd.DataFrame, second: pd.DataFrame, versions: Mapping[str, tuple[Any, Any]]
+) -> tuple[str, str]:
+    one, other = (str(frame.attrs.get("study", "")) for frame in (first, second))
+    if one != other:
+        return one, other
+    if versions:
+        one, other = (
+            ", ".join(f"{name}={values[at]}" for name, values in versions.items()) for at in (0, 1)
+        )
+        return one, other
+    return "first", "second"
+
+
+def _side(frame: pd.DataFrame, on: Sequence[str], metric: str) -> StudyRuns:
     for name in (*on, metric):
         if name not in frame.columns:
             hint = did_you_mean(name, map(str, frame.columns))
@@ -196,39 +433,4 @@ def _groups(
         values = frame[metric].to_numpy(dtype=float, na_value=math.nan)
     except (TypeError, ValueError) as error:
         raise InputError(f"{metric!r} holds text: only numbers can be compared") from error
-    values = values.astype(float, copy=False)
-    finite = np.flatnonzero(np.isfinite(values))
-    cells, points = np.zeros(len(finite), dtype=np.int64), [()]
-    for name in on:
-        codes, distinct = pd.factorize(frame[name].iloc[finite], use_na_sentinel=True)
-        listed = [*distinct.tolist(), None]  # a code of -1 stands for what has no value
-        pairs, cells = np.unique(cells * len(listed) + codes % len(listed), return_inverse=True)
-        points = [
-            (*points[at], listed[code])
-            for at, code in zip(
-                *(part.tolist() for part in divmod(pairs, len(listed))), strict=True
-            )
-        ]
-    _, first = np.unique(cells, return_index=True)
-    by_point = np.split(
-        values[finite][np.argsort(cells, kind="stable")], np.cumsum(np.bincount(cells))[:-1]
-    )
-    return {points[at]: by_point[at] for at in np.argsort(first, kind="stable").tolist()}
-
-
-def _pair(
-    point: tuple[Any, ...],
-    first: np.ndarray,
-    second: np.ndarray,
-    random: np.random.Generator,
-    confidence: float,
-) -> PointPair:
-    repeats = (len(first), len(second))
-    positive = bool((first > 0).all() and (second > 0).all())
-    interval: Shift | None = None
-    verdict: Verdict = "too few repeats"
-    if min(repeats) >= FEWEST:
-        interval = shift(first, second, random, confidence)
-        low, high = interval.difference
-        verdict = "more" if low > 0 else "less" if high < 0 else "no difference"
-    return PointPair(point, mean(first), mean(second), repeats, positive, interval, verdict)
+    return runs_by_point(frame, on, values.astype(float, copy=False).tolist())

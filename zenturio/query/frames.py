@@ -56,6 +56,7 @@ def study_frame(
     most: int | None = None,
     outside: bool | None = None,
     rows: RowChoice = NEWEST,
+    facts: Collection[str] = (),
 ) -> pd.DataFrame:
     """The experiments of *study* that succeeded and meet *where*: a row each, in their order.
 
@@ -68,7 +69,8 @@ def study_frame(
     of machine, and of which round.
 
     Columns are the parameters, a seed, ``repeat`` and the metrics; *everything* adds status, cause,
-    host and times, and the experiments that did not succeed. ``attrs`` tells ``study``, ``units``
+    host and times, and the experiments that did not succeed; *facts* names more that every study
+    has. ``attrs`` tells ``study``, ``units``
     by column, ``parameters``, ``metrics``, ``sql``, and ``of``: how many experiments there are;
     where they are of several kinds of machine or rounds, ``machines`` and ``rounds`` count those
     of each;
@@ -87,7 +89,7 @@ def study_frame(
         sampled = most is not None and matching > most
         if most is not None and sampled:
             statement = answers.narrowed(_share(answers.reader, catalog, most / matching))
-        shown = _columns(catalog, everything, named)
+        shown = _columns(catalog, everything, named, facts)
         if metrics is not None:
             chosen = {catalog.column(name) for name in metrics}
             shown = [c for c in shown if c.role != "metric" or c in chosen]
@@ -126,9 +128,12 @@ def study_frame(
 
 
 def _columns(
-    catalog: Catalog, everything: bool, names: Collection[str] | None = None
+    catalog: Catalog,
+    everything: bool,
+    names: Collection[str] | None = None,
+    more_facts: Collection[str] = (),
 ) -> list[StudyColumn]:
-    facts = ["repeat"]
+    facts = ["repeat", *more_facts]
     if everything:
         facts += [
             "index", "round", "machine", "status", "cause", "host", "attempt", "started", "ended",

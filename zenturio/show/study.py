@@ -32,7 +32,7 @@ from zenturio.study.tuning.tuning_target import TunedFunction, read_ranges
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zenturio.query import Importances, Recommendation, ResultTable
+    from zenturio.query import Comparison, Importances, Recommendation, ResultTable
     from zenturio.query.importance import RankedSetting
     from zenturio.show.chart import Chart
 
@@ -133,6 +133,31 @@ class Study:
 
         with open_or_use(self.db) as repository:
             return results(repository, self.name, **options)
+
+    def compare(
+        self,
+        other: Study | None = None,
+        metric: str = "",
+        *,
+        on: Sequence[str] = (),
+        where: tuple[str | None, str | None] = (None, None),
+        round: tuple[int | str, int | str] = ("", ""),  # noqa: A002 - as the column is called
+    ) -> Comparison:
+        """Compare *other* with this study, as ``zen compare`` does; without it two parts of this.
+
+        *where* and *round* choose the results of this study and of *other*; *metric* is that of
+        the objective unless it is named.
+        """
+        from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
+        from zenturio.show.charts.study_charts import default_metric  # noqa: PLC0415
+
+        name = self.name if other is None else other.name
+        first, second = (RowChoice("", read_round(str(number))) for number in round)
+        with open_or_use(self.db) as repository:
+            return compare_studies(
+                repository, self.name, name, metric or default_metric(repository, self.name),
+                on=on, where=where, rows=(first, second),
+            )  # fmt: skip
 
     def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
         """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.
