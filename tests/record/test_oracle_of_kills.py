@@ -42,8 +42,8 @@ EXTRA = ("x1", "x2", "x3")
 GLANCE = 0.1
 """Seconds between two looks for somebody to kill."""
 ENDS = {0, 3, 4, 130, -9, -15}
-"""Done, failed, its workers were killed too often, cancelled, killed, cancelled before it listened
-or when it did not any more: how a driver may end."""
+"""Done, failed, its workers were killed too often, cancelled, killed, cancelled before it opened the
+repository or after it closed it: how a driver may end."""
 
 
 @dataclass(frozen=True)

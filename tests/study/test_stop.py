@@ -1,5 +1,7 @@
 """Stopping a study, or one experiment: drivers here, elsewhere, and dead."""
 
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -8,12 +10,16 @@ from threading import Thread
 
 import pytest
 
+from zenturio.annotate.scan import scan
 from zenturio.errors import NotFoundError, PlaceError
 from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.entities import process_birth
 from zenturio.record.open import open_repository
 from zenturio.study import stop
-from zenturio.study.driver.stop_requests import CancelRequests
+from zenturio.study.driver import driver_threads, study_session
+from zenturio.study.driver.stop_requests import CancelRequests, interrupt_at_end_signals
+from zenturio.study.local_run import run_locally
+from zenturio.study.point_selection import select_points
 from zenturio.study.stop import StopResult, stop_experiment, stop_study
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import dead_driver, experiment, outcome
@@ -105,3 +111,40 @@ def test_a_driver_that_does_not_answer_is_an_error_and_the_request_is_taken_back
     with pytest.raises(PlaceError, match=f"the driver of s did not cancel {ONE.digest[:12]}"):
         stop_experiment(repository, "s", ONE.digest)
     assert CancelRequests(tmp_path / ".zenturio").unwanted() == []
+
+
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def end_signal(request):
+    """A signal that would kill this process."""
+    before = signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+@pytest.mark.parametrize(
+    ("module", "moment", "results"),
+    [
+        (study_session, "OPENED", 0),
+        (driver_threads, "LEASED", 0),
+        (study_session, "DRIVEN", 2),
+        (driver_threads, "LEFT", 2),
+    ],
+)
+def test_a_driver_that_is_ended_while_it_does_not_listen_gives_its_lease_back(
+    repository, end_signal, monkeypatch, tmp_path, module, moment, results
+):
+    (tmp_path / "a.sh").write_text('n=0\n#ZEN$ ASSIGN n = {1, 2}\n#ZEN$ RUN "true"\n')
+    application = scan([tmp_path / "a.sh"])
+    monkeypatch.setattr(module, moment, lambda: os.kill(os.getpid(), end_signal))
+    with pytest.raises(KeyboardInterrupt):
+        run_locally(application, select_points(application.space), db=repository, name="new")
+    assert repository.leases("new") == ()
+    assert repository.count_states("new").get("ok", 0) == results
+    assert signal.getsignal(end_signal) == signal.SIG_DFL
+
+
+def test_who_handles_a_signal_to_end_or_ignores_it_still_does(end_signal):
+    for handler in (signal.SIG_IGN, lambda _number, _frame: None):
+        signal.signal(end_signal, handler)
+        with interrupt_at_end_signals():
+            assert signal.getsignal(end_signal) is handler

@@ -18,7 +18,7 @@ from zenturio.record import Repository
 from zenturio.record.open import FOLDER, open_repository, project_folder, temporary_repository
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.run_order import OrderKind
-from zenturio.study.driver.stop_requests import CancelRequests
+from zenturio.study.driver.stop_requests import CancelRequests, interrupt_at_end_signals
 from zenturio.study.driver.study_driver import DEFAULT_SETTINGS, DriverSettings
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.study_session import StudySession
@@ -46,7 +46,7 @@ def run_request(
 
     With *same* it is an error if the program is not the one that was run before.
     """
-    with _opened(db) as repository:
+    with interrupt_at_end_signals(), _opened(db) as repository:
         session = request.session(repository, application, same=same)
         return _run(session, request.place_options, planned, listener)
 
@@ -79,7 +79,7 @@ def run_locally(
 
     Objectives of the search are *goals*, or else those of the application.
     """
-    with _opened(db) as repository:
+    with interrupt_at_end_signals(), _opened(db) as repository:
         session = StudySession(
             application, points, repository, name, only, join, settings, search, goals, order
         )

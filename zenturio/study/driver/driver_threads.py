@@ -31,8 +31,8 @@ def leased(
 ) -> Iterator[Lease]:
     """Yield the right to drive *study*, given back in the end."""
     lease = repository.acquire_lease(study, DriverProcess.current(), join=join, seconds=seconds)
-    LEASED()
     try:
+        LEASED()
         yield lease
     except RecordError:
         raise  # it would fail again, after as long a wait; the lease ends with this process

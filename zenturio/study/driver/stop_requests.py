@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from zenturio.files import make_folder, refuse_link
 
 GENTLE = (signal.SIGINT,)
 AT_ONCE = (signal.SIGTERM, signal.SIGHUP)
+_Handler = Callable[[int, object], None]
 
 
 @contextmanager
@@ -41,12 +42,39 @@ def stop_on_signals(
         stop()
 
     handlers = dict.fromkeys(GENTLE, gently) | dict.fromkeys(AT_ONCE, at_once)
-    before = {
-        number: signal.signal(number, handler)
-        for number, handler in handlers.items()
-        if number in signals and signal.getsignal(number) not in (signal.SIG_IGN, None)
-    }
-    try:
+    asking = (number for number in handlers if number in signals)
+    with _handled({n: handlers[n] for n in asking if signal.getsignal(n) != signal.SIG_IGN}):
+        yield
+
+
+@contextmanager
+def interrupt_at_end_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP interrupt the block as Ctrl-C does, where they would kill.
+
+    ``zen cancel`` sends SIGTERM to whoever holds the lease of a study, also while its driver does
+    not listen yet or no longer: the lease is given back then, too, and the place closed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    with _handled({n: interrupt for n in AT_ONCE if signal.getsignal(n) == signal.SIG_DFL}):
+        yield
+
+
+@contextmanager
+def _handled(handlers: Mapping[signal.Signals, _Handler]) -> Iterator[None]:
+    """Let *handlers* handle their signals, and those before them afterwards.
+
+    Where a handler that was set by something other than Python was there, none takes its place.
+    """
+    before = {n: h for n in handlers if (h := signal.getsignal(n)) is not None}
+    try:  # a signal may interrupt this, too
+        for number in before:
+            signal.signal(number, handlers[number])
         yield
     finally:
         for number, previous in before.items():
