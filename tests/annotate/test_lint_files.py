@@ -138,3 +138,19 @@ def test_a_time_that_has_not_come_yet_is_warned_of(folder):
     os.utime(folder / "p.o", (when, when))
     (found,) = warnings(folder)
     assert "p.o: last written in the future" in found
+
+
+@pytest.mark.parametrize(
+    ("line", "is_warned"),
+    [("wc data.txt", True), ("wc /srv/data.txt", False), ("wc ../data.txt", False)],
+)
+def test_a_single_file_that_reads_a_declared_neighbour_by_its_bare_name_is_warned(
+    folder, line, is_warned
+):
+    program = folder / "a.sh"
+    fill(folder, "data.txt")
+    program.write_text(f'# ZEN$ RUN "sh a.sh"\n# ZEN$ USE FILE "data.txt"\n{line}\n')
+    named = [text for text in map(str, lint(scan(program))) if "data.txt is named" in text]
+    assert bool(named) == is_warned
+    assert all("zen run ." in text for text in named)
+    assert not [text for text in warnings(folder) if "data.txt is named" in text]

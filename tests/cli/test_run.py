@@ -208,6 +208,12 @@ def test_a_missing_metric_is_a_failure_that_says_where_it_looked(study):
     study.write_text(SMALL.replace('print("total"', 'print("sum"'))
     told = zen("run", study.name, cwd=study.parent, code=3)
     assert "7 x metric missing: total" in told.out
+    results = zen("results", "small", cwd=study.parent)
+    assert "no experiment succeeded: zen status small" in results.out
+    failed = zen("results", "small", "--where", "status == 'failed'", cwd=study.parent)
+    assert "7 of 7 rows" in failed.out
+    shown = zen("show", "small", cwd=study.parent, code=2)
+    assert "zen results STUDY --columns digest,status" in shown.err
     reason = "    total: `total (\\d+)` matched nothing in stdout (1 line)"
     assert reason in told.out.splitlines()
     again = zen("run", study.name, cwd=study.parent, code=3)
@@ -367,7 +373,7 @@ def test_an_experiment_is_shown_and_compared(ran):
     compared = zen("diff", one[:8], other[:8], "--json", cwd=ran.parent).facts
     assert compared["parameters"] == {"level": ["low", "high"]}
     assert '+level = "high"' in compared["files"]["small.py"]
-    assert "not a digest" in zen("show", "xyz", cwd=ran.parent, code=2).err
+    assert "not the digest" in zen("show", "xyz", cwd=ran.parent, code=2).err
     assert "begins with" in zen("show", "0" * 32, cwd=ran.parent, code=2).err
 
 

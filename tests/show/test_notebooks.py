@@ -98,6 +98,8 @@ def test_schedules_and_workflows_show_themselves():
         shown = picture._repr_mimebundle_()
         assert shown["application/vnd.plotly.v1+json"]["data"]
         assert picture.title in shown["text/plain"]
+        assert repr(picture).startswith(f"<{picture.kind} chart: {picture.title}")
+        assert len(repr(picture)) < 300  # not every mark of it
 
 
 def test_the_extension_is_found_where_it_is_looked_for():

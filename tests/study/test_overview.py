@@ -107,7 +107,7 @@ def test_an_experiment_is_found_by_the_beginning_of_its_digest(repository):
 
 def test_a_digest_that_names_none_or_several_experiments_is_refused(repository):
     for text in ("", " ", "xyz", "12 34"):
-        with pytest.raises(InputError, match="is not a digest"):
+        with pytest.raises(InputError, match="is not the digest"):
             find_experiment(repository, text)
     with pytest.raises(NotFoundError, match=f"^no experiment begins with {'f' * 32}"):
         find_experiment(repository, "f" * 32)

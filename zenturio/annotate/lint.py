@@ -147,6 +147,7 @@ def future(application: Application) -> Iterator[Diagnostic]:
 _NEIGHBOURS = 1000
 """Files beside a named one that are looked at, at the most."""
 _FILE_NAME = re.compile(r"[\w+-][\w.+-]*\.\w+")
+_BARE_FILE_NAME = re.compile(rf"(?<![\w./+-]){_FILE_NAME.pattern}")
 
 
 def left_beside(application: Application) -> Iterator[Diagnostic]:
@@ -156,6 +157,9 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
     texts = [file.source.text or "" for file in application.files]
     texts += [command.text.text for command in (*application.builds, *application.runs)]
     named = {name for text in texts for name in _FILE_NAME.findall(text)}
+    # USE FILE watches a file where it is: who reads it by its bare name still does not find it.
+    lines = [line for text in texts for line in text.splitlines() if "ZEN$" not in line]
+    bare = {name for line in lines for name in _BARE_FILE_NAME.findall(line)}
     written = {metric.source.rsplit("/", 1)[-1] for metric in application.metrics}
     inputs = {Path(path).name for path in application.file_paths}
     inputs |= {path.name for path in application.paths}
@@ -164,7 +168,7 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
     for folder in dict.fromkeys(path.parent for path in application.paths):
         with os.scandir(folder) as entries:
             present = {e.name for e in islice(entries, _NEIGHBOURS) if e.is_file()}
-        absent = sorted((named & present) - inputs - written - used)
+        absent = sorted(((named - written - used) | (bare & used)) & present - inputs)
         absent = [n for n in absent if not any(fnmatchcase(n, pattern) for pattern in outputs)]
         if absent:
             files = ", ".join(absent[:3]) + (", ..." if len(absent) > 3 else "")
@@ -172,7 +176,8 @@ def left_beside(application: Application) -> Iterator[Diagnostic]:
             yield warning(
                 f"{files} {verb} named, but {verb} not part of the study of a single file",
                 None,
-                f'take the whole folder (zen run .), or declare it: ZEN$ USE FILE "{absent[0]}"',
+                "take the whole folder: zen run .; or name the file by its full path and declare it"
+                f': ZEN$ USE FILE "{absent[0]}"',
             )
 
 

@@ -16,7 +16,7 @@ from zenturio import log_setup
 from zenturio.recent_lines import RecentLines
 from zenturio.safe_text import mask_secrets, one_line
 
-VERBOSE_HELP = "Log to stderr what is done; -vv logs each transition."
+VERBOSE_HELP = "Log to stderr; -vv logs each transition too."
 FILE_HELP = "Append all log lines, of every level, to FILE."
 _SECRET_ARGUMENTS = {"redact"}
 """Verbs whose arguments are secrets: only their options' names are kept."""

@@ -34,7 +34,7 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         callback=_agree,
-        help="Execute commands of settings and read files outside the project unasked.",
+        help="Execute commands of settings and read files outside the project without asking.",
     ),
 ]
 Database = Annotated[

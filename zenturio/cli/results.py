@@ -110,7 +110,7 @@ def results(
 
     Examples: zen results matmul --sort -gflops --limit 5; zen results matmul --by threads --agg
     mean,max --where 'n >= 256'; zen results matmul --columns n,gflops,host,duration; zen results
-    matmul -o for-excel.csv --spreadsheet
+    matmul --where "status == 'failed'"; zen results matmul -o for-excel.csv --spreadsheet
     """
     from zenturio.query import export, result_columns
     from zenturio.query import results as ask
@@ -146,6 +146,8 @@ def results(
         _facts(table)
     elif tabled:
         _table(table)
+        if table.total and not table.experiments and not where:
+            typer.echo(f"no experiment succeeded: zen status {study}")
     else:
         _write(export(table, format, spreadsheet=spreadsheet), out)
 

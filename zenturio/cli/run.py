@@ -62,8 +62,8 @@ def run(
         bool,
         typer.Option(
             "--go-on",
-            help="Go on where the first eight experiments fail for one cause of the study, such"
-            " as a metric that is never found.",
+            help="Continue even if the first eight experiments fail for the same reason, such as"
+            " a metric that is never found.",
         ),
     ] = False,
     join: Annotated[
@@ -167,6 +167,8 @@ def _plan(plan: RunPlan) -> str:
     cached = f"{number_cached} cached" if plan.looked_at else "cached ones are skipped"
     if 0 < plan.looked_at < plan.experiments or plan.engine:
         cached = f"{number_cached} of the first {plan.looked_at:,} cached"
+        if plan.looked_at == 1:
+            cached = f"the first is {'cached' if plan.cached else 'not cached'}"
     points = quantities.amount(plan.points, "point")
     work = f"{points}{repeats}, {quantities.amount(plan.experiments, 'experiment')}"
     if plan.engine:

@@ -41,7 +41,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "equate": ("equate", "Accept the results of a version as those of the present program."),
         "extract": ("results", "Measure metrics again from kept output, without running."),
     },
-    "Look and query": {
+    "Query": {
         "list": ("inspect", "List the studies of the project."),
         "status": ("inspect", "Show the progress, failures and drivers of studies."),
         "show": ("inspect", "Show an experiment: parameters, metrics, attempts."),

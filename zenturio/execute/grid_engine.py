@@ -68,7 +68,7 @@ _KILLED = 137
 class GridEngineOptions(BatchOptions):
     """Where jobs go, what they may use, and how often the queue is looked at."""
 
-    queue: str = setting("", "queue of the jobs; any that takes them, if none is said")
+    queue: str = setting("", "queue of the jobs; default: any that accepts them")
     project: str = setting("", "project that pays")
     time: str = setting("", "time limit (h_rt) where there is no TIMEOUT: 8:00:00, or seconds")
     parallel: str = setting("smp", "parallel environment that puts the CPUs of a job on one node")

@@ -39,7 +39,7 @@ _UNUSABLE_STATES = frozenset(
 class SlurmOptions(PilotOptions):
     """Where jobs go, what they may use, and how often the queue is looked at."""
 
-    partition: str = setting("", "partition of the jobs; the cluster's default, if none is said")
+    partition: str = setting("", "partition of the jobs; default: that of the cluster")
     account: str = setting("", "account that pays")
     qos: str = setting("", "quality of service")
     constraint: str = setting("", "features that a node must have, as sbatch takes them")

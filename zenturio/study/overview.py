@@ -203,7 +203,10 @@ def find_experiment(
     """The experiment whose digest begins with *digits*; an error if there is none, or several."""
     prefix = digits.strip().lower()
     if not prefix or set(prefix) - set("0123456789abcdef"):
-        raise InputError(f"{digits!r} is not a digest", hint="it is made of the digits 0-9 and a-f")
+        raise InputError(
+            f"{digits!r} is not the digest of an experiment",
+            hint="zen results STUDY --columns digest,status lists digests (digits 0-9 and a-f)",
+        )
     matches = repository.find_digests(prefix, 8)
     if study is not None:
         repository.study(study)
@@ -211,7 +214,8 @@ def find_experiment(
     if not matches:
         where = f" in study {study}" if study else ""
         raise NotFoundError(
-            f"no experiment{where} begins with {digits}", hint="zen results STUDY lists digests"
+            f"no experiment{where} begins with {digits}",
+            hint="zen results STUDY --columns digest,status lists digests",
         )
     if len(matches) > 1:
         shown = ", ".join(digest[: len(prefix) + 4] for digest, _ in matches)

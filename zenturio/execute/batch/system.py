@@ -54,15 +54,11 @@ class BatchOptions:
     setup: str = setting(
         "", "lines of shell before each experiment: module load gcc", executes=True
     )
-    python: str = setting(
-        "", "Python on the nodes that has zenturio; this one, if none is said", executes=True
-    )
-    folder: str = setting("", "folder that the nodes see, where they do not see the project's")
-    poll: float = setting(5.0, "seconds between two looks at the queue, at the least", low=0.05)
-    array: int = setting(1000, "experiments in one job array, at the most", low=1)
-    grace: float = setting(
-        30.0, "seconds that an outcome may take to be seen when its job has ended", low=0
-    )
+    python: str = setting("", "Python with zenturio on the nodes; default: this one", executes=True)
+    folder: str = setting("", "folder that the nodes see, if they do not see the project's")
+    poll: float = setting(5.0, "minimum seconds between two queries of the queue", low=0.05)
+    array: int = setting(1000, "maximum number of experiments in one job array", low=1)
+    grace: float = setting(30.0, "seconds to wait for an outcome after its job has ended", low=0)
     patience: float = setting(
         60.0,
         "seconds for a command of the batch system to answer, before it is asked again",

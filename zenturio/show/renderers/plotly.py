@@ -112,9 +112,12 @@ TEMPLATE: Figure = {
 """The light theme."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NotebookChart(Chart):
     """A chart that a notebook displays by itself."""
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} chart: {self.title}; {self.note}>"
 
     def _repr_mimebundle_(self, **_: Any) -> Mapping[str, Any]:
         return mime_bundle(self)
