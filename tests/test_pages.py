@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -90,6 +91,24 @@ def test_the_stages_on_the_page_run(tmp_path):
     assert done.returncode == 0, done.stderr
     done = loaded.zen("sql", "SELECT sum(lines) AS s FROM study_solve", cwd=tmp_path)
     assert str(2 * (64 + 128 + 256)) in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("README.md", "zen space annotations/matmul"),
+        ("docs/tutorial.md", "zen space predators.py"),
+    ],
+)
+def test_the_output_on_the_page_is_that_of_the_command(tmp_path, name, command):
+    text = (ROOT / name).read_text(encoding="utf-8").split(f"$ {command}\n", 1)[1]
+    printed = text.split("\n...\n", 1)[0]
+    for folder in ("matmul", "predators"):
+        shutil.copytree(ROOT / "annotations" / folder, tmp_path / "annotations" / folder)
+    cwd = tmp_path if "annotations/" in command else tmp_path / "annotations" / "predators"
+    done = loaded.zen(*command.split()[1:], cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(printed + "\n")
 
 
 @pytest.mark.parametrize("source", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
