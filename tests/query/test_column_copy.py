@@ -203,13 +203,18 @@ def test_the_copy_follows_a_result_whose_number_was_drawn_early(sqlite):
     check_follows(sqlite)
 
 
+def edit(repository, number):
+    """Change the value of a parameter of a result in place, as an extraction changes metrics."""
+    change(repository, f"UPDATE results SET v0 = 77 WHERE id = {number}",
+           "UPDATE versions SET edits = edits + 1",
+           f"INSERT INTO edits SELECT id, edits, {number}, {number} FROM versions")  # fmt: skip
+
+
 def test_the_copy_follows_changes_in_place(sqlite, folder):
     fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 200))
     check_follows(sqlite)
     before, number = segments(folder), numbers(sqlite)[50]
-    change(sqlite, f"UPDATE results SET v0 = 77 WHERE id = {number}",
-           "UPDATE versions SET edits = edits + 1",
-           f"INSERT INTO edits SELECT id, edits, {number}, {number} FROM versions")  # fmt: skip
+    edit(sqlite, number)
     check_follows(sqlite)
     assert 77 in {row[0] for row in results(sqlite, "s", by=["n"], where="status != 'x'").rows}
     assert before & segments(folder)
@@ -229,6 +234,31 @@ def test_the_copy_follows_a_backup_that_went_another_way(tmp_path, sqlite):
         fill(repository, "s", PARAMETERS, METRICS, rows[100:])
         check_follows(repository)
         repository.close()
+
+
+@pytest.mark.parametrize("edits_after", [0, 1])
+def test_the_copy_follows_a_backup_from_before_an_edit(tmp_path, sqlite, edits_after):
+    fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
+    sqlite.close()
+    place, backup = tmp_path / "zenturio.db", tmp_path / "backup.db"
+    shutil.copy(place, backup)
+    repository = open_repository(place)
+    edit(repository, numbers(repository)[10])
+    check_follows(repository)
+    repository.close()
+    for path in tmp_path.glob("zenturio.db*"):
+        path.unlink()
+    shutil.copy(backup, place)
+    repository = open_repository(place)
+    for at in range(edits_after):
+        edit(repository, numbers(repository)[90 + at])
+
+    def by_size():
+        return results(repository, "s", by=["n"], aggregates=["sum"])
+
+    for _ in range(2):  # the second time from what the first one wrote
+        same(by_size(), without_copy(by_size))
+    repository.close()
 
 
 def test_results_that_are_removed_leave_the_copy(sqlite):

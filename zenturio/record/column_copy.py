@@ -51,7 +51,7 @@ MOST_VALUES = 30_000
 """Different values of a column that are numbered; their codes take two bytes."""
 UNUSED_SECONDS = 30 * 86_400.0
 """After which the copy of a study that nobody asked for is removed."""
-_FORMAT = 2
+_FORMAT = 3
 _LARGEST_MANIFEST = 64_000_000
 _EXACT = 2**53
 
@@ -290,6 +290,8 @@ class _Manifest:
 
     fields: list[list[Any]]
     edits: int = 0
+    edit_proof: list[Any] = field(default_factory=list)
+    """Of the last of these edits what a database that was restored would not have."""
     redacted: int = 0
     """The last removal of a secret that the copy knows of."""
     segments: list[_Segment] = field(default_factory=list)
@@ -323,7 +325,7 @@ class _Manifest:
         ]  # fmt: skip
         document = {
             "format": _FORMAT, "fields": self.fields, "edits": self.edits,
-            "redacted": self.redacted, "segments": segments,
+            "edit_proof": self.edit_proof, "redacted": self.redacted, "segments": segments,
             "dictionaries": self.dictionaries, "raw": self.raw, "left_out": self.left_out,
         }  # fmt: skip
         replace_whole(path, [json.dumps(document).encode()])
@@ -445,7 +447,9 @@ class _Copier:
             if segment is not None:
                 segments.append(segment)
                 start = segment.last
-        manifest.segments, manifest.edits = segments, self._edits
+        manifest.segments = segments
+        if manifest.edits != self._edits:
+            manifest.edits, manifest.edit_proof = self._edits, self._edit_proof(self._edits)
         if [s.file for s in segments if s.arrays is None] != before or not before:
             manifest.write(self._path)
             self._remove_unused()
@@ -468,7 +472,11 @@ class _Copier:
         """Drop segments with rows that were changed, or that are not the database's."""
         manifest = self._manifest
         ranges: list[Sequence[Any]] = []
-        if manifest.edits != self._edits:
+        if manifest.edit_proof != self._edit_proof(manifest.edits):
+            # A backup from before some edit was restored: which rows it was is not known.
+            self._forget_secrets()
+            manifest.segments, manifest.edits = [], -1
+        elif manifest.edits != self._edits:
             self._forget_secrets()
             query = "SELECT first, last FROM edits"
             ranges = list(
@@ -498,6 +506,12 @@ class _Copier:
             manifest.segments, manifest.dictionaries = [], {}
             for path in self._folder.glob("*.columns"):
                 path.unlink(missing_ok=True)
+
+    def _edit_proof(self, number: int) -> list[Any]:
+        """Of the edit of this number what another one would not have; nothing if there is none."""
+        query = "SELECT first, last FROM edits"
+        edits = self._fetch(f"{query} WHERE version = {self._version} AND number = {int(number)}")
+        return [[*edit, self._proofs(edit).get(edit[1])] for edit in edits]
 
     def _proofs(self, numbers: Sequence[int]) -> dict[int, list[Any]]:
         """Of rows of these numbers what no others would have."""
