@@ -110,6 +110,13 @@ def test_a_check_says_what_a_service_would_be_and_starts_none(lab):
     zen("serve", "--check", cwd=lab, code=6)
 
 
+def test_a_check_before_the_first_start_says_that_the_service_creates_the_database(lab):
+    lines = zen("serve", "--check", cwd=lab).out.splitlines()
+    database = lab / ".zenturio" / "zenturio.db"
+    assert f"database: {database} does not exist yet; the service creates it" in lines
+    assert not database.exists()
+
+
 def test_the_token_for_metrics_and_its_hash_belong_together(lab):
     lines = zen("serve", "--metrics-token", cwd=lab).out.splitlines()
     token = lines[0].partition("credentials: ")[2].split()[0]

@@ -10,10 +10,17 @@ from pathlib import Path
 
 import typer
 
-from zenturio.errors import SafetyError
+from zenturio.errors import NotFoundError, SafetyError
 from zenturio.execute.executor import Executor
 from zenturio.execute.places import open_place
-from zenturio.record.open import FOLDER, begin_project, open_repository, project_folder
+from zenturio.record.open import (
+    FOLDER,
+    begin_project,
+    dialect_at,
+    locate,
+    open_repository,
+    project_folder,
+)
 from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.pages_process import PagesProcess
 from zenturio.show.portal.server import check_access_control
@@ -82,18 +89,7 @@ def check_here(
     )  # fmt: skip
     check_access_control(PortalSettings(db, project, serves=True), config.host, "", users)
     lines = [f"project: {project}", f"policy: {config.policy}"]
-    repository = open_repository(db, create=False)
-    try:
-        standing = len(repository.submissions(("waiting", "running")))
-        lines.append(f"database: {repository.location}, {standing} studies wait or run")
-        if not repository.is_queue_admin():
-            raise SafetyError(
-                f"{repository.current_user()} may not change submissions of others in the database",
-                hint="zen db grant --owner ROLE --admin"
-                f" {repository.current_user()}, or start the service as the owner",
-            )
-    finally:
-        repository.close()
+    lines.append(f"database: {_check_database(db)}")
     for name in config.places:
         with open_place(name, project / FOLDER, jobs, keep="failed") as place:
             lines.append(f"place {name}: {place.slots} slots")
@@ -102,6 +98,26 @@ def check_here(
     running = is_served(project / FOLDER)
     lines.append("a service runs here" if running else "no service runs here")
     return lines
+
+
+def _check_database(db: str | None) -> str:
+    """Return where the database is, and its queue; SafetyError if a service may not change it."""
+    try:
+        repository = open_repository(db, create=False)
+    except NotFoundError:
+        # The unit file of docs/operate.md checks first, also before the first start.
+        return f"{dialect_at(locate(db)).location} does not exist yet; the service creates it"
+    try:
+        if not repository.is_queue_admin():
+            raise SafetyError(
+                f"{repository.current_user()} may not change submissions of others in the database",
+                hint="zen db grant --owner ROLE --admin"
+                f" {repository.current_user()}, or start the service as the owner",
+            )
+        pending = len(repository.submissions(("waiting", "running")))
+        return f"{repository.location}, {pending} studies wait or run"
+    finally:
+        repository.close()
 
 
 def _serve(serving: StudyService, over: threading.Event) -> None:
