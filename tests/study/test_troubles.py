@@ -150,11 +150,26 @@ def test_what_was_kept_is_not_used_for_another_round_machine_study_or_if_it_is_d
         assert UnrecordedOutcomes(tmp_path, *other).find(each.digest, None) is None
     assert kept.find(each.digest, frozenset({MachineKind("another", 4)})) is None
     (path,) = tmp_path.rglob("*.outcome")
-    path.write_bytes(path.read_bytes()[:-3] + b"xyz")
+    content = path.read_bytes()
+    path.write_bytes(content[:-3] + b"xyz")
     assert kept.find(each.digest, None) is None
+    intact = tmp_path / "intact"
+    intact.write_bytes(content)
     path.unlink()
-    path.symlink_to("/etc/passwd")
+    path.symlink_to(intact)
     assert kept.find(each.digest, None) is None
+
+
+def test_outcomes_that_cannot_be_kept_either_are_announced_as_lost(tmp_path):
+    repository = ReferenceRepository()
+    repository.open("s", DEFINITION)
+    broken = Troubled(repository, lambda name, _n: "before" if name == "record" else None)
+    messages = []
+    (tmp_path / "unrecorded").write_text("no folder")
+    with Scrambled(slots=2) as place, pytest.raises(RecordError):
+        drive_keeping(broken, place, experiments(6), tmp_path, messages)
+    assert any("outcomes could neither be recorded nor kept" in words for words in messages)
+    assert not any("the next run records them" in words for words in messages)
 
 
 def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository):

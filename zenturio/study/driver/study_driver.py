@@ -391,10 +391,17 @@ class StudyDriver:
         for command in self._states.handle(states.CommitDue()):
             if isinstance(command, states.Record):
                 count = self._unrecorded.keep(outcome for _, outcome in command.outcomes)
-                self._counts.announce(
-                    f"{count:,} outcomes could not be recorded: they are kept below .zenturio, and"
-                    " the next run records them"
-                )
+                ended = sum(outcome.status != "cancelled" for _, outcome in command.outcomes)
+                if count:
+                    self._counts.announce(
+                        f"{count:,} outcomes could not be recorded: they are kept below .zenturio,"
+                        " and the next run records them"
+                    )
+                if count < ended:
+                    self._counts.announce(
+                        f"{ended - count:,} outcomes could neither be recorded nor kept: the next"
+                        " run runs their experiments again"
+                    )
                 self._report_progress()
 
     def _discard_recorded(self, digests: Iterable[str]) -> None:
