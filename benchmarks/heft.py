@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 PEER = "anrg.saga==2.0.2"
-TRACE = Path(__file__).parents[1] / "tests/schedule/data/srasearch-chameleon-10a-001.json"
+TRACE = Path(__file__).parents[1] / "tests/schedule/data/pegasus.json"
 SMALL = (200, 20, 0.0)
 LARGE = ((1000, 300, 1.0), (5000, 50, 1.0))
 BANDWIDTH, MACHINES, MILLION, ROUNDS = 2.0, 300, 1_000_000, 5

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TRACE = Path(__file__).parents[1] / "tests/schedule/data/srasearch-chameleon-10a-001.json"
+TRACE = Path(__file__).parents[1] / "tests/schedule/data/pegasus.json"
 PEAK = """\
 import re, sys
 from zenturio.schedule.formats.files import read_workflow

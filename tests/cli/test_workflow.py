@@ -9,13 +9,13 @@ import pytest
 from tests.cli.conftest import zen
 
 DATA = Path(__file__).parents[1] / "schedule" / "data"
-TRACE = DATA / "srasearch-chameleon-10a-001.json"
+TRACE = DATA / "pegasus.json"
 
 
 def test_a_trace_is_shown_with_its_programs(tmp_path):
     said = zen("workflow", "show", TRACE, cwd=tmp_path).out
     assert "22 tasks, 30 edges" in said
-    assert "bowtie2-build" in said
+    assert "index-build" in said
     assert "58 min 8 s from first to last" in said
 
 
@@ -51,7 +51,7 @@ def test_machines_are_written_alone_or_with_the_workflow(tmp_path):
     zen("workflow", "convert", TRACE, "own.json", "--on", "grid.toml", cwd=tmp_path)
     facts = zen("workflow", "show", "own.json", "--json", cwd=tmp_path).facts
     assert facts["platform"]["name"] == "topcuoglu"
-    told = zen("workflow", "convert", DATA / "rand0000.stg", "no.toml", cwd=tmp_path, code=2)
+    told = zen("workflow", "convert", DATA / "padded.stg", "no.toml", cwd=tmp_path, code=2)
     assert "has no machines of its own" in told.err
 
 

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.schedule.test_formats import SHARED
+from tests.schedule.recorded import recorded
 from zenturio.cli.main import app
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make
@@ -222,15 +222,8 @@ def test_the_command_compares_policies_and_writes_jobs(tmp_path, capsys):
     assert is_job_log([str(path)])
 
 
-def recorded(name):
-    path = SHARED / "swf" / name
-    if not path.exists():
-        pytest.skip(f"{path} is not here: set DATA to a folder with the recorded logs")
-    return path
-
-
 def test_the_log_of_nasa_hardly_waits_because_its_submissions_are_its_starts():
-    log = read_job_log(recorded("NASA-iPSC-1993-3.1-cln.swf.gz"))
+    log = read_job_log(recorded("swf/NASA-iPSC-1993-3.1-cln.swf.gz")[0])
     assert (len(log), log.size) == (18066, 128)
     for policy in ("fifo", "easy", "conservative"):
         result = replay(log, make(policy), policy)
@@ -239,7 +232,7 @@ def test_the_log_of_nasa_hardly_waits_because_its_submissions_are_its_starts():
 
 
 def test_easy_and_the_independent_simulator_agree_on_a_part_of_the_log_of_nasa():
-    log = read_job_log(recorded("NASA-iPSC-1993-3.1-cln.swf.gz"))
+    log = read_job_log(recorded("swf/NASA-iPSC-1993-3.1-cln.swf.gz")[0])
     columns = (log.submit, log.run, log.estimate, log.processors)
     # Submitted four times as fast, so that jobs wait.
     jobs = [

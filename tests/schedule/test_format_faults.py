@@ -318,8 +318,8 @@ def test_too_large_a_file_is_not_read(tmp_path, monkeypatch):
 
 
 SOURCES = [
-    (DATA / "bacass-dirt02-001.json").read_text(),
-    (DATA / "rand0000.stg").read_text(),
+    (DATA / "nextflow.json").read_text(),
+    (DATA / "padded.stg").read_text(),
     (
         '{"name": "x", "tasks": [{"name": "a", "sweep": 2, "work": [1, 2]}, {"name": "b"}],'
         ' "edges": [["a", "b", 5]], "platform": {"machines": [{"name": "m", "load": [[0, 1]]}]}}'

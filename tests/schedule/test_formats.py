@@ -1,7 +1,6 @@
 """Workflows are what they were when they have been written and read again."""
 
 import json
-import os
 from pathlib import Path
 
 import networkx as nx
@@ -10,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.schedule.recorded import recorded
 from zenturio.schedule.formats import zenturio_json as ours
 from zenturio.schedule.formats.files import read_instance, read_workflow, write_workflow
 from zenturio.schedule.formats.graphs import from_networkx, to_networkx
+from zenturio.schedule.generators.generator import generate
 from zenturio.schedule.model.platform import (
     LoadStep,
     NetworkLink,
@@ -24,7 +25,6 @@ from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 DATA = Path(__file__).parent / "data"
-SHARED = Path(os.environ.get("DATA", Path(__file__).parents[3] / "shared" / "data"))
 SEVERAL = settings(
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -167,58 +167,117 @@ def test_wfformat_keeps_work_and_whole_bytes(tmp_path, flow, data):
 
 @pytest.mark.parametrize(
     ("name", "tasks", "edges", "makespan"),
-    [
-        ("bacass-dirt02-001", 11, 14, 4243.0),
-        ("helloworld-chain-5-chameleon", 5, 4, 661.0),
-        ("srasearch-chameleon-10a-001", 22, 30, 3488.0),
-    ],
+    [("nextflow", 5, 4, 4243.0), ("pegasus", 22, 30, 3488.0)],
 )
-def test_traces_of_wfinstances_are_read_with_their_machines(name, tasks, edges, makespan):
+def test_traces_are_read_with_their_machines(name, tasks, edges, makespan):
     found = read_instance(DATA / f"{name}.json")
     assert (len(found.workflow), len(found.workflow.data)) == (tasks, edges)
     assert found.workflow.notes["makespan"] == makespan
     assert Problem.of(found.workflow, found.platform).tasks == tasks
 
 
-def test_the_chain_of_the_trace_says_what_its_json_does():
-    found = read_instance(DATA / "helloworld-chain-5-chameleon.json")
-    raw = json.loads((DATA / "helloworld-chain-5-chameleon.json").read_text())["workflow"]
+def test_a_trace_as_of_pegasus_says_what_its_json_does():
+    found = read_instance(DATA / "pegasus.json")
+    raw = json.loads((DATA / "pegasus.json").read_text())["workflow"]
     runs = {each["id"]: each for each in raw["execution"]["tasks"]}
     for task in found.workflow.tasks:
         assert task.work == runs[task.name]["runtimeInSeconds"]
         assert task.memory == runs[task.name]["memoryInBytes"]
-        assert task.program == "cpuhog"
-    assert {data for _, _, data in found.workflow.edges} == {16666667.0}
+        assert task.program == runs[task.name]["command"]["program"]
+    size = {each["id"]: each["sizeInBytes"] for each in raw["specification"]["files"]}
+    data = {(a, b): moved for a, b, moved in found.workflow.edges}
+    assert data["index-build_ID0000001", "index-align_ID0000003"] == (
+        size["reference.1.idx"] + size["reference.2.idx"]
+    )
+    assert data["index-align_ID0000003", "merge_ID0000022"] == size["sample0.bam"]
     (machine,) = found.platform.machines
-    assert (machine.name, machine.speed, machine.cores) == ("ubuntu", 1.0, 64)
+    assert (machine.name, machine.speed, machine.cores) == ("worker-1", 1.0, 48)
+    assert machine.memory == 131795960000
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not here")
+def test_a_trace_as_of_nextflow_is_read_with_what_it_leaves_out():
+    found = read_instance(DATA / "nextflow.json")
+    rows = [(t.name.partition("Y.")[2], t.work, t.cores, t.memory) for t in found.workflow.tasks]
+    assert rows == [
+        ("CHECK_2", 12.5, 1, 0),
+        ("TRIM_1", 37, 1, 356302848),
+        ("TRIM_3", 8, 2, 2097152),
+        ("ASSEMBLE_4", 4100.25, 4, 6000000000),
+        ("REPORT_5", 0, 1, 0),
+    ]
+    assert {t.program for t in found.workflow.tasks} == {
+        f"LAB.ASSEMBLY.{name}" for name in ("CHECK", "TRIM", "ASSEMBLE", "REPORT")
+    }
+    edges = [
+        (a.partition("Y.")[2], b.partition("Y.")[2], data) for a, b, data in found.workflow.edges
+    ]
+    # Of both ends, of the source alone (without a file), and of the target alone.
+    assert sorted(edges) == [
+        ("CHECK_2", "REPORT_5", 7),
+        ("TRIM_1", "ASSEMBLE_4", 101000000),
+        ("TRIM_1", "REPORT_5", 0),
+        ("TRIM_3", "ASSEMBLE_4", 11000000),
+    ]
+    (machine,) = found.platform.machines
+    assert (machine.name, machine.cores, machine.memory) == ("node-1", 4, float("inf"))
+
+
+def assert_same_in(form, path, folder):
+    flow = read_workflow(path)
+    found = again(flow, folder / f"flow.{form[:3]}", form=form).workflow
+    assert sorted(found.edges) == sorted(flow.edges)
+    assert [(t.name, t.work) for t in found.tasks] == [(t.name, t.work) for t in flow.tasks]
+    assert len(flow.order) == len(flow)
+
+
 @pytest.mark.parametrize("form", ["json", "wfformat", "dot"])
-def test_every_shared_trace_is_the_same_in_other_formats(tmp_path, form):
-    traces = sorted(SHARED.glob("wfinstances/*.json"))
-    assert len(traces) == 15
-    for path in traces:
-        flow = read_workflow(path)
-        found = again(flow, tmp_path / f"flow.{form[:3]}", form=form).workflow
-        assert sorted(found.edges) == sorted(flow.edges)
-        assert [(t.name, t.work) for t in found.tasks] == [(t.name, t.work) for t in flow.tasks]
-        assert len(flow.order) == len(flow)
+def test_every_trace_is_the_same_in_other_formats(tmp_path, form):
+    for name in ("montage", "epigenomics", "srasearch", "soykb"):
+        instance = generate("application", {"name": name})
+        path = tmp_path / f"{name}.json"
+        write_workflow(instance.workflow, path, instance.platform, "wfformat")
+        assert_same_in(form, path, tmp_path)
+    for path in DATA.glob("*.json"):
+        assert_same_in(form, path, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["json", "wfformat", "dot"])
+def test_every_recorded_trace_is_the_same_in_other_formats(tmp_path, form):
+    for path in recorded("wfinstances/*.json"):
+        assert_same_in(form, path, tmp_path)
 
 
 def test_stg_reads_times_predecessors_and_dummies():
-    flow = read_workflow(DATA / "rand0000.stg")
-    assert (len(flow), len(flow.data)) == (52, 96 + 23)
-    assert flow.work[:6].tolist() == [0, 9, 4, 3, 6, 4]
-    assert [int(t) for t in flow.before.of(5)] == [1]
-    assert flow.work.sum() == 262  # 50 tasks of 5.24 on average, says the file
+    flow = read_workflow(DATA / "padded.stg")
+    assert (len(flow), len(flow.data)) == (8, 7 + 3)
+    assert flow.work.tolist() == [0, 9, 4, 3, 6, 4, 3, 0]
+    assert [flow.before.of(t).tolist() for t in (0, 1, 3, 6, 7)] == [
+        [],
+        [0],
+        [1, 2],
+        [3, 4, 5],
+        [6],
+    ]
 
 
-@pytest.mark.parametrize("name", ["rand0000", "rand0001"])
-def test_an_stg_file_is_written_as_it_was_read(tmp_path, name):
-    flow = read_workflow(DATA / f"{name}.stg")
-    assert write_workflow(flow, tmp_path / f"{name}.stg") == ()
-    assert content(read_workflow(tmp_path / f"{name}.stg")) == content(flow)
+@pytest.mark.parametrize("graph", ["layered", "fork-join", "series-parallel"])
+def test_an_stg_file_is_written_as_it_was_read(tmp_path, graph):
+    made = generate(graph, {"tasks": 50, "whole": True, "ccr": 0}, seed=3).workflow
+    write_workflow(made, tmp_path / "made.stg")
+    for path in (tmp_path / "made.stg", DATA / "padded.stg"):
+        assert_same_stg(path, tmp_path / "again" / path.name)
+
+
+def assert_same_stg(path, other):
+    flow = read_workflow(path)
+    other.parent.mkdir(exist_ok=True)
+    assert write_workflow(flow, other) == ()
+    assert content(read_workflow(other)) == content(flow)
+
+
+def test_every_recorded_stg_file_is_written_as_it_was_read(tmp_path):
+    for path in recorded("stg/50/*.stg"):
+        assert_same_stg(path, tmp_path / "again" / path.name)
 
 
 def test_a_loop_is_kept_but_not_by_stg(tmp_path):

@@ -1,5 +1,6 @@
 """Generators make what the papers describe, and the same of the same seed."""
 
+import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.schedule.test_formats import DATA, SHARED
+from tests.schedule.recorded import recorded
+from tests.schedule.test_formats import DATA
 from zenturio.errors import InputError, NotFoundError
 from zenturio.schedule.formats.files import read_workflow
 from zenturio.schedule.generators.generator import (
@@ -25,10 +27,13 @@ from zenturio.schedule.model.shape import shape_of
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 
 QUICK = settings(deadline=None, max_examples=40)
-TRACE = DATA / "srasearch-chameleon-10a-001.json"
+TRACE = DATA / "pegasus.json"
+APPLICATIONS = (
+    "blast", "cycles", "epigenomics", "genomes", "montage", "seismology", "soykb", "srasearch",
+)  # fmt: skip
 
 
-def made(name, seed=1, **given_):
+def made(name, /, seed=1, **given_):
     if name == "recipe":
         given_ = {"trace": TRACE, **given_}
     return generate(name, given_, seed)
@@ -268,6 +273,92 @@ def test_layered_graphs_have_their_layers_and_no_edge_twice(tasks, deep, degree,
     assert ((flow.work >= 5) & (flow.work <= 35)).all()
 
 
+@QUICK
+@given(st.integers(3, 300), st.none() | st.integers(1, 40), st.integers(0, 99))
+def test_fork_joins_are_forks_and_joins_in_turn(tasks, stages, seed):
+    flow = generate("fork-join", {"tasks": tasks, "stages": stages}, seed).workflow
+    stages = min(stages or max(round(tasks**0.5 / 2), 1), (tasks - 1) // 2)
+    assert (len(flow), flow.level.max()) == (tasks, 2 * stages)
+    count = Counter(flow.level.tolist())
+    assert all(count[level] == 1 for level in range(0, 2 * stages + 1, 2))
+    assert len(flow.data) == 2 * sum(count[level] for level in range(1, 2 * stages, 2))
+    for task in np.flatnonzero(flow.level % 2).tolist():
+        assert (len(flow.before.of(task)), len(flow.after.of(task))) == (1, 1)
+
+
+@QUICK
+@given(st.integers(2, 120), st.floats(0, 1), st.integers(0, 99))
+def test_series_parallel_graphs_reduce_to_one_edge(tasks, parallel, seed):
+    flow = generate("series-parallel", {"tasks": tasks, "parallel": parallel}, seed).workflow
+    edges = set(zip(flow.sources.tolist(), flow.targets.tolist(), strict=True))
+    assert len(edges) == len(flow.data) < 2 * tasks
+    # A task with one edge in and one out becomes an edge, as long as there is one.
+    remaining = set(range(1, tasks - 1))
+    while remaining:
+        for task in sorted(remaining):
+            into = [edge for edge in edges if edge[1] == task]
+            out = [edge for edge in edges if edge[0] == task]
+            if len(into) == len(out) == 1:
+                edges = edges - {*into, *out} | {(into[0][0], out[0][1])}
+                remaining.remove(task)
+                break
+        else:
+            raise AssertionError(f"{remaining} are not series-parallel")
+    assert edges == {(0, tasks - 1)}
+
+
+GENERATED = {
+    "layered:tasks=50,whole=true,ccr=0,seed=1": "6d5ab6dd6c5ef8c0",
+    "fork-join:tasks=50,whole=true,ccr=0,seed=1": "90f73a14693c6894",
+    "series-parallel:tasks=50,whole=true,ccr=0,seed=1": "06c63d4a4d3b1d42",
+    "application:name=montage,inputs=5,seed=5": "e78661816056a9ec",
+}
+"""Digests of generated workflows."""
+
+
+@pytest.mark.parametrize("text", GENERATED)
+def test_everybody_gets_the_same_instances_of_the_shoot_out(text):
+    flow = instance_of(text).workflow
+    rows = [f"{task.name} {task.work!r}" for task in flow.tasks]
+    rows += [f"{a} {b} {data!r}" for a, b, data in flow.edges]
+    digest = hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    assert digest.startswith(GENERATED[text])
+
+
+@pytest.mark.parametrize("graph", ["layered", "fork-join", "series-parallel"])
+def test_work_may_be_whole_seconds(graph):
+    work = made(graph, whole=True).workflow.work
+    assert (work == work.round()).all()
+    assert len(set(work.tolist())) > 5
+
+
+def test_montage_joins_neighbours_and_then_all():
+    flow = made("application", name="montage", inputs=4).workflow
+    edges = {(a, b) for a, b, _ in flow.edges}
+    assert {a for a, b in edges if b == "difference_2"} == {"project_2", "project_3"}
+    assert {a for a, b in edges if b == "difference_4"} == {"project_4"}
+    assert {a for a, b in edges if b == "fit"} == {f"difference_{i}" for i in range(1, 5)}
+    assert {a for a, b in edges if b == "background_3"} == {"project_3", "model"}
+    assert flow.level.max() == 7
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_an_application_grows_with_its_inputs_but_not_in_depth(name):
+    few, many = (made("application", name=name, inputs=count).workflow for count in (3, 30))
+    assert few.level.max() == many.level.max()
+    assert set(few.programs) == set(many.programs)
+    wide = Counter(task.program for task in many.tasks)
+    assert set(wide.values()) == {1, 30}
+    assert ((many.work > 0) & (many.work < 300)).all()
+    assert len({task.work for task in many.tasks}) > 20
+
+
+def test_an_unknown_application_is_refused_with_a_suggestion():
+    with pytest.raises(NotFoundError) as caught:
+        made("application", name="montag")
+    assert "did you mean 'montage'?" in str(caught.value)
+
+
 def test_unrelated_machines_take_what_time_they_like():
     found = made("layered", tasks=30, machines=5, unrelated=True)
     times = np.array([task.times for task in found.workflow.tasks])
@@ -277,13 +368,25 @@ def test_unrelated_machines_take_what_time_they_like():
         made("layered", tasks=1_000_000, machines=1000, unrelated=True)
 
 
-TRACES = sorted(SHARED.glob("wfinstances/*.json")) or [TRACE]
-
-
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", ["pegasus", "nextflow"])
 @pytest.mark.parametrize("times", [1, 2.7, 20])
-def test_a_scaled_trace_has_its_size_depth_and_programs(path, times):
-    flow = read_workflow(path)
+def test_a_scaled_trace_has_its_size_depth_and_programs(name, times):
+    assert_scaled(read_workflow(DATA / f"{name}.json"), times)
+
+
+@pytest.mark.parametrize("name", APPLICATIONS)
+@pytest.mark.parametrize("times", [1, 2.7, 20])
+def test_a_scaled_application_has_its_size_depth_and_programs(name, times):
+    assert_scaled(generate("application", {"name": name}, 1).workflow, times)
+
+
+@pytest.mark.parametrize("times", [1, 2.7, 20])
+def test_every_recorded_trace_keeps_its_depth_and_programs_when_it_is_scaled(times):
+    for path in recorded("wfinstances/*.json"):
+        assert_scaled(read_workflow(path), times)
+
+
+def assert_scaled(flow, times):
     wanted = round(len(flow) * times)
     found = scale(flow, wanted, seed=3)
     assert len(found) == len(set(found.names)) == wanted
@@ -400,6 +503,7 @@ def test_levels_are_the_same_one_by_one_and_all_at_once(tasks, deep, seed):
 
 
 SIZED = {
+    "application": [f"name={name},inputs=7" for name in APPLICATIONS],
     "ctg": ["", "pst=9,first=5"],
     "ditg": ["pst=3,branches=2", "step=2"],
     "dotg": ["pst=3", "branches=4,step=2"],
@@ -407,10 +511,12 @@ SIZED = {
     "kwave-barrier": ["simulations=5,levels=3"],
     "kwave-independent": ["simulations=3"],
     "kwave-tree": ["simulations=9", "simulations=1"],
+    "fork-join": ["tasks=3", "tasks=70,stages=4"],
     "layered": ["tasks=70"],
     "otg": ["pst=5", "branches=3,pst=4,trees=2"],
     "ptg": ["width=7,pst=3"],
     "recipe": [f"trace={TRACE},tasks=60"],
+    "series-parallel": ["tasks=2", "tasks=70,parallel=0"],
     "sweep": ["total=100,pst=4"],
     "wien2k": ["kpoints=7", "kpoints=7,transfers=true", "kpoints=3,loop=true"],
 }

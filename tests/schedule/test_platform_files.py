@@ -78,7 +78,7 @@ def test_the_grid_of_2005_has_314_machines_at_four_sites():
 
 
 def test_machines_of_a_trace_and_of_a_workflow_are_a_platform(tmp_path):
-    assert len(read_platform(str(DATA / "srasearch-chameleon-10a-001.json"))) == 1
+    assert len(read_platform(str(DATA / "pegasus.json"))) == 1
     (tmp_path / "p.json").write_text('{"machines": [{"name": "m", "count": 3}]}')
     assert [m.name for m in read_platform(str(tmp_path / "p.json")).machines] == ["m1", "m2", "m3"]
 
