@@ -7,6 +7,7 @@ import sys
 from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Thread
 
 import pytest
@@ -519,6 +520,31 @@ def test_many_experiments_that_meet_in_few_values_are_few_nodes(tmp_path):
     ((_, points),) = graph.fresh(1)
     assert len(points) == 3600
     assert source.over
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_what_waits_for_a_stage_that_has_ended_without_it_is_given_up(tmp_path, count):
+    application = stage_files(tmp_path, (2, 2), ("x", "y"), ("y",))
+    graph = StageGraph(stages_of(application), select_points(application.space))
+    generator = ExperimentGenerator(graph.stages[0].application)
+    nodes = graph.fresh(0)
+    for _, ((number, point),) in nodes[:count]:
+        (experiment,) = generator.experiments(point, number)
+        graph.complete(0, experiment, outcome(experiment))
+    inbox = SimpleQueue()
+    graph.listen(1, inbox)
+    graph.close(0)
+    assert len(graph.fresh(1)) == count
+    assert not graph.pending(1)
+    assert graph.blocked(1) == 4 - count
+    assert graph.pending(2) == graph_may_go_on(nodes[:count])
+    assert inbox.qsize() == 1 + 4 - count
+
+
+def graph_may_go_on(nodes):
+    """Whether all experiments of a y have succeeded, for which one of the last stage waits."""
+    ys = [point["y"] for _, ((_, point),) in nodes]
+    return any(ys.count(y) == 2 for y in ys)
 
 
 def test_a_stage_is_one_level_above_those_that_it_waits_for(three):

@@ -2,7 +2,8 @@
 
 import math
 from contextlib import closing
-from threading import Event
+from dataclasses import replace
+from threading import Event, Thread
 
 import pytest
 from hypothesis import given
@@ -12,21 +13,21 @@ from numba import njit
 import zenturio as zen
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, Interrupted, NotFoundError
-from zenturio.experiment import ExperimentGenerator, MetricReader, Missing
+from zenturio.experiment import ExperimentGenerator, MachineKind, MetricReader, Missing
 from zenturio.experiment.metrics import Evidence
 from zenturio.record.open import open_repository
-from zenturio.search import describe, names
+from zenturio.search import Setting, describe, names
 from zenturio.space import Space
 from zenturio.study.tuning import tuning_target
 from zenturio.study.tuning.tournament import ThreadedTrials
-from zenturio.study.tuning.tune import Tuning, tune
+from zenturio.study.tuning.tune import Tuning, _best_known, tune
 from zenturio.study.tuning.tuning_target import (
     TunedFunction,
     TunedProgram,
     read_ranges,
     read_target,
 )
-from zenturio.testing.executor import PATIENCE
+from zenturio.testing.executor import PATIENCE, until
 
 SPACE = Space(x=range(-20, 21), y=range(-20, 21))
 
@@ -125,6 +126,24 @@ def test_a_search_that_is_over_waits_for_no_slower_one():
         assert not slow.done()
         is_recorded.set()
         assert slow.result(PATIENCE)
+
+
+def test_closing_cancels_the_searches_that_have_not_begun():
+    has_begun, may_end = Event(), Event()
+
+    def search(_name):
+        has_begun.set()
+        return may_end.wait(PATIENCE)
+
+    threads = ThreadedTrials(search, 1)
+    first, second = map(threads.submit, ("first", "second"))
+    assert has_begun.wait(PATIENCE)
+    closing_thread = Thread(target=threads.close)
+    closing_thread.start()
+    until(second.cancelled)
+    may_end.set()
+    closing_thread.join()
+    assert first.result()
 
 
 def test_what_is_searched_again_is_recalled(repository):
@@ -255,6 +274,8 @@ def test_the_study_is_an_ordinary_annotated_file(repository, project):
     }
     assert {record.digest for record in repository.records("bowl_ga")} == digests
     assert [goal["expression"] for goal in repository.definition("bowl_ga").goals] == ["precision"]
+    (run,) = application.runs
+    assert " --objective MINIMIZE " in str(run)
 
 
 def test_what_does_not_matter_is_told(repository):
@@ -281,6 +302,11 @@ def test_a_program_runs_each_point_once_for_all_searches(repository, project):
     bests = [r.outcome.metrics["best"] for r in repository.records("hill_ga")]
     heights = [r.outcome.metrics["height"] for r in repository.records("hill")]
     assert max(bests) == max(heights) == tuned.tuning.optimum
+    assert _best_known(tuning, repository, None) == max(heights)
+    assert _best_known(tuning, repository, frozenset({MachineKind("another", 1)})) is None
+    moved = replace(target.application, space=Space(x=range(1000, 1010)))
+    other = replace(tuning, name="other", target=replace(target, application=moved))
+    assert _best_known(other, repository, None) is None
 
 
 def test_settings_that_do_not_go_together_are_failures_of_their_own(repository, project):
@@ -377,6 +403,25 @@ def test_every_setting_has_a_few_values_that_it_can_have(engine):
     for each in describe(engine).settings:
         if each.name in swept and each.default is not None and each.type in ("int", "float"):
             assert f"{each.default:.6g}" in found[each.name].strip("{ }").split(", ")
+
+
+@pytest.mark.parametrize(
+    ("type_", "low", "high", "tried"),
+    [
+        ("int", None, None, "20, 50, 100"),
+        ("int", 30, None, "50, 100"),
+        ("int", 0, None, "20, 50, 100"),
+        ("float", None, None, "1, 10"),
+        ("float", 1, None, "1, 10"),
+        ("float", 2, None, "10"),
+        ("float", 100, 200, "101, 110"),
+    ],
+)
+def test_a_setting_without_a_default_is_tried_at_usual_values_within_its_limits(
+    type_, low, high, tried
+):
+    setting = Setting("size", type_, None, "", low, high)
+    assert tuning_target._few(setting) == f"auto, {tried}"
 
 
 def test_sets_are_written_as_in_directives():
