@@ -196,6 +196,32 @@ def test_a_backup_of_a_file_is_restored_and_nothing_is_overwritten(tmp_path):
     assert not (tmp_path / "b.db").exists()
 
 
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_a_backup_is_not_restored_beside_a_log_that_would_be_applied_to_it(tmp_path, ending):
+    path, log = tmp_path / "a.db", tmp_path / f"a.db{ending}"
+    fill(path)
+    backup = maintenance.backup(path, tmp_path / "copy")
+    for name in ("a.db", "a.db-wal", "a.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    log.write_bytes(b"of a killed driver")
+    with pytest.raises(InputError, match=f"a.db{ending} already exists"):
+        maintenance.restore(backup, path)
+    assert not path.exists()
+    assert log.read_bytes() == b"of a killed driver"
+
+
+def test_backups_and_restored_files_are_not_written_through_a_link(tmp_path):
+    path, decoy = tmp_path / "a.db", tmp_path / "decoy"
+    fill(path)
+    (tmp_path / "copy.part").symlink_to(decoy)
+    backup = maintenance.backup(path, tmp_path / "copy")
+    (tmp_path / "b.db.part").symlink_to(decoy)
+    maintenance.restore(backup, tmp_path / "b.db")
+    assert not decoy.exists()
+    assert not (tmp_path / "b.db").is_symlink()
+    assert repr(contents(tmp_path / "b.db")) == repr(contents(path))
+
+
 def test_a_backup_of_a_server_is_restored_into_an_empty_database(postgres, tmp_path):
     names = ("lost", "found_again")
     with postgres.connect() as admin:

@@ -123,6 +123,7 @@ def backup(url: str | Path | None, target: Path) -> Path:
         raise InputError(f"{target} already exists", hint="choose a name that is free")
     part = target.with_name(target.name + ".part")
     try:
+        part.unlink(missing_ok=True)  # it might be a link, which SQLite would follow
         if isinstance(kind, SQLite):
             kind.copy(part)
         else:
@@ -178,21 +179,31 @@ def restore(backup_file: Path, url: str | Path | None) -> None:
 
 
 def _restore_file(kind: SQLite, backup_file: Path) -> None:
-    if kind.path.exists():
-        raise InputError(
-            f"{kind.path} already exists",
-            hint="stop what uses it, and move it away together with its -wal and -shm",
-        )
+    _refuse_database_files(kind.path)
     schema_version.connect(SQLite(backup_file, wait_seconds()), wait_seconds()).close()
     kind.prepare()
     part = kind.path.with_name(f"{kind.path.name}.part")
     try:
+        part.unlink(missing_ok=True)  # it might be a link, which SQLite would follow
         SQLite(backup_file, wait_seconds()).copy(part)
+        _refuse_database_files(kind.path)  # a run might have created one meanwhile
         part.rename(kind.path)
     except OSError as error:
         raise PlaceError(f"cannot write {kind.path}: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _refuse_database_files(path: Path) -> None:
+    """Refuse a place with a database, or with a log that SQLite would apply to the next one."""
+    for ending in ("", "-wal", "-shm", "-journal"):
+        present = path.with_name(path.name + ending)
+        if os.path.lexists(present):
+            raise InputError(
+                f"{present} already exists",
+                hint="stop what uses the database, and move it away together with its -wal and"
+                " -shm",
+            )
 
 
 def _restore_server(kind: DatabaseDialect, backup_file: Path) -> None:
