@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parents[1] / "shared" / "data"
-"""Graphs and traces that are not part of the project, where $DATA names no other folder."""
 BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"
 
 
@@ -56,7 +54,6 @@ def run(study: Path, folder: Path, *, small: bool) -> list[Claim]:
     size = "small" if small else "whole"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "SIZE": size, "PATH": path}
-    environment.setdefault("DATA", str(DATA))
     environment.pop("ZENTURIO_DB", None)
     done = subprocess.run(["sh", "run.sh"], cwd=folder, env=environment, check=False)
     if done.returncode:

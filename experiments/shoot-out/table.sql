@@ -1,10 +1,10 @@
 -- Which wins where: the mean gap of each algorithm in %, by kind of instance, the best first.
 SELECT algorithm,
-    round(avg(gap) FILTER (WHERE place = 2), 2) AS "STG on 2",
+    round(avg(gap) FILTER (WHERE place = 2), 2) AS "graphs on 2",
     round(avg(gap) FILTER (WHERE place = 4), 2) AS "on 4",
     round(avg(gap) FILTER (WHERE place = 8), 2) AS "on 8",
     round(avg(gap) FILTER (WHERE place = 16), 2) AS "on 16",
-    round(avg(gap) FILTER (WHERE place = 17), 2) AS "traces on 4",
+    round(avg(gap) FILTER (WHERE place = 17), 2) AS "workflows on 4",
     round(avg(gap) FILTER (WHERE place = 18), 2) AS "on 16",
     round(avg(gap) FILTER (WHERE place = 19), 2) AS "cluster",
     round(avg(gap) FILTER (WHERE place = 20), 2) AS "Grid",
