@@ -58,6 +58,7 @@ NEIGHBOURS = {
         "query/test_present.py",
         "test_trust.py",
     ],
+    "study": ["show/portal/test_versions.py"],
 }
 """Tests of other packages that are about what a package does."""
 

@@ -5,11 +5,15 @@ import signal
 import threading
 from collections import deque
 from concurrent.futures import Future
+from dataclasses import replace
 from queue import SimpleQueue
 
 import pytest
 
-from zenturio.errors import PlaceError, SafetyError
+from record.reference import ReferenceRepository
+from zenturio.errors import ConflictError, PlaceError, SafetyError
+from zenturio.experiment import MachineKind
+from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.study.driver import driver_threads
 from zenturio.study.driver.driver_threads import GroupCommit
 from zenturio.study.driver.experiment_states import (
@@ -20,6 +24,7 @@ from zenturio.study.driver.experiment_states import (
 )
 from zenturio.study.driver.in_flight import InFlight, SourceChanged
 from zenturio.study.driver.stop_requests import UNWANTED, CancelRequests, stop_on_signals
+from zenturio.study.driver.unrecorded import FOLDER, UnrecordedOutcomes
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import experiment, outcome
 
@@ -281,3 +286,32 @@ def test_a_request_is_not_written_through_a_link(tmp_path):
     with pytest.raises(SafetyError):
         requests.ask(experiment(0).digest)
     assert not (tmp_path / "target").exists()
+
+
+def test_a_lease_is_shared_only_with_a_driver_that_joins():
+    repository = ReferenceRepository()
+    repository.open("s", StudyDefinition((), ()))
+    other = repository.acquire_lease("s", DriverProcess("elsewhere", 1, "x"))
+    with pytest.raises(ConflictError), driver_threads.leased(repository, "s", 60.0):
+        pass
+    with driver_threads.leased(repository, "s", 60.0, join=True) as lease:
+        assert {each.number for each in repository.leases("s")} == {other.number, lease.number}
+    assert [each.number for each in repository.leases("s")] == [other.number]
+
+
+def test_an_outcome_that_was_not_recorded_is_kept_until_it_is(tmp_path):
+    def unrecorded(study="s", round_=None):
+        return UnrecordedOutcomes(tmp_path, "a.db", study, round_)
+
+    first, second, cancelled = (outcome(experiment(n)) for n in range(3))
+    cancelled = replace(cancelled, status="cancelled")
+    assert unrecorded().keep([first, second, cancelled]) == 2
+    later = unrecorded()
+    assert (len(later), len(unrecorded("t")), len(unrecorded("s", 2))) == (2, 0, 0)
+    assert later.find(first.digest, None) == first
+    assert later.find(first.digest, frozenset({MachineKind("EPYC", 16)})) is None
+    assert later.find(cancelled.digest, None) is None
+    later.discard([first.digest, cancelled.digest])
+    assert (later.find(first.digest, None), len(unrecorded())) == (None, 1)
+    later.discard([second.digest])
+    assert list((tmp_path / FOLDER).iterdir()) == []

@@ -8,6 +8,8 @@ import zenturio as zen
 from zenturio import Space
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
+from zenturio.output_files import OutputFiles
+from zenturio.study.local_run import plan_locally, run_locally
 from zenturio.study.point_selection import MANY, PointSelection, select_points
 from zenturio.study.study_request import (
     StudyRequest,
@@ -160,3 +162,20 @@ def test_a_place_is_this_machine_unless_another_is_named():
     options = StudyRequest(("a",), jobs=3, pin=True).place_options
     assert (options.jobs, options.keep, options.pin, options.place) == (3, "failed", True, "local")
     assert StudyRequest(("a",), keep="never").place_options.keep == "never"
+
+
+def test_a_run_notes_its_database_as_an_output_and_a_plan_writes_none(
+    tmp_path_factory, monkeypatch
+):
+    folder = tmp_path_factory.mktemp("project")
+    monkeypatch.chdir(folder)
+    (folder / ".zenturio").mkdir()
+    (folder / "a.sh").write_text('#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "true"\n')
+    application = scan([folder / "a.sh"])
+    points = select_points(application.space)
+    database = folder / "results.db"
+    plan = plan_locally(application, points, db=str(database))
+    assert (plan.experiments, plan.cached, database.exists()) == (2, 0, False)
+    assert run_locally(application, points, db=str(database)).ok == 2
+    assert OutputFiles.of(folder).includes(database)
+    assert plan_locally(application, points, db=str(database)).cached == 2

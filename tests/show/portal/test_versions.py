@@ -111,6 +111,7 @@ def test_a_version_is_found_now_and_later():
     for number in (1, 2, 3):
         name = f"a@{number}"
         assert pinned_name(repository, "a") == name
+        assert pinned_name(repository, "nothing") == "nothing"
         assert resolve_name(repository, name) == "a"
         edit(repository, "a")
         assert resolve_name(repository, name) == pinned_name(repository, name) == name
