@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 import shutil
 import threading
 
@@ -269,7 +270,9 @@ def test_results_that_are_removed_leave_the_copy(sqlite):
     check_follows(sqlite)
 
 
-@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "json", "path", "type"])
+@pytest.mark.parametrize(
+    "harm", ["flip", "cut", "remove", "json", "path", "type", "edits", "last", "parts", "values"]
+)
 def test_a_damaged_copy_is_made_anew(sqlite, folder, harm):
     fill(sqlite, "s", PARAMETERS, METRICS, rows_of(1, 100))
     check_follows(sqlite)
@@ -292,6 +295,14 @@ def test_a_damaged_copy_is_made_anew(sqlite, folder, harm):
             manifest.write_text(text.replace(path.name, "../../secret"))
         case "type":
             manifest.write_text(text.replace('"|i1"', '"|O"').replace('"<f8"', '"|O8"'))
+        case "edits":
+            manifest.write_text(text.replace('"edits": 0', '"edits": "x"'))
+        case "last":
+            manifest.write_text(re.sub(r'"last": \d+', '"last": "0) OR (1 = 1"', text))
+        case "parts":
+            manifest.write_text(re.sub(r'"parts": \{[^}]*\}', '"parts": null', text))
+        case "values":
+            manifest.write_text(re.sub(r'("parameter:\w+": )\[[^]]*\]', r"\1null", text))
     check_follows(sqlite)
     check_follows(sqlite)
 

@@ -310,9 +310,15 @@ class _Manifest:
                 raise ValueError("another format")
             segments = [_Segment(**segment) for segment in document.pop("segments")]
             manifest = _Manifest(segments=segments, **document)
+            numbers = [manifest.edits, manifest.redacted]
             for segment in segments:
-                if "/" in segment.file or not isinstance(segment.count, int) or segment.count < 0:
+                numbers += [segment.first, segment.last, segment.count]
+                if "/" in segment.file or segment.count < 0 or not isinstance(segment.parts, dict):
                     raise ValueError("no file of a copy")
+            if any(type(number) is not int for number in numbers):
+                raise ValueError("no number")
+            if any(not isinstance(values, list) for values in manifest.dictionaries.values()):
+                raise ValueError("no values")
         except (KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(str(error)) from error
         return manifest
