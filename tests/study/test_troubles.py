@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from record.reference import ReferenceRepository
 from study.places import Drivers, Held, Scrambled, good
 from study.test_run import DEFINITION, experiments, often, repository, until
+from unprivileged import unprivileged
 from zenturio.errors import RecordError
 from zenturio.experiment import Log, MachineKind, Step
 from zenturio.record import DriverProcess
@@ -158,6 +159,16 @@ def test_what_was_kept_is_not_used_for_another_round_machine_study_or_if_it_is_d
     path.unlink()
     path.symlink_to(intact)
     assert kept.find(each.digest, None) is None
+
+
+def test_outcomes_that_another_user_keeps_for_himself_are_left_alone(tmp_path):
+    (each,) = experiments(1)
+    assert UnrecordedOutcomes(tmp_path, "here", "s").keep([good(each)]) == 1
+    (tmp_path / "unrecorded").chmod(0)
+    with unprivileged():
+        assert UnrecordedOutcomes(tmp_path, "here", "s").find(each.digest, None) is None
+    (tmp_path / "unrecorded").chmod(0o700)
+    assert UnrecordedOutcomes(tmp_path, "here", "s").find(each.digest, None) == good(each)
 
 
 def test_outcomes_that_cannot_be_kept_either_are_announced_as_lost(tmp_path):

@@ -37,8 +37,11 @@ class UnrecordedOutcomes:
         self._name = hashlib.sha256(about.encode(errors="surrogateescape")).hexdigest()[:16]
         folder = home / FOLDER / self._name
         self._files: dict[str, Path] = {}
-        if not (home / FOLDER).is_symlink() and not folder.is_symlink() and folder.is_dir():
-            self._files = {path.stem: path for path in folder.glob(f"*{_ENDING}")}
+        try:
+            if not (home / FOLDER).is_symlink() and not folder.is_symlink() and folder.is_dir():
+                self._files = {path.stem: path for path in folder.glob(f"*{_ENDING}")}
+        except PermissionError as error:  # of another user who shares the project
+            logger.warning("outcomes of before are not read: %s", error)
 
     def __len__(self) -> int:
         return len(self._files)
