@@ -82,7 +82,7 @@ def test_a_machine_without_our_disk_gets_the_files_and_sends_them_back(
     each = [replace(experiment(look, recipe=recipe), files=(big,)) for _ in range(2)]
     (tmp_path / "same").write_bytes(content)
     with opened() as place:
-        with pytest.raises(PlaceError, match="big: No such file"):
+        with pytest.raises(PlaceError, match="big has changed since the study began"):
             outcome(place, each[0])
         (tmp_path / "big").write_bytes(content)
         monkeypatch.setattr(Path, "exists", lambda path: path.name != "big" and path.is_file())

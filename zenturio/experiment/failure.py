@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -86,7 +85,7 @@ def missing_names(cause: str) -> list[str]:
 def missing_reasons(cause: str, metrics: Mapping[str, MetricValue]) -> tuple[str, ...]:
     """What metrics that *cause* names are, or why they were not found; else nothing."""
     if cause.startswith("VERIFY ") and not cause.startswith('VERIFY "'):
-        named = dict.fromkeys(re.findall(r"\w+", cause))
+        named = dict.fromkeys(_compiled(r"[\pL\pN_]+").findall(cause))
         measured = {name: metrics[name] for name in named if name in metrics}
         return tuple(
             f"{name} is {value!r}"

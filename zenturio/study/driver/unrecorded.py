@@ -17,7 +17,7 @@ from zenturio.errors import ZenError
 from zenturio.execute.outcome_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import Outcome
 from zenturio.experiment.experiment import INCOMING, Kinds
-from zenturio.files import make_folder, write_whole
+from zenturio.files import make_folder, replace_whole
 
 FOLDER = "unrecorded"
 """Below ``.zenturio``, with a folder for each study of each database."""
@@ -58,7 +58,7 @@ class UnrecordedOutcomes:
             try:
                 folder = make_folder(self._home, FOLDER, self._name, mode=0o700)
                 path = folder / f"{outcome.digest}{_ENDING}"
-                write_whole(path, [pack_outcome(outcome)])
+                replace_whole(path, [pack_outcome(outcome)])
             except (OSError, ZenError) as error:
                 logger.warning("the outcome of %s is not kept: %s", outcome.digest[:12], error)
                 continue
