@@ -1,6 +1,7 @@
 """One place for several studies: slots go to whose turn it is, and come back."""
 
 from collections import deque
+from concurrent.futures import Future
 from threading import Thread
 
 import pytest
@@ -244,3 +245,27 @@ def test_where_nobody_may_have_more_nothing_is_lent():
     pool = SlotPool(place, lambda owners, demands: None)
     assert not pool.allot("a").submit(EIGHT[0]).running()
     assert not place.begun
+
+
+def test_a_queue_of_any_length_is_lent_one_after_the_other_without_growing_the_stack():
+    class AtOnce:
+        """A place that has run an experiment when it returns, after the first."""
+
+        slots = 1
+
+        def __init__(self):
+            self.first = Future()
+            self.futures = [self.first]
+
+        def submit(self, submitted):
+            if self.futures:
+                return self.futures.pop()
+            future = Future()
+            future.set_result(outcome(submitted))
+            return future
+
+    place = AtOnce()
+    allotment = SlotPool(place).allot("a")
+    submitted = [allotment.submit(experiment(n)) for n in range(500)]
+    place.first.set_result(outcome(experiment(0)))
+    assert all(future.done() and not future.exception() for future in submitted)
