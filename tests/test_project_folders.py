@@ -40,6 +40,7 @@ ELSEWHERE = {
     "execute/workspace.py": "below a session, which is new",
     "files.py": "make_folder itself, and a session",
     "recent_lines.py": "by the descriptor of .zenturio, following no link",
+    "record/column_copy.py": "the user's cache",
     "record/reader_role.py": "the user's configuration",
     "record/sqlite.py": "the folder of the database",
     "show/report_store.py": "reports/, which lies beside .zenturio",

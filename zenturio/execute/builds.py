@@ -137,6 +137,7 @@ class BuildCache:
         path.mkdir()
         fill_folder(StagedFolder(str(path)), build.files, self._inputs)
         before = _file_stamps(path)
+        shared_inputs = _links_to_inputs(build, path)
         failure = run(build.steps, str(path))
         _log.debug("build %.12s: %s", build.digest, failure.cause if failure else "made")
         if failure is not None:
@@ -145,6 +146,7 @@ class BuildCache:
             return failure
         (path / REPORT).unlink(missing_ok=True)
         files, links = _scan_build(path)
+        links = [link for link in links if link not in shared_inputs]
         idle = _file_stamps(path) == before
         text = json.dumps({"files": files, "links": links, "idle": idle})
         draft = self._list_path(build.digest).with_suffix(f".{os.getpid()}")
@@ -253,6 +255,12 @@ def _scan_build(path: Path) -> tuple[list[_ListedFile], list[tuple[str, str]]]:
                     entry.chmod(mode)
                 files.append((relative, mode, status.st_mtime_ns, file_digest(entry)))
     return files, links
+
+
+def _links_to_inputs(build: Build, path: Path) -> list[tuple[str, str]]:
+    """Return the links that stand for large inputs: each experiment gets these files by itself."""
+    entries = [(f.path, path / f.path) for f in build.files if not stat.S_ISLNK(f.mode)]
+    return [(name, os.readlink(entry)) for name, entry in entries if entry.is_symlink()]  # noqa: PTH115 - the text itself
 
 
 def _result(
