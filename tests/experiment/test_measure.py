@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -176,12 +177,21 @@ def test_a_match_in_the_head_is_not_the_last_one():
         (b"2d", "2d"),
         (b"2dx", "2dx"),
         (b"xd2", "xd2"),
-        (b"9" * 5000, "9" * 5000),
     ],
 )
 def test_texts_become_values(raw, value):
     assert parse_value(raw) == value
     assert type(parse_value(raw)) is type(value)
+
+
+@pytest.mark.parametrize(("limit", "value"), [(4300, "9" * 5000), (0, 10**5000 - 1)])
+def test_an_integer_is_one_as_far_as_the_process_reads_them(limit, value):
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(limit)
+    try:
+        assert parse_value(b"9" * 5000) == value
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def test_nan_is_told_from_text():

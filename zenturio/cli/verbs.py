@@ -49,7 +49,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "diff": ("inspect", "Compare two experiments: parameters, metrics, files."),
         "results": ("results", "Show the results of a study: filter, group, sort, export."),
         "sql": ("results", "Query the database with read-only SQL."),
-        "compare": ("results", "Compare two studies, point by point."),
+        "compare": (
+            "results",
+            "Compare two versions or studies, point by point: faster, slower, same or unclear.",
+        ),
         "fit": ("results", "Fit formulas to a metric and select the best."),
         "plot": ("charts", "Draw a chart of a study."),
         "report": ("charts", "Export a report with its charts as one file."),
