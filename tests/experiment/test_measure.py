@@ -184,8 +184,9 @@ def test_texts_become_values(raw, value):
     assert type(parse_value(raw)) is type(value)
 
 
-@pytest.mark.parametrize(("limit", "value"), [(4300, "9" * 5000), (0, 10**5000 - 1)])
-def test_an_integer_is_one_as_far_as_the_process_reads_them(limit, value):
+@pytest.mark.parametrize("limit", [4300, 0])
+def test_an_integer_is_one_as_far_as_the_process_reads_them(limit):
+    value = "9" * 5000 if limit else 10**5000 - 1
     before = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(limit)
     try:
