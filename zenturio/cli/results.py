@@ -241,7 +241,7 @@ def compare(
     db: Database = None,
     json: Json = False,
 ) -> None:
-    """Compare two versions or studies, point by point: faster, slower, same or unclear.
+    """Compare two versions or studies, point by point.
 
     A verdict needs runs that were next to each other in random order: the versions as values of
     a parameter of one study, with REPEAT, run in blocks. Everything else is unclear (not

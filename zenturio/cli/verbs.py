@@ -51,7 +51,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "sql": ("results", "Query the database with read-only SQL."),
         "compare": (
             "results",
-            "Compare two versions or studies, point by point: faster, slower, same or unclear.",
+            "Compare two versions or studies, point by point.",
         ),
         "fit": ("results", "Fit formulas to a metric and select the best."),
         "plot": ("charts", "Draw a chart of a study."),
