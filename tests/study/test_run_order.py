@@ -24,6 +24,12 @@ echo n
 """
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """A run begins a project in the current folder: not in that of the tests."""
+    monkeypatch.chdir(tmp_path)
+
+
 def arranged(order, points, repeats=1):
     return [(point, repeat) for point, repeat, _ in order.arrange(points, repeats)]
 
