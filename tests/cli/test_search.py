@@ -246,6 +246,14 @@ def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):
     assert told.facts["best"]["at"] == found["parameters"]
 
 
+def test_a_search_goes_the_same_way_with_fewer_slots_than_it_began_with(hill):
+    command = ["run", "hill.py", "--search", "model", "--set", "candidates=8", "--json"]
+    zen(*command, "--budget", 24, "-j", 4, cwd=hill)
+    begun = trials(hill)
+    again = zen(*command, "--budget", 24, "-j", 1, cwd=hill).facts
+    assert (again["known"], trials(hill)) == (24, begun)
+
+
 @pytest.mark.parametrize("engine", ["exhaustive", "random", "ga"])
 def test_a_space_without_a_point_is_not_searched(hill, engine):
     (hill / "hill.py").write_text(PROGRAM.replace("x + y <= 60", "x + y < 0"))

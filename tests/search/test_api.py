@@ -43,9 +43,19 @@ def test_the_example_finds_the_best():
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_threads_change_nothing(jobs):
-    found = zen.search(SPACE, cost, budget=80, seed=5, jobs=jobs)
-    assert list(found.trials) == list(zen.search(SPACE, cost, budget=80, seed=5).trials)
+    found = zen.search(SPACE, cost, engine="hill", budget=80, seed=5, jobs=jobs)
+    alone = zen.search(SPACE, cost, engine="hill", budget=80, seed=5)
+    assert list(found.trials) == list(alone.trials)
     assert (found.count, found.stop_reason) == (80, "budget")
+
+
+@pytest.mark.parametrize("engine", ["ga", "model"])
+def test_engines_that_propose_ahead_make_the_same_trials_for_as_many_threads(engine):
+    first, second = (
+        zen.search(SPACE, cost, engine=engine, budget=40, seed=5, jobs=3) for _ in range(2)
+    )
+    assert list(first.trials) == list(second.trials)
+    assert (first.count, first.stop_reason) == (40, "budget")
 
 
 def test_columns_are_evaluated_many_at_a_time():

@@ -133,10 +133,37 @@ def tried_values(objective, seed, **options):
     return [trial.point["x"] for trial in found.trials]
 
 
-@pytest.mark.parametrize("batch", [1, 4])
-def test_points_of_a_continuous_range_are_at_places_of_their_own(batch):
-    values = tried_values(lambda p: (p["x"] - 7.5059) ** 2, 3, budget=20, batch=batch)
-    assert len({round(value, 3) for value in values}) >= 15
+@pytest.mark.parametrize("seed", range(3))
+def test_points_of_one_batch_are_far_apart_where_uncertainty_is_all_that_counts(seed):
+    """Without belief in the rows under way, the widest gap is proposed again and again."""
+    values = tried_values(
+        lambda p: (p["x"] - 7.5059) ** 2, seed, budget=22, batch=8, starts=12, caution=1000.0
+    )
+    assert len({round(value, 1) for value in values[12:]}) >= 6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_two_points_are_nearer_than_noise_can_tell_apart(seed):
+    """Only means count, so nothing else keeps points from where the mean is lowest."""
+    rng = np.random.default_rng(seed)
+    values = tried_values(
+        lambda p: (p["x"] - 7.5059) ** 2 + 0.3 * rng.normal(), seed,
+        budget=40, batch=8, caution=0.0,
+    )  # fmt: skip
+    assert len({round(value, 2) for value in values}) >= 35
+
+
+def test_a_model_learns_from_a_compiled_objective():
+    numba = pytest.importorskip("numba")
+    space = zen.Space(x=range(1000), y=range(1000))
+
+    @numba.njit
+    def bowl(row):
+        return float((row[0] - 371) ** 2 + (row[1] - 608) ** 2)
+
+    best = zen.search(space, bowl, engine="model", budget=60, seed=2).best
+    # The best of 60 random points is 5,000 on average.
+    assert best.scores[0] < 100
 
 
 def test_a_batch_is_as_good_as_one_point_after_the_other_where_results_are_noisy():

@@ -114,6 +114,7 @@ def _run_batches(
         genes = np.ascontiguousarray(genes)
         # Only improvements are kept: a search of millions of evaluations must not fill the memory.
         losses = score_all(kernel, sign, genes[: budget - count])
+        search.observe(genes[: len(losses)], losses)
         # Each row is compared with the best before it, not with the best of the whole batch.
         for at in np.flatnonzero(losses < np.minimum.accumulate(np.append(best, losses))[:-1]):
             improvements.append(genes[at])

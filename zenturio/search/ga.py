@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from threading import Thread
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +13,7 @@ import numpy as np
 from zenturio.errors import InputError
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
-from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
+from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator, lag_for
 from zenturio.settings.schema import setting
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ class Ga(GeneratorEngine):
         return MOST if budget is None else min(max(budget // 10, FEWEST), MOST)
 
     @property
+    def lag(self) -> int:  # type: ignore[override] # follows the slots
+        """With several slots, rows that were proposed last, whose losses a child does without."""
+        return 0 if (self.problem.slots or 1) == 1 else lag_for(self.problem)
+
+    @property
     def generations(self) -> int:
         """The largest number of generations."""
         return self._settings.generations
@@ -118,6 +124,35 @@ class Ga(GeneratorEngine):
         )
 
     def walk(self) -> SearchGenerator:
+        return self._steady_state() if self.lag else self._generational()
+
+    def _steady_state(self) -> SearchGenerator:
+        """Breed a few children at a time from the losses that are there: no slot is idle.
+
+        Parents are the best of the rows of the last four generations, so that few rows are sorted.
+        """
+        size, limit = self.population, self._settings.generations * self.population
+        yield self.first()
+        breeding = _Breeding(self)
+        best, worst, improved_at = np.inf, -np.inf, 0
+        while (count := len(self.evaluated)) < limit:
+            recent = list(islice(reversed(self.evaluated.items()), 4 * size))
+            losses = np.array([bounds[0] for _, bounds in recent])
+            worst = max(worst, losses[losses < np.inf].max(initial=-np.inf))
+            if losses.min(initial=np.inf) < best:
+                best, improved_at = losses.min(), count
+            if count - improved_at >= self.patience * size:
+                return
+            if count < 2:
+                yield self.genome.scatter(self.rng, 1)
+                continue
+            order = np.argsort(losses, kind="stable")[:size]
+            parents = self.rows_of([recent[at][0] for at in order])
+            children = breeding.children(parents, losses[order], worst)
+            brood = self.rng.permutation(children[self._settings.elite :])[: self.problem.slots]
+            yield self.genome.repair(brood)
+
+    def _generational(self) -> SearchGenerator:
         genome = self.genome
         genes = self.first()
         # Nothing is bred before the first generation is evaluated: Numba compiles meanwhile.

@@ -22,8 +22,20 @@ Reals = np.ndarray[Any, np.dtype[np.float64]]
 SearchGenerator = Generator[Ints, Reals, None]
 """Yields a batch of valid rows of genes, and is sent the losses of each row."""
 
+ROWS_PER_SLOT = 4
+"""Rows under way for each slot, most of them behind one that takes long: then slots are as busy as
+with random points to 95 percent, for durations whose logarithm varies by 0.8."""
+
 MAX_STALE_BATCHES = 1000
 """A search is over after this many batches without a new row."""
+
+
+def lag_for(problem: SearchProblem) -> int:
+    """Return the lag with which the slots of *problem* stay busy; 0 for a single one."""
+    slots, budget = problem.slots or 1, problem.budget
+    ahead = 1 if problem.slots == 1 else ROWS_PER_SLOT * slots
+    # With more slots than the budget has use for, half of it would be spent on ignorance.
+    return (ahead if budget is None else min(ahead, max(slots, budget // 2))) - 1
 
 
 class GeneratorEngine(ABC):
@@ -42,6 +54,8 @@ class GeneratorEngine(ABC):
 
     Settings: ClassVar[type[Any]] = NoSettings
     order_independent = True
+    reads_evaluated: ClassVar[bool] = False
+    """Whether the generator reads ``evaluated``, besides the losses that it is sent."""
     ignores_results: ClassVar[bool] = False
     """Whether the generator ignores losses: then it never waits for them."""
     lag: int = 0
@@ -96,6 +110,13 @@ class GeneratorEngine(ABC):
             else:
                 self.evaluated[row] = losses(trial.scores)
 
+    def observe(self, genes: Ints, losses: Reals) -> None:
+        """Record the *losses* of rows that were evaluated without ``ask`` and ``tell``."""
+        # A search of millions of evaluations keeps no row that nobody reads.
+        if self.reads_evaluated:
+            pairs = zip(_bytes(np.ascontiguousarray(genes)), losses.tolist(), strict=True)
+            self.evaluated.update((row, (loss,)) for row, loss in pairs)
+
     def _may_continue(self) -> bool:
         """Return whether the generator has the losses that it continues with."""
         if self.ignores_results:
@@ -128,6 +149,13 @@ class GeneratorEngine(ABC):
             for row in map(np.ndarray.tobytes, genes)
         ]
         return genes[np.array(new, dtype=np.bool_)]
+
+    def rows_of(self, keys: Iterable[bytes]) -> Ints:
+        """Return the rows of genes that are keys of ``evaluated`` or ``unanswered``."""
+        width = 8 * self.genome.length
+        # Behind its genes a repeated row has a number; a point of another space is an empty row.
+        rows = np.frombuffer(b"".join(key[:width] for key in keys), dtype=np.int64)
+        return rows.reshape(-1, self.genome.length)
 
     def _advance(self) -> None:
         """Continue the generator until there is a new row to evaluate, or it is over."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import FINE, Ints
-from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator
+from zenturio.search.generator_engine import GeneratorEngine, SearchGenerator, lag_for
 from zenturio.settings.schema import setting
 
 Reals = np.ndarray[Any, np.dtype[np.float64]]
@@ -159,9 +158,6 @@ REFIT_FACTOR = 1.3
 """The hyperparameters are refitted when the number of trials grew by this factor."""
 ROUNDS = 4
 """Generations of candidates, each made from the best of the one before."""
-ROWS_PER_SLOT = 4
-"""Rows under way for each slot, most of them behind one that takes long: then slots are as busy as
-with random points to 95 percent, for durations whose logarithm varies by 0.8."""
 FINEST, COARSEST = 1e-6, 0.01
 """Limits of the share of a continuous range by which two points of one search differ."""
 POOL = 20
@@ -191,6 +187,7 @@ class KrigingSearch(GeneratorEngine):
     """Bayesian optimisation with a Gaussian process: for few, expensive experiments."""
 
     Settings: ClassVar[type[KrigingSettings]] = KrigingSettings
+    reads_evaluated = True
 
     def __init__(self, problem: SearchProblem, settings: KrigingSettings) -> None:
         super().__init__(problem, settings)
@@ -209,10 +206,7 @@ class KrigingSearch(GeneratorEngine):
         """Rows that were proposed last, whose losses a proposal does without."""
         if self._settings.batch is not None:
             return self._settings.batch - 1
-        slots, budget = self.problem.slots or 1, self.problem.budget
-        ahead = 1 if self.problem.slots == 1 else ROWS_PER_SLOT * slots
-        # With more slots than the budget has use for, half of it would be spent without a model.
-        return (ahead if budget is None else min(ahead, max(slots, budget // 2))) - 1
+        return lag_for(self.problem)
 
     def walk(self) -> SearchGenerator:
         model = GaussianProcess(Features(self.genome.sizes, self.genome.ordered))
@@ -229,7 +223,7 @@ class KrigingSearch(GeneratorEngine):
                 model.learn(rows[selected], costs)
                 fitted_at = len(rows)
             model.fit(rows[selected], costs)
-            pending = self._rows_of(self.unanswered)
+            pending = self.rows_of(self.unanswered)
             if len(pending):
                 model.believe(pending)
             best = rows[np.argsort(losses, kind="stable")[:POOL]]
@@ -238,14 +232,7 @@ class KrigingSearch(GeneratorEngine):
     def _evaluated_rows(self) -> tuple[Ints, Reals]:
         """Return the rows and losses of all trials, those of other engines included."""
         losses = np.array([bounds[0] for row, bounds in self.evaluated.items() if row])
-        return self._rows_of(self.evaluated), losses
-
-    def _rows_of(self, keys: Iterable[bytes]) -> Ints:
-        """Return rows that are keys of ``evaluated`` or ``unanswered``."""
-        width = 8 * self.genome.length
-        # Behind its genes a repeated row has a number; a point of another space is an empty row.
-        rows = np.frombuffer(b"".join(key[:width] for key in keys), dtype=np.int64)
-        return rows.reshape(-1, self.genome.length)
+        return self.rows_of(self.evaluated), losses
 
     def _candidate(self, model: GaussianProcess, pool: Ints, others: Ints) -> Ints:
         """Search for the row with the best lower confidence bound by evolution.

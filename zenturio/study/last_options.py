@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 RUN = "run"
 """The note of a study that holds it: the options of ``zen run`` by their names."""
 
+SEARCH = "search"
+"""The note that says how the points of a study were searched for, and for how many slots."""
+
 
 def recall_options(study: str, notes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with which *study* was run; InputError where nobody kept them."""

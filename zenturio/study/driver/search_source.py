@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zenturio.annotate.model import Goal
@@ -15,6 +15,7 @@ from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopR
 from zenturio.space import Point, Space
 from zenturio.study.driver.experiment_source import MakeExperiments
 from zenturio.study.driver.progress import BestPoint, score
+from zenturio.study.last_options import SEARCH
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,30 @@ class SearchSpec:
     budget: Budget = field(default_factory=Budget)
     stops: StopRules = field(default_factory=StopRules)
     seed: int = 0
+    slots: int = 1
+    """How many points are evaluated at a time."""
+
+    def resumed(self, before: Mapping[str, Any], slots: int) -> SearchSpec:
+        """Return this search for *slots*, or for as many as it had when it was interrupted.
+
+        *before* are the notes of its study. An engine asks ahead by the number of slots, so with
+        the recorded number a search proposes the same points. With more slots than that it goes
+        another way, because otherwise slots would be idle.
+        """
+        noted = before.get(SEARCH, {})
+        recorded = replace(self, slots=max(slots, int(noted.get("slots", 1))))
+        return recorded if noted == recorded.note() else replace(self, slots=max(slots, 1))
+
+    def note(self) -> dict[str, Any]:
+        """Return what determines the points of this search, as JSON."""
+        settings = {name: str(value) for name, value in sorted(self.settings.items())}
+        return {
+            "engine": self.engine,
+            "settings": settings,
+            "trials": self.budget.trials,
+            "seed": self.seed,
+            "slots": self.slots,
+        }
 
     def loop(self, space: Space, goals: Sequence[Goal]) -> SearchLoop:
         """Return the search on its way; InputError if it is not one for this engine or space."""
@@ -35,7 +60,7 @@ class SearchSpec:
                 hint="write ZEN$ OBJECTIVE MAXIMIZE metric, or --objective 'MINIMIZE wtime'",
             )
         directions = Directions(tuple(goal.direction for goal in goals))
-        task = SearchProblem(space, directions, self.seed, self.budget.trials)
+        task = SearchProblem(space, directions, self.seed, self.budget.trials, slots=self.slots)
         return SearchLoop(
             make(self.engine, task, self.settings), directions, self.budget, self.stops
         )

@@ -48,7 +48,7 @@ from zenturio.study.driver.study_driver import (
 )
 from zenturio.study.driver.study_records import OnlyState
 from zenturio.study.driver.unrecorded import UnrecordedOutcomes
-from zenturio.study.last_options import RUN
+from zenturio.study.last_options import RUN, SEARCH
 from zenturio.study.point_selection import PointSelection
 from zenturio.study.study_definition import (
     ArchivedStudy,
@@ -141,6 +141,9 @@ class StudySession:
     def foresee(self, kinds: Kinds = None) -> RunPlan:
         """What a run would do on *kinds* of machine; nothing is written, and nothing is run."""
         self.check()
+        search = self._resumed_search(1)
+        if search != self.search:
+            return replace(self, search=search).foresee(kinds)
         if self.settings.each_machine and kinds is None:
             return replace(self.plan(0, 0, 0), remarks=(EACH_MACHINE,))
         generator = self._generator(
@@ -173,6 +176,14 @@ class StudySession:
         archived = foresee_version(self.repository, self.study, self._defined(generator).notes)
         remarks = (*notes, *changed_program_notes(changed), *other_machine_notes(others))
         return replace(self.plan(looked_at, cached_count, 0, archived), remarks=remarks)
+
+    def _resumed_search(self, slots: int) -> SearchSpec | None:
+        """Return the search for a place with so many *slots*, as an earlier run of it began."""
+        if self.search is None:
+            return None
+        # All repeats of a point run at a time, and fewer points fill the slots.
+        points = -(-slots // self.application.repeat.count)
+        return self.search.resumed(recorded_notes(self.repository, self.study), points)
 
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
         """Return what is cached of a batch; nothing of a round that has not begun."""
@@ -234,6 +245,9 @@ class StudySession:
         *begun* is handed the run before: who has it may stop it.
         """
         self.check()
+        search = self._resumed_search(executor.slots)
+        if search != self.search:
+            return replace(self, search=search).run(executor, planned, listener, begun)
         places = kinds_apart(executor) if self.settings.each_machine else (executor,)
         application = ask_versions(self.application)
         if application.versions != self.application.versions:
@@ -319,8 +333,10 @@ class StudySession:
                 hint="take the change back, or begin anew: zen run",
             )
         spaces = spaces_of(before, definition.notes, self.application.space)
+        search = self.search.note() if self.search else before.get(SEARCH)
         notes = {
             **definition.notes,
+            **({SEARCH: search} if search else {}),
             RUN: dict(self.remembered),
             PROGRAMS: programs.notes(),
             SPACES: spaces,
