@@ -47,3 +47,14 @@ def test_a_difference_shows_exact_parameters_and_metrics_that_differ(capsys):
         ["metric", "loss", "1.2345678", "1.2345679", "1"],
         ["metric", "steps", "100", "200", "2"],
     ]
+
+
+def test_values_of_an_example_show_where_each_one_ends():
+    values = {"flags": "", "n": 100, "opt": "-O3 -g", "list": "a, b=1", "off": None, "pad": " x"}
+    shown = output.values_text(values)
+    assert shown == 'flags="", n=100, opt=-O3 -g, list="a, b=1", pad=" x"'
+
+
+def test_a_metric_that_no_plan_has_is_empty_in_its_table():
+    rows = output.metric_rows({"makespan": 12.0, "energy": float("nan")})
+    assert rows == [("makespan", "12"), ("energy", "")]

@@ -136,6 +136,11 @@ def number(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def metric_rows(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return names and values of *metrics* for a table; NaN, for what it has no figure of, is empty."""
+    return [(name, "" if math.isnan(value) else number(value)) for name, value in metrics.items()]
+
+
 def kind(setting: "Setting") -> str:
     """What a setting of an engine can be: its choices, or its type and limits."""
     if setting.choices:
@@ -149,8 +154,17 @@ def kind(setting: "Setting") -> str:
 
 
 def values_text(values: Mapping[str, object]) -> str:
-    """``n=512, threads=2``: inactive parameters are left out."""
-    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+    """``n=512, flags="", threads=2``: inactive parameters are left out."""
+    return ", ".join(
+        f"{name}={_delimited(value)}" for name, value in values.items() if value is not None
+    )
+
+
+def _delimited(value: object) -> str:
+    """*value* so that one sees where it ends: quoted if it is empty or holds a comma or quote."""
+    text = str(value)
+    is_clear = text == text.strip() != "" and not set(text) & {",", '"'}
+    return text if is_clear else json.dumps(text, ensure_ascii=False)
 
 
 def command_to_type(*words: str, db: str | None = None) -> str:

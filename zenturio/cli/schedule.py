@@ -145,8 +145,7 @@ def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
 
     tasks = len(plan.end)
     typer.echo(f"{plan.algorithm}: {tasks:,} tasks in {plan.makespan:.6g} s\n")
-    rows = [(name, output.number(value)) for name, value in metrics(plan).items()]
-    output.table(("metric", "value"), rows, right="lr")
+    output.table(("metric", "value"), output.metric_rows(metrics(plan)), right="lr")
     if plan.makespan > 0:
         typer.echo("")
         _chart(plan)

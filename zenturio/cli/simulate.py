@@ -68,8 +68,7 @@ def print_stream(result: "StreamResult") -> None:
         for name, (times, counts) in (("workflows", result.workflows()), ("ready", result.ready())):
             typer.echo(f"{name:9} |{_chart(times, counts, end)}| {int(counts.max()):,} at most")
         typer.echo(f"{'':9}  0{end:>{WIDTH - 1}.6g} s")
-        rows = [(name, output.number(value)) for name, value in result.metrics.items()]
-        output.table(("metric", "value"), rows, right="lr")
+        output.table(("metric", "value"), output.metric_rows(result.metrics), right="lr")
     if result.wasted:
         typer.echo(f"{result.wasted:.6g} processor seconds were lost or cancelled")
     typer.echo("")
@@ -425,8 +424,7 @@ def _tell(trace: "ExecutionTrace", planned: float | None) -> None:
     if trace.again:
         typer.echo(f"loops were repeated {len(trace.again):,} times")
         return
-    rows = [(name, output.number(value)) for name, value in metrics(trace.plan).items()]
-    output.table(("metric", "value"), rows, right="lr")
+    output.table(("metric", "value"), output.metric_rows(metrics(trace.plan)), right="lr")
 
 
 def _by(trace: "ExecutionTrace", planned: float | None) -> str:
