@@ -269,6 +269,23 @@ def test_a_verification_is_a_condition_or_a_command():
     assert diagnostics('VERIFY "./compare" RETRY 2')
 
 
+def test_what_is_observed_is_a_metric_each():
+    found = statement("OBSERVE perf instructions, L1-dcache-load-misses, r01c2, task-clock")
+    assert [(m.name, m.observed, m.unit, m.optional) for m in found.metrics] == [
+        ("instructions", "perf instructions", "", True),
+        ("l1_dcache_load_misses", "perf L1-dcache-load-misses", "", True),
+        ("r01c2", "perf r01c2", "", True),
+        ("task_clock", "perf task-clock", "s", True),
+    ]
+    found = statement("OBSERVE memory, ENERGY")
+    assert [(m.name, m.observed, m.unit) for m in found.metrics] == [
+        ("memory_peak", "memory", "B"),
+        ("memory_mean", "memory", "B"),
+        ("energy", "energy", "J"),
+        ("energy_dram", "energy", "J"),
+    ]
+
+
 def test_outputs_and_stages():
     assert statement('OUTPUT "*.csv", "plots/*.png"') == OutputStatement(("*.csv", "plots/*.png"))
     assert statement('OUTPUT "a", "b" optional') == OutputStatement(("a", "b"), optional=True)
@@ -337,6 +354,9 @@ WORDS = st.sampled_from(
             "n",
             "MINIMIZE",
             "MAXIMIZE",
+            "perf",
+            "cycles",
+            "memory",
             "PMETRIC",
             "WTIME",
             "SEED",

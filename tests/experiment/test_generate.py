@@ -73,7 +73,7 @@ def test_points_that_only_formulas_tell_apart_have_outcomes_of_their_own(generat
 def test_directives_that_come_or_go_leave_experiments_what_they_were(generator):
     before = [e.digest for e in all_of(generator())]
     more = PROGRAM.replace("int n", '//ZEN$ METRIC m FROM stdout REGEX "(m)"\n\nint n', 1)
-    more = more.replace("\n\n", "\n")
+    more = more.replace("\n\n", "\n") + "//ZEN$ OBSERVE memory\n//ZEN$ OBSERVE perf cycles\n"
     assert [e.digest for e in all_of(generator(more))] == before
     other = PROGRAM.replace("int n = NN;", "long n = NN;")
     assert not set(before) & {e.digest for e in all_of(generator(other))}

@@ -23,6 +23,7 @@ from zenturio.annotate.model import (
     Metric,
     MetricStatement,
     ObjectiveStatement,
+    ObserveStatement,
     OutputStatement,
     RankStatement,
     RegionStatement,
@@ -47,7 +48,7 @@ from zenturio.annotate.region_probes import metric_names, unprobed
 from zenturio.annotate.set_reader import files_outside
 from zenturio.annotate.targets import ParsedFile, Targets, used_path
 from zenturio.errors import AnnotationError, Place, did_you_mean
-from zenturio.expression import Expression, Type
+from zenturio.expression import Expression, Type, parse
 from zenturio.space import Space
 from zenturio.space.continuous import Continuous
 from zenturio.space.domain import Domain
@@ -271,13 +272,18 @@ class Assembly:
 
     def metrics(self, parameters: Parameters) -> dict[str, Metric]:
         metrics: dict[str, Metric] = {}
-        for measured in self.statements_of(MetricStatement):
-            name = measured.name.text
-            place = measured.name.place(0, len(name))
+        searched = [measured.metric for measured in self.statements_of(MetricStatement)]
+        observed = [
+            m for statement in self.statements_of(ObserveStatement) for m in statement.metrics
+        ]
+        for metric in (*searched, *observed):
+            name = metric.name
             if name in metrics:
                 message = f"the metric {name} stands already at {metrics[name].place}"
-                self.diagnostics.error(message, place, "give one of them another name")
-            metrics.setdefault(name, measured.metric)
+                hint = "leave one of them" if metric.observed else "give one of them another name"
+                self.diagnostics.error(message, metric.place, hint)
+            metrics.setdefault(name, metric)
+        self.add_instructions_per_cycle(metrics, parameters)
         for metric in self.regional():
             self.add_regional(metric, metrics)
         for name, metric in metrics.items():
@@ -287,6 +293,17 @@ class Assembly:
                 message = f"{name} is a parameter{where}, so no metric can have its name"
                 self.diagnostics.error(message, metric.place, "give one of them another name")
         return metrics
+
+    def add_instructions_per_cycle(
+        self, metrics: dict[str, Metric], parameters: Parameters
+    ) -> None:
+        """Add ipc where both of its counters are observed, and nothing else has its name."""
+        counters = [metrics.get(name) for name in ("instructions", "cycles")]
+        if all(metric is not None and metric.observed for metric in counters):
+            place = counters[0].place if counters[0] else None
+            if "ipc" not in metrics and "ipc" not in known_names(parameters):
+                formula = parse("instructions / cycles")
+                metrics["ipc"] = Metric("ipc", optional=True, formula=formula, place=place)
 
     def regional(self) -> Iterator[Metric]:
         """The metrics that the probes of regions report, each under a name of its own."""

@@ -37,6 +37,7 @@ KEYWORDS = frozenset(
         "CR",
         "OBJECTIVE",
         "VERIFY",
+        "OBSERVE",
         "OUTPUT",
         "USE",
         "AFTER",

@@ -18,10 +18,12 @@ from zenturio.annotate.clauses import (
     unclosed,
     unquote,
 )
+from zenturio.annotate.counter_events import EVENTS, counter_event, counter_metric
 from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.metric_patterns import check_pattern, json_steps
 from zenturio.annotate.model import (
     MEASURED,
+    OBSERVED,
     AfterStatement,
     BuildStatement,
     Command,
@@ -34,6 +36,7 @@ from zenturio.annotate.model import (
     Metric,
     MetricStatement,
     ObjectiveStatement,
+    ObserveStatement,
     OutputStatement,
     Probe,
     RankStatement,
@@ -603,6 +606,64 @@ def _verify(body: Passage, token: DirectiveToken) -> Statement:
     return VerifyStatement(Verification(expression=_whole(body, token, example)))
 
 
+_PERF_EXAMPLE = "OBSERVE perf instructions, cycles, cache-misses"
+_OBSERVE_EXAMPLE = f"{_PERF_EXAMPLE}, or OBSERVE memory, io"
+
+
+def _observe(body: Passage, token: DirectiveToken) -> Statement:
+    """``perf instructions, cycles``, or other observers: ``memory, io``."""
+    first = next(tokens(body.text, token.end), None)
+    if first is not None and first.text.lower() == "perf":
+        if not body.text[first.end :].strip():
+            place = body.place(first.start, first.end)
+            raise AnnotationError("perf needs events", place=place, hint=f"write {_PERF_EXAMPLE}")
+        return ObserveStatement(tuple(_counted(event) for event in _listed(body, first.end)))
+    diagnostics = Diagnostics()
+    metrics: list[Metric] = []
+    for word in _listed(body, token.end):
+        name, place = word.text.lower(), word.place(0, max(len(word.text), 1))
+        if not name or name.split()[0] == "perf":
+            message = "perf stands in a directive of its own" if name else "OBSERVE needs a name"
+            diagnostics.error(message, place, f"write {_OBSERVE_EXAMPLE}")
+        elif name not in OBSERVED:
+            message = f"{word.text} is not an observer"
+            diagnostics.error(message, place, did_you_mean(name, OBSERVED))
+        else:
+            metrics += [
+                Metric(metric, unit=unit, optional=True, place=place, observed=name)
+                for metric, unit in OBSERVED[name].items()
+            ]
+    diagnostics.close()
+    return ObserveStatement(tuple(metrics))
+
+
+def _listed(body: Passage, start: int) -> list[Passage]:
+    """The parts of *body* from *start* on, between commas."""
+    parts: list[Passage] = []
+    for text in body.text[start:].split(","):
+        parts.append(body.cut(start, start + len(text)).strip())
+        start += len(text) + 1
+    return parts
+
+
+_NO_EVENT = "an event is missing"
+
+
+def _counted(event: Passage) -> Metric:
+    """The metric of an event that perf counts."""
+    place = event.place(0, max(len(event.text), 1))
+    counted = counter_event(event.text)
+    if counted is None:
+        near = did_you_mean(event.text, EVENTS) if event.text else ""
+        hint = "perf list has the names; others by their number, as r01c2"
+        message = f"{event.text} is not an event that is counted" if event.text else _NO_EVENT
+        shown = near if near.startswith("did") else hint
+        raise AnnotationError(message, place=place, hint=shown)
+    name = counter_metric(event.text)
+    observed = f"perf {event.text}"
+    return Metric(name, unit=counted.unit, optional=True, place=place, observed=observed)
+
+
 def _output(body: Passage, token: DirectiveToken) -> Statement:
     globs: list[str] = []
     before = token
@@ -713,6 +774,7 @@ _READERS: dict[str, Callable[[Passage, DirectiveToken], Statement]] = {
     "CR": lambda body, token: probed(body, token.end),
     "OBJECTIVE": _objective,
     "VERIFY": _verify,
+    "OBSERVE": _observe,
     "OUTPUT": _output,
     "USE": _use,
     "AFTER": _after,

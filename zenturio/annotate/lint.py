@@ -427,7 +427,11 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
         for name in sorted(names):
             if name in metrics and metrics[name].optional:
                 message = f"{name} is OPTIONAL: an experiment without it has no score"
-                yield warning(message, place, "leave OPTIONAL away, or say what NULL scores")
+                hint = "leave OPTIONAL away, or say what NULL scores"
+                if metrics[name].observed:
+                    message = f"{name} is NULL where the machine does not tell it: no score then"
+                    hint = "zen places check NAME says what a place tells"
+                yield warning(message, place, hint)
         if names <= {parameter.name for parameter in application.space.parameters}:
             message = "this objective depends on no metric: it is known before anything is run"
             yield warning(message, place, "name what is measured, as wtime")

@@ -28,6 +28,16 @@ MEASURED: Mapping[str, str] = {"wtime": "s", "ctime": "s", "maxrss": "B", "exit"
 resident size, exit status. No parameter or metric may take their names."""
 
 
+OBSERVED: Mapping[str, Mapping[str, str]] = {
+    "perf": {},
+    "energy": {"energy": "J", "energy_dram": "J"},
+    "gpu": {"gpu_energy": "J", "gpu_utilization": "", "gpu_memory": "B", "gpu_mhz": "MHz"},
+    "io": {"io_read": "B", "io_write": "B", "io_disk_read": "B", "io_disk_write": "B"},
+    "memory": {"memory_peak": "B", "memory_mean": "B"},
+}
+"""The observers, and the metrics that each makes with their units; perf has one for each event."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenDirective:
     """One directive as it stands in a file: its lines (from 0), opener, body and closer."""
@@ -151,6 +161,8 @@ class Metric:
     """Whether it is the number of bytes of the source."""
     when: Expression | None = None
     """The condition on parameters; where it does not hold, the metric is not looked for."""
+    observed: str = ""
+    """What the place measures it with: an observer, and the event of a counter: ``perf cycles``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +405,13 @@ class VerifyStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class ObserveStatement:
+    """OBSERVE: a metric for each figure."""
+
+    metrics: tuple[Metric, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OutputStatement:
     """OUTPUT."""
 
@@ -430,6 +449,7 @@ Statement = (
     | RegionStatement
     | ObjectiveStatement
     | VerifyStatement
+    | ObserveStatement
     | OutputStatement
     | UseStatement
     | AfterStatement

@@ -137,7 +137,7 @@ def number(value: Any) -> str:
 
 
 def metric_rows(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Return names and values of *metrics* for a table; NaN, for what it has no figure of, is empty."""
+    """Return names and values of *metrics* for a table; NaN, an undefined one, is empty."""
     return [(name, "" if math.isnan(value) else number(value)) for name, value in metrics.items()]
 
 

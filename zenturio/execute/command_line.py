@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from zenturio.annotate.commands import BUILTINS
-from zenturio.experiment import Step
+from zenturio.experiment import Recipe, Step
 
 _STACK = 8 * 2**20
 """Bytes for a stack, besides what MEMORY allows, for each CPU."""
@@ -50,3 +50,8 @@ def step_request(step: Step) -> dict[str, Any]:
 def allowed_threads(steps: Iterable[Step], default: int) -> int:
     """Return the CPUs that *steps* ask for, or *default* where they do not say."""
     return max([step.cpus for step in steps if step.cpus is not None], default=default)
+
+
+def observe_request(recipe: Recipe) -> dict[str, str]:
+    """Return what a launcher is asked to observe: an observer for each metric."""
+    return {metric.name: metric.observed for metric in recipe.metrics if metric.observed}

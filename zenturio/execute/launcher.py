@@ -31,6 +31,7 @@ from zenturio.execute.run_facts import (
     thread_limits,
     unbound,
 )
+from zenturio.execute.run_observers import RunObservers
 from zenturio.execute.spawn import Spawner
 
 _WATCH_SECONDS = 0.1
@@ -109,6 +110,8 @@ class LauncherRun:
         """The variables that say how many threads it may start."""
         self._delay: float | None = None
         """Seconds that commands were ready and waited for a processor."""
+        self._observers = RunObservers({}, shared=False, environment={})
+        """What OBSERVE asks for."""
         self._stop = ""
         """Why the run is to be ended: timeout, cancelled, memory, processes; or unstartable."""
 
@@ -119,6 +122,7 @@ class LauncherRun:
         before = self._launcher.machine_load.sample()
         started, clock = time.time(), time.monotonic()
         step, wall, why = self._steps(streams)
+        self._observers.end()
         for stream in streams:
             stream.close_write()
         self._end(0.0 if self._stop in ("memory", "processes") else request["grace"])
@@ -140,6 +144,8 @@ class LauncherRun:
             "machine": run_load(before, after, self._ctime, self._delay),
             "threads": self._limits,
             **({"cpus": len(request["cpus"])} if request["cpus"] else {}),
+            "observed": self._observers.readings,
+            "user_mode": self._observers.user_mode,
             "sizes": [stream.size for stream in streams],
             "lengths": list(map(len, blobs)),
         }, blobs
@@ -151,16 +157,23 @@ class LauncherRun:
         request = self._request
         environment = self._environment()
         self._limits = recorded_limits(environment)
+        self._observers = RunObservers(
+            request.get("observe", {}),
+            shared=bool(request.get("shared")),
+            environment=environment,
+        )
         spawner = Spawner(environment, streams[0].write, streams[1].write)
         setsid = _SETSID if request["exact"] else ""
         try:
             os.chdir(request["folder"])
             _pin(request["cpus"])
             measured = len(request["steps"]) - request.get("verifying", 0)
+            self._observers.begin()
             for at, step in enumerate(request["steps"]):
                 number = at
                 if at == measured:
                     used = (self._ctime, self._maxrss, self._hidden)
+                    self._observers.end()
                 self._leader, exact = spawner.start(step, setsid)
                 self._hidden = max(self._hidden, 0 if exact else self._launcher.peak())
                 begun = spawner.begun
@@ -219,12 +232,15 @@ class LauncherRun:
                         streams, live_log_paths(self._request["folder"]), strict=True
                     ):
                         stream.show(path)
+            self._observers.sample()
             if not self._stop:
-                self._pump(min(end, look) - now)
+                self._pump(min(end, look, self._observers.next_sample) - now)
 
     def _watch(self, memory: int | None) -> None:
         """Stop a run that holds too much memory, or too many processes."""
-        members = process_tree.descendants(os.getpid())
+        members = [
+            pid for pid in process_tree.descendants(os.getpid()) if not self._observers.owns(pid)
+        ]
         if len(members) > self._request["processes"]:
             self._stop = "processes"
         elif memory and process_tree.resident_bytes(members) > memory:
@@ -262,12 +278,15 @@ class LauncherRun:
         delay = None if self._over else processor_delay(self._leader)
         # The SIGCHLD of several children may be one: all that ended are taken in.
         for _ in range(_REAPED_AT_ONCE):
+            self._observers.reap()
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
+            if self._observers.owns(pid):
+                continue
             self._ctime += usage.ru_utime + usage.ru_stime
             self._maxrss = max(self._maxrss, usage.ru_maxrss * _RSS_UNIT)
             if pid == self._leader:

@@ -15,7 +15,12 @@ from typing import Any
 from zenturio.execute import output_artifacts
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
 from zenturio.execute.call import exception_name, read_metrics
-from zenturio.execute.command_line import allowed_threads, plain_words, step_request
+from zenturio.execute.command_line import (
+    allowed_threads,
+    observe_request,
+    plain_words,
+    step_request,
+)
 from zenturio.execute.file_staging import InputCache, disk_errors, is_small
 from zenturio.execute.launcher_process import (
     STOPPED_SECONDS,
@@ -27,10 +32,10 @@ from zenturio.execute.local_task import LocalTask, PreparedRun
 from zenturio.execute.machine_json import own_machine_parts, run_conditions
 from zenturio.execute.output_patterns import folder_fault, missing_outputs
 from zenturio.execute.run_verdict import (
-    IDLE_BUILD,
     judge_run,
     judge_steps,
     program_facts,
+    run_remark,
     usage_metrics,
 )
 from zenturio.execute.spawn import CALL_COMMAND
@@ -179,6 +184,7 @@ class LocalRunner:
             folder = self._filled_folder(experiment, built)
         request = self._request(experiment, folder.path, experiment.steps, experiment.environment)
         request["verifying"] = len(experiment.recipe.verifiers)
+        request["observe"] = observe_request(experiment.recipe)
         task.prepared = prepared = PreparedRun(folder, {**request, "cpus": cpus, "shown": True})
         return prepared
 
@@ -344,14 +350,14 @@ class LocalRunner:
             reply.stdout.trimmed(self.settings.log),
             reply.stderr.trimmed(self.settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
-            remark=self._remark(experiment),
+            remark=run_remark(facts, is_build_idle=self._is_build_idle(experiment)),
             conditions=run_conditions(facts, self.settings.slots or None),
             **own_machine_parts(),
         )
 
-    def _remark(self, experiment: Experiment) -> str:
+    def _is_build_idle(self, experiment: Experiment) -> bool:
         build = experiment.build
-        return IDLE_BUILD if build is not None and self._builds.is_idle(build.digest) else ""
+        return build is not None and self._builds.is_idle(build.digest)
 
     def _artifacts(self, digest: str, path: str, patterns: Sequence[str]) -> tuple[Any, ...]:
         move = self.settings.keep == "never"

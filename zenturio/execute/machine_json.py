@@ -71,8 +71,10 @@ def run_conditions(run: Mapping[str, Any], slots: int | None = None) -> HostCond
     before, after = run["load"]
     machine, threads = run.get("machine", {}), run.get("threads", {})
     cpus = run.get("cpus")
+    counted = {"perf": "user mode alone"} if run.get("user_mode") else {}
+    other = {**threads, **counted}
     return HostConditions(
-        load_start=before, load_end=after, slots=slots, cpus=cpus, other=threads, **machine
+        load_start=before, load_end=after, slots=slots, cpus=cpus, other=other, **machine
     )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from time import monotonic, time_ns
 from typing import Any
 
-from zenturio.annotate.model import Metric
+from zenturio.annotate.counter_events import counter_metric
+from zenturio.annotate.model import OBSERVED, Metric
 from zenturio.errors import ZenError
 from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.places import ClosableExecutor, NamedPlace, open_named
-from zenturio.experiment import Experiment, ExperimentFile, Outcome, Recipe, Step
+from zenturio.experiment import Experiment, ExperimentFile, Missing, Outcome, Recipe, Step
 from zenturio.experiment.identity import experiment_digest
 
 PATIENCE = 120.0
@@ -25,7 +26,10 @@ test "$PROBE" = "one word; not two" || { echo "the environment did not come alon
 cat given.txt > left.txt || exit 1
 echo '{"answer": 42}' >> "$ZEN_METRICS"
 echo "seen"
+sleep 0.05
 """
+_PROBED = ("instructions", "task-clock")
+"""An event that a processor counts, and one of the kernel."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def _run_probe(place: ClosableExecutor) -> Iterator[ProbeFinding]:
         yield ProbeFinding(
             True, f"a probe ran {where}, and came back after {monotonic() - begun:.1f} s"
         )
+        yield ProbeFinding(True, _observer_report(outcome))
 
 
 def _probe_experiment() -> Experiment:
@@ -114,8 +119,32 @@ def _probe_experiment() -> Experiment:
     steps, environment = (Step("./probe.sh", timeout=60),), {"PROBE": "one word; not two"}
     repeat = time_ns()  # nobody has run this one before
     name = experiment_digest(files, steps, environment, repeat)
-    recipe = Recipe((Metric("answer"),), ("left.txt",))
+    recipe = Recipe((Metric("answer"), *_observed_metrics()), ("left.txt",))
     return Experiment(name, -1, repeat, {}, files, steps, environment, None, recipe)
+
+
+def _observed_metrics() -> Iterator[Metric]:
+    """Yield a metric of each observer."""
+    for event in _PROBED:
+        yield Metric(counter_metric(event), optional=True, observed=f"perf {event}")
+    for observer, metrics in OBSERVED.items():
+        for name in metrics:
+            yield Metric(name, optional=True, observed=observer)
+
+
+def _observer_report(outcome: Outcome) -> str:
+    """Return which observers the place has, and why it lacks the others."""
+    groups = {"perf of the processor": ["instructions"], "perf of the kernel": ["task_clock"]}
+    groups |= {observer: list(metrics) for observer, metrics in OBSERVED.items() if metrics}
+    present, absent = [], []
+    for observer, metrics in groups.items():
+        values = [outcome.metrics.get(metric) for metric in metrics]
+        reasons = [value.why for value in values if isinstance(value, Missing)]
+        if len(reasons) < len(values):
+            present.append(observer)
+        else:
+            absent.append(f"no {observer} ({reasons[0]})")
+    return f"OBSERVE: {'; '.join([', '.join(present) or 'nothing', *absent])}"
 
 
 def _probe_faults(outcome: Outcome) -> Iterator[ProbeFinding]:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from zenturio.execute.json_checks import (
     MalformedError,
     any_text,
+    boolean,
+    first_of,
     integer,
     list_of,
     nullable,
@@ -283,6 +285,9 @@ _LOAD = nullable(number(0, 1e9))
 
 _THREADS = object_of(one_of(*NAMES), any_text(1024), len(NAMES))
 
+_OBSERVED = object_of(any_text(256), first_of(number(0, 1e30), any_text(1024)), 1024)
+"""Values of what OBSERVE asks for, or why there is none."""
+
 _NUMBER = nullable(number(-1e6, 1e15))
 _LOADS = record({
     **dict.fromkeys(
@@ -297,7 +302,10 @@ _check_reply = record({
     "maxrss": nullable(_SIZE), "hidden": _SIZE, "started": _MOMENT, "ended": _MOMENT,
     "load": tuple_of(_LOAD, _LOAD), "sizes": tuple_of(_SIZE, _SIZE),
     "lengths": list_of(_SIZE, 4, 4),
-}, {"threads": _THREADS, "machine": _LOADS, "cpus": integer(1, 2**16)})  # fmt: skip
+}, {
+    "threads": _THREADS, "machine": _LOADS, "cpus": integer(1, 2**16), "observed": _OBSERVED,
+    "user_mode": boolean,
+})  # fmt: skip
 
 
 def check_run_facts(reply: Any, steps: int) -> None:

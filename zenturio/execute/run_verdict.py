@@ -75,17 +75,32 @@ _NOT_EXECUTED = 126
 
 
 def usage_metrics(facts: Mapping[str, Any], supervisor: str) -> dict[str, MetricValue]:
-    """Return the metrics that every run has.
+    """Return the metrics that every run has, and those that OBSERVE asks for.
 
     *supervisor* started it, and hides the size of smaller ones.
     """
     unstarted = facts["stop"] == "unstartable"
+    observed = {
+        name: Missing(reading) if isinstance(reading, str) else reading
+        for name, reading in facts.get("observed", {}).items()
+    }
     return {
+        **observed,
         "wtime": facts["wtime"],
         "ctime": facts["ctime"],
         "maxrss": facts["maxrss"] or Missing(_HIDDEN.format(supervisor, facts["hidden"])),
         "exit": Missing("the command could not be started") if unstarted else facts["status"],
     }
+
+
+def run_remark(facts: Mapping[str, Any], *, is_build_idle: bool) -> str:
+    """Return what is to be said of a run though nothing failed: the same for the same machine."""
+    unobserved: dict[str, list[str]] = {}
+    for name, reading in facts.get("observed", {}).items():
+        if isinstance(reading, str):
+            unobserved.setdefault(reading, []).append(name)
+    parts = [f"no {', '.join(names)}: {reason}" for reason, names in unobserved.items()]
+    return "; ".join([IDLE_BUILD, *parts] if is_build_idle else parts)
 
 
 def _signal(number: int) -> str:

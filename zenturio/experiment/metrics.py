@@ -489,6 +489,8 @@ class MetricReader:
             reported_values = reported.get(metric.name)
             if metric.when is not None and not _applies(metric.when, values):
                 metrics[metric.name] = Inapplicable(f"it is measured WHEN {metric.when.text}")
+            elif metric.observed:
+                metrics.setdefault(metric.name, Missing("nothing observed it there"))
             elif reported_values is not None:
                 metrics[metric.name] = take_value(reported_values, metric.take)
             elif finder is None:

@@ -221,6 +221,8 @@ def extraction_of(metric: Metric) -> str:
     """Return what measures *metric*, in words that are the same for the same way."""
     if metric.formula is not None:
         return f":= {metric.formula.text}"
+    if metric.observed:
+        return f"OBSERVE {metric.observed}"
     kinds = {"REGEX": metric.regex, "JSON": metric.json, "CSV COLUMN": metric.column}
     extractions = [f'{kind} "{text}"' for kind, text in kinds.items() if text is not None]
     extractions += ["SIZE"] if metric.size else []

@@ -499,6 +499,34 @@ class CommandContract(ExecutorContract):
         busy = experiment("cat filled", files=files, builds=("echo > made",))
         assert outcome(place, busy).remark == ""
 
+    def test_what_is_observed_is_a_value_or_says_why_not(self, place: Executor) -> None:
+        metrics = {
+            "page_faults": "perf page-faults", "instructions": "perf instructions",
+            "energy": "energy", "energy_dram": "energy", "gpu_memory": "gpu",
+            "io_write": "io", "memory_peak": "memory",
+        }  # fmt: skip
+        observed = [Metric(name, optional=True, observed=by) for name, by in metrics.items()]
+        recipe = Recipe((*observed, Metric("x", "stdout", r"x = (\d+)")))
+        # Ten million bytes in a child of a child; a kilobyte that it writes.
+        writes = "head -c 1000 /dev/zero > out; echo x = 3"
+        holds = "x=$(head -c 10000000 /dev/zero | tr '\\0' a); sleep 0.2; true $x"
+        result = outcome(place, experiment(f"sh -c '{writes}'; {holds}", recipe=recipe))
+        assert (result.status, result.metrics["x"]) == ("ok", 3)
+        bounds = {"page_faults": (100, 1e6), "io_write": (1000, 5e7), "memory_peak": (1e7, 1e8)}
+        for name in metrics:
+            value = result.metrics[name]
+            if isinstance(value, Missing):
+                assert value.why
+            else:
+                least, most = bounds.get(name, (0, 1e30))
+                assert isinstance(value, int | float)
+                assert least <= value <= most, name
+        reasons = [
+            v.why for n, v in result.metrics.items() if n in metrics and isinstance(v, Missing)
+        ]
+        assert all(reason in result.remark for reason in reasons)
+        assert outcome(place, experiment("true")).remark == ""
+
     def test_outputs_of_a_failed_experiment_are_kept(self, place: Executor) -> None:
         recipe = Recipe(outputs=("deep/**/*.bin",))
         make = "mkdir -p deep/er; head -c 2000000 /dev/zero > 'deep/er/odd ü.bin'; exit 3"

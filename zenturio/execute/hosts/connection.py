@@ -36,9 +36,11 @@ _log = logging.getLogger(__name__)
 
 _FILES = (
     "name_patterns.py",
+    "annotate/counter_events.py",
     "execute/launcher.py",
     "execute/output_patterns.py",
     "execute/run_facts.py",
+    "execute/run_observers.py",
     "execute/json_checks.py",
     "execute/spawn.py",
     "execute/captured_stream.py",

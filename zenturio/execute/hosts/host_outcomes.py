@@ -10,9 +10,9 @@ from zenturio.execute.hosts.stages import KEPT_BYTES, FinishedAttempt, HostBuild
 from zenturio.execute.machine_json import machine_parts, run_conditions
 from zenturio.execute.output_patterns import missing_outputs
 from zenturio.execute.run_verdict import (
-    IDLE_BUILD,
     judge_steps,
     program_facts,
+    run_remark,
     usage_metrics,
 )
 from zenturio.experiment import (
@@ -79,7 +79,7 @@ class OutcomeBuilder:
             finished.stdout.trimmed(KEPT_BYTES),
             finished.stderr.trimmed(KEPT_BYTES),
             artifacts,
-            remark=IDLE_BUILD if finished.is_build_idle else "",
+            remark=run_remark(facts, is_build_idle=finished.is_build_idle),
             conditions=run_conditions(facts),
             **({} if finished.machine is None else machine_parts(finished.machine)),
         )

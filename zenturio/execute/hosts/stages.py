@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
-from zenturio.execute.command_line import plain_words
+from zenturio.execute.command_line import observe_request, plain_words
 from zenturio.execute.file_staging import checked_path, content_of, is_small, remove_tree
 from zenturio.execute.hosts.answer_checks import PIECE_BYTES
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
@@ -414,6 +414,7 @@ class Starting:
         experiment = context.experiment
         request = context.request(experiment.steps, experiment.environment)
         request["verifying"] = len(experiment.recipe.verifiers)
+        request["observe"] = observe_request(experiment.recipe)
         context.ask("start", request=request)
 
 
