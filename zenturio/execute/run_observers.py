@@ -226,10 +226,10 @@ def counter_fault(event: str, number: int, pmu: str = _PMU, paranoid: str = _PAR
         return "this system has no perf_event_open"
     if number == errno.EMFILE:
         return "too many files are open to count events"
-    found = counter_event(event)
-    if found is not None and found.type != SOFTWARE and not _has_pmu(pmu):
+    counted = counter_event(event)
+    if counted is not None and counted.type != SOFTWARE and not _has_pmu(pmu):
         return "this machine gives no access to counters of its processor: it is virtual"
-    if found is not None and found.type == HARDWARE:
+    if counted is not None and counted.type == HARDWARE:
         return f"this processor does not count {event}"
     return f"this processor has no event {event}: perf list names those that it has"
 
