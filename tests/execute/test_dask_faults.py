@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from dask_cluster import Cluster, certificate
+from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute.dask import cluster_client, task_tracker
 from zenturio.execute.dask.executor import Dask
@@ -45,7 +46,7 @@ def test_what_runs_when_its_worker_is_killed_runs_again_elsewhere(cluster, tmp_p
 @pytest.mark.slow
 def test_what_kills_its_worker_each_time_fails_and_the_others_do_not(tmp_path):
     """All are in one worker, which its nanny begins anew."""
-    kill = f"kill -9 $(ps -o ppid= -p $PPID); sleep {long('95.2')}"
+    kill = f"{PARENT}; kill -9 $(ps -o ppid= -p $parent); sleep {long('95.2')}"
     commands = (kill, *(f"sleep 0.5; echo {i}" for i in range(4)))
     with Dask(tmp_path / "zen", 3, options=DaskOptions(grace=0.3, batch="2")) as place:
         futures = [place.submit(experiment(command)) for command in commands]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from parent_process import PARENT
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
 from zenturio.execute.dask.executor import Dask
@@ -116,7 +117,7 @@ def test_a_prologue_that_fails_ends_the_run_with_what_it_said(slurm, tmp_path):
 def test_an_experiment_that_kills_its_worker_has_failed_after_five_times(slurm, tmp_path):
     told = DaskOptions(cluster="slurm", memory="512MB", prologue="export SET=1", grace=0.3)
     with Dask(tmp_path / "zen", options=told) as place:
-        found = place.submit(experiment("kill -9 $(ps -o ppid= -p $PPID)")).result()
+        found = place.submit(experiment(f"{PARENT}; kill -9 $(ps -o ppid= -p $parent)")).result()
         assert (found.status, found.cause) == ("failed", "its worker died 5 times")
         assert found.machine.setup == "export SET=1"
         assert outcome(place, experiment("echo $SET")).stdout.head == b"1\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from needs import needs
+from parent_process import PARENT
 from zenturio.errors import ExpressionError, PlaceError, SafetyError
 from zenturio.execute import process_tree
 from zenturio.execute.local import Local
@@ -157,7 +158,7 @@ def test_what_runs_when_its_launcher_is_killed_runs_again(place, tmp_path):
 
 def test_an_experiment_that_kills_its_launcher_each_time_fails(place):
     before = time.time()
-    found = outcome(place, experiment(f"kill -9 $PPID; sleep {long('98.5')}"))
+    found = outcome(place, experiment(f"{PARENT}; kill -9 $parent; sleep {long('98.5')}"))
     assert before <= found.started <= found.ended <= time.time()
     assert (found.status, found.cause) == ("failed", "launcher lost")
     assert not running(long("98.5"))
@@ -167,24 +168,27 @@ def test_an_experiment_that_kills_its_launcher_each_time_fails(place):
 HASTY = RunnerSettings(grace=0.3, stopped=0.2)
 
 
-@pytest.mark.parametrize("timeout", [None, 0.2])
+@pytest.mark.parametrize("timeout", [None, 2.0])
 def test_an_experiment_that_stops_its_launcher_each_time_fails(zen, timeout):
     with Local(zen, 1, settings=HASTY) as place:
-        found = outcome(place, experiment(Step(f"kill -STOP $PPID; sleep {long('91.1')}", timeout)))
+        stop = f"{PARENT}; kill -STOP $parent; sleep {long('91.1')}"
+        found = outcome(place, experiment(Step(stop, timeout)))
         assert (found.status, found.cause) == ("failed", "launcher lost")
         assert not running(long("91.1"))
         assert outcome(place, experiment("echo on")).stdout.head == b"on\n"
 
 
 def test_an_experiment_whose_launcher_is_stopped_once_runs_again(zen, tmp_path):
-    once = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; kill -STOP $PPID; sleep 60; }}"
+    stop = f"touch {tmp_path}/once; {PARENT}; kill -STOP $parent; sleep 60"
+    once = f"test -e {tmp_path}/once || {{ {stop}; }}"
     with Local(zen, 1, settings=HASTY) as place:
         assert outcome(place, experiment(once)).status == "ok"
 
 
 def test_a_place_whose_launcher_is_stopped_can_be_closed(zen, tmp_path):
     with Local(zen, 1) as place:
-        future = place.submit(experiment(f"kill -STOP $PPID; touch {tmp_path}/on; sleep 600"))
+        stop = f"{PARENT}; kill -STOP $parent"
+        future = place.submit(experiment(f"{stop}; touch {tmp_path}/on; sleep 600"))
         until(lambda: any(process_tree.is_stopped(pid) for pid in launchers()))
     assert future.result(0).status == "cancelled"
     assert not launchers()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from grid_engine import cell, grid_engine
+from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute.batch.system import (
     ArrayTooLongError,
@@ -148,7 +149,7 @@ def test_a_worker_that_is_killed_again_and_again_is_the_places_fault(opened, tmp
     """Nothing tells who killed it: an experiment is not called failed for that."""
     log = tmp_path / "log"
     with pytest.raises(PlaceError, match=r"ended on .* as status 137 .*, for the 3rd time"):
-        outcome(opened(), counted(log, "kill -9 $(ps -o ppid= -p $PPID)"))
+        outcome(opened(), counted(log, f"{PARENT}; kill -9 $(ps -o ppid= -p $parent)"))
     assert log.read_text() == "run\n" * 3
 
 

@@ -279,6 +279,31 @@ def test_descendants_are_found_in_their_order():
     assert process_tree.descendants(one.pid) == []
 
 
+STARTED_BY_A_STARTER_THAT_IS_KILLED = """
+import os, sys
+from zenturio.execute.process_tree import adopt_orphans
+from zenturio.execute.spawn import Spawner
+adopt_orphans()
+starter, command = sys.argv[1:]
+step = {"command": command, "words": None, "data": 0}
+pid, exact = Spawner(dict(os.environb), 1, 2).start(step, starter)
+os.waitpid(pid, 0)
+print(exact)
+"""
+
+
+def test_a_command_that_kills_what_starts_it_is_started_once(tmp_path):
+    """As ``kill -9 $PPID`` may: $PPID is setsid(1) for a moment."""
+    starter = tmp_path / "setsid"
+    starter.write_text('#!/bin/sh\nshift 2\n"$@" &\nwait\n')
+    starter.chmod(0o755)
+    command = f"echo begun >> {tmp_path}/log; kill -9 $PPID"
+    words = [sys.executable, "-c", STARTED_BY_A_STARTER_THAT_IS_KILLED, str(starter), command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert (tmp_path / "log").read_text() == "begun\n"
+
+
 def test_a_copy_that_others_may_read_already_is_not_replaced(tmp_path):
     original = tmp_path / "large"
     original.write_bytes(b"x" * 3_000_000)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from parent_process import PARENT
 from slurm import cluster, slurm
 from zenturio.errors import PlaceError
 from zenturio.execute.batch import executor as place_of
@@ -312,7 +313,7 @@ def test_a_setup_may_use_what_login_shells_have_and_is_recorded(opened, monkeypa
 def test_an_experiment_that_kills_its_worker_has_failed_after_five_times(opened, tmp_path):
     log = tmp_path / "log"
     place = opened(grace=0.2)
-    found = outcome(place, counted(log, "kill -9 $(ps -o ppid= -p $PPID)"))
+    found = outcome(place, counted(log, f"{PARENT}; kill -9 $(ps -o ppid= -p $parent)"))
     assert (found.status, found.cause) == ("failed", "its worker died 5 times")
     assert log.read_text() == "run\n" * 5
 

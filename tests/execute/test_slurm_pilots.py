@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from parent_process import PARENT
 from slurm import cluster, slurm
 from zenturio.errors import InputError, PlaceError
 from zenturio.execute.batch import pilots
@@ -79,7 +80,8 @@ def test_what_is_left_of_short_ones_goes_to_pilots_and_runs_once(
 def test_pilots_can_be_had_from_the_first_experiment_on(slurm, tmp_path):
     with Slurm(tmp_path / "zen", 60, options=SlurmOptions(pilots="always", **WAYS)) as place:
         assert by_pilot(outcome(place, counted(tmp_path / "log")))
-        killer = "kill -9 $(ps -o ppid= -p $PPID)"  # the worker, not the launcher
+        # The worker, not the launcher.
+        killer = f"{{ {PARENT}; kill -9 $(ps -o ppid= -p $parent); }}"
         found = outcome(place, experiment(f'test -n "$SLURM_ARRAY_JOB_ID" || {killer}; echo on'))
         assert found.stdout.head == b"on\n"
         assert any("gets a job of its own: worker lost" in words for words in place.remarks)

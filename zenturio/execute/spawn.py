@@ -110,9 +110,10 @@ class Spawner:
         # setsid forks and ends: its child becomes ours, for this process is a subreaper.
         before = set(process_tree.children(own_pid))
         parent = self._spawn(setsid, [setsid, "-f", "--", *words])
-        _, status = os.waitpid(parent, 0)
+        os.waitpid(parent, 0)
         new = [pid for pid in process_tree.children(own_pid) if pid not in before]
-        if status or not new:
+        # However setsid ended: the program may kill it, and would be started a second time.
+        if not new:
             raise OSError(errno.ENOSYS, "setsid does not fork")
         # Should the program have ended already, its own orphans are here too: it is the oldest.
         return min(

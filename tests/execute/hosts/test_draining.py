@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.host_faults import fault_sign
@@ -47,7 +48,7 @@ FAULTS = {
     "tool-in-a-script": "echo 'p.sh: line 3: gfortran: command not found' >&2; exit 127",
     "disk": 'echo "OSError: [Errno 28] No space left on device" >&2; exit 1',
     "quota": "echo 'cp: writing x: Disk quota exceeded' >&2; exit 1",
-    "supervisor": "kill -9 $PPID; sleep 60",
+    "supervisor": f"{PARENT}; kill -9 $parent; sleep 60",
 }
 
 

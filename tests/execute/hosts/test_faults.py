@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute import process_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
@@ -164,13 +165,14 @@ def test_an_experiment_whose_keeper_is_killed_each_time_fails(hosts, testbed, tm
 @pytest.mark.slow
 def test_an_experiment_that_stops_its_keeper_once_begins_again(hosts, tmp_path):
     place = hosts(one={})
-    once = f"test -e {tmp_path}/once || {{ touch {tmp_path}/once; kill -STOP $PPID; sleep 60; }}"
+    stop = f"touch {tmp_path}/once; {PARENT}; kill -STOP $parent; sleep 60"
+    once = f"test -e {tmp_path}/once || {{ {stop}; }}"
     assert outcome(place, experiment(once)).status == "ok"
 
 
 def test_a_keeper_that_is_stopped_is_killed_where_its_job_is_to_go(connection):
     found, _ = connection
-    begin(found.ask, "abc-9", f"kill -STOP $PPID; sleep {long('88.7')}")()
+    begin(found.ask, "abc-9", f"{PARENT}; kill -STOP $parent; sleep {long('88.7')}")()
     until(lambda: running(long("88.7")))
     until(lambda: found.ask("remove", token="abc-9")[0]["gone"])
     assert not running(long("88.7"))
