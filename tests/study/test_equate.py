@@ -187,3 +187,26 @@ def test_python_accepts_as_the_command_line_does(repository, program):
     program(EDITED)
     study = Study("a", repository)
     assert study.equate(1) == study.equate(1, undo=True) == 6
+
+
+def test_results_that_depend_on_other_stages_are_refused(repository, program, tmp_path):
+    measure(repository, *program(PROGRAM))
+    (tmp_path / "program" / "b.sh").write_text('# ZEN$ RUN "true"\n# ZEN$ PARAM n = { 1, 2, 3 }\n')
+    (tmp_path / "program" / "a.sh").write_text(f'# ZEN$ AFTER "b.sh" ON n\n{EDITED}')
+    with pytest.raises(InputError, match=r"study a has stages before it \(AFTER\)"):
+        equate(repository, "a@1", [str(tmp_path / "program" / "a.sh")])
+    assert repository.study("a").version == 1
+
+
+def test_versions_that_nobody_has_recorded_are_refused(repository, program):
+    measure(repository, *program(PROGRAM))
+    program('# ZEN$ USE VERSION "echo 7"\n' + EDITED)
+    with pytest.raises(InputError, match="nobody has recorded what 'echo 7'"):
+        equate(repository, "a@1")
+
+
+def test_programs_and_files_that_are_used_are_no_versions(repository, program):
+    head = '# ZEN$ USE PROGRAM "true"\n'
+    measure(repository, *program(head + PROGRAM))
+    program(head + EDITED)
+    assert equate(repository, "a@1").accepted == 6

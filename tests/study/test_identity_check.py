@@ -9,6 +9,8 @@ from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess
 from zenturio.record.open import open_repository
+from zenturio.record.redaction import redact
+from zenturio.record.secret import Secret
 from zenturio.study.identity_check import IdentityCheck, check_identity
 from zenturio.study.study_definition import define_study
 from zenturio.testing.experiments import outcome
@@ -73,3 +75,11 @@ def test_what_nobody_recorded_is_unknown(project):
 
 def test_a_repository_that_is_no_database_has_nothing_to_check():
     assert check_identity(ReferenceRepository()) == IdentityCheck()
+
+
+def test_what_was_redacted_is_unknown(project, tmp_path):
+    assert check_identity(project).right == 12
+    project.close()
+    redact(tmp_path / "a.db", Secret("sh run.sh"), "alice")
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        assert check_identity(repository) == IdentityCheck(0, 12, ())

@@ -125,6 +125,39 @@ def test_a_share_that_is_given_back_leaves_its_slots_to_others():
         one.submit(EIGHT[3]).result()
 
 
+def test_what_is_cancelled_while_its_place_takes_it_is_killed_there():
+    class Slow(Held):
+        def submit(self, submitted):
+            requests[0].cancel()
+            return super().submit(submitted)
+
+    requests = []
+    allotment = SlotPool(Slow(1), lambda owners, _demands: owners[0] if requests else None).allot(
+        "a"
+    )
+    requests.append(allotment.submit(EIGHT[0]))
+    requests.append(allotment.submit(EIGHT[1]))
+    assert [request.result().status for request in requests[:1]] == ["cancelled"]
+    assert requests[1].running()
+
+
+def test_a_place_that_refuses_an_experiment_fails_for_whose_it_was():
+    class Refusing(Held):
+        def submit(self, submitted):
+            if submitted.index == 1:
+                raise PlaceError("too large")
+            return super().submit(submitted)
+
+    place = Refusing(1)
+    allotment = SlotPool(place).allot("a")
+    first, second, third = (allotment.submit(each) for each in EIGHT[:3])
+    place.end(EIGHT[0].digest)
+    assert first.result().status == "ok"
+    with pytest.raises(PlaceError, match="too large"):
+        second.result()
+    assert third.running()
+
+
 def test_who_has_closed_lends_nothing_more():
     place = Held(1)
     pool = SlotPool(place)

@@ -200,6 +200,23 @@ def test_fail_fast_takes_nothing_more_and_records_what_runs(repository):
     assert repository.count_states("s")["ok"] == 1
 
 
+def test_fail_fast_stops_at_a_failure_and_at_nothing_else(repository):
+    given = experiments(9)
+    place = Held(slots=1)
+    lease = repository.acquire_lease("s", DriverProcess.current())
+    source, settings = PointsInOrder(iter(given), 9), DriverSettings(fail_fast=True)
+    driver = StudyDriver("s", lease, repository, place, source, settings=settings)
+    with Drivers() as pool:
+        done = pool.submit(driver)
+        for number, one in enumerate(given):
+            until(lambda: place.begun or done.done())
+            assert list(place.begun) == [one.digest]
+            place.end(one.digest)
+            until(lambda ok=number + 1: repository.count_states("s")["ok"] == ok)
+        summary = done.result()
+    assert (summary.ok, summary.unfinished) == (9, 0)
+
+
 @pytest.mark.parametrize(
     ("causes", "hosts", "is_one_machine", "stops"),
     [

@@ -1,7 +1,10 @@
 """A service runs what several users submit, and shares the slots as its policy says."""
 
+import os
+import re
 import tempfile
 import threading
+from collections import deque
 from contextlib import chdir, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -9,9 +12,16 @@ from pathlib import Path
 import pytest
 
 from record.reference import ReferenceRepository
+from study.places import Scrambled
 from study.test_queueing import ends_in_the_scheduling_room
 from unprivileged import unprivileged
-from zenturio.errors import AnnotationError, ConflictError, InputError, SafetyError
+from zenturio.errors import (
+    AnnotationError,
+    ConflictError,
+    InputError,
+    RecordError,
+    SafetyError,
+)
 from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, maintenance
@@ -321,6 +331,119 @@ def test_stages_of_a_submitted_study_run_with_it(lab):
     )
 
 
+def test_stages_that_a_service_leaves_are_finished_by_the_next(lab):
+    go = lab.folder / "go"
+    lab.write("mesh", 3, f"while test $1 = 3 -a ! -e {go}; do sleep 0.02; done")
+    solve = lab.write("solve", 3)
+    path = lab.folder / "solve.sh"
+    path.write_text(
+        path.read_text().replace("#ZEN$ METRIC", '#ZEN$ AFTER "mesh" ON n\n#ZEN$ METRIC')
+    )
+    lab.submit(solve)
+    with lab.serving():
+        until(lambda: lab.repository.submissions()[0].progress.get("done", 0) >= 2)
+    assert lab.turns() == {"solve": "waiting"}
+    go.touch()
+    with lab.serving() as messages:
+        lab.until_over()
+    assert lab.turns() == {"solve": "done"}
+    assert messages[-1].endswith("solve of alice is done")
+    assert [lab.repository.count_states(name)["ok"] for name in ("mesh", "solve")] == [3, 3]
+
+
+# What goes wrong.
+
+
+def test_a_study_that_ends_at_its_first_failure_says_how_many_were_not_run(lab):
+    lab.submit(lab.write("one", 60, "exit 3"), fail_fast=True)
+    with lab.serving(slots=1):
+        lab.until_over()
+    (submission,) = lab.repository.submissions()
+    assert submission.turn == "done"
+    counts = re.fullmatch(r"(\d+) x exit 3, (\d+) were not run", submission.cause)
+    assert sum(map(int, counts.groups())) == 60
+
+
+def test_a_mistake_of_ours_fails_the_study_and_not_the_service(lab, monkeypatch, caplog):
+    lab.submit(lab.write("one", 1))
+    session = StudyRequest.session
+
+    def mistaken(request, repository):
+        if "one" in request.paths[0]:
+            raise ZeroDivisionError("nothing")
+        return session(request, repository)
+
+    monkeypatch.setattr(StudyRequest, "session", mistaken)
+    with lab.serving():
+        until(lambda: lab.turns()["one"] == "failed")
+        monkeypatch.undo()
+        lab.submit(lab.write("two", 1))
+        until(lambda: lab.turns().get("two") == "done")
+    cause = lab.repository.submissions()[0].cause
+    assert cause == "a mistake of zenturio's: ZeroDivisionError('nothing')"
+    assert "submission 1" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_a_queue_that_cannot_be_read_for_a_while_is_reported_once_each_time(lab, monkeypatch):
+    looks = []
+    is_away = [False]
+    read = lab.repository.submissions
+
+    def submissions(*states):
+        looks.append(states)
+        if is_away[0] and states:
+            raise RecordError("the server is away")
+        return read(*states)
+
+    def until_looks(count):
+        before = len(looks)
+        until(lambda: len(looks) >= before + count)
+
+    monkeypatch.setattr(lab.repository, "submissions", submissions)
+    lab.submit(lab.write("one", 1))
+    is_away[0] = True
+    with lab.serving() as messages:
+        until_looks(3)
+        assert messages == ["the queue cannot be read now: the server is away"]
+        is_away[0] = False
+        lab.until_over()
+        is_away[0] = True
+        until_looks(3)
+    assert [m for m in messages if "cannot be read" in m] == messages[:1] * 2
+
+
+def test_a_queue_that_cannot_be_written_at_the_end_is_found_by_the_next_service(lab, monkeypatch):
+    go = lab.folder / "go"
+    lab.submit(lab.write("one", 3, f"while test ! -e {go}; do sleep 0.02; done"))
+    update = lab.repository.update_submission
+
+    def refused(number, turn, *cause):
+        if turn == "waiting":
+            raise RecordError("the server is away")
+        return update(number, turn, *cause)
+
+    monkeypatch.setattr(lab.repository, "update_submission", refused)
+    with lab.serving() as messages:
+        until(lambda: lab.repository.submissions()[0].progress.get("lent") == 2)
+    assert messages[-1] == "the queue cannot be written now: the server is away"
+    assert lab.turns() == {"one": "running"}
+    monkeypatch.undo()
+    go.touch()
+    with lab.serving():
+        lab.until_over()
+    assert lab.repository.count_states("one")["ok"] == 3
+
+
+def test_remarks_of_a_place_and_of_a_plan_are_passed_on(lab):
+    lab.submit(lab.write("one", 2))
+    with Scrambled() as place:
+        place.remarks = deque(["a host is away"])
+        with lab.serving(moon=place) as messages:
+            lab.until_over()
+    assert "moon: a host is away" in messages
+
+
 # What is handed in.
 
 
@@ -357,7 +480,9 @@ def test_a_folder_has_one_service(tmp_path):
     with locked_alone(tmp_path):
         assert is_served(tmp_path)
         with (
-            pytest.raises(ConflictError, match="another service runs here already: process"),
+            pytest.raises(
+                ConflictError, match=f"another service runs here already: process {os.getpid()}\n"
+            ),
             locked_alone(tmp_path),
         ):
             pass

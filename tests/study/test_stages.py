@@ -144,6 +144,17 @@ def test_more_inputs_make_another_study_where_several_are_waited_for(three):
     assert len(told("plot", "all")) == len(told("plot@1", "all")) == 2
 
 
+def test_more_inputs_change_nothing_where_each_waits_for_one(three):
+    run("solve.sh")
+    mesh = three / "mesh.sh"
+    mesh.write_text(mesh.read_text().replace("order = { 1, 2 }", "order = { 1, 2, 3 }"))
+    again = run("solve.sh")
+    assert [(each.ok, each.cached) for each in (*again.before, again)] == [(0, 8), (0, 8)]
+    repository = open_repository(create=False)
+    assert repository.study("solve").version == 1
+    repository.close()
+
+
 def test_only_those_are_run_that_are_waited_for(three):
     application = scan("solve.sh")
     summary = run_locally(application, select_points(application.space, limit=3))
