@@ -247,6 +247,7 @@ def test_slot_seconds_count_for_each_slot_and_not_for_what_was_stopped(monkeypat
     allotment = pool.allot("a")
     broad, narrow = allotment.submit(wide(0, 2)), allotment.submit(experiment(1))
     waiting = allotment.submit(wide(2, 3))
+    assert (allotment.ended, allotment.spent) == (0, 0.0)
     now[0] += 5.0
     demand = pool.demands()["a"]
     assert sorted(demand.running) == [(5.0, 1), (5.0, 2)]

@@ -57,6 +57,15 @@ def run(folder, search=None):
     return application, summary
 
 
+def test_a_study_of_schedules_is_a_new_folder_wherever_it_is(tmp_path):
+    folder = annotate(FORK, MACHINES, tmp_path / "a" / "b")
+    assert {path.name for path in folder.iterdir()} == {
+        "workflow.json", "workflow.json.zen", "grid.toml",
+    }  # fmt: skip
+    with pytest.raises(InputError, match="b is there already"):
+        annotate(FORK, MACHINES, folder)
+
+
 def test_each_abstract_machine_is_any_processor_that_can_run_its_tasks(tmp_path):
     folder = annotate(FORK, MACHINES, tmp_path / "study")
     assert (folder / "workflow.json.zen").read_text() == DIRECTIVES

@@ -26,6 +26,7 @@ from zenturio.execute.local import Local
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess, maintenance
 from zenturio.record.open import open_repository
+from zenturio.study.driver.stop_requests import CancelRequests
 from zenturio.study.service.fair_share import UserShare
 from zenturio.study.service.slot_policy import POLICIES
 from zenturio.study.service.study_service import StudyService
@@ -70,12 +71,14 @@ class Lab:
         return submit_study(self.repository, request, user).number
 
     @contextmanager
-    def serving(self, policy="fcfs", slots=2, shares=None, **places):
+    def serving(self, policy="fcfs", slots=2, shares=None, cancel_requests=None, **places):
         """A service, while the block runs."""
         over, told = threading.Event(), []
         with Local(self.folder / ".zenturio", slots) as place:
             found = places or {"local": place}
-            serving = StudyService(self.repository, found, policy, told.append, shares=shares)
+            serving = StudyService(
+                self.repository, found, policy, told.append, cancel_requests, shares
+            )
             thread = threading.Thread(target=serving.run, args=(over,))
             thread.start()
             try:
@@ -250,6 +253,19 @@ def test_what_is_cancelled_is_killed_and_leaves_its_slots(lab):
         assert lab.repository.count_states("long")["running"] == 0
         lab.until_over()
     assert lab.turns() == {"long": "cancelled", "short": "done"}
+
+
+def test_one_experiment_of_a_study_that_is_served_is_cancelled(lab):
+    requests = CancelRequests(lab.folder / ".zenturio")
+    lab.submit(lab.write("one", 3, "while test $1 = 2; do sleep 0.02; done"))
+    with lab.serving(cancel_requests=requests):
+        until(lambda: lab.repository.submissions()[0].progress.get("done") == 2)
+        (record,) = lab.repository.records("one", states=("running",))
+        requests.ask(record.digest)
+        lab.until_over()
+    assert lab.turns() == {"one": "done"}
+    counts = lab.repository.count_states("one")
+    assert (counts["ok"], counts["cancelled"]) == (2, 1)
 
 
 def test_what_is_cancelled_before_it_begins_is_never_begun(lab):

@@ -19,7 +19,7 @@ from record.reference import ReferenceRepository
 from study.oracle import alive
 from study.places import Held
 from zenturio.annotate.scan import read_goals, scan
-from zenturio.errors import AnnotationError, InputError
+from zenturio.errors import AnnotationError, InputError, PlaceError
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import maintenance
 from zenturio.record.open import open_repository
@@ -564,3 +564,38 @@ def test_a_stage_is_one_level_above_those_that_it_waits_for(three):
         ("mesh", 0), ("solve", 1), ("plot", 2),
     ]  # fmt: skip
     assert [[link.stage for link in stage.links] for stage in stages] == [[], [0], [1]]
+
+
+def test_a_file_of_an_earlier_stage_that_is_gone_or_was_cut_ends_the_run_with_its_name(three):
+    run("mesh.sh")
+    repository = open_repository(create=False)
+    kept = [a.kept for r in repository.records("mesh") for a in repository.artifacts(r.digest)]
+    repository.close()
+    content = kept[0].read_bytes()
+    kept[0].parent.chmod(0o755)
+    kept[0].chmod(0o644)
+    kept[0].write_bytes(content[:3])
+    with pytest.raises(PlaceError, match=f"it has 3 B, and had {len(content)} B") as caught:
+        run("solve.sh")
+    assert str(kept[0]) in str(caught.value)
+    kept[0].unlink()
+    with pytest.raises(PlaceError, match="is not as it was: No such file"):
+        run("solve.sh")
+
+
+def test_what_became_more_urgent_meanwhile_is_handed_out_first(tmp_path, monkeypatch):
+    application = stage_files(tmp_path, (2, 2), ("x", "y"), ("y",))
+    graph = StageGraph(stages_of(application), select_points(application.space))
+    source = StageSource(
+        graph, 0, ExperimentGenerator(graph.stages[0].application), ReferenceRepository(), 0,
+        RunOrder(),
+    )  # fmt: skip
+    first = source._next()
+    ranks = {node: graph.rank(node) for node in source._pending}
+    last = max(source._pending, key=lambda node: (ranks[node], source._pending[node][0].number))
+    monkeypatch.setattr(graph, "rank", lambda node: -1 if node == last else ranks.get(node, 0))
+    monkeypatch.setattr(graph, "raised", lambda _stage: [last] if last in source._pending else [])
+    number = source._pending[last][0].number
+    order = [first.index, *(experiment.index for experiment in source)]
+    assert order[1] == number
+    assert sorted(order) == [0, 1, 2, 3]

@@ -6,19 +6,23 @@ import socket
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from threading import Thread
 
 import pytest
 
 from zenturio.annotate.scan import scan
-from zenturio.errors import NotFoundError, PlaceError
+from zenturio.errors import InputError, NotFoundError, PlaceError
+from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.record import DriverProcess, StudyDefinition
 from zenturio.record.entities import process_birth
 from zenturio.record.open import open_repository
 from zenturio.study import stop
 from zenturio.study.driver import driver_threads, study_session
 from zenturio.study.driver.stop_requests import CancelRequests, interrupt_at_end_signals
+from zenturio.study.last_options import place_of, recall_options
 from zenturio.study.local_run import run_locally
+from zenturio.study.overview import study_status
 from zenturio.study.point_selection import select_points
 from zenturio.study.stop import StopResult, stop_experiment, stop_study
 from zenturio.testing.executor import until
@@ -148,3 +152,52 @@ def test_who_handles_a_signal_to_end_or_ignores_it_still_does(end_signal):
         signal.signal(end_signal, handler)
         with interrupt_at_end_signals():
             assert signal.getsignal(end_signal) is handler
+
+
+@pytest.fixture
+def at_hosts(repository, tmp_path):
+    """A study that was run at a host, and what its driver, which is dead, has there."""
+    (tmp_path / "hosts.toml").write_text(
+        f'[hosts.one]\naddress = "one"\nvia = "sh"\nslots = 1\npython = "{sys.executable}"\n'
+        f'folder = "{tmp_path}/one"\n'
+    )
+    definition = repository.definition("s")
+    notes = {"run": {"on": "hosts"}, "experiments": 9}
+    repository.open("s", replace(definition, notes=notes))
+    lease = repository.acquire_lease("s", dead_driver())
+    repository.claim("s", lease.number, [ONE, TWO])
+    with closing(AttemptJournal(tmp_path / ".zenturio")) as journal:
+        journal.begin(ONE.digest, "one")
+        journal.begin(TWO.digest, "one")
+    return tmp_path / ".zenturio"
+
+
+def attempts(home):
+    with closing(AttemptJournal(home)) as journal:
+        return [journal.attempt(each.digest) is not None for each in (ONE, TWO)]
+
+
+def test_an_experiment_that_a_dead_driver_has_at_a_host_is_cancelled_there(repository, at_hosts):
+    assert attempts(at_hosts) == [True, True]
+    assert stop_experiment(repository, "s", ONE.digest) == "missing"
+    assert attempts(at_hosts) == [False, True]
+
+
+def test_all_that_a_dead_driver_has_at_hosts_is_cancelled_with_its_study(
+    repository, at_hosts, tmp_path
+):
+    status = study_status(tmp_path / "a.db", "s")
+    assert (status.place, status.stages) == ("hosts", {"running": 2})
+    assert stop_study(repository, "s") == StopResult("s", (), (), 2)
+    assert attempts(at_hosts) == [False, False]
+    assert study_status(tmp_path / "a.db", "s").stages == {}
+    assert study_status(tmp_path / "a.db", "t").stages == {}
+
+
+def test_of_a_study_that_nobody_ran_from_the_command_line_there_are_no_options(repository):
+    with pytest.raises(InputError, match="it is not known how s was run"):
+        recall_options("s", repository.definition("s").notes)
+    notes = {"run": {"on": "moon", "jobs": 3}}
+    assert recall_options("s", notes) == {"on": "moon", "jobs": 3}
+    assert place_of(notes) == "moon"
+    assert place_of({}) == ""

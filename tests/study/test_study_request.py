@@ -9,7 +9,8 @@ from zenturio import Space
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.output_files import OutputFiles
-from zenturio.study.local_run import plan_locally, run_locally
+from zenturio.study.local_run import job_script, plan_locally, run_locally
+from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import MANY, PointSelection, select_points
 from zenturio.study.study_request import (
     StudyRequest,
@@ -179,3 +180,26 @@ def test_a_run_notes_its_database_as_an_output_and_a_plan_writes_none(
     assert run_locally(application, points, db=str(database)).ok == 2
     assert OutputFiles.of(folder).includes(database)
     assert plan_locally(application, points, db=str(database)).cached == 2
+
+
+PILOTS = "what does not fit into those:"
+
+
+def test_the_script_of_the_first_experiment_is_shown_without_a_cluster(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.sh").write_text(
+        '#ZEN$ PARAM n = { 3:5 }\n#ZEN$ REPEAT 2\n#ZEN$ RUN "sh a.sh" CPUS n TIMEOUT 60\n'
+    )
+    application = scan("a.sh")
+    points = select_points(application.space)
+    slurm = PlaceOptions(place="slurm", settings={"pilots": "never"})
+    script = job_script(application, points, slurm)
+    assert script.startswith("#!/bin/bash -l\n")
+    assert "#SBATCH --cpus-per-task=3\n" in script
+    assert "#SBATCH --array=1-6\n" in script, "three points, twice each"
+    assert PILOTS not in script
+    none = PointSelection.none(application.space)
+    assert "#SBATCH --array=1-2\n" in job_script(application, none, slurm), "a point, twice"
+    assert job_script(application, points, PlaceOptions()) == ""
+    always = PlaceOptions(place="slurm", settings={"pilots": "always"})
+    assert PILOTS in job_script(application, points, always)

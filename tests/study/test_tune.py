@@ -20,7 +20,7 @@ from zenturio.search import Setting, describe, names
 from zenturio.space import Space
 from zenturio.study.tuning import tuning_target
 from zenturio.study.tuning.tournament import ThreadedTrials
-from zenturio.study.tuning.tune import Tuning, _best_known, tune
+from zenturio.study.tuning.tune import Tuning, _best_known, run_trial, tune
 from zenturio.study.tuning.tuning_target import (
     TunedFunction,
     TunedProgram,
@@ -513,3 +513,61 @@ def test_settings_from_python_are_texts_or_sets():
         "a": "1:5", "b": f"{{ 1, true, {tuning_target.AUTO} }}", "c": "{ 0, 1 }", "d": "0.5",
         "e": tuning_target.AUTO, "f": "{  }",
     }  # fmt: skip
+
+
+def test_one_search_alone_is_told_as_a_tuning_tells_it(repository, project):
+    (project / "hill.py").write_text(PROGRAM)
+    (project / "cost.py").write_text(COST)
+    for text, engine, name in [("hill.py", "hill", "hill_hill"), ("cost.py:cost", "ga", "cost_ga")]:
+        target = read_target(text, "", repository)
+        setting = {"hill": "starts=3", "ga": "population=4"}[engine]
+        tuning = Tuning(target, engine, read_ranges(describe(engine), [setting]), 2, "9")
+        plans = []
+        tune(tuning, repository, planned=plans.append)
+        assert [(plan.settings, plan.of, plan.searches) for plan in plans] == [(1, 1, 2)]
+        alone = run_trial(replace(tuning, seed=2), repository)
+        (record,) = [r for r in repository.records(name) if r.values["seed"] == 2]
+        assert alone.items() <= record.outcome.metrics.items() or {
+            fact: value for fact, value in alone.items() if value != record.outcome.metrics[fact]
+        }.keys() <= {"precision"}
+        assert {"best", "visited", "needed", "first"} <= alone.keys()
+
+
+@pytest.mark.parametrize(
+    ("written", "pairs"),
+    [
+        (["a={1, 2},b=3"], {"a": "{1, 2}", "b": "3"}),
+        (["a='x,y',b=\"}\""], {"a": "'x,y'", "b": '"}"'}),
+        (["a={'}', \"'\"}, b=(1, 2)", " c = 1 "], {"a": "{'}', \"'\"}", "b": "(1, 2)", "c": "1"}),
+        (["a=1,,", ""], {"a": "1"}),
+    ],
+)
+def test_settings_are_cut_at_commas_outside_of_braces_and_quotes(written, pairs):
+    assert tuning_target._pairs(written) == pairs
+    with pytest.raises(InputError, match="names a twice"):
+        tuning_target._pairs([*written, "a=9"])
+
+
+def test_a_search_depends_on_the_whole_space_however_large_it_is():
+    def identity(**sets):
+        return TunedFunction(bowl, Space(**sets), "minimize", "f", "f").identity()
+
+    spaces = [
+        {"x": range(5)}, {"x": range(6)}, {"x": range(10**6)}, {"x": range(10**6 + 1)},
+        {"x": range(1, 10**6 + 1)}, {"x": zen.uniform(0, 1)}, {"x": zen.uniform(0, 2)},
+    ]  # fmt: skip
+    assert len({identity(**sets) for sets in spaces}) == len(spaces)
+    assert identity(x=range(10**6)) == identity(x=range(10**6))
+
+
+def test_a_function_without_a_file_is_known_by_its_name():
+    space = Space(x=range(3))
+    names = {}
+    exec("def cost(point): return 1\ndef price(point): return 1", names)
+    first, second = (TunedFunction(names[n], space, "minimize", n, n) for n in ("cost", "price"))
+    assert first.identity() == replace(first, words="moved").identity() != second.identity()
+
+
+def test_a_text_without_choices_is_tried_as_it_is():
+    setting = Setting("name", "str", "usual", "")
+    assert tuning_target._few(setting) == "usual"
