@@ -44,7 +44,7 @@ def killed(study, seed, kills, longest):
         out, _ = driver.communicate()
         kept += oracle.told(out)
         assert study.states().get("ok", 0) >= kept
-    oracle.holds(study)
+    assert oracle.faults_after_resume(study) == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_ran_for_a_driver_that_was_killed_ends_with_it(far):
     until(lambda: not running("94.1"))  # the scheduler sees that its client is gone
     driver.communicate()
     (small.folder / "go").touch()
-    oracle.holds(small)
+    assert oracle.faults_after_resume(small) == []
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_workers_that_are_killed_under_a_driver_cost_no_result(far, seed):
         cluster.processes[-1].kill()
         cluster.worker()
     oracle.finished(driver)
-    oracle.holds(small)
+    assert oracle.faults_after_resume(small) == []
 
 
 @pytest.mark.slow
@@ -102,4 +102,4 @@ def test_a_scheduler_that_is_lost_for_good_ends_the_driver_with_words(far):
     (small.folder / "go").touch()
     cluster.schedule()
     cluster.worker()
-    oracle.holds(small)
+    assert oracle.faults_after_resume(small) == []

@@ -27,7 +27,8 @@ EDITED = PROGRAM + "# nothing that matters\n"
 
 
 @pytest.fixture
-def repository(url):
+def repository(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a repository on a server begins the project of the folder
     with closing(open_repository(url)) as found:
         yield found
 

@@ -59,7 +59,7 @@ def test_drivers_that_join_share_the_work_and_run_nothing_twice(study, request, 
     assert runs(small) == expected
     assert sum(map(oracle.told, outs)) == 120
     assert sum(oracle.told(out) > 0 for out in outs) > 1
-    oracle.settled(small)
+    assert oracle.faults(small) == []
 
 
 def test_drivers_that_join_take_over_from_one_that_is_killed(study, tmp_path):
@@ -81,7 +81,7 @@ def took_over(study, url):
     killed.communicate()
     for process in others:
         oracle.finished(process)
-    oracle.settled(small)
+    assert oracle.faults(small) == []
 
 
 def test_what_a_stopped_driver_brings_too_late_is_superseded(study, url):
@@ -97,7 +97,7 @@ def test_what_a_stopped_driver_brings_too_late_is_superseded(study, url):
     os.kill(stopped.pid, signal.SIGCONT)
     _, err = oracle.finished(stopped, 5)
     assert "another driver took the study over" in err
-    oracle.settled(small)
+    assert oracle.faults(small) == []
     # Where it sees the loss of its lease before its results, on a busy machine, they are dropped.
     assert attempts(small) & {"superseded", "stale"}
 

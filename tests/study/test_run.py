@@ -2,8 +2,8 @@
 
 import math
 import signal
-import threading
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
@@ -409,6 +409,13 @@ class Clock:
         return self.now
 
 
+def until_it_waits(progress):
+    """Until a driver has said that others have what it wants."""
+    until(
+        lambda: any("waiting for experiments that other" in r for p in progress for r in p.remarks)
+    )
+
+
 @pytest.mark.parametrize("batch", [1, 2048])
 def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch):
     monkeypatch.setattr(experiment_states, "LOOK_UPS", batch)
@@ -416,10 +423,11 @@ def test_what_another_driver_holds_is_waited_for(repository, monkeypatch, batch)
     other = repository.acquire_lease("s", DriverProcess.current())
     held = repository.claim("s", other.number, given[:2])
     with Drivers() as pool, Scrambled() as place:
-        joined = ready(repository, place, given, join=True)
+        progress = []
+        joined = ready(repository, place, given, join=True, listener=progress.append)
         done = pool.submit(joined)
-        until(lambda: len(place.ran) == 2)
-        time.sleep(0.1)
+        until_it_waits(progress)
+        assert len(place.ran) == 2
         assert not done.done()
         results = [replace(good(e), attempt=held[e.digest]) for e in given[:2]]
         repository.record("s", other.number, results)
@@ -466,9 +474,11 @@ def test_what_another_driver_took_while_it_failed_here_is_waited_for(repository)
 
     with Drivers() as pool, Scrambled(failing(1)) as place:
         lease = repository.acquire_lease("s", DriverProcess.current(), join=True)
-        done = pool.submit(StudyDriver("s", lease, Quick(), place, PointsInOrder(iter(given), 1)))
-        until(lambda: taken)
-        time.sleep(0.05)
+        progress, source = [], PointsInOrder(iter(given), 1)
+        driver = StudyDriver("s", lease, Quick(), place, source, listener=progress.append)
+        done = pool.submit(driver)
+        until_it_waits(progress)
+        assert taken
         assert not done.done()
         repository.record("s", other.number, [replace(good(given[0]), attempt=2)])
         summary = done.result()
@@ -528,31 +538,23 @@ def test_a_result_that_came_too_late_is_not_counted():
 
 def test_the_heart_beats_while_an_experiment_keeps_the_driver_busy(repository):
     """A function in this process blocks the driver's thread for longer than the lease."""
+    refused = []
 
     class Busy:
         slots = 1
 
-        def submit(self, given):
-            from concurrent.futures import Future
-
+        def submit(self, submitted):
+            until(lambda: time.time() > lease.until)
+            with pytest.raises(ConflictError) as caught:
+                repository.acquire_lease("s", DriverProcess.current())
+            refused.append(caught)
             future = Future()
-            time.sleep(0.5)
-            future.set_result(good(given))
+            future.set_result(good(submitted))
             return future
 
     lease = repository.acquire_lease("s", DriverProcess.current(), seconds=0.3)
-    asked = []
-
-    def ask():
-        with pytest.raises(ConflictError):
-            repository.acquire_lease("s", DriverProcess.current())
-        asked.append(1)
-
-    timer = threading.Timer(0.45, ask)
-    timer.start()
     StudyDriver("s", lease, repository, Busy(), PointsInOrder(iter(experiments(1)), 1)).drive()
-    timer.join()
-    assert asked
+    assert len(refused) == 1
 
 
 # Places that fail

@@ -37,7 +37,7 @@ def test_ctrl_c_finishes_what_runs_and_takes_nothing_more(study):
     assert small.states()["ok"] == len(lines(small, "through"))
     assert small.states()["running"] == 0
     assert "left: repeat the command to continue" in out
-    oracle.holds(small)
+    assert oracle.faults_after_resume(small) == []
     assert len(lines(small, "through")) == 12
 
 
@@ -84,7 +84,7 @@ def test_a_driver_under_nohup_outlives_its_terminal(study):
     begun(small, process)
     process.send_signal(signal.SIGHUP)
     oracle.finished(process, 0)
-    oracle.settled(small)
+    assert oracle.faults(small) == []
 
 
 def test_a_terminal_that_is_gone_does_not_end_the_study(study):
@@ -96,7 +96,7 @@ def test_a_terminal_that_is_gone_does_not_end_the_study(study):
     process.stderr.close()
     process.wait()
     assert small.states()["ok"] == 12
-    oracle.settled(small)
+    assert oracle.faults(small) == []
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.4, 0.7])
@@ -107,7 +107,7 @@ def test_ctrl_c_while_it_starts_leaves_a_study_that_can_be_run(study, delay):
     process.send_signal(signal.SIGINT)
     oracle.finished(process, None)
     assert process.returncode in (0, 1, 130, -signal.SIGINT)
-    oracle.holds(small)
+    assert oracle.faults_after_resume(small) == []
 
 
 def test_experiments_that_are_killed_are_tried_again_and_then_failed(study):
@@ -126,7 +126,7 @@ def test_a_launcher_that_is_killed_costs_no_result(study):
     (launcher, *_) = launchers(process.pid)
     subprocess.run(["kill", "-9", str(launcher)], check=True)
     oracle.finished(process, 0)
-    oracle.settled(small)
+    assert oracle.faults(small) == []
 
 
 def launchers(pid):

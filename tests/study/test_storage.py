@@ -58,7 +58,7 @@ def test_a_full_disk_under_the_database_ends_the_run_and_keeps_what_was_told(
     assert 0 < kept < 200
     resize(disk, "64m")
     assert wordy.states()["ok"] >= kept
-    oracle.holds(wordy)
+    assert oracle.faults_after_resume(wordy) == []
 
 
 def test_a_full_disk_under_the_work_folder_ends_the_run_and_keeps_what_was_told(study, small_disk):
@@ -70,7 +70,7 @@ def test_a_full_disk_under_the_work_folder_ends_the_run_and_keeps_what_was_told(
     assert "make room" in err
     assert 0 < oracle.told(out) <= busy.states()["ok"] < 400
     resize(disk, "16m")
-    oracle.holds(busy)
+    assert oracle.faults_after_resume(busy) == []
 
 
 class Lock:
@@ -114,7 +114,7 @@ def test_a_database_that_stays_locked_ends_the_run_and_names_who_holds_it(study)
         assert oracle.alive(busy.folder, 0.0) == []
     assert 0 < busy.states()["ok"] < 200
     assert busy.states()["ok"] >= oracle.told(out)
-    oracle.holds(busy)
+    assert oracle.faults_after_resume(busy) == []
 
 
 def test_a_database_that_is_locked_for_a_while_is_waited_for(study):
@@ -124,7 +124,7 @@ def test_a_database_that_is_locked_for_a_while_is_waited_for(study):
     with Lock(busy.url):
         time.sleep(0.5)
     oracle.finished(running, 0)
-    oracle.settled(busy)
+    assert oracle.faults(busy) == []
 
 
 def test_long_experiments_survive_a_database_that_is_away_when_they_end(study):
@@ -140,7 +140,7 @@ def test_long_experiments_survive_a_database_that_is_away_when_they_end(study):
     (long.folder / "flaky" / "go").touch()
     oracle.finished(running, 0)
     assert len(runs.read_text().split()) == 6
-    oracle.settled(long)
+    assert oracle.faults(long) == []
 
 
 def test_a_server_that_is_restarted_in_the_middle_costs_nothing(study, postgres, postgres_url):
@@ -149,7 +149,7 @@ def test_a_server_that_is_restarted_in_the_middle_costs_nothing(study, postgres,
     oracle.wait_for(running, "ok")
     postgres.restart()
     oracle.finished(running, 0)
-    oracle.settled(busy)
+    assert oracle.faults(busy) == []
 
 
 JUMPING = """\
@@ -209,7 +209,7 @@ def test_a_clock_that_jumps_harms_no_duration_and_no_claim(study, tmp_path):
     oracle.finished(running, 0)
     days = {round((start - time.time()) / 86400) for start in starts(busy)}
     assert days == {-1, 0, 1}, "the clock did not jump"
-    oracle.settled(busy)
+    assert oracle.faults(busy) == []
 
 
 def starts(study):
@@ -227,7 +227,7 @@ def test_too_few_open_files_end_the_run_or_slow_it_but_never_hang_it(study, file
     _, err = oracle.finished(process, None)
     assert process.returncode in (0, 4), (process.returncode, err)
     assert "Traceback" not in err
-    oracle.holds(small)
+    assert oracle.faults_after_resume(small) == []
 
 
 def test_what_asks_for_more_cpus_than_a_laptop_has_runs_alone(tmp_path, study):
