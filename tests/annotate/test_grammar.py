@@ -269,6 +269,11 @@ def test_a_verification_is_a_condition_or_a_command():
     assert diagnostics('VERIFY "./compare" RETRY 2')
 
 
+def test_a_region_counts_events_beside_its_times():
+    found = statement('CR solve PMETRIC cycles, WTIME, "cache-misses", Cache_Misses BEGIN')
+    assert (found.probes, found.counters) == (("WTIME",), ("cycles", "cache-misses"))
+
+
 def test_what_is_observed_is_a_metric_each():
     found = statement("OBSERVE perf instructions, L1-dcache-load-misses, r01c2, task-clock")
     assert [(m.name, m.observed, m.unit, m.optional) for m in found.metrics] == [

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from zenturio import trust
 from zenturio.annotate.commands import fill_command
+from zenturio.annotate.counter_events import counter_event, counter_metric
 from zenturio.annotate.diagnostics import Diagnostics
 from zenturio.annotate.hole_search import diagnostics as absent_targets
 from zenturio.annotate.model import (
@@ -312,6 +313,15 @@ class Assembly:
             names = metric_names(probed.name.text, probed.probes)
             for name, probe in zip(names, probed.probes, strict=True):
                 yield Metric(name, unit=MEASURED[probe.lower()], place=place)
+            for event in probed.counters:
+                counted = counter_event(event)
+                yield Metric(
+                    f"{probed.name.text}_{counter_metric(event)}",
+                    unit=counted.unit if counted else "",
+                    optional=True,
+                    place=place,
+                    observed=f"region {event}",
+                )
             yield Metric(f"{probed.name.text}_count", optional=True, place=place)
 
     def add_regional(self, metric: Metric, metrics: dict[str, Metric]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -397,15 +397,18 @@ class Clauses:
         clause = self.by_keyword.get(keyword)
         return self.chosen(keyword, clause.text, choices) if clause else None
 
-    def chosen(self, keyword: str, word: Passage, choices: tuple[T, ...]) -> T | None:
-        """The one of *choices* that *word* is."""
+    def chosen(
+        self, keyword: str, word: Passage, choices: tuple[T, ...], near: Iterable[str] = ()
+    ) -> T | None:
+        """The one of *choices* that *word* is; *near*: other words that may be meant."""
         for choice in choices:
             if choice.casefold() == word.text.casefold():
                 return choice
         place = word.place(0, len(word.text))
         shown = [choice.upper() if keyword == "MATCH" else choice for choice in choices]
-        near = did_you_mean(word.text, shown)
-        self.diagnostics.error(f"{keyword} {word.text} is not known", place, near)
+        hint = did_you_mean(word.text, [*shown, *map(str.upper, near)])
+        hint = hint if hint.startswith("did") else did_you_mean(word.text, shown)
+        self.diagnostics.error(f"{keyword} {word.text} is not known", place, hint)
         return None
 
 

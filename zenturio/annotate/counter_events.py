@@ -54,6 +54,11 @@ EVENTS: Mapping[str, CounterEvent] = {
     "major-faults": CounterEvent(SOFTWARE, 6),
     **_cache_events(),
 }
+SYSCALLS: Mapping[str, int] = {
+    "x86_64": 298, "aarch64": 241, "riscv64": 241, "loongarch64": 241, "ppc64le": 319,
+    "s390x": 331, "i686": 336, "armv7l": 364,
+}  # fmt: skip
+"""The number of perf_event_open(2) by machine; the C library has no function for it."""
 _RAW = re.compile(r"r([0-9a-f]{1,16})")
 """An event by the number that the processor's manual gives it, as perf writes it: ``r01c2``."""
 

@@ -356,7 +356,9 @@ class _Pairing:
         self.ends[begun.line.first] = line.first
         if isinstance(begun.statement, RegionStatement):
             region = begun.statement
-            self.regions.append(MeasuredRegion(region.name.text, region.probes, begun.line, line))
+            self.regions.append(
+                MeasuredRegion(region.name.text, region.probes, begun.line, line, region.counters)
+            )
 
     def partner(self, end: EndStatement) -> int | None:
         """Which of the open ones *end* ends; a diagnostic if it is none."""

@@ -345,6 +345,9 @@ def check_inside(path: Passage, keyword: str) -> None:
         raise AnnotationError(message, place=place, hint=hint)
 
 
+_EVENTS_BY_METRIC = {counter_metric(event): event for event in EVENTS}
+
+
 def probed(body: Passage, start: int) -> RegionStatement:
     """What stands behind CR: ``name PMETRIC WTIME,CTIME BEGIN``."""
     diagnostics = Diagnostics()
@@ -361,12 +364,17 @@ def probed(body: Passage, start: int) -> RegionStatement:
             diagnostics.error(f"{keyword} is missing", place, hint)
     chosen: list[Probe] = []
     names = clauses.by_keyword["PMETRIC"].names if "PMETRIC" in clauses.by_keyword else ()
+    counters: list[str] = []
     for word in names:
-        probe = clauses.chosen("PMETRIC", word, get_args(Probe))
+        counted = _EVENTS_BY_METRIC.get(counter_metric(word.text))
+        if counted is not None:
+            counters.append(counted)
+            continue
+        probe = clauses.chosen("PMETRIC", word, get_args(Probe), _EVENTS_BY_METRIC)
         if probe is not None and probe not in chosen:
             chosen.append(probe)
     diagnostics.close()
-    return RegionStatement(name, tuple(chosen))
+    return RegionStatement(name, tuple(chosen), tuple(dict.fromkeys(counters)))
 
 
 _LIMITS = ("TIMEOUT", "RETRY", "CPUS", "MEMORY")

@@ -84,6 +84,8 @@ class MeasuredRegion:
     probes: tuple[Probe, ...]
     begin: WrittenDirective
     end: WrittenDirective
+    counters: tuple[str, ...] = ()
+    """The events that are counted in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +389,7 @@ class RegionStatement:
 
     name: Passage
     probes: tuple[Probe, ...]
+    counters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,19 @@ begins, which is told from recursion by where the stack stands, or with the prog
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
+from zenturio.annotate.counter_events import SYSCALLS, counter_event, counter_metric
 from zenturio.annotate.model import MeasuredRegion, Probe
 
+_C_MACHINES = {
+    "__x86_64__": "x86_64", "__aarch64__": "aarch64", "__riscv": "riscv64",
+    "__loongarch__": "loongarch64", "__powerpc64__": "ppc64le", "__s390x__": "s390x",
+    "__i386__": "i686", "__arm__": "armv7l",
+}  # fmt: skip
+"""What compilers define on a machine, and how the system calls it."""
 _C_CODE = """
 /* ZEN: what the region took; see "Regions" in zenturio's documentation of the language. */
 struct @_all {
@@ -26,7 +34,21 @@ struct @_all {
     long active, count, spans, unfinished;
     double since, span, wall, cpu, size;
 };
-struct @_own { long depth; char *guard; double wall, cpu; };
+struct @_own {
+    long depth;
+    char *guard;
+    double wall, cpu;
+    @HWint pid, fd[@N];
+    @HWdouble at[@N];
+};
+@HWstruct @_sums { double counted[@N]; int usable[@N]; unsigned key; int keyed; };
+@HWextern long @_syscall(long, ...) __asm__("syscall");
+@HWextern long @_read(int, void *, unsigned long) __asm__("read");
+@HWextern int @_close(int) __asm__("close");
+@HWextern int @_key(unsigned *, void (*)(void *)) __asm__("pthread_key_create")
+@HW    __attribute__((weak));
+@HWextern int @_set(unsigned, const void *) __asm__("pthread_setspecific") __attribute__((weak));
+@HWextern struct @_sums @_total __attribute__((weak));
 extern int @_clock(int, void *) __asm__("clock_gettime");
 extern int @_usage(int, void *) __asm__("getrusage");
 extern int @_getpid(void) __asm__("getpid");
@@ -41,6 +63,45 @@ extern void @_begin(char *) __asm__("@_enter") __attribute__((weak));
 extern void @_end(char *) __asm__("@_leave") __attribute__((weak));
 struct @_all @_state;
 __thread struct @_own @_mine;
+@HWstruct @_sums @_total;
+@HWstatic void @_shut(void *own) {
+@HW    int i;
+@HW    if (((struct @_own *) own)->pid)
+@HW        for (i = 0; i < @N; i++) @_close(((struct @_own *) own)->fd[i]);
+@HW    ((struct @_own *) own)->pid = 0;
+@HW}
+@HWstatic void @_open(int pid) {
+@HW    static const struct { unsigned type; __UINT64_TYPE__ config; } events[] = { @EVENTS };
+@HW    struct {
+@HW        unsigned type, size;
+@HW        __UINT64_TYPE__ config, period, sample, format, flags;
+@HW        unsigned wakeup, breakpoint;
+@HW        __UINT64_TYPE__ address;
+@HW    } e;
+@HW    int i;
+@HW    if (@_mine.pid) @_shut(&@_mine);
+@HW    for (i = 0; i < @N; i++) {
+@HW        e.type = events[i].type;
+@HW        e.size = 64;
+@HW        e.config = events[i].config;
+@HW        e.format = 3;
+@HW        e.period = e.sample = e.flags = e.address = 0;
+@HW        e.wakeup = e.breakpoint = 0;
+@HW        @_mine.fd[i] = (int) @_syscall(@NR, &e, 0L, -1L, -1L, 8L);
+@HW        e.flags = 0x60;
+@HW        if (@_mine.fd[i] < 0) @_mine.fd[i] = (int) @_syscall(@NR, &e, 0L, -1L, -1L, 8L);
+@HW        @_total.usable[i] = @_mine.fd[i] < 0 ? -1 : @_total.usable[i] ? @_total.usable[i] : 1;
+@HW    }
+@HW    if (!@_total.keyed && @_key) @_total.keyed = @_key(&@_total.key, @_shut) ? -1 : 1;
+@HW    if (@_total.keyed == 1 && @_set) @_set(@_total.key, &@_mine);
+@HW    @_mine.pid = pid;
+@HW}
+@HWstatic double @_counted(int i) {
+@HW    __UINT64_TYPE__ of[3];
+@HW    if (@_mine.fd[i] < 0 || @_read(@_mine.fd[i], of, 24) != 24 || !of[2]) return 0;
+@HW    if (of[2] == of[1]) return (double) of[0];
+@HW    return (double) of[0] * ((double) of[1] / (double) of[2]);
+@HW}
 static double @_now(int which) {
     struct { long s, n; } t;
     t.s = t.n = 0;
@@ -58,11 +119,13 @@ static void @_renew(int pid) {
         none.pid = pid;
         @_state = none;
         @_mine.depth = 0;
+        @HWfor (int i = 0; i < @N; i++) @_total.counted[i] = 0;
     }
     @_give();
 }
 void @_begin(char *guard) {
     int pid = @_getpid();
+    @HWint i;
     *guard = 1;
     if (@_state.pid != pid) @_renew(pid);
     if (@_mine.depth > 0 && guard == @_mine.guard) {
@@ -74,18 +137,24 @@ void @_begin(char *guard) {
     if (@_mine.depth++ > 0) return;
     @_mine.guard = guard;
     @_take();
+    @HWif (@_mine.pid != pid) @_open(pid);
     if (@_state.active++ == 0) @_state.since = @_now(1);
     @_give();
+    @HWfor (i = 0; i < @N; i++) @_mine.at[i] = @_counted(i);
     @CPU@_mine.cpu = @_now(3);
     @_mine.wall = @_now(1);
 }
 void @_end(char *guard) {
     double wall = @_now(1), cpu = 0;
+    @HWdouble now[@N];
+    @HWint i;
     @CPUcpu = @_now(3);
     if (!*guard) return;
     *guard = 0;
     if (@_mine.depth <= 0 || --@_mine.depth > 0) return;
+    @HWfor (i = 0; i < @N; i++) now[i] = @_counted(i);
     @_take();
+    @HWfor (i = 0; i < @N; i++) @_total.counted[i] += now[i] - @_mine.at[i];
     @_state.wall += wall - @_mine.wall;
     @_state.cpu += cpu - @_mine.cpu;
     @_state.count++;
@@ -100,6 +169,8 @@ static void @_report(void) __attribute__((destructor));
 static void @_report(void) {
     struct @_all all, before;
     double span = 1, wall = 1, cpu = 1, part;
+    @HWdouble sum[@N], former[@N], least[@N];
+    @HWint k;
     int i, j;
     char guard = 1;
     void *file;
@@ -113,8 +184,10 @@ static void @_report(void) {
     all = @_state;
     all.unfinished += all.active;
     if (all.active) all.span += @_now(1) - all.since;
+    @HWfor (k = 0; k < @N; k++) { sum[k] = @_total.counted[k]; least[k] = 1e18; }
     for (i = 0; i < 10; i++) {
         before = @_state;
+        @HWfor (k = 0; k < @N; k++) former[k] = @_total.counted[k];
         for (j = 0; j < 100; j++) { @_begin(&guard); @_end(&guard); }
         part = (@_state.span - before.span) / 100;
         if (part < span) span = part;
@@ -122,6 +195,10 @@ static void @_report(void) {
         if (part < wall) wall = part;
         part = (@_state.cpu - before.cpu) / 100;
         if (part < cpu) cpu = part;
+        @HWfor (k = 0; k < @N; k++) {
+        @HW    part = (@_total.counted[k] - former[k]) / 100;
+        @HW    if (part < least[k]) least[k] = part;
+        @HW}
     }
     all.span -= (double) all.spans * span;
     all.wall -= (double) all.count * wall;
@@ -131,7 +208,15 @@ static void @_report(void) {
     if (all.cpu < 0) all.cpu = 0;
     file = @_fopen(name, "a");
     if (!file) return;
-    @_fprintf(file, "@TEXT\\n"@VALUES);
+    @_fprintf(file, "@TEXT"@VALUES);
+    @HWfor (k = 0; k < @N; k++) {
+    @HW    static const char *const names[] = { @NAMES };
+    @HW    static const double scales[] = { @SCALES };
+    @HW    sum[k] -= (double) all.count * least[k];
+    @HW    if (@_total.usable[k] > 0)
+    @HW        @_fprintf(file, ", \\"%s\\": %.9g", names[k], sum[k] > 0 ? sum[k] * scales[k] : 0);
+    @HW}
+    @_fprintf(file, "}\\n");
     @_fclose(file);
 }
 """
@@ -157,16 +242,44 @@ def c_routine(name: str, region: MeasuredRegion, key: Callable[[str], str]) -> s
     printed = [value for probe in region.probes for value in values[probe]]
     printed += [("count", "%ld", "all.count"), ("unfinished", "%ld", "all.unfinished")]
     text = ", ".join(f"{key(f'{region.name}_{n}')}: {form}" for n, form, _ in printed)
-    code = _C_CODE.replace("@TEXT", "{" + text + "}")
+    code = _with_counters(region, key) if region.counters else _C_CODE
+    code = code.replace("@TEXT", "{" + text)
     code = code.replace("@VALUES", "".join(f", {value}" for _, _, value in printed))
     # A probe that is not asked for must cost nothing: its lines are left out, not skipped.
-    for probe, mark in (("CTIME", "@CPU"), ("MAXRSS", "@SIZE")):
-        if probe in region.probes:
+    asked = {"@CPU": "CTIME" in region.probes, "@SIZE": "MAXRSS" in region.probes}
+    for mark, is_asked in (*asked.items(), ("@HW", bool(region.counters))):
+        if is_asked:
             code = code.replace(mark, "")
         else:
             kept = [line for line in code.split("\n") if mark not in line]
             code = "\n".join(kept)
     return code.replace("@", name)
+
+
+def _with_counters(region: MeasuredRegion, key: Callable[[str], str]) -> str:
+    """The code of C that counts events, too; each thread has counters of its own."""
+    events = [event for name in region.counters if (event := counter_event(name)) is not None]
+    names = (
+        key(metric).removeprefix('\\"').removesuffix('\\"') for metric in _counter_names(region)
+    )
+    numbers = "\n".join(
+        f"#{'elif' if at else 'if'} defined {macro}\n#define @NR {SYSCALLS[machine]}L"
+        for at, (macro, machine) in enumerate(_C_MACHINES.items())
+    )
+    parts = {
+        "@EVENTS": ", ".join(f"{{ {event.type}, {event.config}u }}" for event in events),
+        "@NAMES": ", ".join(f'"{name}"' for name in names),
+        "@SCALES": ", ".join(f"{event.scale!r}" for event in events),
+        "@N": str(len(events)),
+    }
+    code = f"\n{numbers}\n#else\n#define @NR -1L\n#endif{_C_CODE}"
+    for mark, text in parts.items():
+        code = re.sub(rf"{mark}(?![A-Z])", text.replace("\\", r"\\"), code)
+    return code
+
+
+def _counter_names(region: MeasuredRegion) -> list[str]:
+    return [f"{region.name}_{counter_metric(event)}" for event in region.counters]
 
 
 _CHUNK = 30
@@ -196,12 +309,79 @@ _READ_SIZE = """\
         y = zen_usage(0_c_int, k)
         if (y == 0) z = k(5) * 1024
 """
+_SYSCALL = """\
+        function zen_call(k, e, a, b, c, d) bind(c, name='syscall')
+        import :: c_long
+        integer(c_long) :: zen_call, e(8)
+        integer(c_long), value :: k, a, b, c, d
+        end function
+        function zen_read(k, e, n) bind(c, name='read')
+        import :: c_int, c_long
+        integer(c_long) :: zen_read, e(3)
+        integer(c_int), value :: k
+        integer(c_long), value :: n
+        end function
+        function zen_name(b) bind(c, name='uname')
+        import :: c_int, c_char
+        integer(c_int) :: zen_name
+        character(1, c_char) :: b(390)
+        end function
+        function zen_pid() bind(c, name='getpid')
+        import :: c_int
+        integer(c_int) :: zen_pid
+        end function
+"""
+_COUNTER_LOCALS = """\
+      integer(c_long) :: ev(8), zz(3), kk, mm(3)
+      real(r8) :: hq
+      integer(c_int) :: zp
+      character(1, c_char) :: un(390)
+      integer :: zi
+      real(r8) :: hn(@N)
+      integer(c_int), save :: hf(@N) = -1, hp = 0
+      real(r8), save :: hb(@N) = 0
+!$omp threadprivate(hf, hp, hb)
+      integer(c_long), save :: nr = -1
+      integer, save :: hu(@N) = 1
+      real(r8), save :: hs(@N) = 0, h1(@N) = 0, h2(@N) = 0
+      real(r8), save :: h3(@N) = 1d18
+"""
+_OPEN_COUNTERS = """\
+      zp = zen_pid()
+      mm = (/ 0, -1, 8 /)
+      if (hp /= zp) then
+        hp = zp
+!$omp critical (@_k)
+        if (nr < 0) then
+          un = ' '
+          y = zen_name(un)
+@MACHINES        end if
+        do zi = 1, @N
+          ev = 0
+@TYPES          ev(5) = 3
+          kk = zen_call(nr, ev, mm(1), mm(2), mm(2), mm(3))
+          ev(6) = 96
+          if (kk < 0) kk = zen_call(nr, ev, mm(1), mm(2), mm(2), mm(3))
+          hf(zi) = int(kk, c_int)
+          if (kk < 0) hu(zi) = 0
+        end do
+!$omp end critical (@_k)
+      end if
+      do zi = 1, @N
+        hn(zi) = 0
+        zz = 0
+        if (hf(zi) >= 0) kk = zen_read(hf(zi), zz, 24_c_long)
+        if (zz(3) > 0) hn(zi) = real(zz(1), r8)
+        if (zz(3) > 0) hq = real(zz(2), r8) / real(zz(3), r8)
+        if (zz(3) > 0 .and. zz(3) < zz(2)) hn(zi) = hn(zi) * hq
+      end do
+"""
 _FORTRAN_CODE = """\
       subroutine @(e)
       use, intrinsic :: iso_c_binding, only: c_int, c_long, c_loc
       use, intrinsic :: iso_c_binding, only: c_funptr, c_funloc
       use, intrinsic :: iso_c_binding, only: c_intptr_t
-      implicit none
+@USE      implicit none
       integer, parameter :: i8 = selected_int_kind(18)
       integer, parameter :: r8 = kind(1d0)
       integer, intent(in) :: e
@@ -235,7 +415,7 @@ _FORTRAN_CODE = """\
       real(r8), save :: s3 = 1, t3 = 1, v3 = 1
       call system_clock(c, r)
       w = real(c, r8) / real(r, r8)
-@CPU      here = 0
+@CPU@COUNT      here = 0
       h = transfer(c_loc(here), h)
       last = n == 1 .and. e == 1
       if (e == 0 .and. n > 0) last = h >= g
@@ -244,7 +424,7 @@ _FORTRAN_CODE = """\
 !$omp critical (@_k)
         t = t + w - a
         v = v + p - b
-        m = m + 1
+@ADD        m = m + 1
         q = q - 1
         if (q == 0) s = s + w - o
         if (q == 0) j = j + 1
@@ -268,24 +448,24 @@ _FORTRAN_CODE = """\
 !$omp end critical (@_k)
         a = w
         b = p
-      end if
+@BASE      end if
       if (e == 2) then
         m1 = m
         j1 = j
         s1 = s
         t1 = t
         v1 = v
-        if (q > 0) s1 = s1 + w - o
+@TOTAL        if (q > 0) s1 = s1 + w - o
         x = x + q
       else if (e == 3) then
         s2 = s
         t2 = t
         v2 = v
-      else if (e == 4) then
+@FORMER      else if (e == 4) then
         s3 = min(s3, (s - s2) / 20)
         t3 = min(t3, (t - t2) / 20)
         v3 = min(v3, (v - v2) / 20)
-      end if
+@LEAST      end if
       if (e /= 5) return
       s1 = max(s1 - real(j1, r8) * s3, 0d0)
       t1 = max(t1 - real(m1, r8) * t3, s1)
@@ -294,7 +474,7 @@ _FORTRAN_CODE = """\
       if (f /= 0) return
       open(newunit=u, file=path, position='append', iostat=f)
       if (f /= 0) return
-@VALUES      write(u, '(a)') '}'
+@VALUES@PRINTED      write(u, '(a)') '}'
       close(u)
       end subroutine @
       subroutine @_report() bind(c)
@@ -350,21 +530,67 @@ def fortran_routine(region: MeasuredRegion) -> str:
         "@SIZE": _READ_SIZE * sized,
         "@VALUES": "".join(_written(region.name, (*values, *_COUNTS))),
     }
+    counting = _fortran_counters(region)
+    parts["@INTERFACES"] += counting.pop("@INTERFACES")
+    parts["@LOCALS"] += counting.pop("@LOCALS")
+    parts |= counting
     code = _FORTRAN_CODE
     for mark, text in parts.items():
         code = code.replace(mark, text)
     return code.replace("@", _name(region))
 
 
+def _fortran_counters(region: MeasuredRegion) -> dict[str, str]:
+    """What counts events, for each mark in the code: nothing where none are asked for."""
+    marks = {
+        "@INTERFACES": _SYSCALL,
+        "@LOCALS": _COUNTER_LOCALS,
+        "@USE": "      use, intrinsic :: iso_c_binding, only: c_char\n",
+        "@COUNT": _OPEN_COUNTERS,
+        "@ADD": "        hs = hs + hn - hb\n",
+        "@BASE": "        hb = hn\n",
+        "@TOTAL": "        h1 = hs\n",
+        "@FORMER": "        h2 = hs\n",
+        "@LEAST": "        h3 = min(h3, (hs - h2) / 20)\n",
+        "@PRINTED": "",
+    }
+    if not region.counters:
+        return dict.fromkeys(marks, "")
+    events = [event for name in region.counters if (event := counter_event(name)) is not None]
+    types, counted = "", ""
+    for at, (event, metric) in enumerate(zip(events, _counter_names(region), strict=True), 1):
+        # Type and size of the structure share a word; the low half comes first.
+        word = event.type | 64 << 32
+        types += f"          if (zi == {at}) ev(1) = {word}_c_long\n"
+        types += f"          if (zi == {at}) ev(2) = {event.config}_c_long\n"
+        value = f"h1({at}) - real(m1, r8) * h3({at})"
+        counted += f"      if (hu({at}) == 1) then\n      hq = max({value}, 0d0)\n"
+        statement = _REAL.format(f"hq * {event.scale:.1e}".replace("e", "d"))
+        counted += "".join(_named_value(f", {json.dumps(metric)}: ", statement))
+        counted += "      end if\n"
+    machines = "".join(
+        "          if (all(un(261:263) == (/ "
+        + ", ".join(f"'{letter}'" for letter in machine[:3])
+        + f" /))) nr = {number}\n"
+        for machine, number in SYSCALLS.items()
+    )
+    marks["@PRINTED"] = counted
+    marks["@COUNT"] = marks["@COUNT"].replace("@TYPES", types).replace("@MACHINES", machines)
+    return {mark: text.replace("@N", str(len(events))) for mark, text in marks.items()}
+
+
+def _named_value(opening: str, statement: str) -> Iterable[str]:
+    """Statements that write a name in parts, for fixed form ends at column 72; and its value."""
+    for at in range(0, len(opening), _CHUNK):
+        yield f"      write(u, '(a)', advance='no') '{opening[at : at + _CHUNK]}'\n"
+    yield statement
+
+
 def _written(region: str, values: Sequence[tuple[str, str]]) -> Iterable[str]:
     """Statements that write names and values; long names in parts."""
     opening = "{"
     for name, statement in values:
-        text = f"{opening}{json.dumps(f'{region}_{name}')}: "
-        # Fixed form ends at column 72, so a long name is written in parts.
-        for at in range(0, len(text), _CHUNK):
-            yield f"      write(u, '(a)', advance='no') '{text[at : at + _CHUNK]}'\n"
-        yield statement
+        yield from _named_value(f"{opening}{json.dumps(f'{region}_{name}')}: ", statement)
         opening = ", "
 
 

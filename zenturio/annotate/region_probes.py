@@ -17,8 +17,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from zlib import crc32
 
 from zenturio.annotate import region_code
+from zenturio.annotate.counter_events import SYSCALLS, counter_event, counter_metric
 from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, MeasuredRegion, Probe
 from zenturio.annotate.source import without_end
@@ -49,7 +51,7 @@ def _variable(region: MeasuredRegion) -> str:
 
 def probe_essence(region: MeasuredRegion) -> str:
     """What counts of a probe in the identity of a program."""
-    return f"ZEN CR {region.name} {' '.join(region.probes)} {_MEANING}"
+    return f"ZEN CR {' '.join((region.name, *region.probes, *region.counters))} {_MEANING}"
 
 
 def probe_routine(region: MeasuredRegion, dialect: Dialect) -> str:
@@ -102,6 +104,12 @@ def _diagnostics(region: MeasuredRegion, dialect: Dialect) -> Iterator[Diagnosti
     for probe in region.probes:
         if probe not in _LANGUAGES.get(dialect.name, (None, ()))[1]:
             yield _lacking(region, probe, dialect)
+    counts = _LANGUAGES.get(dialect.name, (None,))[0] in (_c, _fortran, _python)
+    if region.counters and not counts:
+        body = region.begin.body
+        message = f"no events are counted in regions of {dialect.name}"
+        place = body.place(0, len(body.text))
+        yield Diagnostic(message, place, f"OBSERVE perf {', '.join(region.counters)} counts in all")
 
 
 def _lacking(region: MeasuredRegion, probe: Probe, dialect: Dialect) -> Diagnostic:
@@ -155,9 +163,19 @@ def _python(v: str, region: MeasuredRegion) -> _Lines:
     begin = (
         f"{v} = None; {modules}.get('zen_regions') or "
         f"({make})({modules}, type(__import__('sys'))('zen_regions')); "
-        f"{v} = {modules}['zen_regions'].enter({region.name!a}, {tuple(region.probes)!r})"
+        f"{v} = {modules}['zen_regions'].enter({region.name!a}, {tuple(region.probes)!r}"
+        f"{_python_counters(region)})"
     )
     return begin, f"{v} = {v}.leave()"
+
+
+def _python_counters(region: MeasuredRegion) -> str:
+    """What else the runtime is told: names, types and numbers of the events that it counts."""
+    if not region.counters:
+        return ""
+    events = ((counter_metric(name), counter_event(name)) for name in region.counters)
+    listed = tuple((name, *event[:2], event.scale) for name, event in events if event)
+    return f", {listed!r}, {dict(SYSCALLS)!r}"
 
 
 def _c(v: str, region: MeasuredRegion) -> _Lines:
@@ -166,7 +184,8 @@ def _c(v: str, region: MeasuredRegion) -> _Lines:
 
 def _symbol(v: str, region: MeasuredRegion) -> str:
     """What several files share, if they measure the same in regions of the same name."""
-    return v + "".join(sorted(probe[0].lower() for probe in region.probes))
+    counted = f"_{crc32(' '.join(region.counters).encode()):08x}" if region.counters else ""
+    return v + "".join(sorted(probe[0].lower() for probe in region.probes)) + counted
 
 
 def _shell(v: str, region: MeasuredRegion) -> _Lines:

@@ -350,7 +350,7 @@ class LocalRunner:
             reply.stdout.trimmed(self.settings.log),
             reply.stderr.trimmed(self.settings.log),
             self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
-            remark=run_remark(facts, is_build_idle=self._is_build_idle(experiment)),
+            remark=run_remark(facts, metrics, is_build_idle=self._is_build_idle(experiment)),
             conditions=run_conditions(facts, self.settings.slots or None),
             **own_machine_parts(),
         )

@@ -17,7 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Union
 
-from zenturio.annotate.counter_events import HARDWARE, SOFTWARE, CounterEvent, counter_event
+from zenturio.annotate.counter_events import (
+    HARDWARE,
+    SOFTWARE,
+    SYSCALLS,
+    CounterEvent,
+    counter_event,
+)
 from zenturio.execute import process_tree
 
 if TYPE_CHECKING:
@@ -36,6 +42,8 @@ class RunObserver:
     """When `sample` is to be called, by the monotonic clock."""
     own_process = 0
     """A process that measures, and is no part of the run."""
+    user_mode = False
+    """Whether events were counted in user mode alone."""
 
     def begin(self) -> None:
         """Begin; nothing of the run exists yet."""
@@ -64,18 +72,18 @@ class RunObservers:
         names: dict[str, list[str]] = {}
         for name, observed in metrics.items():
             names.setdefault(observed.partition(" ")[0], []).append(name)
-        events = {
-            name: observed.partition(" ")[2]
-            for name, observed in metrics.items()
-            if observed.startswith("perf ")
-        }
+        events: dict[str, dict[str, str]] = {"perf": {}, "region": {}}
+        for name, observed in metrics.items():
+            observer, _, event = observed.partition(" ")
+            events.setdefault(observer, {})[name] = event
         observers: dict[str, Callable[[], RunObserver]] = {
             # Counters begin last, so that they do not count the process that watches a GPU.
             "gpu": lambda: GpuObserver(shared=shared, environment=environment),
             "energy": lambda: EnergyObserver(shared=shared),
             "io": IoObserver,
             "memory": lambda: MemoryObserver(self.owns),
-            "perf": lambda: PerfObserver(events),
+            "region": lambda: RegionObserver(events["region"]),
+            "perf": lambda: PerfObserver(events["perf"]),
         }
         self._observers = [make() for name, make in observers.items() if name in names]
         self._names = tuple(metrics)
@@ -116,16 +124,11 @@ class RunObservers:
         observers, self._observers = self._observers, []
         for observer in observers:
             self.readings.update(observer.end())
-            self.user_mode |= isinstance(observer, PerfObserver) and observer.user_mode
+            self.user_mode |= observer.user_mode
         for name in self._names:
             self.readings.setdefault(name, NOT_OBSERVED)
 
 
-_SYSCALLS = {
-    "x86_64": 298, "aarch64": 241, "riscv64": 241, "loongarch64": 241, "ppc64le": 319,
-    "s390x": 331, "i686": 336, "armv7l": 364,
-}  # fmt: skip
-"""The number of perf_event_open(2), for which the C library has no function."""
 _ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
 """struct perf_event_attr in its first version, of 64 bytes."""
 _DISABLED, _INHERIT, _ENABLE_ON_EXEC = 1 << 0, 1 << 1, 1 << 12
@@ -151,7 +154,6 @@ class PerfObserver(RunObserver):
         self._events = events
         self._open: dict[str, int] = {}
         self._reasons: dict[str, Reading] = {}
-        self.user_mode = False
 
     def begin(self) -> None:
         for name, text in self._events.items():
@@ -190,9 +192,21 @@ class PerfObserver(RunObserver):
         return readings
 
 
+class RegionObserver(PerfObserver):
+    """Says why the program cannot count events in its regions, which it does itself."""
+
+    def end(self) -> dict[str, Reading]:
+        for descriptor in self._open.values():
+            os.close(descriptor)
+        return {**dict.fromkeys(self._events, NOT_COUNTED), **self._reasons}
+
+
+NOT_COUNTED = "the program did not go through the region, or was ended before it wrote its counts"
+
+
 def open_counter(event: CounterEvent, flags: int = 0) -> int:
     """Return a descriptor that counts *event* for what this process executes; or OSError."""
-    number = _SYSCALLS.get(os.uname().machine)
+    number = SYSCALLS.get(os.uname().machine)
     if number is None or not os.path.exists(_PARANOID):  # noqa: PTH110 - pathlib is not loaded here
         raise OSError(errno.ENOSYS, "no perf_event_open")
     libc = ctypes.CDLL(None, use_errno=True)

@@ -93,12 +93,14 @@ def usage_metrics(facts: Mapping[str, Any], supervisor: str) -> dict[str, Metric
     }
 
 
-def run_remark(facts: Mapping[str, Any], *, is_build_idle: bool) -> str:
+def run_remark(
+    facts: Mapping[str, Any], metrics: Mapping[str, MetricValue], *, is_build_idle: bool
+) -> str:
     """Return what is to be said of a run though nothing failed: the same for the same machine."""
     unobserved: dict[str, list[str]] = {}
-    for name, reading in facts.get("observed", {}).items():
-        if isinstance(reading, str):
-            unobserved.setdefault(reading, []).append(name)
+    for name in facts.get("observed", {}):
+        if isinstance(missing := metrics.get(name), Missing):
+            unobserved.setdefault(missing.why, []).append(name)
     parts = [f"no {', '.join(names)}: {reason}" for reason, names in unobserved.items()]
     return "; ".join([IDLE_BUILD, *parts] if is_build_idle else parts)
 

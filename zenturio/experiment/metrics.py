@@ -489,7 +489,7 @@ class MetricReader:
             reported_values = reported.get(metric.name)
             if metric.when is not None and not _applies(metric.when, values):
                 metrics[metric.name] = Inapplicable(f"it is measured WHEN {metric.when.text}")
-            elif metric.observed:
+            elif metric.observed and (reported_values is None or not is_regional(metric)):
                 metrics.setdefault(metric.name, Missing("nothing observed it there"))
             elif reported_values is not None:
                 metrics[metric.name] = take_value(reported_values, metric.take)
@@ -527,6 +527,11 @@ class MetricReader:
             if value is not True:
                 return f"VERIFY {expression.text}"
         return ""
+
+
+def is_regional(metric: Metric) -> bool:
+    """Return whether the program itself counts, in a region; its place says why it cannot."""
+    return metric.observed.startswith("region ")
 
 
 class MetricReaders:

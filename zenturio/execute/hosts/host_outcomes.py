@@ -79,7 +79,7 @@ class OutcomeBuilder:
             finished.stdout.trimmed(KEPT_BYTES),
             finished.stderr.trimmed(KEPT_BYTES),
             artifacts,
-            remark=run_remark(facts, is_build_idle=finished.is_build_idle),
+            remark=run_remark(facts, metrics, is_build_idle=finished.is_build_idle),
             conditions=run_conditions(facts),
             **({} if finished.machine is None else machine_parts(finished.machine)),
         )
