@@ -9,11 +9,14 @@ points that differ in these share it; what a build is to depend on goes into a f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from glob import escape
 from math import isfinite
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.file_digests import mode_of, mtime_of, size_of
@@ -47,16 +50,24 @@ from zenturio.experiment.identity import (
     kind_of_mode,
     path_record,
     used_part,
+    value_term,
 )
 from zenturio.experiment.metrics import parse_value
 from zenturio.experiment.used_inputs import used_digests
 from zenturio.expression import Value
 from zenturio.expression.scalar_functions import shown
-from zenturio.space import Point
+from zenturio.space import Point, Space
+from zenturio.space.domain import Column
+from zenturio.space.point import CodedTexts, PointBlock
 
 _REMEMBERED = 1024
-RecordedParts = tuple[Mapping[str, tuple[int, bytes]], Mapping[str, str]]
-"""Mode and digest of each file by path, and the digests of what is used."""
+RecordedParts = tuple[Mapping[str, tuple[int, bytes]], Mapping[str, str], Mapping[str, Any]]
+"""Mode and digest of each file by path, the digests of what is used, and how texts are written."""
+
+_LARGEST_TABLE = 2**17
+"""Sets of more elements have no table of terms: a study meets few of them."""
+KeyColumns = tuple[Column, Column]
+"""The two halves of keys, as unsigned integers of 64 bits."""
 
 _STREAMS = ("stdout", "stderr", "")
 _SHORT = 16
@@ -102,6 +113,7 @@ class ExperimentGenerator:
         seen = self._filler.parameters | variables
         # What neither files nor environment show must enter the digest itself: see
         # `combined_digest`.
+        self._writing = _writing(application.space) if recorded is None else recorded[2]
         self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
         self._used = used_digests(application) if recorded is None else dict(recorded[1])
         self._build_part = used_part({n: d for n, d in self._used.items() if not is_verified(n)})
@@ -111,6 +123,7 @@ class ExperimentGenerator:
         self._used_part = used_part(self._used)
         self._builds: dict[tuple[bytes | str, ...], Build] = {}
         self._keys = PointKeys()
+        self._key_columns = _KeyTables(self._keys, [p.name for p in application.space.parameters])
         self._conditional = any(p.when is not None for p in application.space.parameters)
         self._followed = self._following() if former_digests else None
         self._former = identity.FormerFiles(self._followed.hashed) if self._followed else None
@@ -197,6 +210,7 @@ class ExperimentGenerator:
             "used": self._used,
             "unseen": self._unseen,
             "seed": application.repeat.seed,
+            **self._writing,
         }
         return json.dumps(facts, sort_keys=True)
 
@@ -227,6 +241,24 @@ class ExperimentGenerator:
             index = self._space.number(point)
         key = self._key(point)
         return self._experiment(point, index, point.texts, key, repeat, position)
+
+    def keys(self, block: PointBlock, repeat: int) -> KeyColumns:
+        """Return the keys of one repeat of each point, as `Experiment.key` has them."""
+        first, second = self._key_columns.sums(block, self._texts_of)
+        more = self._keys.sum({"": str(repeat), **self._application.repeat.texts(repeat)})
+        return first + np.uint64(more[0]), second + np.uint64(more[1])
+
+    def keys_of(self, point: Point) -> list[bytes]:
+        """Return the keys of all repeats of *point*."""
+        key, repeat = self._key(point), self._application.repeat
+        numbers = range(1, repeat.count + 1)
+        return [self._keys.key(key, number, repeat.texts(number)) for number in numbers]
+
+    def _texts_of(self, point: Point, names: Iterable[str]) -> dict[str, str | None]:
+        """Return the texts of *names* as the key has them: None while a parameter is inactive."""
+        if self._conditional:
+            return {n: None if point[n] is None else point.text(n) for n in names}
+        return {n: point.text(n) for n in names}
 
     def _key(self, point: Point) -> Term:
         texts: Mapping[str, str | None] = point.texts
@@ -303,6 +335,57 @@ class ExperimentGenerator:
             digest = combined_digest(whole, steps, {}, 0, used=self._build_part)
             build = self._builds[key] = Build(digest, files, steps)
         return build
+
+
+WRITING = ("words", "defaults")
+
+
+def _writing(space: Space) -> dict[str, Any]:
+    """Return what besides its text decides what a point writes; only what there is."""
+    words = sorted(p.name for p in space.parameters if p.words)
+    defaults = {p.name: p.default for p in space.parameters if p.when is not None and p.default}
+    return {name: part for name, part in zip(WRITING, (words, defaults), strict=True) if part}
+
+
+class _KeyTables:
+    """Sums of terms of whole columns of points: a look-up and an addition for each parameter."""
+
+    def __init__(self, keys: PointKeys, names: Sequence[str]) -> None:
+        self._keys = keys
+        self._names = names
+        self._tables: dict[str, KeyColumns] = {}
+
+    def sums(
+        self,
+        block: PointBlock,
+        texts_of: Callable[[Point, Iterable[str]], Mapping[str, str | None]],
+    ) -> KeyColumns:
+        first, second = (np.zeros(len(block), dtype=np.uint64) for _ in range(2))
+        uncoded = [name for name in self._names if name not in block.coded]
+        if uncoded:  # their texts depend on other parameters
+            sums = [self._keys.sum(texts_of(point, uncoded)) for point in block.points]
+            first, second = (np.array(part, dtype=np.uint64) for part in zip(*sums, strict=True))
+        for name, (codes, texts) in block.coded.items():
+            terms = self._terms(name, codes, texts)
+            first, second = first + terms[0], second + terms[1]
+        return first, second
+
+    def _terms(self, name: str, codes: Column, texts: CodedTexts) -> KeyColumns:
+        if len(texts) <= _LARGEST_TABLE:
+            if name not in self._tables:
+                self._tables[name] = _columns_of_terms(
+                    name, map(texts.__getitem__, range(len(texts)))
+                )
+            table = self._tables[name]
+            return table[0].take(codes), table[1].take(codes)
+        present, places = np.unique(codes, return_inverse=True)
+        table = _columns_of_terms(name, map(texts.__getitem__, present.tolist()))
+        return table[0].take(places), table[1].take(places)
+
+
+def _columns_of_terms(name: str, texts: Iterable[str | None]) -> KeyColumns:
+    first, second = zip(*(value_term(name, text) for text in texts), strict=True)
+    return np.array(first, dtype=np.uint64), np.array(second, dtype=np.uint64)
 
 
 def is_verified(words: str) -> bool:

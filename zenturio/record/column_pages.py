@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from zenturio.experiment.experiment import MachineKind, MetricValue
 from zenturio.expression import Value
 from zenturio.record.entities import ExperimentState
 from zenturio.record.row_filter import RoundChoice
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +41,23 @@ class ColumnRequest:
     round: RoundChoice = "newest"
     without: Collection[str] = ()
     """Digests of experiments to leave out."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedResults:
+    """Results of one program, which the keys of their points name: see `experiment.identity`."""
+
+    keys: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+    """The halves of the keys, as unsigned integers."""
+    ranks: np.ndarray[Any, Any]
+    """Of several results with one key the one with the highest rank counts."""
+    started: np.ndarray[Any, Any]
+    causes: np.ndarray[Any, Any]
+    """Numbers of `cause_texts`; 0 where it succeeded."""
+    cause_texts: Sequence[str]
+    parameters: Mapping[str, Sequence[Value]]
+    """Of the fields that were asked for those that the study has."""
+    metrics: Mapping[str, Sequence[MetricValue | None]]
+
+    def __len__(self) -> int:
+        return len(self.ranks)

@@ -311,6 +311,12 @@ class Transaction:
         """Return what *text* answers: for tables and views that belong to a study."""
         return self._fetched(text, parameters)
 
+    def batches(self, text: str, size: int) -> Iterator[list[Row]]:
+        """Yield what *text* answers, *size* rows at a time; nothing else is asked meanwhile."""
+        self._cursor.execute(text)
+        while rows := self._cursor.fetchmany(size):
+            yield rows
+
     @contextmanager
     def interruptible(self) -> Iterator[None]:
         """Let a KeyboardInterrupt end long statements of the block, in which SQLite hears nothing.

@@ -17,8 +17,14 @@ from zenturio.errors import (
     SafetyError,
     unknown_name,
 )
-from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
-from zenturio.record.column_pages import ColumnPage, ColumnRequest
+from zenturio.experiment.experiment import (
+    Artifact,
+    Experiment,
+    Kinds,
+    Outcome,
+    ProgramIdentity,
+)
+from zenturio.record.column_pages import ColumnPage, ColumnRequest, KeyedResults
 from zenturio.record.entities import (
     AttemptLogs,
     AttemptRecord,
@@ -326,6 +332,21 @@ class Repository(Protocol):
         """Yield what *request* asks of the results of *study*, in the order of ``records``.
 
         Each page is as of its own moment.
+        """
+        ...
+
+    def keyed_results(
+        self,
+        study: str,
+        program: ProgramIdentity,
+        kinds: Kinds = None,
+        round_: int | None = None,
+        names: Collection[str] = (),
+    ) -> KeyedResults | None:
+        """Return the results of *study* that *program* has, by the keys of their points.
+
+        Those that `find_outcomes` would find, with the fields of these *names*. None for a small
+        study, and where its results have no keys: then each is looked up by its digest.
         """
         ...
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from zenturio import trust
 from zenturio.errors import ConflictError, Diagnostic
-from zenturio.experiment.experiment import Artifact, Experiment, Kinds, Outcome
+from zenturio.experiment.experiment import (
+    Artifact,
+    Experiment,
+    Kinds,
+    Outcome,
+    ProgramIdentity,
+)
 from zenturio.record import (
     claims,
     codec,
@@ -32,7 +38,7 @@ from zenturio.record import (
 )
 from zenturio.record.artifact_store import ArtifactStore
 from zenturio.record.codec import to_local, to_portable
-from zenturio.record.column_pages import ColumnPage, ColumnRequest
+from zenturio.record.column_pages import ColumnPage, ColumnRequest, KeyedResults
 from zenturio.record.database import Connections, Database, Transaction
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
@@ -717,6 +723,19 @@ class SQLRepository:
         after: RecordKey | None,
     ) -> tuple[ColumnPage, RecordKey] | None:
         return record_queries.next_page(self._context(transaction, study), request, after)
+
+    @reads
+    def keyed_results(
+        self,
+        transaction: Transaction,
+        study: str,
+        program: ProgramIdentity,
+        kinds: Kinds = None,
+        round_: int | None = None,
+        names: Collection[str] = (),
+    ) -> KeyedResults | None:
+        context = self._context(transaction, study)
+        return stored_recipes.keyed_results(context, program, kinds, round_, names)
 
     @reads
     def experiment_record(

@@ -14,7 +14,7 @@ from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Definition
 from zenturio.space.domain import Column, Domain, Elements
 from zenturio.space.parameter import Dependent, Parameter
-from zenturio.space.point import Point, PointColumns, Position
+from zenturio.space.point import CodedTexts, Point, PointBlock, PointColumns, Position
 
 
 class Decoder:
@@ -60,6 +60,16 @@ class Decoder:
             Point(self.layout, chosen, places)
             for chosen, places in zip(zip(*values, strict=True), every, strict=True)
         )
+
+    def block(self, codes: Mapping[str, Column], length: int) -> PointBlock:
+        """Return the points of *codes*, not decoded yet."""
+        coded = {
+            parameter.name: (codes[parameter.name], CodedTexts(domain, parameter.when is not None))
+            for parameter in self.definition.dimensions
+            if (domain := parameter.domain) is not None
+            and not isinstance(domain, Continuous | Dependent)
+        }
+        return PointBlock(length, lambda: self.points(codes, length), coded)
 
     def _positions(self, name: str, codes: Column) -> list[Position]:
         listed = codes.tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from zenturio.errors import unknown_name
 from zenturio.expression import Expression, Value, holds, text_of
 from zenturio.space.continuous import Continuous
-from zenturio.space.domain import Column, Elements
+from zenturio.space.domain import Column, Domain, Elements
 from zenturio.space.parameter import Dependent, Parameter
 
 Position = int | float | None
@@ -131,6 +131,43 @@ class Point(Mapping[str, Value]):
 
     def __repr__(self) -> str:
         return f"Point({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
+
+class PointBlock:
+    """Some points of a space in their order, which are made when they are asked for."""
+
+    def __init__(
+        self,
+        length: int,
+        decode: Callable[[], Iterable[Point]],
+        coded: Mapping[str, tuple[Column, CodedTexts]] | None = None,
+    ) -> None:
+        self._length = length
+        self._decode = decode
+        self.coded = coded or {}
+        """Codes and texts by parameter, of those whose texts are numbered in the whole space."""
+
+    def __len__(self) -> int:
+        return self._length
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(self._decode())
+
+
+@dataclass(frozen=True)
+class CodedTexts:
+    """The texts of a parameter by their codes; None stands for an inactive one."""
+
+    domain: Domain
+    can_be_inactive: bool
+
+    def __len__(self) -> int:
+        return self.domain.size + self.can_be_inactive
+
+    def __getitem__(self, code: int) -> str | None:
+        position = code - self.can_be_inactive
+        return None if position < 0 else self.domain.text(position)
 
 
 BLOCK = 1 << 15

@@ -11,6 +11,8 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from zenturio.errors import SpaceError
 from zenturio.expression import parse
 from zenturio.space.component import Component, Product, component_of
@@ -21,7 +23,7 @@ from zenturio.space.domain import Column
 from zenturio.space.growing_product import growing_products
 from zenturio.space.neighbours import neighbours
 from zenturio.space.parameter import Dependent, Parameter, Values, Zip, domain_of
-from zenturio.space.point import Point
+from zenturio.space.point import Point, PointBlock
 from zenturio.space.rejection_sampling import NoneValid, RejectionSampler, distinct, sample_values
 
 if TYPE_CHECKING:
@@ -182,6 +184,38 @@ class Space:
     def __iter__(self) -> Iterator[Point]:
         for codes, length in self._product.walk():
             yield from self._decoder.points(codes, length)
+
+    def blocks(self, size: int, limit: int | None = None) -> Iterator[PointBlock]:
+        """Yield the points in order, or the first *limit*, *size* at a time; the last are fewer."""
+        pieces: list[tuple[Mapping[str, Column], int]] = []
+        rest, held = limit, 0
+        for codes, length in self._product.walk():
+            pieces.append((codes, length))
+            held += length
+            while held >= size and (rest is None or rest >= size):
+                yield self._first_block(pieces, size)
+                held -= size
+                rest = None if rest is None else rest - size
+            if rest is not None and held >= rest:
+                break
+        last = held if rest is None else min(held, rest)
+        if last:
+            yield self._first_block(pieces, last)
+
+    def _first_block(self, pieces: list[tuple[Mapping[str, Column], int]], size: int) -> PointBlock:
+        """Take *size* points from the front of *pieces*."""
+        parts: list[Mapping[str, Column]] = []
+        missing = size
+        while missing:
+            codes, length = pieces.pop(0)
+            used = min(length, missing)
+            parts.append({name: column[:used] for name, column in codes.items()})
+            if used < length:
+                rest = {name: column[used:] for name, column in codes.items()}
+                pieces.insert(0, (rest, length - used))
+            missing -= used
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return self._decoder.block(joined, size)
 
     @overload
     def __getitem__(self, at: int) -> Point: ...

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from zenturio.errors import InputError
+from zenturio.space.point import PointBlock
 
 if TYPE_CHECKING:
     from zenturio.space import Point, Space
@@ -35,6 +36,15 @@ class PointSelection:
         if self.picked is None:
             return enumerate(self)
         return ((self.space.number(point), point) for point in self.picked)
+
+    def blocks(self, size: int) -> Iterator[PointBlock]:
+        """Yield the points *size* at a time; the last ones may be fewer."""
+        if self.picked is None:
+            yield from self.space.blocks(size, self.limit)
+            return
+        for start in range(0, len(self.picked), size):
+            points = self.picked[start : start + size]
+            yield PointBlock(len(points), points.__iter__)
 
     def __iter__(self) -> Iterator[Point]:
         if self.picked is not None:

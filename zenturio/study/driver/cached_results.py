@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from time import time
 from typing import Any
 
+import numpy as np
+
 from zenturio.annotate.commands import undeclared_programs
 from zenturio.annotate.model import MEASURED, Application, Goal, Metric
 from zenturio.experiment import MachineKind, Outcome
 from zenturio.experiment.used_inputs import file_digest
 from zenturio.record import Repository
+
+Array = np.ndarray[Any, Any]
 
 _VARYING = MEASURED.keys() - {"exit"}
 """What each machine measures anew, whatever the program is."""
@@ -68,6 +72,18 @@ def round_goes_on(number: int) -> str:
     return f"round {number} goes on: what it has results of already is not run again"
 
 
+@dataclass
+class CachedTally:
+    """What is counted of cached results whose experiments are not made."""
+
+    count: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    outdated: Counter[str] = field(default_factory=Counter)
+    """By executable that has changed since."""
+    has_succeeded: bool = False
+
+
 PROGRAMS = "programs"
 """The note of a study that holds them."""
 _KEPT = 100
@@ -103,6 +119,16 @@ class ProgramHistory:
             word: {"path": path, "changes": self._changes[word]}
             for word, path in self._paths.items()
         }
+
+    def count_changed(self, started: Array) -> Counter[str]:
+        """Count by executable the outcomes of which `changed_since` would name it."""
+        counts = Counter[str]()
+        for word, changes in self._changes.items():
+            times, digests = zip(*changes, strict=True)
+            at = np.searchsorted(times, started, "right") - 1
+            differs = np.array([*(digest != digests[-1] for digest in digests), False])
+            counts[word] = int(differs[at].sum())  # -1 is before the first one: nothing is known
+        return +counts
 
     def changed_since(self, outcome: Outcome) -> Iterable[str]:
         """The executables that are not what they were when *outcome* was made, if that is known."""

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from zenturio.experiment import Experiment, Outcome
-from zenturio.experiment.experiment import RunPosition
-from zenturio.space import Point
+from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.space.point import PointBlock
 from zenturio.study.driver.experiment_states import Proposed
 from zenturio.study.driver.run_order import WINDOW, RunOrder
+from zenturio.study.point_selection import PointSelection
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.cached_points import CachedPoints, LoadCachedPoints
 
 HELD = 32 * 2**20
 """Bytes of filled files that are held at the most for those that wait."""
 SPELL = 0.5
 """Seconds that are spent at the most on making experiments while others wait to be recorded."""
 
-MakeExperiments = Callable[[Point], Iterable[Experiment]]
-MakeExperiment = Callable[[Point, int, RunPosition | None], Experiment]
-"""Makes one repeat of a point, which has a position in the order of the run."""
-
 
 class ExperimentSource(Protocol):
     """Hands out experiments, and hears what became of them."""
 
-    def __iter__(self) -> Iterator[Experiment]:
-        """Yield those that can be had now; asked again, those that came since."""
+    def __iter__(self) -> Iterator[Experiment | None]:
+        """Yield those that can be had now; asked again, those that came since.
+
+        None says that it goes on, and has nothing yet: others may have a turn.
+        """
         ...
 
     @property
@@ -56,6 +58,15 @@ class ExperimentSource(Protocol):
         ...
 
 
+@runtime_checkable
+class SkipsCached(Protocol):
+    """A source that need not make experiments of points that are cached."""
+
+    def skip_cached(self, load: LoadCachedPoints) -> None:
+        """Skip what *load* returns, which is called once, before anything is skipped."""
+        ...
+
+
 class Proposals:
     """Experiments of a source, taken in batches that are not too many, too large, or too slow."""
 
@@ -73,6 +84,10 @@ class Proposals:
         end = monotonic() + SPELL
         most = max(count, self._source.ahead)
         for experiment in self._source:
+            if experiment is None:
+                if monotonic() > end:
+                    return Proposed(self._take(), exhausted=False, over=False)
+                continue
             self._made.append(experiment)
             for filed in experiment.files:
                 if filed.content is not None and id(filed.content) not in counted:
@@ -94,11 +109,11 @@ class PointsInOrder:
     expecting = False
     ahead = WINDOW
 
-    def __init__(self, experiments: Iterator[Experiment], total: int) -> None:
+    def __init__(self, experiments: Iterator[Experiment | None], total: int) -> None:
         self.total = total
         self._experiments = experiments
 
-    def __iter__(self) -> Iterator[Experiment]:
+    def __iter__(self) -> Iterator[Experiment | None]:
         return self._experiments
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
@@ -109,29 +124,51 @@ class ArrangedPoints(PointsInOrder):
     """The repeats of points in the order of a run: sorted, until `arrange` names another one."""
 
     def __init__(
-        self, points: Iterable[Point], make: MakeExperiment, repeats: int, total: int
+        self, points: PointSelection, generator: ExperimentGenerator, repeats: int, total: int
     ) -> None:
         super().__init__(self._arranged(RunOrder()), total)
-        self._points = enumerate(points)
-        self._make = make
+        self._windows = enumerate(points.blocks(WINDOW))
+        self._generator = generator
         self._repeats = repeats
-        self._first: list[tuple[int, Point]] = []
-        self._tried: dict[int, Experiment] = {}
+        self._first: list[tuple[int, PointBlock]] = []
+        self._tried: list[Experiment] = []
+        self._load: LoadCachedPoints | None = None
 
     def try_first(self) -> Iterable[Experiment]:
         """Return the experiments of the first points, made now; they come in their turn, too."""
-        self._first = list(islice(self._points, WINDOW))
-        self._tried = {at: self._make(point, 1, None) for at, point in self._first}
-        return self._tried.values()
+        self._first = list(islice(self._windows, 1))
+        for _, block in self._first:
+            self._tried = [self._generator.experiment(point, 1) for point in block.points]
+        return self._tried
 
     def arrange(self, order: RunOrder) -> None:
         """Go through the points in *order* from now on."""
         self._experiments = self._arranged(order)
 
-    def _arranged(self, order: RunOrder) -> Iterator[Experiment]:
-        points = chain(self._first, self._points)
-        for (at, point), repeat, position in order.arrange(points, self._repeats):
-            if repeat == 1 and (tried := self._tried.pop(at, None)):
-                yield replace(tried, position=position)
-            else:
-                yield self._make(point, repeat, position)
+    def skip_cached(self, load: LoadCachedPoints) -> None:
+        """Make no experiments of points that are cached, as far as *load* returns them.
+
+        Those of the first window are made and looked up all the same: the place learns of them.
+        """
+        self._load = load
+
+    def _arranged(self, order: RunOrder) -> Iterator[Experiment | None]:
+        cached: CachedPoints | None = None
+        for window, block in chain(self._first, self._windows):
+            if window == 1 and self._load:
+                cached = self._load(self._generator.identity)
+            skipped = cached and [
+                cached.take(self._generator.keys(block, repeat))
+                for repeat in range(1, self._repeats + 1)
+            ]
+            if skipped and all(mask.all() for mask in skipped):
+                yield None
+                continue
+            for at, repeat, position in order.arrange_window(window, len(block), self._repeats):
+                if skipped and skipped[repeat - 1][at]:
+                    continue
+                if repeat == 1 and window == 0 and self._tried:
+                    yield replace(self._tried[at], position=position)
+                else:
+                    yield self._generator.experiment(block.points[at], repeat, position)
+            self._tried = []

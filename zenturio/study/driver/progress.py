@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from time import monotonic
 
@@ -13,7 +13,11 @@ from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MetricValue, Missing, Outcome, Series
 from zenturio.experiment.failure import log_end, missing_names, missing_reasons
 from zenturio.expression import Expression, Value
-from zenturio.study.driver.cached_results import ProgramHistory, changed_program_notes
+from zenturio.study.driver.cached_results import (
+    CachedTally,
+    ProgramHistory,
+    changed_program_notes,
+)
 from zenturio.study.study_definition import ArchivedStudy
 
 
@@ -224,6 +228,8 @@ class RunCounts:
         self._meter = RateMeter()
         self._best = BestScore(goals)
         self._failures: dict[str, FailureGroup] = {}
+        self._more_failures = Counter[str]()
+        """Cached failures that were only counted, by cause; one of each is in *_failures*."""
         self.cached = 0
         self.ok = 0
         self.failed = 0
@@ -247,6 +253,13 @@ class RunCounts:
         self.cached += 1
         self._outdated.update(self._programs.changed_since(outcome))
         self._learn(experiment, outcome)
+
+    def recall(self, tally: CachedTally) -> None:
+        """Count cached ones of which nothing else is to be said."""
+        self.cached += tally.count
+        self._outdated.update(tally.outdated)
+        self._more_failures.update(tally.failures)
+        self._has_succeeded |= tally.has_succeeded
 
     def ended(self, experiment: Experiment, outcome: Outcome) -> None:
         """One that this run ran was recorded."""
@@ -290,12 +303,16 @@ class RunCounts:
             total - self.cached - self.ok - self.failed,
             seconds,
             interrupted=interrupted,
-            failures=tuple(sorted(self._failures.values(), key=lambda f: -f.count)),
+            failures=tuple(sorted(self._counted_failures(), key=lambda f: -f.count)),
             best=self._best.found,
             alone=self._alone,
             remarks=tuple(self._remarks),
             wrong=self._wrong,
         )
+
+    def _counted_failures(self) -> Iterator[FailureGroup]:
+        for cause, failure in self._failures.items():
+            yield replace(failure, count=failure.count + self._more_failures[cause])
 
     @property
     def is_study_faulty(self) -> bool:

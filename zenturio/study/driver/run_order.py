@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import count, islice, product
 from typing import Literal, TypeVar, get_args
 
 from zenturio.errors import InputError, did_you_mean
@@ -47,20 +47,32 @@ class RunOrder:
         self, points: Iterable[Item], repeats: int
     ) -> Iterator[tuple[Item, int, RunPosition]]:
         """Yield each of *points* with each repeat, from 1, and where it stands in the order."""
-        if self.kind == "sorted":
-            yield from _sorted(points, repeats)
-            return
         source = iter(points)
         for window in count():
             batch = list(islice(source, WINDOW))
             if not batch:
                 return
-            for first, size in self._blocks(len(batch), repeats):
-                # Blocks of later windows go on counting: each has a number of its own.
-                block = window * repeats + first
-                for turn, place in enumerate(self._shuffled(len(batch) * size, block), 1):
-                    repeat, at = divmod(place, len(batch))
-                    yield batch[at], first + repeat, RunPosition(self.kind, block, turn)
+            for at, repeat, position in self.arrange_window(window, len(batch), repeats):
+                yield batch[at], repeat, position
+
+    def arrange_window(
+        self, window: int, size: int, repeats: int
+    ) -> Iterator[tuple[int, int, RunPosition]]:
+        """Yield the same of one window, of *size* points by their numbers in it.
+
+        All windows but the last have WINDOW points.
+        """
+        if self.kind == "sorted":
+            places = product(range(size), range(1, repeats + 1))
+            for turn, (at, repeat) in enumerate(places, window * WINDOW * repeats + 1):
+                yield at, repeat, RunPosition("sorted", 1, turn)
+            return
+        for first, count_of_repeats in self._blocks(size, repeats):
+            # Blocks of later windows go on counting: each has a number of its own.
+            block = window * repeats + first
+            for turn, place in enumerate(self._shuffled(size * count_of_repeats, block), 1):
+                repeat, at = divmod(place, size)
+                yield at, first + repeat, RunPosition(self.kind, block, turn)
 
     def key(self, number: int, repeat: int) -> tuple[float, ...]:
         """Return what sorts experiments that become ready one after the other.
@@ -85,14 +97,6 @@ class RunOrder:
         size = max(1, PAIRS // points) if self.kind == "random" else 1
         for first in range(1, repeats + 1, size):
             yield first, min(size, repeats + 1 - first)
-
-
-def _sorted(points: Iterable[Item], repeats: int) -> Iterator[tuple[Item, int, RunPosition]]:
-    turn = 0
-    for point in points:
-        for repeat in range(1, repeats + 1):
-            turn += 1
-            yield point, repeat, RunPosition("sorted", 1, turn)
 
 
 def choose_order(text: str) -> OrderKind:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zenturio.annotate.model import Goal
 from zenturio.errors import InputError
-from zenturio.experiment import Experiment, Outcome
+from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import mean
 from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
 from zenturio.space import Point, Space
-from zenturio.study.driver.experiment_source import MakeExperiments
 from zenturio.study.driver.progress import BestPoint, score
 from zenturio.study.last_options import SEARCH
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.cached_points import CachedPoints, LoadCachedPoints
 
 
 @dataclass(frozen=True)
@@ -88,20 +90,32 @@ class SearchSource:
     ahead = 0  # what was asked for too early does not know what was learnt meanwhile
 
     def __init__(
-        self, loop: SearchLoop, goals: Sequence[Goal], make: MakeExperiments, planned: int
+        self,
+        loop: SearchLoop,
+        goals: Sequence[Goal],
+        generator: ExperimentGenerator,
+        planned: int,
     ) -> None:
         self.loop = loop
         self._goals = tuple(goals)
-        self._make = make
+        self._generator = generator
+        self._load: LoadCachedPoints | None = None
+        self._cached: CachedPoints | None = None
         self._planned = planned
         self._made = 0
         self._ready: deque[Experiment] = deque()
         self._away: dict[Point, _PendingPoint] = {}
         self._points: dict[str, Point] = {}
 
-    def __iter__(self) -> Iterator[Experiment]:
+    def skip_cached(self, load: LoadCachedPoints) -> None:
+        """Tell the search of cached points as *load* returns them, and make no experiments."""
+        self._load = load
+
+    def __iter__(self) -> Iterator[Experiment | None]:
+        if self._load:
+            self._cached, self._load = self._load(self._generator.identity), None
         while self._ready or self._ask():
-            yield self._ready.popleft()
+            yield self._ready.popleft() if self._ready else None
 
     @property
     def over(self) -> bool:
@@ -142,17 +156,25 @@ class SearchSource:
                 self.loop.tell(number, scores)
 
     def _ask(self) -> bool:
-        """Return whether the search had something new."""
+        """Return whether the search had something new: what is cached is told at once."""
+        is_told = False
         for number, point in self.loop.ask(1):
             if point in self._away:
                 self._away[point].numbers.append(number)
                 continue
-            experiments = tuple(self._make(point))
+            if self._cached and (
+                repeats := self._cached.take_scores(self._generator.keys_of(point))
+            ):
+                self.loop.tell(number, mean_scores([s for s in repeats if s is not None]))
+                self._made += len(repeats)
+                is_told = True
+                continue
+            experiments = self._generator.experiments(point)
             self._away[point] = _PendingPoint([number], len(experiments))
             self._points |= {experiment.digest: point for experiment in experiments}
             self._ready += experiments
             self._made += len(experiments)
-        return bool(self._ready)
+        return is_told or bool(self._ready)
 
 
 def mean_scores(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:

@@ -18,13 +18,13 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, PlaceError, RecordError
 from zenturio.execute.executor import Executor
 from zenturio.experiment import MachineKind, Outcome
-from zenturio.experiment.experiment import Kinds
+from zenturio.experiment.experiment import Kinds, ProgramIdentity
 from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
 from zenturio.study.driver.cached_results import ProgramHistory
 from zenturio.study.driver.driver_threads import LeaseKeeper
-from zenturio.study.driver.experiment_source import ExperimentSource, Proposals
+from zenturio.study.driver.experiment_source import ExperimentSource, Proposals, SkipsCached
 from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
 from zenturio.study.driver.in_flight import (
     Inbox,
@@ -44,6 +44,7 @@ from zenturio.study.driver.study_records import (
 from zenturio.study.driver.unrecorded import UnrecordedOutcomes
 
 if TYPE_CHECKING:
+    from zenturio.study.driver.cached_points import CachedPoints
     from zenturio.study.driver.observers import Observers
 
 AHEAD = 0.25
@@ -124,6 +125,11 @@ class StudyDriver:
         self._repository = repository
         self._source = source
         self._proposals = Proposals(source)
+        self._goals = goals
+        self._programs = programs or ProgramHistory()
+        self._cached_points: CachedPoints | None = None
+        if isinstance(source, SkipsCached):
+            source.skip_cached(self._load_cached_points)
         self._fail_fast = settings.fail_fast
         self._go_on = settings.go_on
         self._listener = listener
@@ -358,7 +364,21 @@ class StudyDriver:
     # What the commands of the state machine mean. Each returns the event that answers it.
 
     def _propose(self, command: states.Propose) -> states.Proposed:
-        return self._proposals.make(command.count)
+        proposed = self._proposals.make(command.count)
+        if self._cached_points is not None:
+            self._counts.recall(self._cached_points.take_tally())
+        return proposed
+
+    def _load_cached_points(self, program: ProgramIdentity) -> CachedPoints | None:
+        """Return what the source need not make; None where each is to be looked up."""
+        # Observers hear of each experiment, and what was not recorded is looked for by digest.
+        if self._observers is None and not self._unrecorded:
+            # Where the repository fails, the look-ups say so, with patience.
+            with suppress(RecordError):
+                self._cached_points = self._records.cached_points(
+                    program, self._goals, self._programs
+                )
+        return self._cached_points
 
     def _look_up(self, command: states.LookUp) -> states.Event:
         return self._records.look_up(command.batch, again=command.again)

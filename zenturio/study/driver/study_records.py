@@ -8,14 +8,15 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from zenturio.annotate.model import Goal
 from zenturio.errors import NotFoundError, RecordError
 from zenturio.experiment import Experiment, MachineKind, Outcome
-from zenturio.experiment.experiment import Kinds
+from zenturio.experiment.experiment import Kinds, ProgramIdentity
 from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
-from zenturio.study.driver.cached_results import machines_with_results
+from zenturio.study.driver.cached_results import ProgramHistory, machines_with_results
 from zenturio.study.driver.driver_threads import GroupCommit
 from zenturio.study.driver.experiment_states import (
     LOOK_UPS,
@@ -24,6 +25,9 @@ from zenturio.study.driver.experiment_states import (
     Pair,
     TrackedExperiment,
 )
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.cached_points import CachedPoints
 
 GROUP = 256
 """Outcomes that are committed together, at most."""
@@ -133,6 +137,22 @@ class StudyRecords:
         self._doubt(cached - outcomes.keys())
         missing = set(digests) - outcomes.keys()
         return LookedUp(batch, outcomes, missing if again else self._to_run(missing, outcomes))
+
+    def cached_points(
+        self, program: ProgramIdentity, goals: Sequence[Goal], programs: ProgramHistory
+    ) -> CachedPoints | None:
+        """Return which points have outcomes in a large study; None for a small one."""
+        names = frozenset[str]().union(*(goal.expression.names for goal in goals))
+        results = self.repository.keyed_results(
+            self.study, program, self.kinds(), self.round, names
+        )
+        if results is None or not names <= {*results.parameters, *results.metrics}:
+            return None
+        # Small studies do not load it.
+        from zenturio.study.driver.cached_points import CachedPoints  # noqa: PLC0415 - see above
+
+        allow_failed = "failed" not in self.only  # each of them is set aside, and run again
+        return CachedPoints(results, goals, programs, allow_failed=allow_failed)
 
     def claim(self, batch: Batch) -> dict[str, int]:
         """Claim *batch*; return the attempt numbers of those that this driver may run."""

@@ -149,7 +149,7 @@ class StudySession:
         generator = self._generator(
             with_recorded_versions(self.application, self.repository, self.study)
         )
-        experiments = iter(self._source(generator))
+        experiments = (e for e in self._source(generator) if e is not None)
         cached_count = looked_at = 0
         round_, notes = self._next_round()
         before = recorded_notes(self.repository, self.study)
@@ -368,7 +368,7 @@ class StudySession:
         if self.search is not None or self.source is not None:
             return None
         repeats = self.application.repeat.count
-        return ArrangedPoints(self.points, generator.experiment, repeats, self.experiments)
+        return ArrangedPoints(self.points, generator, repeats, self.experiments)
 
     def _source(
         self, generator: ExperimentGenerator, order: RunOrder = UNARRANGED
@@ -386,7 +386,7 @@ class StudySession:
 
         space, goals = self.application.space, self.goals
         loop = self.search.loop(space, goals)
-        return SearchSource(loop, goals, generator.experiments, self.experiments)
+        return SearchSource(loop, goals, generator, self.experiments)
 
     def plan(
         self,
