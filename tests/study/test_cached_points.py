@@ -28,8 +28,7 @@ SETS = {
     "plain": "SUBSTITUTE A = { 1:6 }\nPARAM B = { 0.5, 1.5, 2.5 }\nCONSTRAINT VALUE A + B < 7",
     "derived": "SUBSTITUTE A = { 1:16 }\nPARAM B := A * 1.5\nPARAM C := A > 3",
     "conditional": (
-        "SUBSTITUTE A = { 1:5 }\nPARAM B = { x, y } WHEN A > 2 DEFAULT z\n"
-        "PARAM C = { 1:(A) }"
+        "SUBSTITUTE A = { 1:5 }\nPARAM B = { x, y } WHEN A > 2 DEFAULT z\nPARAM C = { 1:(A) }"
     ),
     "repeated": "SUBSTITUTE A = { 1:9 }\nREPEAT 3 SEED s",
 }
@@ -117,13 +116,14 @@ def taken(monkeypatch):
     from zenturio.study.driver.cached_points import CachedPoints
 
     counts = []
-    count = CachedPoints._count
+    take_tally = CachedPoints.take_tally
 
-    def counted(self, at):
-        counts.append(len(at))
-        count(self, at)
+    def counted(self):
+        tally = take_tally(self)
+        counts.append(tally.count)
+        return tally
 
-    monkeypatch.setattr(CachedPoints, "_count", counted)
+    monkeypatch.setattr(CachedPoints, "take_tally", counted)
     return counts
 
 
@@ -138,6 +138,17 @@ def test_the_same_runs_in_the_same_order_as_by_digests(project, monkeypatch, tak
         len(ran)
         == (application.space.size - application.space.size * 2 // 3) * application.repeat.count
     )
+    assert sum(taken) > 0
+
+
+def test_it_goes_on_by_keys_on_each_database(project, monkeypatch, taken, url):
+    application = write(project, SETS["conditional"])
+    use_keys(monkeypatch, are_used=True)
+    run(application, url, Computed(lambda experiment: experiment.index == 9), limit=12)
+    summary = run(application, url, second := Computed())
+    assert (summary.cached, summary.ok) == (12, application.space.size - 12)
+    assert [failure.count for failure in summary.failures] == [1]
+    assert len(second.ran) == application.space.size - 12
     assert sum(taken) > 0
 
 
@@ -186,9 +197,7 @@ def test_results_of_another_kind_of_machine_do_not_count(project, monkeypatch, t
 
 
 def test_a_search_hears_of_cached_trials_without_their_experiments(project, monkeypatch, taken):
-    application = write(
-        project, "SUBSTITUTE A = { 1:30 }\nPARAM B = { 1:30 }\nREPEAT 2 SEED s"
-    )
+    application = write(project, "SUBSTITUTE A = { 1:30 }\nPARAM B = { 1:30 }\nREPEAT 2 SEED s")
     db = project / "zenturio.db"
     place = Computed(lambda experiment: experiment.index % 5 == 0)
     search = SearchSpec("random", budget=Budget(40), seed=5)

@@ -8,8 +8,10 @@ failure, and each that is better than all before.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -51,7 +53,10 @@ class CachedPoints:
         self._reported = {0}
         """Causes of which one failure went the usual way."""
         self._best = -np.inf
-        self._tally = CachedTally()
+        self._taken: list[Array] = []
+        """The places of results that were not counted yet."""
+        self._told: list[int] = []
+        """Likewise, of single ones."""
 
     def take(self, keys: KeyColumns) -> Array:
         """Return of which *keys* there are results that need not be looked at, and count these."""
@@ -64,7 +69,7 @@ class CachedPoints:
             mask &= causes == 0
         for place in self._news(at, causes, mask):
             mask[place] = False
-        self._count(at[mask])
+        self._taken.append(at[mask])
         return mask
 
     def take_scores(self, keys: Iterable[bytes]) -> list[tuple[float | None, ...] | None] | None:
@@ -73,25 +78,51 @@ class CachedPoints:
         None for a point that is to be looked up.
         """
         at = [self._places.get(key, -1) for key in keys]
-        if -1 in at:
+        if -1 in at or any(map(self._is_news, at)):
             return None
-        places = np.array(at)
-        causes = self._causes[places]
-        is_used = np.ones(len(at), dtype=np.bool_)
-        if not self._allow_failed and causes.any():
-            return None
-        if self._news(places, causes, is_used):
-            return None
-        self._count(places)
+        self._told += at
         return [
-            tuple(_score(scores[place]) for scores in self._scores) if cause == 0 else None
-            for place, cause in zip(at, causes.tolist(), strict=True)
+            None
+            if self._cause_list[place]
+            else tuple([scores[place] for scores in self._score_lists])
+            for place in at
         ]
 
     def take_tally(self) -> CachedTally:
         """Return what was counted since the last call."""
-        tally, self._tally = self._tally, CachedTally()
-        return tally
+        at = np.concatenate([*self._taken, np.array(self._told, dtype=np.intp)])
+        self._taken, self._told = [], []
+        causes, counts = np.unique(self._causes[at], return_counts=True)
+        failures = {
+            self._cause_texts[cause]: count
+            for cause, count in zip(causes.tolist(), counts.tolist(), strict=True)
+            if cause
+        }
+        outdated = self._programs.count_changed(self._started[at])
+        return CachedTally(len(at), Counter(failures), outdated, 0 in causes)
+
+    # Lists for what is asked point by point, for which arrays are slow.
+
+    @cached_property
+    def _cause_list(self) -> list[int]:
+        return list(self._causes.tolist())
+
+    @cached_property
+    def _score_lists(self) -> list[list[float | None]]:
+        return [[None if isnan(v) else v for v in scores.tolist()] for scores in self._scores]
+
+    def _is_news(self, place: int) -> bool:
+        """Return whether the user has not heard of such a result yet; from now on it counts."""
+        cause = self._cause_list[place]
+        if cause:
+            is_news = cause not in self._reported
+            self._reported.add(cause)
+            return is_news or not self._allow_failed
+        score = self._score_lists[0][place] if self._scores else None
+        if score is None or self._signs[0] * score <= self._best:
+            return False
+        self._best = self._signs[0] * score
+        return True
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
@@ -110,15 +141,6 @@ class CachedPoints:
                 news.append(int(np.flatnonzero(scores == best)[0]))
                 self._best = best
         return news
-
-    def _count(self, at: Array) -> None:
-        causes, counts = np.unique(self._causes[at], return_counts=True)
-        self._tally.count += len(at)
-        self._tally.has_succeeded |= 0 in causes
-        for cause, count in zip(causes.tolist(), counts.tolist(), strict=True):
-            if cause:
-                self._tally.failures[self._cause_texts[cause]] += count
-        self._tally.outdated.update(self._programs.count_changed(self._started[at]))
 
 
 def _last_of_each_key(results: KeyedResults) -> Array:
@@ -145,7 +167,3 @@ def scores_of(expression: Expression, results: KeyedResults) -> Array:
         score_of_values(expression, scalars(dict(zip(names, row, strict=True)))) for row in rows
     )
     return np.array([np.nan if score is None else score for score in scores])
-
-
-def _score(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

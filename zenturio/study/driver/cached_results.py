@@ -72,7 +72,7 @@ def round_goes_on(number: int) -> str:
     return f"round {number} goes on: what it has results of already is not run again"
 
 
-@dataclass
+@dataclass(frozen=True)
 class CachedTally:
     """What is counted of cached results whose experiments are not made."""
 
