@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from zenturio.errors import InputError
+from zenturio.experiment.signed_ranks import hodges_lehmann
 from zenturio.query import compare
-from zenturio.query.statistics import hodges_lehmann
 
 NOISES = {
     "white": lambda random, clock: 0.02 * random.normal(size=len(clock)),

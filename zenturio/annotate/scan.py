@@ -161,11 +161,11 @@ def scan_kept(sources: Mapping[str, bytes], overrides: Sequence[str] = ()) -> Ap
     with tempfile.TemporaryDirectory(prefix="zenturio-") as name:
         folder = Path(name) / "study"
         for path, content in sources.items():
-            _put(folder, path, content)
+            write_source(folder, path, content)
         return scan(folder, overrides=overrides)
 
 
-def _put(folder: Path, path: str, content: bytes) -> None:
+def write_source(folder: Path, path: str, content: bytes) -> None:
     """Write the file *path* below *folder*; InputError where a database has made up the path."""
     target = folder / path
     try:

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 
 def facts(value: Any) -> None:
     """Print *value* as JSON; what JSON has no number for is written as text."""
+    typer.echo(facts_text(value))
+
+
+def facts_text(value: Any) -> str:
+    """Return *value* as JSON, as `facts` prints it."""
     text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=2)
-    typer.echo(visible_in_json(text))
+    return visible_in_json(text)
 
 
 def report(line: bytes) -> None:

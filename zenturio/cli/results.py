@@ -1,7 +1,6 @@
-"""The verbs that query results: results, sql, compare, fit, extract."""
+"""The verbs that query results: results, sql, fit, extract."""
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +62,6 @@ def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
     app.command()(results)
     app.command()(sql)
-    app.command()(compare)
     app.command()(fit)
     app.command()(extract)
 
@@ -124,7 +122,7 @@ def results(
     with opened_repository(db) as repository, output.copy_progress():
         if columns.strip() == "?":
             listed = result_columns(repository, study)
-            _facts(listed) if json else _table(listed)
+            table_facts(listed) if json else print_table(listed)
             return
         table = ask(
             repository,
@@ -143,13 +141,13 @@ def results(
     if show_sql:
         typer.echo(table.sql)
     elif json:
-        _facts(table)
+        table_facts(table)
     elif tabled:
-        _table(table)
+        print_table(table)
         if table.total and not table.experiments and not where:
             typer.echo(f"no experiment succeeded: zen status {study}")
     else:
-        _write(export(table, format, spreadsheet=spreadsheet), out)
+        write_file(export(table, format, spreadsheet=spreadsheet), out)
 
 
 def sql(
@@ -181,9 +179,9 @@ def sql(
     if json:
         output.facts({"columns": answer.columns, "rows": answer.rows})
     elif format == "table" and out is None:
-        _table(answer)
+        print_table(answer)
     else:
-        _write(export(answer, format, spreadsheet=spreadsheet), out)
+        write_file(export(answer, format, spreadsheet=spreadsheet), out)
 
 
 def query_of(text: str, tables: list[str] | None = None) -> str:
@@ -201,92 +199,6 @@ def query_of(text: str, tables: list[str] | None = None) -> str:
         raise InputError(
             f"cannot read {text}: {error}", hint="a query, or a file that holds one"
         ) from error
-
-
-def compare(
-    first: Study,
-    second: Study,
-    metric: Annotated[
-        str | None, typer.Option(help="Metric to compare; default: that of the objective.")
-    ] = None,
-    on: Annotated[
-        str,
-        typer.Option(
-            metavar="n,threads", help="Parameters that identify a point; default: the shared ones."
-        ),
-    ] = "",
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="EXPR",
-            help="Only experiments that meet this condition; repeat it for the second study.",
-        ),
-    ] = None,
-    outside: All = False,
-    machine: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND",
-            help="Only results of this kind of machine; repeat it for the second study.",
-        ),
-    ] = None,
-    round_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--round",
-            metavar="N|all",
-            help="Results of this round; repeat it for the second study.",
-        ),
-    ] = None,
-    db: Database = None,
-    json: Json = False,
-) -> None:
-    """Compare two versions or studies, point by point.
-
-    A verdict needs runs that were next to each other in random order: the versions as values of
-    a parameter of one study, with REPEAT, run in blocks. Everything else is unclear (not
-    interleaved), with the ratio as measured. Intervals are corrected for the number of points.
-
-    Examples: zen compare sort sort --where 'version == "old"' --where 'version == "new"'; zen
-    compare before after --metric wtime --on n,threads; zen compare matmul matmul --round 1
-    --round 2
-    """
-    from zenturio.query import compare_studies
-    from zenturio.record.row_filter import RowChoice, read_round
-    from zenturio.show.charts.study_charts import default_metric
-    from zenturio.study.overview import opened_repository
-
-    conditions = [expression(text or None, "--where") for text in _for_both(where, "--where")]
-    pairs = zip(_for_both(machine, "--machine"), _for_both(round_, "--round"), strict=True)
-    choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
-    with opened_repository(db) as repository, output.copy_progress():
-        comparison = compare_studies(
-            repository, first, second, metric or default_metric(repository, first),
-            on=names_in(on), where=(conditions[0], conditions[1]), rows=(choices[0], choices[1]),
-            outside=outside,
-        )  # fmt: skip
-    if json:
-        _facts(comparison.result(), comparison.facts())
-        return
-    for line in comparison.summary:
-        typer.echo(line)
-    typer.echo()
-    _table(replace(comparison.result(), notes=comparison.notes))
-
-
-def _for_both(values: list[str] | None, option: str) -> tuple[str, str]:
-    """What is said of the first study, and of the second: the same, if it is said once."""
-    from zenturio.errors import InputError
-
-    match values or []:
-        case []:
-            return "", ""
-        case [both]:
-            return both, both
-        case [first, second]:
-            return first, second
-        case _:
-            raise InputError(f"{option} is given {len(values or ())} times", hint="once, or twice")
 
 
 def fit(
@@ -421,7 +333,7 @@ def _format(name: str, out: Path | None, *, spreadsheet: bool) -> str:
     return format_name
 
 
-def _facts(table: "ResultTable", more: "Mapping[str, Any] | None" = None) -> None:
+def table_facts(table: "ResultTable", more: "Mapping[str, Any] | None" = None) -> None:
     output.facts(
         {
             **(more or {}),
@@ -436,7 +348,7 @@ def _facts(table: "ResultTable", more: "Mapping[str, Any] | None" = None) -> Non
     )
 
 
-def _table(table: "ResultTable") -> None:
+def print_table(table: "ResultTable") -> None:
     from zenturio.query.result_table import display_rows
 
     right = "".join(
@@ -449,7 +361,7 @@ def _table(table: "ResultTable") -> None:
         typer.echo(note)
 
 
-def _write(text: str | bytes, out: Path | None) -> None:
+def write_file(text: str | bytes, out: Path | None) -> None:
     from zenturio.errors import PlaceError
     from zenturio.output_files import write_output
 

@@ -49,10 +49,6 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "diff": ("inspect", "Compare two experiments: parameters, metrics, files."),
         "results": ("results", "Show the results of a study: filter, group, sort, export."),
         "sql": ("results", "Query the database with read-only SQL."),
-        "compare": (
-            "results",
-            "Compare two versions or studies, point by point.",
-        ),
         "fit": ("results", "Fit formulas to a metric and select the best."),
         "plot": ("charts", "Draw a chart of a study."),
         "report": ("charts", "Export a report with its charts as one file."),
@@ -60,6 +56,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "service",
             "Start the web portal: studies, failures, tables and charts.",
         ),
+    },
+    "Decide": {
+        "compare": ("decide", "Compare two versions or studies, point by point."),
+        "gate": ("decide", "Fail if the program is worse than a baseline: for tests."),
     },
     "Search and tune": {
         "engines": ("search", "List the search engines and their settings."),

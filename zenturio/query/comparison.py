@@ -7,16 +7,27 @@ of equal programs have any wrong word; the word of all points together has 5% of
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.experiment.signed_ranks import (
+    BlockPlan,
+    Estimate,
+    Interval,
+    decide_in_looks,
+    fewest_blocks,
+    hodges_lehmann,
+    is_clear,
+)
 from zenturio.query.aggregates import Origins
 from zenturio.query.frames import study_frame
 from zenturio.query.interleaved_pairs import (
@@ -30,14 +41,7 @@ from zenturio.query.interleaved_pairs import (
 )
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
-from zenturio.query.statistics import (
-    CONFIDENCE,
-    Estimate,
-    Interval,
-    fewest_blocks,
-    hodges_lehmann,
-    median,
-)
+from zenturio.query.statistics import CONFIDENCE, median
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 
@@ -115,18 +119,18 @@ class Comparison:
         """What to read first: conditions that differ, the verdict, how many points say so."""
         first, second = self.names
         overall, noun = self.overall, "ratio" if self.is_ratio else "difference"
-        said = f"{second} against {first}, {self.metric}: {overall.verdict}"
+        headline = f"{second} against {first}, {self.metric}: {overall.verdict}"
         if overall.value is not None:
-            said += f"; {noun} {overall.value:.4g}"
-            said += " as measured" if overall.blocks == 0 else ""
+            headline += f"; {noun} {overall.value:.4g}"
+            headline += " as measured" if overall.blocks == 0 else ""
         if overall.interval is not None:
             low, high = overall.interval
-            said += f" ({low:.4g} to {high:.4g} at {self.confidence:.0%})"
+            headline += f" ({low:.4g} to {high:.4g} at {self.confidence:.0%})"
         if overall.blocks:
-            said += f", {overall.blocks:,} blocks"
+            headline += f", {overall.blocks:,} blocks"
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items())
         lines = [f"conditions differ: {line}" for line in self.conditions]
-        lines += [said, f"{len(self.pairs):,} points: {counts}"]
+        lines += [headline, f"{len(self.pairs):,} points: {counts}"]
         if any(not pair.verdict.startswith("unclear") for pair in self.pairs):
             lines[-1] += f"; at most {1 - self.confidence:.0%} that any of these words is wrong"
         if NOT_INTERLEAVED in self.counts:
@@ -206,8 +210,23 @@ def compare_studies(
     where: tuple[Any, Any] = (None, None),
     rows: tuple[RowChoice, RowChoice] = (NEWEST, NEWEST),
     outside: bool = False,
+    margin: float = MARGIN,
 ) -> Comparison:
-    """Compare two studies, versions or choices of results: *where* and *rows* are of each."""
+    """Compare two studies, versions or choices of results: *where* and *rows* are of each.
+
+    A study of versions that were run for a comparison has its own: those of its newest round are
+    compared unless *where* names others.
+    """
+    paired = repository.definition(first).notes.get("paired") if first == second else None
+    plan = None
+    if paired and where == (None, None) and len(paired["labels"]) == 2:
+        # It was looked again and again whether the blocks suffice, in each round by itself.
+        plan = BlockPlan(*paired["blocks"])
+        newest = repository.rounds(first)[-1].number
+        rows = tuple(
+            replace(choice, round=newest) if choice.round == "newest" else choice for choice in rows
+        )  # type: ignore[assignment] # there are two of them
+        where = tuple(f"{paired['parameter']} == {json.dumps(label)}" for label in paired["labels"])  # type: ignore[assignment]
     frames = [
         study_frame(
             repository, name, where=condition, everything=True, metrics=[metric], outside=outside,
@@ -215,7 +234,7 @@ def compare_studies(
         )
         for name, condition, choice in zip((first, second), where, rows, strict=True)
     ]  # fmt: skip
-    return compare(frames[0], frames[1], metric, on=on)
+    return compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
 
 
 def compare(
@@ -226,11 +245,13 @@ def compare(
     on: Sequence[str] = (),
     confidence: float = CONFIDENCE,
     margin: float = MARGIN,
+    plan: BlockPlan | None = None,
 ) -> Comparison:
-    """Two frames of studies, point by point; *on* are the parameters that make a point.
+    """Compare two frames of studies, point by point; *on* are the parameters that make a point.
 
     Without *on* these are all parameters that both have. Of one study, parameters that have one
-    value in each frame, and not the same, tell the versions apart and make no point.
+    value in each frame, and not the same, tell the versions apart and make no point. *plan*: when
+    it was looked whether the blocks suffice, where that was not at the end alone.
     """
     shared = _shared(first, second)
     versions = _version_parameters(first, second, shared)
@@ -239,18 +260,18 @@ def compare(
     if not chosen and not versions:
         raise InputError("the studies share no parameter", hint="name those to compare on: --on n")
     sides = [_side(frame, chosen, metric) for frame in (first, second)]
-    both = [point for point in sides[0].runs if point in sides[1].runs]
-    if not both:
+    points = [point for point in sides[0].runs if point in sides[1].runs]
+    if not points:
         raise InputError(
             f"no point of {', '.join(chosen)} is in both studies",
             hint="compare on fewer parameters: --on n",
         )
-    blocks = _blocks(first, second, metric, chosen, shared, both)
-    judge = _Judge(sides, str(first.attrs.get("units", {}).get(metric, "")), margin)
-    judged = sum(bool(found) for found, _ in blocks.values())
+    blocks = _blocks(first, second, metric, chosen, shared, points)
+    judged = [pairs for pairs, _ in blocks.values() if pairs]
+    judge = _Judge(sides, str(first.attrs.get("units", {}).get(metric, "")), margin, plan, judged)
     alpha = 1 - confidence
-    pairs = tuple(judge.point(p, *blocks[p], alpha / max(judged, 1)) for p in both)
-    runs = [[run for point in both for run in side.runs[point]] for side in sides]
+    pairs = tuple(judge.point(p, *blocks[p], alpha / max(len(judged), 1)) for p in points)
+    runs = [[run for point in points for run in side.runs[point]] for side in sides]
     names = _names(first, second, versions)
     return Comparison(
         names=names,
@@ -258,11 +279,11 @@ def compare(
         unit=judge.unit,
         on=chosen,
         pairs=pairs,
-        overall=judge.overall(pairs, [found for found, _ in blocks.values() if found], alpha),
+        overall=judge.overall(pairs, judged, alpha),
         is_ratio=judge.is_ratio,
-        only=(len(sides[0].runs) - len(both), len(sides[1].runs) - len(both)),
+        only=(len(sides[0].runs) - len(points), len(sides[1].runs) - len(points)),
         left_out=(sides[0].left_out, sides[1].left_out),
-        failures=judge.failures(both),
+        failures=judge.failures(points),
         conditions=conditions_that_differ(names, runs[0], runs[1]),
         confidence=confidence,
         outside=(first.attrs.get("left_out", 0), second.attrs.get("left_out", 0)),
@@ -280,10 +301,10 @@ def _blocks(
     metric: str,
     on: Sequence[str],
     shared: Sequence[str],
-    both: Sequence[Point],
+    points: Sequence[Point],
 ) -> dict[Point, tuple[BlockPairs, tuple[str, ...]]]:
     """The blocks of each point in which both ran, and the conditions that differed in others."""
-    blocks: dict[Point, tuple[BlockPairs, tuple[str, ...]]] = {point: ({}, ()) for point in both}
+    blocks: dict[Point, tuple[BlockPairs, tuple[str, ...]]] = {point: ({}, ()) for point in points}
     study = first.attrs.get("study")
     if not study or study != second.attrs.get("study"):
         return blocks  # blocks of different studies, or of two versions, never ran together
@@ -291,30 +312,39 @@ def _blocks(
     names = (*on, *(name for name in shared if name not in on))
     sides = [_side(frame, names, metric).runs for frame in (first, second)]
     combinations: Counter[Point] = Counter()
-    for whole, runs in sides[0].items():
-        point = whole[: len(on)]
-        if whole not in sides[1] or point not in blocks:
+    for combination, runs in sides[0].items():
+        point = combination[: len(on)]
+        if combination not in sides[1] or point not in blocks:
             continue
-        paired = pair_runs(runs, sides[1][whole])
-        found, differing = blocks[point]
+        paired = pair_runs(runs, sides[1][combination])
+        pairs, differing = blocks[point]
         for pair in paired.pairs:
-            found.setdefault(pair.block, []).append(pair)
+            pairs.setdefault(pair.block, []).append(pair)
         combinations[point] += bool(paired.pairs)
-        blocks[point] = (found, tuple(dict.fromkeys((*differing, *paired.differing))))
+        blocks[point] = (pairs, tuple(dict.fromkeys((*differing, *paired.differing))))
     return {
-        point: ({b: p for b, p in found.items() if len(p) == combinations[point]}, differing)
-        for point, (found, differing) in blocks.items()
+        point: ({b: p for b, p in pairs.items() if len(p) == combinations[point]}, differing)
+        for point, (pairs, differing) in blocks.items()
     }
 
 
 class _Judge:
     """Finds the words of points and of all together."""
 
-    def __init__(self, sides: Sequence[StudyRuns], unit: str, margin: float) -> None:
-        self.unit, self._sides, self._margin = unit, sides, margin
+    def __init__(
+        self,
+        sides: Sequence[StudyRuns],
+        unit: str,
+        margin: float,
+        plan: BlockPlan | None,
+        judged: Sequence[BlockPairs],
+    ) -> None:
+        self.unit, self._sides, self._margin, self._plan = unit, sides, margin, plan
         runs = [run for side in sides for point in side.runs.values() for run in point]
         self.is_ratio = all(run.value > 0 for run in runs)
         self._words = ("faster", "slower") if unit in TIMES else ("less", "more")
+        # Of points that were decided earlier than others the last blocks are missing.
+        self._reached = max((block for pairs in judged for _, block in pairs), default=0)
 
     def point(
         self, point: Point, blocks: BlockPairs, differing: Sequence[str], alpha: float
@@ -326,11 +356,9 @@ class _Judge:
             word = f"unclear (differs by {', '.join(differing)})" if differing else NOT_INTERLEAVED
             value = second / first if self.is_ratio else second - first
             return VersionPair(point, first, second, repeats, 0, value, None, word)
-        estimate = hodges_lehmann([self._difference(pairs) for pairs in blocks.values()], alpha)
-        verdict = self._verdict(estimate, len(blocks), alpha, self.failures([point]))
-        return VersionPair(
-            point, first, second, repeats, len(blocks), *self._shown(estimate), verdict
-        )
+        differences = {block: self._difference(pairs) for block, pairs in blocks.items()}
+        judged = self._judged(differences, alpha, self.failures([point]))
+        return VersionPair(point, first, second, repeats, *judged)
 
     def overall(
         self, pairs: Sequence[VersionPair], blocks: Sequence[BlockPairs], alpha: float
@@ -341,7 +369,7 @@ class _Judge:
         """
         failures = self.failures([pair.point for pair in pairs])
         repeats = (sum(p.repeats[0] for p in pairs), sum(p.repeats[1] for p in pairs))
-        common = [b for b in blocks[0] if all(b in other for other in blocks)] if blocks else []
+        common = [b for b in blocks[0] if all(b in point for point in blocks)] if blocks else []
         if not common:
             words = {pair.verdict for pair in pairs if not pair.blocks}
             word = words.pop() if len(words) == 1 else "unclear"
@@ -349,12 +377,27 @@ class _Judge:
             value = float(np.mean(np.log(values) if self.is_ratio else values))
             value = math.exp(value) if self.is_ratio else value
             return VersionPair((), math.nan, math.nan, repeats, 0, value, None, word)
-        means = [float(np.mean([self._difference(other[b]) for other in blocks])) for b in common]
-        estimate = hodges_lehmann(means, alpha)
-        verdict = self._verdict(estimate, len(common), alpha, failures)
-        return VersionPair(
-            (), math.nan, math.nan, repeats, len(common), *self._shown(estimate), verdict
-        )
+        means = {
+            b: float(np.mean([self._difference(point[b]) for point in blocks])) for b in common
+        }
+        judged = self._judged(means, alpha, failures)
+        return VersionPair((), math.nan, math.nan, repeats, *judged)
+
+    def _judged(
+        self, differences: Mapping[tuple[int, int], float], alpha: float, failures: tuple[int, int]
+    ) -> tuple[int, float, Interval | None, str]:
+        """Return how many blocks count, the value, its interval and the word."""
+        if self._plan is None:
+            estimate = hodges_lehmann(list(differences.values()), alpha)
+            blocks, needed = len(differences), fewest_blocks(alpha)
+        else:
+            by_block = {repeat: value for (_, repeat), value in differences.items()}
+            clear = partial(is_clear, margin=math.log1p(self._margin) if self.is_ratio else 0.0)
+            looked_at = decide_in_looks(by_block, self._plan, alpha, clear, reached=self._reached)
+            estimate, blocks = looked_at.estimate, looked_at.blocks
+            needed = self._plan.looks(alpha)[0].blocks
+        verdict = self._verdict(estimate, blocks, needed, failures)
+        return blocks, *self._shown(estimate), verdict
 
     def failures(self, points: Sequence[Point]) -> tuple[int, int]:
         first, second = (sum(s.failures.get(p, 0) for p in points) for s in self._sides)
@@ -372,10 +415,10 @@ class _Judge:
         return math.exp(estimate.value), interval and Interval(*map(math.exp, interval))
 
     def _verdict(
-        self, estimate: Estimate, blocks: int, alpha: float, failures: tuple[int, int]
+        self, estimate: Estimate, blocks: int, needed: int, failures: tuple[int, int]
     ) -> str:
         if estimate.interval is None:
-            return f"unclear ({blocks} blocks; {fewest_blocks(alpha)} needed)"
+            return f"unclear ({blocks} blocks; {needed} needed)"
         low, high = estimate.interval
         within = math.log1p(self._margin) if self.is_ratio else 0.0
         less, more = self._words
@@ -392,8 +435,8 @@ class _Judge:
 
 
 def _shared(first: pd.DataFrame, second: pd.DataFrame) -> tuple[str, ...]:
-    others = set(second.attrs.get("parameters", ()))
-    return tuple(name for name in first.attrs.get("parameters", ()) if name in others)
+    names = set(second.attrs.get("parameters", ()))
+    return tuple(name for name in first.attrs.get("parameters", ()) if name in names)
 
 
 def _version_parameters(
@@ -404,23 +447,23 @@ def _version_parameters(
         return {}
     values = {name: (set(cells(first, name)), set(cells(second, name))) for name in shared}
     return {
-        name: (min(one), min(other))
-        for name, (one, other) in values.items()
-        if len(one) == len(other) == 1 and one != other
+        name: (min(before), min(after))
+        for name, (before, after) in values.items()
+        if len(before) == len(after) == 1 and before != after
     }
 
 
 def _names(
     first: pd.DataFrame, second: pd.DataFrame, versions: Mapping[str, tuple[Any, Any]]
 ) -> tuple[str, str]:
-    one, other = (str(frame.attrs.get("study", "")) for frame in (first, second))
-    if one != other:
-        return one, other
+    before, after = (str(frame.attrs.get("study", "")) for frame in (first, second))
+    if before != after:
+        return before, after
     if versions:
-        one, other = (
+        before, after = (
             ", ".join(f"{name}={values[at]}" for name, values in versions.items()) for at in (0, 1)
         )
-        return one, other
+        return before, after
     return "first", "second"
 
 

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from zenturio.errors import InputError
+from zenturio.experiment.signed_ranks import Interval
 from zenturio.expression import text_of
 from zenturio.query.regression import real_column, require_columns
 from zenturio.query.result_table import ResultTable
-from zenturio.query.statistics import CONFIDENCE, Interval, fisher, student
+from zenturio.query.statistics import CONFIDENCE, fisher, student
 
 MANY_VALUES = 12
 """Numbers of more distinct values are taken in groups of neighbours."""

@@ -27,6 +27,8 @@ CONDITIONS = {
     "host_cpus": "processors bound to",
 }
 """What must be equal for runs to be compared, and what each is called."""
+ORDERS = frozenset({"blocks", "pairs"})
+"""The orders that put the versions of a point into blocks, and draw who is first."""
 FAILURES = frozenset({"failed", "timeout", "wrong"})
 
 
@@ -95,13 +97,15 @@ def runs_by_point(frame: pd.DataFrame, on: Sequence[str], values: Sequence[float
         points, values, conditions, zip(*facts, strict=True), strict=True
     ):
         status, order, block, turn, number, repeat, started, ended, load = row
+        if repeat is not None and repeat < 1:  # a warm-up
+            continue
         if status in FAILURES:
             failures[point] = failures.get(point, 0) + 1
         elif status in (None, "ok"):
             if not math.isfinite(value):
                 left_out += 1
                 continue
-            has_place = order == "blocks" and None not in (block, turn, started, ended)
+            has_place = order in ORDERS and None not in (block, turn, started, ended)
             run = MeasuredRun(
                 value, number or 1, repeat or 1, block if has_place else None, turn,
                 started or 0.0, ended or 0.0, place, load,

@@ -1,28 +1,16 @@
-"""How sure a number is: deviations of samples, Student's intervals, signed ranks of blocks."""
+"""How sure a number is: deviations of samples, Student's intervals, Fisher's distribution."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from statistics import NormalDist
-from typing import NamedTuple
 
 import numpy as np
 
 from zenturio.experiment import aggregates
 
 CONFIDENCE = 0.95
-
-EXACT_BLOCKS = 200
-"""Up to so many blocks the distribution of signed ranks is computed exactly."""
-
-
-class Interval(NamedTuple):
-    """Where a quantity lies, with the confidence that was asked for."""
-
-    low: float
-    high: float
 
 
 def mean(values: Sequence[float] | np.ndarray) -> float:
@@ -100,91 +88,22 @@ def _student_below(t: float, freedom: int) -> float:
     return 0.5 + between / 2
 
 
-def signed_rank_level(blocks: int, statistic: int) -> float:
-    """P(W <= *statistic*) of the signed ranks of so many *blocks*, whose signs are fair coins.
-
-    F. Wilcoxon: Individual comparisons by ranking methods, Biometrics Bulletin 1 (1945); Hollander,
-    Wolfe & Chicken: Nonparametric Statistical Methods (2014), 3.1. Exact up to `EXACT_BLOCKS`, by
-    the recursion on sums of distinct ranks; beyond, the normal distribution.
-    """
-    if statistic < 0:
-        return 0.0
-    if blocks > EXACT_BLOCKS:
-        middle, spread = _signed_rank_moments(blocks)
-        return NormalDist(middle, spread).cdf(statistic + 0.5)
-    levels = _signed_rank_levels(blocks)
-    return float(levels[min(statistic, len(levels) - 1)])
-
-
-def signed_rank_quantile(blocks: int, alpha: float) -> int | None:
-    """Return the largest q with 2 P(W <= q) <= *alpha*; None where even q = 0 is too likely."""
-    if blocks > EXACT_BLOCKS:
-        middle, spread = _signed_rank_moments(blocks)
-        q = math.floor(NormalDist(middle, spread).inv_cdf(alpha / 2) - 0.5)
-    else:
-        # 2 / 2^n is exact, so that a level that is met exactly is not lost to a rounding.
-        levels = _signed_rank_levels(blocks)
-        q = int(np.searchsorted(2 * levels, alpha * (1 + 1e-12), side="right")) - 1
-    return q if q >= 0 else None
-
-
-@lru_cache(maxsize=256)
-def _signed_rank_levels(blocks: int) -> np.ndarray:
-    """P(W <= q) for each q."""
-    likely = np.ones(1)
-    for rank in range(1, blocks + 1):
-        without, with_rank = np.pad(likely, (0, rank)), np.pad(likely, (rank, 0))
-        likely = (without + with_rank) / 2
-    return np.cumsum(likely)
-
-
-def _signed_rank_moments(blocks: int) -> tuple[float, float]:
-    squares = blocks * (blocks + 1) * (2 * blocks + 1)
-    return blocks * (blocks + 1) / 4, math.sqrt(squares / 24)
-
-
-def fewest_blocks(alpha: float) -> int:
-    """Return the least number of blocks that has an interval at level *alpha*: 2 / 2^n <= alpha."""
-    return max(1, math.ceil(1 + math.log2(1 / alpha) - 1e-12))
-
-
-class Estimate(NamedTuple):
-    """A value, and where it lies; no interval where the blocks are too few for the level."""
-
-    value: float
-    interval: Interval | None
-
-
-def hodges_lehmann(differences: Sequence[float] | np.ndarray, alpha: float) -> Estimate:
-    """Return the middle of symmetric *differences*, and its interval at level 1 - *alpha*.
-
-    The median of the Walsh averages (d_i + d_j) / 2, i <= j, and the order statistics that the
-    signed rank test does not reject: J. L. Hodges & E. L. Lehmann: Estimates of location based on
-    rank tests, Annals of Mathematical Statistics 34 (1963); E. L. Lehmann: Nonparametrics (1975).
-    The interval is closed, so ties and zeros make it conservative.
-    """
-    values = np.asarray(differences, dtype=float)
-    averages = np.concatenate([(values[i] + values[i:]) / 2 for i in range(len(values))])
-    averages.sort()
-    q = signed_rank_quantile(len(values), alpha)
-    interval = None
-    if q is not None:
-        interval = Interval(float(averages[q]), float(averages[len(averages) - 1 - q]))
-    return Estimate(float(np.median(averages)), interval)
-
-
 def fisher(ratio: float, above: int, below: int) -> float:
     """P(F >= *ratio*) of Fisher's distribution with *above* and *below* degrees of freedom."""
-    return _beta(below / (below + above * ratio), below / 2, above / 2)
+    total_freedom = below + above * ratio
+    return _beta(below / total_freedom, above * ratio / total_freedom, below / 2, above / 2)
 
 
-def _beta(x: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function, by its continued fraction (DLMF 8.17.22)."""
+def _beta(x: float, complement: float, a: float, b: float) -> float:
+    """The regularized incomplete beta function, by its continued fraction (DLMF 8.17.22).
+
+    The *complement* is 1 - *x*, of which a difference would lose digits where *x* is nearly 1.
+    """
     if not 0 < x < 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):  # where the fraction of the complement converges sooner
-        return 1 - _beta(1 - x, b, a)
-    scale = a * math.log(x) + b * math.log1p(-x)
+        return 1 - _beta(complement, x, b, a)
+    scale = a * math.log(x) + b * math.log(complement)
     scale += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     return math.exp(scale) / (a * _fraction(x, a, b))
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from zenturio.query import Comparison, Importances, Recommendation, ResultTable
     from zenturio.query.importance import RankedSetting
     from zenturio.show.chart import Chart
+    from zenturio.show.gate_report import GateReport
 
 
 Program = str | Path | Sequence[str | Path] | ExperimentFunction | Callable[..., Any]
@@ -142,12 +143,20 @@ class Study:
         on: Sequence[str] = (),
         where: tuple[str | None, str | None] = (None, None),
         round: tuple[int | str, int | str] = ("", ""),  # noqa: A002 - as the column is called
+        run: bool = False,
+        commit: str = "",
+        repeat: str = "8:50",
+        limit: int | None = None,
     ) -> Comparison:
         """Compare *other* with this study, as ``zen compare`` does; without it two parts of this.
 
         *where* and *round* choose the results of this study and of *other*; *metric* is that of
-        the objective unless it is named.
+        the objective unless it is named. With *run* both are run next to each other first, *other*
+        being the version that is judged; with a *commit* this study is, against the files of that
+        commit. *repeat* are the least and the largest number of blocks.
         """
+        if run:
+            return self._run_comparison(other, metric, commit, repeat, limit)
         from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
         from zenturio.show.charts.study_charts import default_metric  # noqa: PLC0415
 
@@ -158,6 +167,44 @@ class Study:
                 repository, self.name, name, metric or default_metric(repository, self.name),
                 on=on, where=where, rows=(first, second),
             )  # fmt: skip
+
+    def _run_comparison(
+        self, other: Study | None, metric: str, commit: str, repeat: str, limit: int | None
+    ) -> Comparison:
+        from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
+        from zenturio.query.comparison import MARGIN  # noqa: PLC0415
+        from zenturio.study.paired import compared  # noqa: PLC0415 - it loads what runs
+
+        options = compared.PairedOptions(metric, limit=limit, plan=compared.read_blocks(repeat))
+        names = [self.name, *([other.name] if other else [])]
+        with open_or_use(self.db, create=True) as repository:
+            versions = compared.compared_versions(
+                repository, names, [commit] if commit else [], options
+            )
+            study = compared.run_comparison(repository, versions, options, MARGIN).study
+            return compare_studies(repository, study.name, study.name, study.metric)
+
+    def gate(
+        self,
+        baseline: str,
+        metric: str = "",
+        *,
+        worse: float = 0.05,
+        repeat: str = "8:50",
+        limit: int | None = None,
+    ) -> GateReport:
+        """Run this study's files next to *baseline*, and judge them as ``zen gate`` does.
+
+        *baseline* is a commit, a branch or ``NAME@NUMBER``. The report's ``state`` is ``worse``,
+        ``no worse`` or ``unclear``.
+        """
+        from zenturio.show.gate_report import GateReport  # noqa: PLC0415 - it loads what runs
+        from zenturio.study.paired import compared  # noqa: PLC0415
+
+        options = compared.PairedOptions(metric, limit=limit, plan=compared.read_blocks(repeat))
+        with open_or_use(self.db, create=True) as repository:
+            versions = compared.gated_versions(repository, self.name, baseline, options)
+            return GateReport.of(compared.run_gate(repository, versions, options, worse))
 
     def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
         """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.

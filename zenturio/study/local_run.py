@@ -46,16 +46,16 @@ def run_request(
 
     With *same* it is an error if the program is not the one that was run before.
     """
-    with interrupt_at_end_signals(), _opened(db) as repository:
+    with interrupt_at_end_signals(), open_for_run(db) as repository:
         session = request.session(repository, application, same=same)
-        return _run(session, request.place_options, planned, listener)
+        return run_session(session, request.place_options, planned, listener)
 
 
 def plan_request(
     request: StudyRequest, application: Application, *, db: str | Repository | None = None
 ) -> RunPlan:
     """Return what `run_request` would do; nothing is written, and nothing is run."""
-    with _opened(db, create=False) as repository:
+    with open_for_run(db, create=False) as repository:
         return _plan(request.session(repository, application), request.place_options)
 
 
@@ -79,11 +79,11 @@ def run_locally(
 
     Objectives of the search are *goals*, or else those of the application.
     """
-    with interrupt_at_end_signals(), _opened(db) as repository:
+    with interrupt_at_end_signals(), open_for_run(db) as repository:
         session = StudySession(
             application, points, repository, name, only, join, settings, search, goals, order
         )
-        return _run(session, place, planned, listener)
+        return run_session(session, place, planned, listener)
 
 
 def plan_locally(
@@ -95,13 +95,14 @@ def plan_locally(
     settings: DriverSettings = DEFAULT_SETTINGS,
 ) -> RunPlan:
     """Return what `run_locally` would do; nothing is written, and nothing is run."""
-    with _opened(db, create=False) as repository:
+    with open_for_run(db, create=False) as repository:
         return _plan(StudySession(application, points, repository, settings=settings), place)
 
 
-def _run(
+def run_session(
     session: StudySession, place: PlaceOptions, planned: PlanListener, listener: ProgressListener
 ) -> RunSummary:
+    """Run *session* at *place*, which is opened for it and closed behind."""
     session.check()
     folder = project_folder() / FOLDER
     requests = CancelRequests(folder)
@@ -133,7 +134,7 @@ def _plan(session: StudySession, place: PlaceOptions) -> RunPlan:
 
 
 @contextmanager
-def _opened(db: str | Repository | None, *, create: bool = True) -> Iterator[Repository]:
+def open_for_run(db: str | Repository | None, *, create: bool = True) -> Iterator[Repository]:
     """Yield the repository *db*, or open and close the one at that path or URL.
 
     Without *create* a temporary, empty one stands for one that is not there.

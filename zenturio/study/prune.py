@@ -14,7 +14,7 @@ from zenturio.execute.workspace import live_driver_pids
 from zenturio.record import Repository, StudyDeletion, maintenance
 from zenturio.record.open import FOLDER, open_repository, project_folder
 
-KEPT = ("work", "builds", "inputs")
+KEPT = ("work", "builds", "inputs", "commits", "versions")
 """Folders of the project that a run makes anew when it needs them."""
 
 

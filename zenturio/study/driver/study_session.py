@@ -92,7 +92,10 @@ class StudySession:
     """Where experiments come from, if they are not simply those of *points*."""
     built_on: Mapping[str, str] = field(default_factory=dict)
     """What the program is besides its own files: the stages before it."""
-
+    program: Mapping[str, str] | None = None
+    """What the program is instead of its own files: the versions of a comparison."""
+    more_notes: Mapping[str, Any] = field(default_factory=dict)
+    """Notes of the definition besides the usual ones; anything JSON."""
     remembered: Mapping[str, Any] = field(default_factory=dict)
     """What it takes to go on from the study's name alone; anything JSON."""
     same: bool = False
@@ -211,6 +214,9 @@ class StudySession:
     def _begin_round(self) -> tuple[int | None, tuple[str, ...]]:
         """Return the round in which all is measured again, if it is, and what is said of it."""
         expected, notes = self._next_round()
+        if expected is None and self.program is not None:
+            # Versions are equal in what another study ran of them, too; that ran at another time.
+            return self.repository.rounds(self.study)[-1].number, notes
         if expected is None or self.same:  # who goes on where somebody left off begins nothing
             return expected, notes
         return self.repository.begin_round(self.study), notes
@@ -314,6 +320,8 @@ class StudySession:
         return ExperimentGenerator(application, former_digests=former)
 
     def _defined(self, generator: ExperimentGenerator) -> StudyDefinition:
+        if self.program is not None:
+            return define_study(self.application, self.experiments, self.program)
         programs = ({**p, **self.built_on} for p in (generator.program, generator.former_program))
         return define_study(self.application, self.experiments, *programs)
 
@@ -337,6 +345,7 @@ class StudySession:
         notes = {
             **definition.notes,
             **({SEARCH: search} if search else {}),
+            **self.more_notes,
             RUN: dict(self.remembered),
             PROGRAMS: programs.notes(),
             SPACES: spaces,
@@ -347,6 +356,10 @@ class StudySession:
         self, summary: RunSummary, source: ExperimentSource, definition: StudyDefinition
     ) -> RunSummary:
         """What a search came to; one that ended before its budget leaves nothing to be begun."""
+        if self.program is not None and source.over and summary.total != self.experiments:
+            # Versions are measured until they are told apart, which may be early.
+            notes = {**definition.notes, "experiments": summary.total}
+            self.repository.open(self.study, replace(definition, notes=notes))
         if self.search is None:
             return summary
         from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415 - see above

@@ -1,0 +1,171 @@
+"""zen compare --run and zen gate: verdicts, reports and exit codes."""
+
+import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+
+from cli.conftest import zen
+from needs import needs
+from zenturio.cli.decide import share_of
+from zenturio.errors import InputError
+from zenturio.show.gate_report import GateReport, GateRow, render
+
+PROGRAM = """\
+n = 1
+#ZEN$ ASSIGN n = { 2 }
+factor = 1.0
+#ZEN$ RUN "python3 -S -E timed.py"
+#ZEN$ METRIC time FROM stdout REGEX "time (\\S+)" UNIT "s"
+#ZEN$ OBJECTIVE MINIMIZE time
+print("time", n * factor)
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A program whose times do not vary, committed, and three times slower since."""
+    needs("git")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    path = folder / "timed.py"
+    path.write_text(PROGRAM)
+    for words in (["init", "-b", "main"], ["add", "."], ["commit", "-m", "begin"]):
+        who = ["-c", "user.name=n", "-c", "user.email=e@e"]
+        subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+    path.write_text(PROGRAM.replace("factor = 1.0", "factor = 3.0"))
+    return folder
+
+
+def test_two_versions_are_run_and_compared(project):
+    told = zen("compare", "timed.py", "--commit", "HEAD", "--run", "--json", cwd=project)
+    assert told.facts["verdict"] == "slower"
+    assert told.facts["ratio"] == pytest.approx(3)
+    again = zen("compare", "timed-compare", cwd=project).out
+    assert "time: slower; ratio 3 (3 to 3 at 95%)" in again
+    assert "at most 5% that any of these words is wrong" in again
+
+
+def test_the_gate_of_a_slower_program_exits_with_7_and_writes_reports(project):
+    told = zen(
+        "gate", "timed.py", "--baseline", "main", "-o", "a.md", "-o", "a.xml", "-o", "a.json",
+        cwd=project, code=7,
+    )  # fmt: skip
+    assert told.out.startswith("time: timed is worse than ")
+    assert "| ❌ | n=2 | 2 | 6 | +200.0% (+200.0% to +200.0%) | 8 | worse |" in (
+        project / "a.md"
+    ).read_text(encoding="utf-8")
+    suite = ET.fromstring((project / "a.xml").read_text()).find("testsuite")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "0")
+    facts = json.loads((project / "a.json").read_text())
+    assert [point["verdict"] for point in facts["points"]] == ["worse"]
+
+
+def test_a_gate_that_allows_it_exits_with_0(project):
+    (project / "timed.py").write_text(PROGRAM.replace("factor = 1.0", "factor = 1.01"))
+    assert "is not worse than" in zen("gate", "timed.py", "--baseline", "main", cwd=project).out
+
+
+def test_a_gate_that_cannot_tell_exits_with_8_or_0_as_asked(project):
+    (project / "timed.py").write_text(PROGRAM.replace("factor = 1.0", "factor = 1.05"))
+    command = ("gate", "timed.py", "--baseline", "main", "--repeat", "8")
+    assert "cannot be told from" in zen(*command, cwd=project, code=8).out
+    assert zen(*command, "--unclear", "ok", "--json", cwd=project).facts["verdict"] == "unclear"
+
+
+def test_a_program_that_fails_exits_with_3(project):
+    (project / "timed.py").write_text(PROGRAM.replace("factor = 1.0", "factor = 1 / 0"))
+    told = zen("gate", "timed.py", "--baseline", "main", cwd=project, code=3)
+    assert "of its runs failed" in told.out
+    assert "ZeroDivisionError" in told.out
+    told = zen("compare", "timed.py", "--commit", "main", "--run", cwd=project, code=3)
+    assert "ZeroDivisionError" in told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["compare", "timed.py", "--commit", "HEAD"], "--commit names files, not results"),
+        (["compare", "timed.py", "--run"], "two versions are compared"),
+        (["gate", "timed.py", "--baseline", "nothing"], "Git knows no commit 'nothing'"),
+        (["gate", "timed.py", "--baseline", "main", "--worse", "high"], "--worse high"),
+        (["gate", "timed.py", "--baseline", "main", "-o", "a.pdf"], "no format has this suffix"),
+        (["gate", "timed.py", "--baseline", "main", "--unclear", "no"], "--unclear no"),
+    ],
+)
+def test_mistakes_are_said(project, words, error):
+    assert error in zen(*words, cwd=project, code=2).err
+
+
+def test_shares_are_read():
+    assert (share_of("5%", "--worse"), share_of("0.02", "--worse")) == (0.05, 0.02)
+    for text in ("0", "100%", "-1%", "x"):
+        with pytest.raises(InputError):
+            share_of(text, "--worse")
+
+
+def report(*rows):
+    return GateReport("s-gate", "main", "s", "time", "s", 0.05, True, rows)
+
+
+def row(point="n=1", state="no worse", failures=(0, 0), ratio=1.01):
+    return GateRow(point, 1.0, ratio, ratio, 0.99, 1.03, 12, failures, state)
+
+
+def test_one_worse_point_is_worse_and_one_unclear_point_is_unclear():
+    assert report(row(), row()).exit_code() == 0
+    assert report(row(), row(state="unclear")).exit_code() == 8
+    assert report(row(state="worse"), row(state="unclear")).exit_code(unclear_is_ok=True) == 7
+    assert report(row(state="unclear", failures=(0, 2))).exit_code() == 3
+
+
+def test_points_cannot_break_a_table_or_a_document():
+    hostile = report(row(point='n=a|b<img src=x>\n"', state="worse"))
+    assert "n=a\\|b&lt;img" in hostile.markdown()
+    assert len(hostile.markdown().splitlines()) == len(report(row()).markdown().splitlines())
+    case = ET.fromstring(hostile.junit()).find("testsuite/testcase")
+    assert case.get("name") == 'n=a|b<img src=x>\n"'
+
+
+def test_a_format_that_does_not_exist_is_said():
+    with pytest.raises(InputError, match="--format html"):
+        render(report(row()), "html")
+
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "ci"
+
+
+def steps_of(name):
+    """The commands of a workflow, and what it publishes."""
+    document = yaml.safe_load((EXAMPLES / name).read_text())
+    if name == "gitlab.yml":
+        job = document["performance"]
+        assert job["variables"]["GIT_DEPTH"] == "0"
+        return job["script"], [*job["artifacts"]["paths"], job["artifacts"]["reports"]["junit"]]
+    assert document[True] == "pull_request"  # YAML reads "on" so
+    steps = document["jobs"]["gate"]["steps"]
+    assert all(("uses" in step) != ("run" in step) for step in steps)
+    (checkout,) = (step for step in steps if step.get("uses", "").startswith("actions/checkout"))
+    assert checkout["with"]["fetch-depth"] == 0
+    upload = steps[-1]["with"]["path"].split()
+    return [step["run"] for step in steps if "run" in step], upload
+
+
+@pytest.mark.parametrize("name", ["github.yml", "gitlab.yml"])
+def test_the_workflows_run_a_gate_whose_reports_they_publish(project, name):
+    commands, published = steps_of(name)
+    (gate,) = (shlex.split(command) for command in commands if command.startswith("zen gate"))
+    at = gate.index("--baseline") + 1
+    assert gate[at].startswith("$")
+    gate[at], gate[2] = "main", "timed.py"
+    gate[gate.index("--metric") + 1] = "time"
+    zen(*gate[1:], cwd=project, code=7)
+    assert {path.name for path in project.iterdir()} >= set(published)
+    page = (EXAMPLES.parents[1] / "decide.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
+        assert block in (EXAMPLES / "github.yml").read_text()

@@ -1,0 +1,313 @@
+"""The verbs that decide between versions: compare, gate."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zenturio.cli import options, output
+from zenturio.cli.options import Database, Json, Overrides
+from zenturio.cli.results import All, expression, names_in, print_table, table_facts, write_file
+
+if TYPE_CHECKING:
+    from zenturio.study.driver.progress import RunSummary
+    from zenturio.study.paired.compared import PairedOptions
+
+Blocks = Annotated[
+    str,
+    typer.Option(
+        "--repeat", metavar="8:50", help="Least and largest number of blocks; more blocks see more."
+    ),
+]
+Warmup = Annotated[
+    bool, typer.Option(help="Run one block first that does not count; --no-warmup leaves it out.")
+]
+MetricName = Annotated[
+    str | None, typer.Option(help="Metric to judge by; default: that of the objective, or wtime.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs of this module in *app*."""
+    app.command()(compare)
+    app.command()(gate)
+
+
+def compare(
+    first: Annotated[
+        str, typer.Argument(help="Study, NAME@VERSION, or annotated file with --run.")
+    ],
+    second: Annotated[
+        str, typer.Argument(metavar="[SECOND]", help="What to compare it with.")
+    ] = "",
+    metric: Annotated[
+        str | None, typer.Option(help="Metric to compare; default: that of the objective.")
+    ] = None,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="n,threads", help="Parameters that identify a point; default: the shared ones."
+        ),
+    ] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EXPR",
+            help="Only experiments that meet this condition; repeat it for the second study.",
+        ),
+    ] = None,
+    outside: All = False,
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Only results of this kind of machine; repeat it for the second study.",
+        ),
+    ] = None,
+    round_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--round",
+            metavar="N|all",
+            help="Results of this round; repeat it for the second study.",
+        ),
+    ] = None,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run both versions next to each other, then compare them.")
+    ] = False,
+    commit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COMMIT", help="With --run: compare with the files of this commit."),
+    ] = None,
+    param: Overrides = None,
+    limit: options.Limit = None,
+    repeat: Blocks = "8:50",
+    warmup: Warmup = True,
+    margin: Annotated[
+        str, typer.Option(metavar="2%", help="Ratios within this margin are the same.")
+    ] = "2%",
+    db: Database = None,
+    trust: options.Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Compare two versions or studies, point by point.
+
+    A verdict needs runs that were next to each other in random order. --run makes them: blocks
+    of both versions, one experiment at a time, until each point and all together have a verdict.
+    NAME@VERSION is run from its recorded files, --commit from Git, without touching the checkout.
+    An interrupted comparison is resumed by the same command. Recorded results have verdicts where
+    the versions are values of a parameter of one study with REPEAT, run in blocks. Everything else
+    is unclear (not interleaved), with the ratio as measured. Intervals are corrected for the number
+    of points.
+
+    Examples: zen compare matmul@1 matmul --run; zen compare matmul.c --commit HEAD~3 --run; zen
+    compare sort sort --where 'version == "old"' --where 'version == "new"'; zen compare before
+    after --metric wtime --on n,threads; zen compare matmul matmul --round 1 --round 2
+    """
+    from zenturio.errors import InputError
+    from zenturio.query import compare_studies
+    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.show.charts.study_charts import default_metric
+    from zenturio.study.overview import opened_repository
+    from zenturio.study.paired.paired_study import plan_of
+
+    conditions = [expression(text or None, "--where") for text in _for_both(where, "--where")]
+    pairs = zip(_for_both(machine, "--machine"), _for_both(round_, "--round"), strict=True)
+    choices = [RowChoice(kind, read_round(number)) for kind, number in pairs]
+    same_within = share_of(margin, "--margin")
+    if commit and not run:
+        raise InputError("--commit names files, not results", hint="add --run to measure them")
+    if run:
+        if where or machine or round_:
+            raise InputError(
+                "--where, --machine and --round choose recorded results: --run measures new ones"
+            )
+        names = [name for name in (first, second) if name]
+        metric = metric or ""
+        first, metric = _run_comparison(
+            names,
+            commit or [],
+            _paired_options(metric, param, limit, repeat, warmup, json),
+            same_within,
+            db,
+        )
+        second = first
+    with opened_repository(db) as repository, output.copy_progress():
+        if not second and plan_of(repository, first) is None:
+            raise InputError(
+                f"{first} is to be compared with what?",
+                hint="name a second study, or --commit HEAD~3 --run",
+            )
+        comparison = compare_studies(
+            repository, first, second or first, metric or default_metric(repository, first),
+            on=names_in(on), where=(conditions[0], conditions[1]), rows=(choices[0], choices[1]),
+            outside=outside, margin=same_within,
+        )  # fmt: skip
+    if json:
+        table_facts(comparison.result(), comparison.facts())
+        return
+    for line in comparison.summary:
+        typer.echo(line)
+    typer.echo()
+    print_table(replace(comparison.result(), notes=comparison.notes))
+
+
+def gate(
+    study: Annotated[str, typer.Argument(help="Study, annotated file, or folder of a program.")],
+    baseline: Annotated[
+        str, typer.Option(metavar="main|NAME@N", help="Commit, branch or version to judge by.")
+    ],
+    metric: MetricName = None,
+    worse: Annotated[str, typer.Option(metavar="5%", help="How much worse is too much.")] = "5%",
+    unclear: Annotated[
+        str, typer.Option(metavar="ok|fail", help="Exit code if it cannot tell: 0, or 8.")
+    ] = "fail",
+    format: Annotated[  # noqa: A002 - the option's name
+        str, typer.Option(metavar="text|markdown|junit", help="Format of the report.")
+    ] = "text",
+    out: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Also write the report to this file: .md, .xml or .json; may be repeated.",
+        ),
+    ] = None,
+    param: Overrides = None,
+    limit: options.Limit = None,
+    repeat: Blocks = "8:50",
+    warmup: Warmup = True,
+    db: Database = None,
+    trust: options.Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Fail if the program is worse than a baseline: for tests.
+
+    Runs the present files and the baseline next to each other in random order, in blocks, until
+    it is worse by more than --worse at a point (exit code 7), or at none (exit code 0). Exits
+    with 8 if the blocks of --repeat cannot tell, and with 3 if the program fails. Less of a metric
+    is better unless the objective maximizes it.
+
+    Examples: zen gate matmul.c --baseline main --worse 5%; zen gate matmul --baseline matmul@3
+    --metric wtime --format markdown; zen gate . --baseline origin/main -o gate.xml -o gate.md
+    """
+    from zenturio.cli.run import ProgressLine
+    from zenturio.errors import InputError, did_you_mean
+    from zenturio.show.gate_report import GateReport, render
+    from zenturio.study.driver.stop_requests import interrupt_at_end_signals
+    from zenturio.study.local_run import open_for_run
+    from zenturio.study.paired.compared import gated_versions, run_gate
+
+    if unclear not in ("ok", "fail"):
+        raise InputError(f"--unclear {unclear}", hint=did_you_mean(unclear, ("ok", "fail")))
+    bound = share_of(worse, "--worse")
+    suffixes = {".md": "markdown", ".xml": "junit", ".json": "json", ".txt": "text"}
+    for path in out or []:
+        if path.suffix not in suffixes:
+            raise InputError(f"-o {path}: no format has this suffix", hint=", ".join(suffixes))
+    how = _paired_options(metric, param, limit, repeat, warmup, json)
+    live = ProgressLine()
+    try:
+        with interrupt_at_end_signals(), open_for_run(db) as repository:
+            versions = gated_versions(repository, study, baseline, how)
+            measured = run_gate(repository, versions, replace(how, listener=live), bound)
+    finally:
+        live.close()
+    end_if_stopped(measured.result.summary)
+    report = GateReport.of(measured)
+    for path in out or []:
+        kind = suffixes[path.suffix]
+        text = output.facts_text(report.facts()) if kind == "json" else render(report, kind)
+        write_file(text, path)
+    if json:
+        output.facts(report.facts())
+    else:
+        typer.echo(render(report, format), nl=False)
+        output.print_failures(measured.result.summary.failures, report.study, db)
+    raise typer.Exit(report.exit_code(unclear_is_ok=unclear == "ok"))
+
+
+def _for_both(values: list[str] | None, option: str) -> tuple[str, str]:
+    """What is said of the first study, and of the second: the same, if it is said once."""
+    from zenturio.errors import InputError
+
+    match values or []:
+        case []:
+            return "", ""
+        case [both]:
+            return both, both
+        case [first, second]:
+            return first, second
+        case _:
+            raise InputError(f"{option} is given {len(values or ())} times", hint="once, or twice")
+
+
+def share_of(text: str, option: str) -> float:
+    """Return a share such as 5% or 0.05."""
+    from zenturio.errors import InputError
+
+    try:
+        share = float(text.rstrip("% ")) / (100 if "%" in text else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        raise InputError(f"{option} {text}", hint="write a share between 0 and 100%, such as 5%")
+    return share
+
+
+def _paired_options(
+    metric: str | None,
+    param: list[str] | None,
+    limit: int | None,
+    repeat: str,
+    warmup: bool,
+    json: bool,
+) -> "PairedOptions":
+    from zenturio.study.paired.compared import PairedOptions, read_blocks
+
+    return PairedOptions(
+        metric or "",
+        tuple(param or ()),
+        limit,
+        read_blocks(repeat),
+        warmup,
+        planned=lambda plan: None if json else typer.echo(_plan(plan), err=True),
+    )
+
+
+def _plan(plan: Any) -> str:
+    resumed = f", {plan.cached:,} of them measured already" if plan.cached else ""
+    return f"study {plan.study}: at most {plan.experiments:,} experiments{resumed}, one at a time"
+
+
+def _run_comparison(
+    names: list[str], commits: list[str], how: "PairedOptions", margin: float, db: str | None
+) -> tuple[str, str]:
+    """Run two versions and return the study that holds them, and the metric."""
+    from zenturio.cli.run import ProgressLine
+    from zenturio.study.driver.stop_requests import interrupt_at_end_signals
+    from zenturio.study.local_run import open_for_run
+    from zenturio.study.paired.compared import compared_versions, run_comparison
+
+    live = ProgressLine()
+    try:
+        with interrupt_at_end_signals(), open_for_run(db) as repository:
+            versions = compared_versions(repository, names, commits, how)
+            result = run_comparison(repository, versions, replace(how, listener=live), margin)
+    finally:
+        live.close()
+    end_if_stopped(result.summary)
+    if result.summary.failures:
+        output.print_failures(result.summary.failures, result.study.name, db)
+        if not all(result.measured.of(v.label, 0) for v in versions):
+            raise typer.Exit(3)
+    return result.study.name, result.study.metric
+
+
+def end_if_stopped(summary: "RunSummary") -> None:
+    """Exit with 130 where the run was interrupted: there is no verdict yet."""
+    if summary.interrupted:
+        typer.echo("interrupted: repeat the command to continue", err=True)
+        raise typer.Exit(130)

@@ -1,0 +1,160 @@
+"""What Git says of a folder, and a commit written to a folder of its own; the checkout stays as is.
+
+Nothing that the repository's own configuration names is executed: it may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import NamedTuple
+
+from zenturio.errors import InputError
+from zenturio.files import refuse_link
+
+_SETTINGS = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.pager=cat",
+    "diff.external=",
+    "status.submoduleSummary=false",
+    "safe.bareRepository=explicit",
+)
+"""What Git executes or trusts because a repository's configuration says so, switched off."""
+
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""A partial clone fetches what it lacks, by commands that its configuration names; and reading
+must not write an index, which would call a hook."""
+
+CHECKOUT_SECONDS = 600.0
+"""How long writing the files of a commit may take."""
+
+
+class Commit(NamedTuple):
+    """A commit as a history lists it."""
+
+    oid: str
+    time: int
+    """When it was committed, in seconds since 1970."""
+    subject: str
+
+
+def git_lines(
+    folder: Path,
+    words: Sequence[str],
+    settings: Sequence[str] = (),
+    *,
+    seconds: float = 10.0,
+    variables: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return the lines that a command of Git prints about *folder*."""
+    options = [word for setting in (*_SETTINGS, *settings) for word in ("-c", setting)]
+    completed = subprocess.run(
+        ["git", "--no-pager", *options, *words],
+        cwd=folder,
+        env={**os.environ, **_ENVIRONMENT, **(variables or {})},
+        capture_output=True,
+        errors="surrogateescape",
+        timeout=seconds,
+        check=True,
+    )
+    return completed.stdout.splitlines()
+
+
+def own_filters(folder: Path) -> list[str]:
+    """Settings that switch off the filters of the repository itself; those of the user stay."""
+    words = ["config", "--null", "--show-scope", "--includes", "--get-regexp", r"^filter\."]
+    try:
+        entries = "\n".join(git_lines(folder, words)).split("\0")
+    except subprocess.CalledProcessError:  # there is none
+        return []
+    names = set()
+    for scope, entry in pairwise(entries):
+        key = entry.partition("\n")[0]
+        if scope in ("local", "worktree") and key.startswith("filter."):
+            names.add(key.removeprefix("filter.").rpartition(".")[0])
+    if any("=" in name for name in names):  # which no option of Git can name
+        raise subprocess.SubprocessError("a filter that cannot be switched off")
+    kinds = ("clean=", "smudge=", "process=", "required=false")
+    return [f"filter.{name}.{kind}" for name in sorted(names) for kind in kinds]
+
+
+def top_folder(folder: Path) -> Path:
+    """Return the top of the working tree that *folder* lies in; InputError where there is none."""
+    return Path(_answer(folder, ["rev-parse", "--show-toplevel"], f"{folder} is not in Git")[0])
+
+
+def find_commit(folder: Path, name: str) -> str:
+    """Return the full name of the commit that *name*, such as HEAD~3, stands for."""
+    error = f"Git knows no commit {name!r} in {folder}"
+    # A name that begins with a dash would be an option.
+    words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+    lines = _answer(folder, words, error, "see git log; a shallow clone lacks old commits")
+    return lines[-1]
+
+
+def commits_between(folder: Path, first: str, last: str, paths: Sequence[str] = ()) -> list[Commit]:
+    """Return the commits behind *first* up to *last* along first parents, the oldest first.
+
+    With an empty *first* all of them; with *paths* those that touch one of these.
+    """
+    span = f"{first}..{last}" if first else last
+    words = ["log", "--first-parent", "--reverse", "--format=%H %ct %s", "--end-of-options", span]
+    lines = _answer(folder, [*words, "--", *paths], f"Git has no history of {span}")
+    commits = (line.split(" ", 2) for line in lines)
+    return [Commit(oid, int(time), subject) for oid, time, subject in commits]
+
+
+def check_out(folder: Path, commit: str, store: Path) -> Path:
+    """Return a folder below *store* with the files of *commit*, written there if they are not yet.
+
+    *commit* is a full name. The checkout at *folder*, its index and its list of worktrees are not
+    touched. Submodules stay empty.
+    """
+    target = store / commit
+    refuse_link(target)
+    if target.is_dir():
+        return target
+    top = top_folder(folder)
+    temporary = Path(mkdtemp(prefix="writing-", dir=store))
+    files = temporary / "files"
+    try:
+        filters = own_filters(top)
+        # An index of its own: that of the checkout belongs to the user.
+        variables = {"GIT_INDEX_FILE": str(temporary / "index")}
+        for words in (["read-tree", commit], ["checkout-index", "--all", f"--prefix={files}/"]):
+            git_lines(top, words, filters, seconds=CHECKOUT_SECONDS, variables=variables)
+        try:
+            files.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another process was faster, with the same files
+                raise
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InputError(f"commit {commit[:10]} cannot be written: {_reason(error)}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def _answer(folder: Path, words: Sequence[str], error: str, hint: str = "") -> list[str]:
+    try:
+        return git_lines(folder, words)
+    except FileNotFoundError as missing:
+        raise InputError("git is not installed", hint="install it to name commits") from missing
+    except (OSError, subprocess.SubprocessError) as failure:
+        raise InputError(error, hint=hint) from failure
+
+
+def _reason(error: Exception) -> str:
+    lines = str(getattr(error, "stderr", "") or error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

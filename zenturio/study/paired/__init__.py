@@ -1,0 +1,1 @@
+"""Versions of a program that run next to each other: compared, gated, bisected, followed."""

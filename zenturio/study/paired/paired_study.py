@@ -1,0 +1,216 @@
+"""A study of versions that run next to each other: opened, leased, run and resumed like any other.
+
+Its experiments have a parameter more, which says of which version they are. It is measured in
+rounds: each command begins a new one, and one that was interrupted goes on where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from zenturio.annotate.model import MEASURED, Application
+from zenturio.errors import InputError, NotFoundError, did_you_mean
+from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.experiment.experiment import RunPosition
+from zenturio.experiment.used_inputs import ask_versions
+from zenturio.record import Repository
+from zenturio.space import Point
+from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary, scalars
+from zenturio.study.driver.run_order import RunOrder
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.driver.study_session import StudySession
+from zenturio.study.local_run import run_session
+from zenturio.study.paired.paired_source import BlockDesign, MeasuredBlocks, PairedSource
+from zenturio.study.paired.versions import Version, label_parameter, labelled
+from zenturio.study.place_options import PlaceOptions
+from zenturio.study.point_selection import PointSelection, select_points
+from zenturio.study.study_definition import recorded_notes
+
+NOTE = "paired"
+"""The note of a study of versions: its labels, their parameter, and how many blocks it plans."""
+EVENT = "paired round"
+"""The kind of events that say that the measurement of a round suffices."""
+MOST_POINTS = 1000
+"""More points are run only if their number is said: --limit."""
+
+
+@dataclass(frozen=True)
+class PairedStudy:
+    """Versions that are to be measured beside each other, at the points that all of them have."""
+
+    name: str
+    versions: tuple[Version, ...]
+    metric: str
+    limit: int | None = None
+    program: Mapping[str, str] | None = None
+    """What tells the studies of other programs apart; the programs of all versions by default."""
+    accumulates: bool = False
+    """Whether results of earlier commands count: there is one round then."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def parameter(self) -> str:
+        """The parameter that holds labels."""
+        return label_parameter(self.versions)
+
+    @property
+    def base(self) -> Application:
+        """The application of the last version, which says what a point is."""
+        return self.versions[-1].application
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """The points that all versions have, in the order of the last one."""
+        space = self.base.space
+        selection = select_points(space, limit=self.limit)
+        if self.limit is None and selection.count > MOST_POINTS:
+            raise InputError(
+                f"{selection.count:,} points are many to be measured again and again",
+                hint="take fewer values (-p 'n = { 1024 }'), or the first points: --limit 10",
+            )
+        spaces = [version.application.space for version in self.versions]
+        names = {frozenset(p.name for p in candidate.dimensions) for candidate in spaces}
+        if len(names) > 1:
+            differing = sorted(frozenset.union(*names) - frozenset.intersection(*names))
+            raise InputError(
+                f"the versions have other parameters: {', '.join(differing)} is not in all of them"
+            )
+        points = tuple(p for p in selection if all(p in candidate for candidate in spaces))
+        if not points:
+            raise InputError("the versions have no point in common")
+        return points
+
+    def check_metric(self) -> None:
+        """InputError where a version does not measure the metric."""
+        for version in self.versions:
+            names = [*MEASURED, *(metric.name for metric in version.application.metrics)]
+            if self.metric not in names:
+                raise InputError(
+                    f"{version.label} has no metric {self.metric!r}",
+                    hint=did_you_mean(self.metric, names),
+                )
+
+    @property
+    def unit(self) -> str:
+        """The unit of the metric."""
+        declared = {metric.name: metric.unit for metric in self.base.metrics}
+        return declared.get(self.metric) or MEASURED.get(self.metric, "")
+
+    def run(
+        self,
+        repository: Repository,
+        design: BlockDesign,
+        blocks: int,
+        *,
+        planned: Callable[[RunPlan], None] = lambda _plan: None,
+        listener: Callable[[RunProgress], None] = lambda _progress: None,
+        place: PlaceOptions | None = None,
+    ) -> PairedResult:
+        """Run the blocks that *design* asks for, *blocks* at the most, and return their values.
+
+        One experiment runs at a time, so that nothing of the study disturbs its neighbours.
+        """
+        self.check_metric()
+        sources: list[PairedSource] = []
+        labels = [version.label for version in self.versions]
+        applications = {
+            version.label: labelled(
+                ask_versions(version.application), self.parameter, [version.label]
+            )
+            for version in self.versions
+        }
+        makers = {label: ExperimentGenerator(a) for label, a in applications.items()}
+
+        def make(label: str, point: int, block: int, position: RunPosition) -> Experiment:
+            values = {**self.points[point], self.parameter: label}
+            at = applications[label].space.find(values)
+            return makers[label].experiment(at, block, position, index=-1)
+
+        def source(_generator: ExperimentGenerator, order: RunOrder) -> PairedSource:
+            most = len(labels) * len(self.points) * blocks  # a warm-up is small beside it
+            made = PairedSource(design, make, self._read, seed=order.seed, planned=most)
+            sources.append(made)
+            return made
+
+        program = self.program or {
+            f"{label}: {part}": digest
+            for label, maker in makers.items()
+            for part, digest in maker.program.items()
+        }
+        application = labelled(self.base, self.parameter, labels)
+        application = replace(application, repeat=replace(application.repeat, count=blocks))
+        session = StudySession(
+            application,
+            PointSelection(application.space, len(labels) * len(self.points), picked=()),
+            repository,
+            self.name,
+            settings=DriverSettings(retry=0, again=self._begins_round(repository)),
+            source=source,
+            program=program,
+            more_notes={NOTE: {"labels": labels, "parameter": self.parameter,
+                               "metric": self.metric, "points": len(self.points), **self.notes}},
+        )  # fmt: skip
+        place = place or PlaceOptions(jobs=1)
+        summary = run_session(session, replace(place, jobs=1), planned, listener)
+        (used,) = sources
+        if used.over and not summary.interrupted:
+            number = repository.rounds(self.name)[-1].number
+            repository.add_event(
+                self.name, EVENT, f"round {number}: {used.measured.reached} blocks"
+            )
+        return PairedResult(self, used.measured, summary, is_complete=used.over)
+
+    def _begins_round(self, repository: Repository) -> bool:
+        """Whether what was measured is complete, so that another round begins."""
+        if self.accumulates:
+            return False
+        try:
+            newest = repository.rounds(self.name)[-1].number
+            events = repository.events(self.name)
+        except NotFoundError:
+            return False
+        if newest > 1:  # an open round goes on
+            return True
+        return any(event.kind == EVENT for event in events)
+
+    def _read(self, _experiment: Experiment, outcome: Outcome) -> float | None:
+        if outcome.status != "ok":
+            return None
+        value = scalars(outcome.metrics).get(self.metric)
+        return float(value) if isinstance(value, int | float) else None
+
+
+@dataclass(frozen=True)
+class PairedResult:
+    """What was measured of versions beside each other."""
+
+    study: PairedStudy
+    measured: MeasuredBlocks
+    summary: RunSummary
+    is_complete: bool
+    """Whether the design has what it needs; not so where the run was interrupted."""
+
+
+def plan_of(repository: Repository, study: str) -> Mapping[str, Any] | None:
+    """Return the note of a study of versions; None of another study."""
+    note = recorded_notes(repository, study).get(NOTE)
+    return note if isinstance(note, dict) else None
+
+
+def distinct_labels(versions: Iterable[Version]) -> tuple[Version, ...]:
+    """Return *versions* with labels that differ."""
+    labels: dict[str, int] = {}
+    distinct: list[Version] = []
+    for version in versions:
+        count = labels[version.label] = labels.get(version.label, 0) + 1
+        label = version.label if count == 1 else f"{version.label} again"
+        distinct.append(replace(version, label=label))
+    return tuple(distinct)
+
+
+def names_of(versions: Sequence[Version]) -> tuple[str, ...]:
+    """Return the labels of *versions*."""
+    return tuple(version.label for version in versions)
