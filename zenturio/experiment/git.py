@@ -1,40 +1,20 @@
-"""What Git says of a folder, and a commit written to a folder of its own; the checkout stays as is.
+"""Commits: their names, their order, and their files in folders of their own.
 
-Nothing that the repository's own configuration names is executed: it may be a stranger's.
+The checkout stays as it is, and nothing that the repository's own configuration names is executed.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
 from zenturio.errors import InputError
+from zenturio.experiment.provenance import git_lines, own_filters
 from zenturio.files import refuse_link
-
-_SETTINGS = (
-    "core.fsmonitor=false",
-    f"core.hooksPath={os.devnull}",
-    "core.pager=cat",
-    "diff.external=",
-    "status.submoduleSummary=false",
-    "safe.bareRepository=explicit",
-)
-"""What Git executes or trusts because a repository's configuration says so, switched off."""
-
-_ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-"""A partial clone fetches what it lacks, by commands that its configuration names; and reading
-must not write an index, which would call a hook."""
 
 CHECKOUT_SECONDS = 600.0
 """How long writing the files of a commit may take."""
@@ -47,46 +27,6 @@ class Commit(NamedTuple):
     time: int
     """When it was committed, in seconds since 1970."""
     subject: str
-
-
-def git_lines(
-    folder: Path,
-    words: Sequence[str],
-    settings: Sequence[str] = (),
-    *,
-    seconds: float = 10.0,
-    variables: Mapping[str, str] | None = None,
-) -> list[str]:
-    """Return the lines that a command of Git prints about *folder*."""
-    options = [word for setting in (*_SETTINGS, *settings) for word in ("-c", setting)]
-    completed = subprocess.run(
-        ["git", "--no-pager", *options, *words],
-        cwd=folder,
-        env={**os.environ, **_ENVIRONMENT, **(variables or {})},
-        capture_output=True,
-        errors="surrogateescape",
-        timeout=seconds,
-        check=True,
-    )
-    return completed.stdout.splitlines()
-
-
-def own_filters(folder: Path) -> list[str]:
-    """Settings that switch off the filters of the repository itself; those of the user stay."""
-    words = ["config", "--null", "--show-scope", "--includes", "--get-regexp", r"^filter\."]
-    try:
-        entries = "\n".join(git_lines(folder, words)).split("\0")
-    except subprocess.CalledProcessError:  # there is none
-        return []
-    names = set()
-    for scope, entry in pairwise(entries):
-        key = entry.partition("\n")[0]
-        if scope in ("local", "worktree") and key.startswith("filter."):
-            names.add(key.removeprefix("filter.").rpartition(".")[0])
-    if any("=" in name for name in names):  # which no option of Git can name
-        raise subprocess.SubprocessError("a filter that cannot be switched off")
-    kinds = ("clean=", "smudge=", "process=", "required=false")
-    return [f"filter.{name}.{kind}" for name in sorted(names) for kind in kinds]
 
 
 def top_folder(folder: Path) -> Path:

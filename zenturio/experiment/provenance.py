@@ -6,12 +6,12 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from zenturio.experiment.git import git_lines, own_filters
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
@@ -125,6 +125,66 @@ def git_state(folder: Path) -> dict[str, Any] | None:
         "branch": facts.get("branch.head"),
         "dirty": any(not line.startswith("#") for line in lines),
     }
+
+
+_GIT_SETTINGS = (
+    "core.fsmonitor=false",
+    f"core.hooksPath={os.devnull}",
+    "core.pager=cat",
+    "diff.external=",
+    "status.submoduleSummary=false",
+    "safe.bareRepository=explicit",
+)
+"""What Git executes or trusts because a repository's configuration says so, switched off."""
+
+_GIT_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""A partial clone fetches what it lacks, by commands that its configuration names; and reading
+must not write an index, which would call a hook."""
+
+
+def git_lines(
+    folder: Path,
+    words: Sequence[str],
+    settings: Sequence[str] = (),
+    *,
+    seconds: float = 10.0,
+    variables: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Return the lines that a command of Git prints about *folder*."""
+    options = [word for setting in (*_GIT_SETTINGS, *settings) for word in ("-c", setting)]
+    completed = subprocess.run(
+        ["git", "--no-pager", *options, *words],
+        cwd=folder,
+        env={**os.environ, **_GIT_ENVIRONMENT, **(variables or {})},
+        capture_output=True,
+        errors="surrogateescape",
+        timeout=seconds,
+        check=True,
+    )
+    return completed.stdout.splitlines()
+
+
+def own_filters(folder: Path) -> list[str]:
+    """Settings that switch off the filters of the repository itself; those of the user stay."""
+    words = ["config", "--null", "--show-scope", "--includes", "--get-regexp", r"^filter\."]
+    try:
+        entries = "\n".join(git_lines(folder, words)).split("\0")
+    except subprocess.CalledProcessError:  # there is none
+        return []
+    names = set()
+    for scope, entry in pairwise(entries):
+        key = entry.partition("\n")[0]
+        if scope in ("local", "worktree") and key.startswith("filter."):
+            names.add(key.removeprefix("filter.").rpartition(".")[0])
+    if any("=" in name for name in names):  # which no option of Git can name
+        raise subprocess.SubprocessError("a filter that cannot be switched off")
+    kinds = ("clean=", "smudge=", "process=", "required=false")
+    return [f"filter.{name}.{kind}" for name in sorted(names) for kind in kinds]
 
 
 def tool_version() -> str:
