@@ -58,7 +58,12 @@ NEIGHBOURS = {
         "query/test_present.py",
         "test_trust.py",
     ],
-    "study": ["show/portal/test_versions.py"],
+    "study": [
+        "cli/test_serve.py",
+        "query/test_column_copy.py",
+        "show/portal/test_people.py",
+        "show/portal/test_versions.py",
+    ],
 }
 """Tests of other packages that are about what a package does."""
 
@@ -273,16 +278,19 @@ class Reached:
 
     def chosen(self, mutant: Mutant) -> list[str]:
         """The tests that judge *mutant*, the quickest first."""
-        tests = self.lines.get(mutant.path.as_posix(), {}).get(mutant.line)
-        if tests is None:
-            return []
-        # What runs when a module is loaded, a constant above all, is reached by each of them.
-        candidates = sorted(tests or self.seconds, key=self._cost)
+        lines = self.lines.get(mutant.path.as_posix(), {})
+        # What runs when its module is loaded, a constant above all, is reached before any test:
+        # it is judged by those that reach something in the same file.
+        tests = lines.get(mutant.line) or (mutant.line in lines and set().union(*lines.values()))
+        candidates = sorted(tests or (), key=self._cost)
         if len(candidates) > MOST_TESTS:
             half = MOST_TESTS // 2
             special = sorted(candidates[half:], key=lambda test: (self._breadth[test], test))
             candidates = [*candidates[:half], *sorted(special[:half], key=self._cost)]
         return candidates
+
+    def seconds_of(self, tests: Iterable[str]) -> float:
+        return sum(self.seconds.get(test, 0.0) for test in tests)
 
     def _cost(self, test: str) -> tuple[float, str]:
         return self.seconds.get(test, 0.0), test
@@ -290,27 +298,28 @@ class Reached:
     @cached_property
     def _breadth(self) -> Counter[str]:
         """How many lines each test reaches."""
-        reaching = (tests for at in self.lines.values() for tests in at.values())
+        reaching = (tests for lines in self.lines.values() for tests in lines.values())
         return Counter(test for tests in reaching for test in tests)
 
     def merged(self, other: Reached) -> Reached:
         """The tests of both."""
-        lines = {name: dict(at) for name, at in self.lines.items()}
-        for name, at in other.lines.items():
-            of = lines.setdefault(name, {})
-            for line, tests in at.items():
-                of[line] = [*of.get(line, ()), *tests]
+        lines = {name: dict(tests_by_line) for name, tests_by_line in self.lines.items()}
+        for name, tests_by_line in other.lines.items():
+            merged = lines.setdefault(name, {})
+            for line, tests in tests_by_line.items():
+                merged[line] = [*merged.get(line, ()), *tests]
         return Reached(lines, {**self.seconds, **other.seconds})
 
 
 def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:
     """Which lines of *package* its *tests* reach: one run of them with coverage."""
-    data, report = folder / "coverage", folder / "tests.xml"
+    data, report, configuration = (folder / name for name in ("coverage", "tests.xml", "rc"))
+    configuration.write_text(f"[run]\nbranch = True\ndata_file = {data}\nconcurrency = thread\n")
     command = [
         sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
         "-n", str(jobs), "--dist", "worksteal",
         f"--cov=zenturio/{package}", "--cov-context=test", "--cov-branch", "--cov-report=",
-        f"--junitxml={report}", f"--cov-config={_configuration(folder, data)}",
+        f"--junitxml={report}", f"--cov-config={configuration}",
     ]  # fmt: skip
     environment = {**_environment(ROOT), "ZENTURIO_COVER_LAWS": "1"}
     code = subprocess.run(
@@ -319,18 +328,40 @@ def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path
     if code not in (0, 1) or not report.exists():
         sys.exit(f"the tests of {package} could not be run: pytest ended with {code}")
     seconds, failed = _outcomes(report)
-    for test in failed:
+    for test in sorted(failed):
         print(f"fails without any mutant, and judges none: {test}", flush=True)
+    seconds = {test: time for test, time in seconds.items() if test not in failed}
+    return Reached(dict(_tests_by_line(data, failed)), seconds)
+
+
+def _tests_by_line(data: Path, failed: set[str]) -> Iterator[tuple[str, dict[int, list[str]]]]:
+    """Yield each file that coverage measured, and the tests that reach its lines."""
     measured = coverage.CoverageData(str(data))
     measured.read()
-    lines: dict[str, dict[int, list[str]]] = {}
     for file in measured.measured_files():
-        name = Path(file).resolve().relative_to(ROOT).as_posix()
-        for line, contexts in measured.contexts_by_lineno(file).items():
-            lines.setdefault(name, {})[line] = [
-                *{each.rpartition("|")[0] for each in contexts if each} - failed
-            ]
-    return Reached(lines, {test: time for test, time in seconds.items() if test not in failed})
+        contexts_by_line = measured.contexts_by_lineno(file).items()
+        yield (
+            Path(file).resolve().relative_to(ROOT).as_posix(),
+            {
+                line: [*{context.rpartition("|")[0] for context in contexts if context} - failed]
+                for line, contexts in contexts_by_line
+            },
+        )
+
+
+def _outcomes(report: Path) -> tuple[dict[str, float], set[str]]:
+    """How long each test took, and which failed, after what pytest wrote."""
+    seconds, failed = {}, set()
+    for case in ET.parse(report).iter("testcase"):
+        # The name of a class follows that of its file; the methods of a contract are inherited.
+        parts = case.get("classname", "").split(".")
+        paths = [ROOT.joinpath(*parts[:end]).with_suffix(".py") for end in range(1, len(parts) + 1)]
+        end = next((number for number, path in enumerate(paths, 1) if path.exists()), len(parts))
+        test = "::".join(["/".join(parts[:end]) + ".py", *parts[end:], case.get("name", "")])
+        seconds[test] = float(case.get("time", 0.0))
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(test)
+    return seconds, failed
 
 
 class Map:
@@ -389,32 +420,65 @@ def _digests(paths: Iterable[Path]) -> dict[str, str]:
     }
 
 
-def _outcomes(report: Path) -> tuple[dict[str, float], set[str]]:
-    """How long each test took, and which failed, after what pytest wrote."""
-    seconds, failed = {}, set()
-    for case in ET.parse(report).iter("testcase"):
-        # The name of a class follows that of its file; the methods of a contract are inherited.
-        parts = case.get("classname", "").split(".")
-        files = (
-            i
-            for i in range(len(parts))
-            if (ROOT / Path(*parts[: i + 1])).with_suffix(".py").exists()
-        )
-        end = next(files, len(parts) - 1) + 1
-        test = "::".join(["/".join(parts[:end]) + ".py", *parts[end:], case.get("name", "")])
-        seconds[test] = float(case.get("time", 0.0))
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed.add(test)
-    return seconds, failed
+def verdicts(sample: list[Mutant], reach: Reached, jobs: int, folder: Path) -> Iterator[str]:
+    """Yield what became of each mutant of *sample*, so many at a time."""
+    equivalent = _equivalent()
+    copies: SimpleQueue[Copy] = SimpleQueue()
+
+    def judge(mutant: Mutant) -> str:
+        if mutant.key in equivalent:
+            return "equivalent"
+        tests = reach.chosen(mutant)
+        if not tests:
+            return "not reached"
+        copy = copies.get()
+        try:
+            return copy.judge(mutant, tests, max(LEAST_PATIENCE, 5 * reach.seconds_of(tests)))
+        finally:
+            copies.put(copy)
+
+    with ExitStack() as stack:
+        for number in range(jobs):
+            copy = Copy(folder / f"copy{number}")
+            stack.callback(copy.close)
+            copies.put(copy)
+        yield from stack.enter_context(ThreadPoolExecutor(jobs)).map(judge, sample)
 
 
-def _configuration(folder: Path, data: Path) -> Path:
-    path = folder / "coveragerc"
-    path.write_text(f"[run]\nbranch = True\ndata_file = {data}\nconcurrency = thread\n")
-    return path
+def _equivalent() -> set[str]:
+    return {line.partition("  # ")[0] for line in EQUIVALENT.read_text().splitlines()}
 
 
-def main() -> None:
+def sampled(package: str, count: int, seed: int) -> list[Mutant]:
+    """Return *count* mutants of *package*, and print which equivalent ones are none any more."""
+    paths = sorted((ROOT / "zenturio" / package).rglob("*.py"))
+    mutants = [mutant for path in paths for mutant in mutants_of(path.relative_to(ROOT))]
+    keys = {mutant.key for mutant in mutants}
+    for key in sorted(_equivalent() - keys):
+        if key.startswith(f"zenturio/{package}/"):
+            print(f"listed as equivalent, and no mutant any more: {key}", flush=True)
+    sample = random.Random(seed).sample(mutants, min(count, len(mutants)))
+    print(f"{len(mutants):,} mutants of {package}, {len(sample)} tried", flush=True)
+    return sample
+
+
+def report(sample: list[Mutant], verdicts: Iterable[str]) -> float:
+    """Print each mutant that nobody noticed, and the counts; return the percentage killed."""
+    counts: Counter[str] = Counter()
+    begun = time.monotonic()
+    for number, (mutant, verdict) in enumerate(zip(sample, verdicts, strict=True), 1):
+        counts[verdict] += 1
+        if verdict in {"survived", "not reached"}:
+            print(
+                f"{verdict} ({number}): {mutant.path}:{mutant.line}\n    {mutant.key}", flush=True
+            )
+    judged = len(sample) - counts["equivalent"]
+    score = 100.0 * (counts["killed"] + counts["hangs"]) / max(judged, 1)
+    print(f"{dict(counts)} in {time.monotonic() - begun:.0f} s: {score:.0f}% killed")
+    return score
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -426,58 +490,20 @@ def main() -> None:
     parser.add_argument("--select", default="", help="only tests that pytest -k takes")
     parser.add_argument("--map", type=Path, help="file that keeps which tests reach which line")
     parser.add_argument("--at-least", type=float, default=0.0, help="fail below so many percent")
-    arguments = parser.parse_args()
-    package = arguments.package
-    generator = random.Random(arguments.seed)
-    equivalent = {line.partition("  # ")[0] for line in EQUIVALENT.read_text().splitlines()}
-    with tempfile.TemporaryDirectory(prefix="zenturio-mutants-") as name, ExitStack() as stack:
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = _arguments()
+    package, jobs = arguments.package, arguments.jobs
+    neighbours = [f"tests/{name}" for name in NEIGHBOURS.get(package, ())]
+    tests = [f"tests/{package}", *neighbours, *arguments.tests]
+    with tempfile.TemporaryDirectory(prefix="zenturio-mutants-") as name:
         folder = Path(name)
-        neighbours = [f"tests/{each}" for each in NEIGHBOURS.get(package, ())]
-        tests = [f"tests/{package}", *neighbours, *arguments.tests]
-        jobs = arguments.jobs
         reach = Map(arguments.map, package, tests, arguments.select, jobs).read(folder)
-        paths = sorted((ROOT / "zenturio" / package).rglob("*.py"))
-        every = [m for path in paths for m in mutants_of(path.relative_to(ROOT))]
-        present = {mutant.key for mutant in every}
-        for key in sorted(k for k in equivalent - present if k.startswith(f"zenturio/{package}/")):
-            print(f"listed as equivalent, and no mutant any more: {key}", flush=True)
-        sample = generator.sample(every, min(arguments.count, len(every)))
-        print(f"{len(every):,} mutants of {package}, {len(sample)} tried", flush=True)
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(jobs):
-            copy = Copy(folder / f"copy{number}")
-            stack.callback(copy.close)
-            copies.put(copy)
-
-        def judge(mutant: Mutant) -> str:
-            if mutant.key in equivalent:
-                return "equivalent"
-            chosen = reach.chosen(mutant)
-            if not chosen:
-                return "not reached"
-            patience = max(LEAST_PATIENCE, 5 * sum(reach.seconds.get(t, 0.0) for t in chosen))
-            copy = copies.get()
-            try:
-                return copy.judge(mutant, chosen, patience)
-            finally:
-                copies.put(copy)
-
-        counts: dict[str, int] = {}
-        begun = time.monotonic()
-        with ThreadPoolExecutor(jobs) as pool:
-            for mutant, verdict in zip(sample, pool.map(judge, sample), strict=True):
-                counts[verdict] = counts.get(verdict, 0) + 1
-                if verdict in {"survived", "not reached"}:
-                    number = sum(counts.values())
-                    print(
-                        f"{verdict} ({number}): {mutant.path}:{mutant.line}\n    {mutant.key}",
-                        flush=True,
-                    )
-        judged = len(sample) - counts.get("equivalent", 0)
-        noticed = counts.get("killed", 0) + counts.get("hangs", 0)
-        score = 100.0 * noticed / max(judged, 1)
-        print(f"{counts} in {time.monotonic() - begun:.0f} s: {score:.0f}% killed")
-        sys.exit(score < arguments.at_least)
+        sample = sampled(package, arguments.count, arguments.seed)
+        score = report(sample, verdicts(sample, reach, jobs, folder))
+    sys.exit(score < arguments.at_least)
 
 
 if __name__ == "__main__":

@@ -69,15 +69,21 @@ def test_a_line_is_judged_by_quick_tests_and_by_those_that_reach_little_else(mut
     monkeypatch.setattr(mutants, "MOST_TESTS", 4)
     seconds = {f"t{n}": float(n) for n in range(10)}
     every = list(seconds)
-    lines = {"a.py": {1: every, 2: [], 3: every[:9], 4: every[:8], 5: ["t1"]}}
+    lines = {
+        "a.py": {1: every, 2: [], 3: every[:9], 4: every[:8], 5: ["t1"]},
+        "b.py": {1: [], 2: ["t7"], 3: ["t3", "t7"]},
+        "c.py": {1: []},
+    }
     reach = mutants.Reached(lines, seconds)
 
-    def chosen(line):
-        return reach.chosen(mutants.Mutant(Path("a.py"), line, 0, 0, "", ""))
+    def chosen(line, name="a.py"):
+        return reach.chosen(mutants.Mutant(Path(name), line, 0, 0, "", ""))
 
     assert chosen(5) == ["t1"]
     assert chosen(1) == chosen(2) == ["t0", "t1", "t8", "t9"]
     assert chosen(6) == []
+    assert chosen(1, "b.py") == ["t3", "t7"], "what is loaded is judged by tests of that file"
+    assert chosen(1, "c.py") == chosen(1, "d.py") == []
 
 
 def test_only_test_files_that_changed_are_run_again(mutants, monkeypatch, tmp_path):
