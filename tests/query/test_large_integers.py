@@ -1,5 +1,6 @@
 """Integers that have the same real next to them are different numbers."""
 
+import math
 import operator
 from collections import Counter
 from functools import partial
@@ -8,9 +9,11 @@ import pytest
 
 from query.conftest import fill
 from zenturio.query import results
-from zenturio.query.frames import group_frame, varying_parameters
+from zenturio.query.frames import as_reals, group_frame, study_frame, varying_parameters
 from zenturio.query.listing import query_listing
+from zenturio.query.regression import fit
 from zenturio.query.study_table import TableQuery
+from zenturio.study.best_points import best
 
 
 def _alike(near):
@@ -109,3 +112,38 @@ def test_aggregates_are_of_exact_values_within_63_bits(study, values, near):
         pytest.skip("aggregates of larger ones are reals")
     row = results(study, "s", by=["t"], metrics=["n"], aggregates=["min", "max"]).rows
     assert {each[0]: each[-1] for each in row} == {float(i): v for i, v in enumerate(values)}
+
+
+BEYOND = 10**400
+"""No real is as large."""
+
+
+def diverged(repository):
+    fill(repository, "s", {"n": "int"}, {"y": "int"}, [
+        {"n": n, "y": y} for n, y in enumerate([3, BEYOND, -BEYOND, 5, 4])
+    ])  # fmt: skip
+    return repository
+
+
+def test_an_integer_beyond_all_reals_is_recorded_sorted_and_filtered(repository):
+    study = diverged(repository)
+    values = [record.outcome.metrics["y"] for record in study.records("s")]
+    assert values == [3, BEYOND, -BEYOND, 5, 4]
+    assert _numbers(study, sort=("y",)) == [2, 0, 4, 3, 1]
+    assert _numbers(study, where="y > 4") == [1, 3]
+
+
+def _numbers(repository, **options):
+    return [row[0] for row in results(repository, "s", columns=["n"], **options).rows]
+
+
+def test_an_integer_beyond_all_reals_is_infinite_in_aggregates_and_scores(sqlite):
+    study = diverged(sqlite)
+    names = ["min", "max", "median", "count"]
+    (row,) = results(study, "s", by=["repeat"], aggregates=names).dicts()
+    assert [row[f"{name}(y)"] for name in names] == [-math.inf, math.inf, 4, 5]
+    ranking = best(study, "s", 5, "MAXIMIZE y")
+    assert [point.values["n"] for point in ranking.points] == [3, 4, 0]
+    frame = study_frame(study, "s")
+    assert as_reals(frame["y"]).tolist() == [3, math.inf, -math.inf, 5, 4]
+    assert math.isfinite(fit(frame, "y", ["n"]).r2)

@@ -456,3 +456,17 @@ def test_a_file_system_that_cannot_be_synced_is_an_error():
         pytest.skip("this system has no syncfs")
     with pytest.raises(OSError, match="Bad file descriptor"):
         sync(-1)
+
+
+def test_where_there_are_no_links_a_file_is_copied_into_the_store(home, monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise OSError("no links here")
+
+    home.parent.mkdir()
+    monkeypatch.setattr(os, "link", refuse)
+    drive(home, COUNT, 3)
+    assert stored_contents(home) == EXPECTED
+    with opened(home) as repository:
+        kept = [a.kept for a in repository.artifacts(experiment(0).digest)]
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o444}
+    assert [path for path in (home / "store").rglob(".*") if path.name != ".lock"] == []

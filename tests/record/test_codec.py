@@ -147,3 +147,52 @@ def test_names_beyond_the_limit_are_counted_and_not_kept(monkeypatch):
 
 def test_every_form_that_fills_a_slot_has_a_kind_of_slot():
     assert {*SLOTTED} < {*Form}
+
+
+def test_what_is_no_digest_is_the_key_of_nothing():
+    assert codec.digest_key("00ff") == b"\0\xff"
+    assert codec.digest_key("no digest") == codec.digest_key("") == b""
+
+
+def test_an_integer_of_any_size_has_a_real_that_sorts_like_it():
+    values = [-(10**400), -(2**70), -1, 0, 2**53, 2**70, 10**400]
+    reals = list(map(codec.next_real, values))
+    assert reals == sorted(reals)
+    assert (reals[0], reals[-1]) == (-math.inf, math.inf)
+    assert reals[4] == 2.0**53
+
+
+@pytest.mark.parametrize("word", ["a\0bc\0é€\0", "base64:plain", "plain", "\0" * 7])
+def test_the_beginning_of_a_stored_text_is_one_of_the_text(word):
+    stored = codec.escape(word)
+    prefix = len("base64:") if stored != word else 0
+    starts = [codec.unescape_start(stored[:length]) for length in range(prefix, len(stored) + 1)]
+    assert all(word.startswith(start) for start in starts)
+    assert starts == sorted(starts, key=len)
+    assert starts[-1] == word
+    assert codec.unescape_start(None) == codec.unescape_start("") == ""
+
+
+def test_what_no_metric_can_be_is_a_mistake_with_its_type():
+    with pytest.raises(TypeError, match=r"not a value of a parameter or metric: b'x' \(bytes\)"):
+        codec.to_json(b"x")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_columns_of_rows_are_what_each_row_says(dialect):
+    """Also of fields that have values of several forms, in slots and beyond them."""
+    odd = [1, 2.5, True, "text", 2**70, None, math.inf, -0.0, Missing("no"), Series((1,))]
+    rows = [{f"m{i}": odd[(i * row) % len(odd)] for i in range(60)} for row in range(7)]
+    spread = arrange_in_slots(FieldLayout(dialect, 1, 1), [{}] * len(rows), rows)
+    assert spread.layout.has_chunks
+    assert not FieldLayout(dialect, 1, 1).has_chunks
+    for number, row in enumerate(rows):
+        read, _ = read_back(spread, number, "metrics")
+        assert same(read, {name: value for name, value in row.items() if value is not None})
+
+
+def test_reals_whose_sum_overflows_are_stored_as_they_are():
+    rows = [{f"m{i}": 1.7e308 for i in range(60)}, {f"m{i}": 1.7e308 for i in range(60)}]
+    spread = arrange_in_slots(FieldLayout("sqlite", 1, 1), [{}, {}], rows)
+    for number in range(2):
+        assert read_back(spread, number, "metrics")[0] == rows[number]

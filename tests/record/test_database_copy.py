@@ -248,3 +248,14 @@ def test_salvage_into_a_server_says_what_to_do(tmp_path):
     done = loaded.zen("db", "salvage", "a.db", "postgresql://host/lab", cwd=tmp_path)
     assert done.returncode == 2
     assert "zen db copy FILE URL" in done.stderr
+
+
+@pytest.mark.parametrize("places", [("sqlite", "sqlite")], indirect=True)
+def test_a_copy_says_in_which_tables_it_differs(places):
+    source, target = places
+    fill(source)
+    maintenance.copy_repository(source, target, lambda _table, _rows: None)
+    with opened(target) as repository:
+        repository.add_event("one", "remark", "an event of its own")
+    with pytest.raises(RecordError, match=r"differ in events$|differ in events\n"):
+        maintenance.copy_repository(source, target, lambda _table, _rows: None)

@@ -362,3 +362,43 @@ def test_a_file_has_large_holes_where_a_copy_would_take_far_more_than_it_does(
         path.write_bytes(b"")
         os.truncate(path, size)
         assert redaction.has_large_holes(path) == is_large
+
+
+def test_a_secret_in_many_rows_and_in_a_sparse_file_is_found_everywhere(home, monkeypatch):
+    monkeypatch.setattr(row_redaction, "_BATCH", 2)
+    monkeypatch.setattr(redaction, "LARGEST_HOLES", 2**20)
+    url = str(home / FILE)
+    leak(url, home)
+    with contextlib.closing(open_repository(url)) as repository:
+        for number in range(7):
+            repository.add_event(STUDY, "remark", f"{number}: {SECRET}")
+        (artifact, *_) = repository.artifacts(experiment(1).digest)
+    artifact.kept.chmod(0o644)
+    with artifact.kept.open("r+b") as file:
+        file.write(b"\0" * 0)
+        file.seek(2**23)
+        file.write(SECRET.encode())
+    seen = redact(url, Secret(SECRET), None)
+    assert seen.tables["events"] == 8
+    assert artifact.kept in seen.foreign
+    done = redact(url, Secret(SECRET), "ann")
+    assert (done.tables, done.foreign) == (seen.tables, seen.foreign)
+    assert not any(SECRET in str(row) for row in dumped(url)["events"])
+
+
+def test_holes_are_not_read_and_what_is_behind_them_is(tmp_path):
+    path, secret = tmp_path / "a", Secret("hunter2222")
+    path.write_bytes(b"")
+    os.truncate(path, 2**30)
+    assert not redaction.contains_secret(path, secret)
+    with path.open("r+b") as file:
+        file.seek(2**29 + 17)
+        file.write(b"hunter2222")
+    assert redaction.contains_secret(path, secret)
+    assert not redaction.contains_secret(tmp_path / "none", secret)
+
+
+def test_what_cannot_be_read_as_json_is_a_text_and_names_of_parameters_stay():
+    secret = Secret("hunter2222")
+    assert secret.document("{ hunter2222") == f"{{ {MASK}"
+    assert secret.document('{"hunter2222":1}') == f'{{"{MASK}":1}}'

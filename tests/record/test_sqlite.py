@@ -1,10 +1,12 @@
 """SQLite keeps the contract, and what is particular to a file."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 import pytest
@@ -312,3 +314,37 @@ def test_what_may_only_be_read_can_be_read_and_says_so_where_it_is_written(archi
         assert maintenance.check_repository(archived) == ()
     assert archived.stat().st_mtime_ns == before.st_mtime_ns
     assert [each.name for each in archived.parent.iterdir()] == ["a.db"]
+
+
+def test_a_file_that_is_being_read_is_not_compacted_and_is_so_later(tmp_path):
+    path = tmp_path / "a.db"
+    drive(str(path), 5, 5)
+    dialect = sqlite.SQLite(path, 0)
+    with contextlib.closing(sqlite.sqlite_module().connect(path)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM studies").fetchone()
+        assert not dialect.compact()
+        reader.execute("ROLLBACK")
+        assert dialect.compact()
+    path.write_bytes(b"not a database, but long enough to be taken for one" * 50)
+    with pytest.raises(RecordError, match="is damaged"):
+        dialect.compact()
+
+
+def test_an_error_of_sqlite_that_nobody_knows_is_told_as_it_is(tmp_path):
+    dialect = sqlite.SQLite(tmp_path / "a.db", 0)
+    error = dialect.explain(sqlite.sqlite_module().Error("no such thing"))
+    assert isinstance(error, RecordError)
+    assert str(error) == f"{dialect.location}: no such thing"
+
+
+def test_the_newer_of_two_libraries_is_used(monkeypatch):
+    import sqlite3
+
+    older, newer = (_Pretending(sqlite3, version) for version in ((3, 1, 0), (9, 0, 0)))
+    for module, chosen in ((older, sqlite3), (newer, newer)):
+        monkeypatch.setitem(sys.modules, "pysqlite3", types.ModuleType("pysqlite3"))
+        monkeypatch.setitem(sys.modules, "pysqlite3.dbapi2", module)
+        assert sqlite.sqlite_module() is chosen
+    monkeypatch.setitem(sys.modules, "pysqlite3.dbapi2", None)
+    assert sqlite.sqlite_module() is sqlite3

@@ -204,6 +204,8 @@ def test_frames_hold_every_trial():
         (np.float32(0.5), (0.5,)),
         (np.array([1, 2]), (1.0, 2.0)),
         (np.array(7), (7.0,)),
+        ([10**400, -(10**400)], (math.inf, -math.inf)),
+        (10**400, (math.inf,)),
     ],
 )
 def test_objectives_may_answer_in_many_ways(answer, scores):

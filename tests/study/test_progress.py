@@ -110,6 +110,7 @@ def test_a_score_is_a_number_or_there_is_none():
     assert score_of_values(parse("1 / a"), {"a": 0}) is None
     assert score_of_values(parse("a"), {"a": None}) is None
     assert score_of_values(parse("a"), {"a": "x"}) is None
+    assert score_of_values(parse("a"), {"a": 10**400}) is None, "as any infinite one"
 
 
 # Counts

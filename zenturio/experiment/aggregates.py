@@ -58,7 +58,7 @@ def median(values: Sequence[Number]) -> float | None:
         return None
     ordered = sorted(values)
     low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
-    return float(low) if low == high else mean([low, high])
+    return low if low == high and isinstance(low, float) else mean([low, high])
 
 
 def _rounded(values: Sequence[Number], divisor: int) -> float | None:

@@ -209,7 +209,7 @@ def _plain(value: Any) -> float | None:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 Aggregate = Literal["mean", "min", "max", "std", "count", "median", "sum"]
@@ -356,7 +356,8 @@ _COMPUTED: dict[Aggregate, Callable[[Sequence[Any]], Any]] = {
 
 def _whole(value: object) -> object:
     """PostgreSQL answers with decimals, where it computed with them."""
-    return None if value is None else int(str(value))
+    is_beyond_reals = isinstance(value, float) and math.isinf(value)
+    return value if value is None or is_beyond_reals else int(str(value))
 
 
 def _number_or_none(value: Any) -> float | None:

@@ -29,7 +29,7 @@ from zenturio.experiment.signed_ranks import (
     is_clear,
 )
 from zenturio.query.aggregates import Origins
-from zenturio.query.frames import study_frame
+from zenturio.query.frames import as_reals, study_frame
 from zenturio.query.interleaved_pairs import (
     FACTS,
     BlockPair,
@@ -473,7 +473,7 @@ def _side(frame: pd.DataFrame, on: Sequence[str], metric: str) -> StudyRuns:
             hint = did_you_mean(name, map(str, frame.columns))
             raise InputError(f"study {frame.attrs.get('study')!r} has no {name!r}", hint=hint)
     try:
-        values = frame[metric].to_numpy(dtype=float, na_value=math.nan)
+        values = as_reals(frame[metric])
     except (TypeError, ValueError) as error:
         raise InputError(f"{metric!r} holds text: only numbers can be compared") from error
-    return runs_by_point(frame, on, values.astype(float, copy=False).tolist())
+    return runs_by_point(frame, on, values.tolist())

@@ -30,6 +30,7 @@ from zenturio.query.select_statement import (
 from zenturio.query.sql_fragments import DIALECTS, Fragment, bound_value, sql, verbatim
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import Repository
+from zenturio.record.codec import next_real
 from zenturio.record.column_copy import NotCopiedError
 from zenturio.record.row_filter import NEWEST, RowChoice
 
@@ -201,6 +202,16 @@ def column_series(column: StudyColumn, values: Sequence[Any]) -> pd.Series[Any]:
         return pd.Series(list(values), dtype=nullable if missing else plain)
     except OverflowError:
         return pd.Series(list(values), dtype=object)
+
+
+def as_reals(column: pd.Series[Any]) -> np.ndarray:
+    """Return *column* as real numbers, NaN for NULL; integers beyond all reals are infinite."""
+    try:
+        values: np.ndarray = column.to_numpy(dtype=float, na_value=np.nan)
+    except OverflowError:
+        reals = [np.nan if value is None else next_real(value) for value in column]
+        values = np.array(reals, dtype=float)
+    return values
 
 
 GREATEST_REAL = "1.7976931348623157e308"

@@ -12,6 +12,7 @@ import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.query.formula_shapes import FitPoints, FormulaShape, Kind, Noise, candidates
+from zenturio.query.frames import as_reals
 
 FEWEST = 3
 """Distinct points that a regression needs."""
@@ -91,8 +92,7 @@ def real_column(columns: Mapping[str, Any], name: str) -> np.ndarray:
     column = columns[name]
     try:
         if hasattr(column, "to_numpy"):
-            values: np.ndarray = column.to_numpy(dtype=float, na_value=math.nan)
-            return values
+            return as_reals(column)
         if isinstance(column, np.ndarray) and column.dtype != object:
             return column.astype(float)
         return np.array([math.nan if value is None else value for value in column], dtype=float)

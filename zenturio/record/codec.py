@@ -106,7 +106,7 @@ def next_real(value: int) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def digest_key(digest: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
@@ -93,7 +94,7 @@ def search(
 def scores_of(answer: Any) -> Scores:
     """Return what an objective returned as a tuple of scores; empty for None."""
     if isinstance(answer, int | float):
-        return (float(answer),)
+        return (_real(answer),)
     if answer is None:
         return ()
     if isinstance(answer, np.ndarray):
@@ -101,13 +102,20 @@ def scores_of(answer: Any) -> Scores:
     elif not isinstance(answer, Sequence) or isinstance(answer, str):
         answer = (answer,)
     try:
-        return tuple(None if score is None else float(score) for score in answer)
+        return tuple(None if score is None else _real(score) for score in answer)
     except (TypeError, ValueError):
         wrong = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
         raise InputError(
             f"an objective returned {wrong!r}",
             hint="return a number, one number for each direction, or None",
         ) from None
+
+
+def _real(score: Any) -> float:
+    try:
+        return float(score)
+    except OverflowError:  # an integer beyond all reals
+        return math.inf if score > 0 else -math.inf
 
 
 def scores_for(directions: Directions, answer: Any) -> Scores:

@@ -16,6 +16,7 @@ from zenturio.errors import ExpressionError, InputError, Passage, did_you_mean
 from zenturio.expression import Expression, Value, parse
 from zenturio.query import importances, study_frame
 from zenturio.query.aggregates import Origins
+from zenturio.query.frames import as_reals
 from zenturio.query.importance import UNKNOWN
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
@@ -124,15 +125,9 @@ def visit_numbers(frame: pd.DataFrame) -> np.ndarray:
     return visits
 
 
-def as_floats(column: pd.Series[Any]) -> np.ndarray:
-    """Return *column* as floats, with NaN for NULL."""
-    values: np.ndarray = column.to_numpy(dtype=float, na_value=np.nan)
-    return values
-
-
 def distinct_numbers(column: pd.Series[Any]) -> list[float]:
     """Return the finite numbers in *column*, ascending, each once."""
-    return [float(value) for value in np.unique(as_floats(column)) if np.isfinite(value)]
+    return [float(value) for value in np.unique(as_reals(column)) if np.isfinite(value)]
 
 
 def pareto_front(losses: np.ndarray) -> np.ndarray:
@@ -312,7 +307,7 @@ def _objectives(
 def _scores(objective: _ScoreFormula, table: pd.DataFrame) -> np.ndarray:
     """Return the objective's value in each row; NaN where it has none, or a text."""
     if objective.column in table.columns and is_number(table[objective.column]):
-        return as_floats(table[objective.column])
+        return as_reals(table[objective.column])
     formula = objective.formula
     names = sorted(formula.names & set(table.columns))
     columns = [table[name].astype(object).tolist() for name in names]
@@ -455,7 +450,7 @@ def _note_searches(table: ChartTable, counts: Sequence[int]) -> None:
 def _histories(table: ChartTable, objective: ChartObjective, level: object) -> list[_SearchHistory]:
     """Return the searches of one colour. Failed points count as visits."""
     frame, colour = table.all_rows, table.query.colour
-    losses = objective.sign * as_floats(frame[objective.name])
+    losses = objective.sign * as_reals(frame[objective.name])
     rows = pd.DataFrame({
         "visit": visit_numbers(frame), "loss": np.where(np.isfinite(losses), losses, np.inf),
     })  # fmt: skip
@@ -528,7 +523,7 @@ def _varying_parameters(table: ChartTable) -> list[str]:
 
 def _best_rows(table: ChartTable, objective: ChartObjective, count: int = 1) -> np.ndarray:
     """Return the best rows, the first of equal ones; none if the objective has no direction."""
-    order = np.argsort(objective.sign * as_floats(table.frame[objective.name]), kind="stable")
+    order = np.argsort(objective.sign * as_reals(table.frame[objective.name]), kind="stable")
     return order[: count if objective.direction else 0]
 
 
@@ -611,7 +606,7 @@ def _slice_panel(
 ) -> Panel:
     """Return the panel of one parameter, without the points in which it is inactive."""
     axis, places = _parameter_places(table, name)
-    values = as_floats(table.frame[table.query.y_column])
+    values = as_reals(table.frame[table.query.y_column])
 
     def points(chosen: np.ndarray, role: Role) -> Points:
         x, y, shades = (tuple(column[chosen].tolist()) for column in (places, values, visits))
@@ -631,7 +626,7 @@ def _parameter_places(table: ChartTable, name: str) -> tuple[ChartAxis, np.ndarr
         log = is_geometric(distinct) or ("x" in table.query.log and distinct[0] > 0)
         ticks = tuple(distinct) if len(distinct) <= MOST_EXACT_TICKS else ()
         ends = (distinct[0], distinct[-1])
-        return ChartAxis(name, unit, log, ticks=ticks, ends=ends), as_floats(column)
+        return ChartAxis(name, unit, log, ticks=ticks, ends=ends), as_reals(column)
     number = {label_of(level): i for i, level in enumerate(levels(column))}
     places = np.array([number[label_of(value)] for value in column], dtype=float)
     offsets = (np.arange(len(places)) * GOLDEN_RATIO % 1 - 0.5) * JITTER_WIDTH
@@ -646,7 +641,7 @@ def _pareto(table: ChartTable, objectives: Sequence[ChartObjective]) -> Chart:
             hint="name them, such as 'MINIMIZE wtime, MAXIMIZE gflops'",
         )
     values = np.column_stack(
-        [as_floats(table.frame[objective.with_direction().name]) for objective in objectives]
+        [as_reals(table.frame[objective.with_direction().name]) for objective in objectives]
     )
     front = pareto_front(values * [objective.sign for objective in objectives])
     dominated = np.setdiff1d(np.arange(len(values)), front)

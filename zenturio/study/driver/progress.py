@@ -194,7 +194,10 @@ def score_of_values(expression: Expression, values: Mapping[str, Value]) -> floa
         return None
     if isinstance(value, str) or value is None:
         return None
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond all reals is as infinite as they are
+        return None
     return number if math.isfinite(number) else None
 
 

@@ -1,0 +1,114 @@
+"""Groups of rows by numbers are those that a dictionary of lists makes, whatever their sizes."""
+
+import statistics
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from zenturio.record import column_groups
+from zenturio.record.column_copy import NotCopiedError
+from zenturio.record.column_groups import LARGEST, GroupedValues, RowGroups
+
+
+def drawn(sizes, length, seed=0):
+    """Codes of *length* rows, a column for each of *sizes*, and values with some NaN."""
+    chance = np.random.default_rng(seed)
+    codes = [chance.integers(0, size, length) for size in sizes]
+    values = np.where(chance.random(length) < 0.2, np.nan, chance.normal(1e3, 1, length))
+    return codes, values
+
+
+def naive_groups(codes):
+    rows_by_key = defaultdict(list)
+    for row, key in enumerate(zip(*(column.tolist() for column in codes), strict=True)):
+        rows_by_key[key].append(row)
+    return dict(sorted(rows_by_key.items()))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "length"),
+    [
+        ([3], 40), ([2, 5, 1], 90), ([4, 4], 1), ([2, 3], 3000),
+        ([10**6, 10**6], 500),  # more combinations than have a place each
+        ([2**31, 3], 300), ([2**18], 200_000),  # more groups than 16 bits count
+    ],
+)  # fmt: skip
+def test_rows_are_grouped_in_the_order_of_their_codes(sizes, length):
+    codes, values = drawn(sizes, length)
+    groups, expected = RowGroups(codes, sizes, length), naive_groups(codes)
+    assert groups.count == len(expected)
+    assert list(zip(*(column.tolist() for column in groups.codes), strict=True)) == list(expected)
+    assert groups.rows.tolist() == [len(rows) for rows in expected.values()]
+    assert groups.order.tolist() == [row for rows in expected.values() for row in rows]
+    number = {row: at for at, rows in enumerate(expected.values()) for row in rows}
+    assert groups.cells.tolist() == [number[row] for row in range(length)]
+    members = list(expected.values())
+    last = groups.count - 1
+    assert [groups.members(at).tolist() for at in (0, last)] == [members[0], members[last]]
+    grouped = GroupedValues(groups, values)
+    plain = [values[rows][~np.isnan(values[rows])].tolist() for rows in members]
+    assert grouped.counts.tolist() == list(map(len, plain))
+    assert grouped.values_of(last) == plain[last]
+    for at in range(0, groups.count, max(1, groups.count // 50)):
+        own = plain[at]
+        facts = (grouped.sums, grouped.sizes, grouped.lows, grouped.highs, grouped.medians)
+        if not own:
+            assert (facts[0][at], facts[1][at]) == (0, 0)
+            assert all(np.isnan(fact[at]) for fact in facts[2:])
+            continue
+        expected_facts = [sum(own), sum(own), min(own), max(own), statistics.median(own)]
+        assert [fact[at] for fact in facts] == pytest.approx(expected_facts, rel=1e-12)
+        assert grouped.means[at] == pytest.approx(statistics.mean(own), rel=1e-14)
+        if len(own) > 1:
+            assert grouped.deviations[at] == pytest.approx(statistics.stdev(own), rel=1e-9)
+        else:
+            assert np.isnan(grouped.deviations[at])
+
+
+def test_of_no_rows_and_of_no_columns_there_are_groups_all_the_same():
+    empty = RowGroups([np.empty(0, dtype=np.int64)], [3], 0)
+    assert (empty.count, empty.rows.tolist(), empty.starts.tolist()) == (0, [], [])
+    assert GroupedValues(empty, np.empty(0)).lows.tolist() == []
+    assert GroupedValues(empty, np.empty(0)).highs.tolist() == []
+    whole = RowGroups([], [], 4)
+    assert (whole.count, whole.rows.tolist(), whole.codes) == (1, [4], [])
+    assert GroupedValues(whole, np.array([4.0, 1.0, 3.0, 2.0])).medians.tolist() == [2.5]
+
+
+def test_a_column_without_values_makes_no_groups_of_its_own(monkeypatch):
+    monkeypatch.setattr(column_groups, "MOST_CELLS", 0)
+    codes = [np.zeros(5, dtype=np.int64), np.array([1, 0, 1, 0, 1])]
+    for _ in range(2):
+        groups = RowGroups(codes, [0, 2], 5)
+        assert [column.tolist() for column in groups.codes] == [[0, 0], [0, 1]]
+        assert groups.rows.tolist() == [2, 3]
+        monkeypatch.undo()
+
+
+def test_more_combinations_than_can_be_numbered_are_left_to_the_database():
+    codes = [np.zeros(1, dtype=np.int64)] * 3
+    assert RowGroups(codes, [2**30, 2**30, 2], 1).count == 1
+    with pytest.raises(NotCopiedError):
+        RowGroups(codes, [2**31, 2**30, 2], 1)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_values_whose_squares_overflow_are_left_to_the_database(sign):
+    groups = RowGroups([], [], 2)
+    largest = np.array([1.0, sign * LARGEST])
+    with pytest.raises(NotCopiedError):
+        GroupedValues(groups, largest)
+    below = GroupedValues(groups, np.nextafter(largest, 0))
+    assert below.greatest == np.nextafter(LARGEST, 0)
+    assert below.is_one_signed == (sign > 0)
+
+
+def test_magnitudes_are_summed_where_signs_differ():
+    groups = RowGroups([np.array([0, 0, 1, 1, 1])], [2], 5)
+    mixed = GroupedValues(groups, np.array([-1.0, 3.0, -2.0, np.nan, 5.0]))
+    assert (mixed.sums.tolist(), mixed.sizes.tolist()) == ([2.0, 3.0], [4.0, 7.0])
+    assert (mixed.greatest, mixed.is_one_signed) == (5.0, False)
+    negative = GroupedValues(groups, np.array([-1.0, -3.0, -2.0, -0.5, 0.0]))
+    assert (negative.sums.tolist(), negative.sizes.tolist()) == ([-4.0, -2.5], [4.0, 2.5])
+    assert negative.is_one_signed
