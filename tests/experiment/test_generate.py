@@ -292,7 +292,7 @@ def test_recorded_digests_of_files_stand_for_the_files(generator):
     used = made._used
 
     def digests(files, used):
-        recorded = ExperimentGenerator(made._application, recorded=(files, used, {}))
+        recorded = ExperimentGenerator(made._application, recorded=(files, used))
         return [(each.digest, each.program.digest) for each in all_of((recorded, space))]
 
     assert digests(files, used) == expected

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from zenturio.annotate.scan import scan
 from zenturio.execute.machine_json import own_machine
-from zenturio.experiment import ExperimentGenerator, MachineKind
+from zenturio.experiment import MachineKind
 from zenturio.record import stored_recipes
 from zenturio.record.open import open_repository
 from zenturio.search.loop import Budget
@@ -209,14 +209,19 @@ def test_a_search_hears_of_cached_trials_without_their_experiments(project, monk
 
 
 @pytest.mark.parametrize("second", ["WORDS WHEN A > 1 DEFAULT x", "WHEN A > 1 DEFAULT y"])
-def test_another_default_or_words_in_a_command_is_another_program(tmp_path, second):
-    programs = [
-        ExperimentGenerator(
-            write(tmp_path, f"SUBSTITUTE A = {{ 1, 2 }}\nPARAM B = {{ p, q }} {more}")
-        ).identity.digest
-        for more in ("WHEN A > 1 DEFAULT x", second)
-    ]
-    assert programs[0] != programs[1]
+def test_another_default_or_words_in_a_command_count_as_another_program(
+    project, monkeypatch, taken, second
+):
+    """The keys are the same, the files or commands are not."""
+    use_keys(monkeypatch, are_used=True)
+    db = project / "zenturio.db"
+    sets = "SUBSTITUTE A = { 1:9 }\nPARAM B = { p, q } "
+    run(write(project, sets + "WHEN A > 8 DEFAULT x"), db, Computed())
+    run(write(project, sets + second), db, Computed())
+    assert not sum(taken)
+    run(write(project, sets + second), db, Computed())
+    run(write(project, sets + second), db, again := Computed())
+    assert not again.ran
 
 
 @given(st.integers(0, 40), st.integers(1, 9), st.none() | st.integers(0, 50))

@@ -241,6 +241,10 @@ class Recipe:
     """The last steps, as the files have them: their status says whether a result is right."""
 
 
+WRITING = "texts written as"
+"""As no variable of an environment is called, which is the only other name before a text."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramIdentity:
     """Everything of an experiment's identity but its point: the same for a whole study."""
@@ -249,6 +253,9 @@ class ProgramIdentity:
     format: int
     document: Callable[[], str]
     """Writes down the parts as JSON, so that digests can be computed from it again."""
+    writing: str = ""
+    """What decides how texts are written, so that equal keys may have different files: no part of
+    the digest, for it is one of the document, by the name WRITING."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from functools import cached_property
 from glob import escape
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from zenturio.annotate.scan import scan_following
 from zenturio.errors import InputError
 from zenturio.experiment import identity
 from zenturio.experiment.experiment import (
+    WRITING,
     Build,
     Experiment,
     ExperimentFile,
@@ -61,8 +61,8 @@ from zenturio.space.domain import Column
 from zenturio.space.point import CodedTexts, PointBlock
 
 _REMEMBERED = 1024
-RecordedParts = tuple[Mapping[str, tuple[int, bytes]], Mapping[str, str], Mapping[str, Any]]
-"""Mode and digest of each file by path, the digests of what is used, and how texts are written."""
+RecordedParts = tuple[Mapping[str, tuple[int, bytes]], Mapping[str, str]]
+"""Mode and digest of each file by path, and the digests of what is used."""
 
 _LARGEST_TABLE = 2**17
 """Sets of more elements have no table of terms: a study meets few of them."""
@@ -113,7 +113,6 @@ class ExperimentGenerator:
         seen = self._filler.parameters | variables
         # What neither files nor environment show must enter the digest itself: see
         # `combined_digest`.
-        self._writing = _writing(application.space) if recorded is None else recorded[2]
         self._unseen = [p.name for p in application.space.dimensions if p.name not in seen]
         self._used = used_digests(application) if recorded is None else dict(recorded[1])
         self._build_part = used_part({n: d for n, d in self._used.items() if not is_verified(n)})
@@ -184,11 +183,14 @@ class ExperimentGenerator:
             identity.file_record(f.path, kind_of(f), c) for f, c in self._constants
         )
         facts = self._facts(constants.root().hex())
-        return ProgramIdentity(framed_digest([facts.encode()]), FORMAT, self._document)
+        digest = framed_digest([facts.encode()])
+        return ProgramIdentity(digest, FORMAT, self._document, _writing(self._space))
 
     def _document(self) -> str:
         listed = {f.path: [kind_of(f), content.hex()] for f, content in self._constants}
-        return self._facts(listed)
+        facts = self._facts(listed)
+        writing = _writing(self._space)
+        return json.dumps({**json.loads(facts), WRITING: writing}) if writing else facts
 
     def _facts(self, constants: str | Mapping[str, list[str]]) -> str:
         """The parts as JSON: *constants* are the files that are the same for every point."""
@@ -210,7 +212,6 @@ class ExperimentGenerator:
             "used": self._used,
             "unseen": self._unseen,
             "seed": application.repeat.seed,
-            **self._writing,
         }
         return json.dumps(facts, sort_keys=True)
 
@@ -337,14 +338,11 @@ class ExperimentGenerator:
         return build
 
 
-WRITING = ("words", "defaults")
-
-
-def _writing(space: Space) -> dict[str, Any]:
-    """Return what besides its text decides what a point writes; only what there is."""
+def _writing(space: Space) -> str:
+    """Return as JSON what beside texts decides what a point writes; nothing if nothing does."""
     words = sorted(p.name for p in space.parameters if p.words)
     defaults = {p.name: p.default for p in space.parameters if p.when is not None and p.default}
-    return {name: part for name, part in zip(WRITING, (words, defaults), strict=True) if part}
+    return json.dumps([words, defaults], sort_keys=True) if words or defaults else ""
 
 
 class _KeyTables:

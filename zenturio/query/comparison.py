@@ -271,7 +271,6 @@ def compare(
     judge = _Judge(sides, str(first.attrs.get("units", {}).get(metric, "")), margin, plan, judged)
     alpha = 1 - confidence
     pairs = tuple(judge.point(p, *blocks[p], alpha / max(len(judged), 1)) for p in points)
-    runs = [[run for point in points for run in side.runs[point]] for side in sides]
     names = _names(first, second, versions)
     return Comparison(
         names=names,
@@ -284,7 +283,7 @@ def compare(
         only=(len(sides[0].runs) - len(points), len(sides[1].runs) - len(points)),
         left_out=(sides[0].left_out, sides[1].left_out),
         failures=judge.failures(points),
-        conditions=conditions_that_differ(names, runs[0], runs[1]),
+        conditions=conditions_that_differ(names, sides, points),
         confidence=confidence,
         outside=(first.attrs.get("left_out", 0), second.attrs.get("left_out", 0)),
         origins=(Origins.of(first.attrs), Origins.of(second.attrs)),
@@ -340,8 +339,7 @@ class _Judge:
         judged: Sequence[BlockPairs],
     ) -> None:
         self.unit, self._sides, self._margin, self._plan = unit, sides, margin, plan
-        runs = [run for side in sides for point in side.runs.values() for run in point]
-        self.is_ratio = all(run.value > 0 for run in runs)
+        self.is_ratio = all((side.table.values[side.rows(side.runs)] > 0).all() for side in sides)
         self._words = ("faster", "slower") if unit in TIMES else ("less", "more")
         # Of points that were decided earlier than others the last blocks are missing.
         self._reached = max((block for pairs in judged for _, block in pairs), default=0)
@@ -350,7 +348,7 @@ class _Judge:
         self, point: Point, blocks: BlockPairs, differing: Sequence[str], alpha: float
     ) -> VersionPair:
         runs = [side.runs[point] for side in self._sides]
-        first, second = (median([run.value for run in side]) for side in runs)
+        first, second = (median(side.values) for side in runs)
         repeats = (len(runs[0]), len(runs[1]))
         if not blocks:
             word = f"unclear (differs by {', '.join(differing)})" if differing else NOT_INTERLEAVED
@@ -445,7 +443,10 @@ def _version_parameters(
     """The parameters that tell two parts of one study apart, with the value of each part."""
     if first.attrs.get("study") != second.attrs.get("study"):
         return {}
-    values = {name: (set(cells(first, name)), set(cells(second, name))) for name in shared}
+    values = {
+        name: tuple(set(cells(side.drop_duplicates(name), name)) for side in (first, second))
+        for name in shared
+    }
     return {
         name: (min(before), min(after))
         for name, (before, after) in values.items()
@@ -476,4 +477,4 @@ def _side(frame: pd.DataFrame, on: Sequence[str], metric: str) -> StudyRuns:
         values = as_reals(frame[metric])
     except (TypeError, ValueError) as error:
         raise InputError(f"{metric!r} holds text: only numbers can be compared") from error
-    return runs_by_point(frame, on, values.tolist())
+    return runs_by_point(frame, on, values)

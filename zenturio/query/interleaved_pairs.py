@@ -8,12 +8,16 @@ Experiments, 1935; Lehmann & Romano: Testing Statistical Hypotheses, 2005, 5.8).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
+import numpy as np
 import pandas as pd
+
+Array = np.ndarray[Any, Any]
 
 FACTS = (
     "run_order", "run_block", "run_turn", "host_governor", "host_slots", "host_cpus", "host_load",
@@ -69,49 +73,139 @@ class PairedRuns(NamedTuple):
 class StudyRuns(NamedTuple):
     """The runs of one side of a comparison, by point."""
 
-    runs: Mapping[tuple[Any, ...], list[MeasuredRun]]
+    runs: Mapping[tuple[Any, ...], PointRuns]
     failures: Mapping[tuple[Any, ...], int]
     left_out: int
     """Runs that succeeded and have no finite value."""
+    table: RunTable
+
+    def rows(self, points: Iterable[tuple[Any, ...]]) -> Array:
+        """Return the rows of all runs of *points*."""
+        return np.concatenate([self.runs[point].rows for point in points])
 
 
-def runs_by_point(frame: pd.DataFrame, on: Sequence[str], values: Sequence[float]) -> StudyRuns:
+class PointRuns(Sequence[MeasuredRun]):
+    """The runs of one point, each made when it is asked for: there may be millions of them."""
+
+    def __init__(self, table: RunTable, rows: Array) -> None:
+        self._table = table
+        self.rows = rows
+
+    @property
+    def values(self) -> Array:
+        return self._table.values[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> MeasuredRun: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[MeasuredRun]: ...
+    def __getitem__(self, at: int | slice) -> MeasuredRun | list[MeasuredRun]:
+        if isinstance(at, slice):
+            return [self._table.run(row) for row in self.rows[at].tolist()]
+        return self._table.run(int(self.rows[at]))
+
+
+class RunTable:
+    """The columns of a frame that make its runs, as arrays."""
+
+    def __init__(self, frame: pd.DataFrame, values: Array) -> None:
+        self._frame = frame
+        self._names = frame.attrs.get("facts", {})
+        self.values = values
+
+    def coded(self, fact: str) -> tuple[Array, list[Any]]:
+        """Return a number for each row and what the numbers stand for; None if nothing is known."""
+        column = self._column(fact)
+        if column is None:
+            return np.zeros(len(self.values), dtype=np.int8), [None]
+        codes, texts = pd.factorize(column)
+        return np.where(codes < 0, len(texts), codes), [*texts.tolist(), None]
+
+    def numbers(self, fact: str) -> Array:
+        """Return the values of a fact, NaN where there is none."""
+        column = self._column(fact)
+        if column is None:
+            return np.full(len(self.values), np.nan)
+        return column.to_numpy(dtype=np.float64, na_value=math.nan)
+
+    def run(self, row: int) -> MeasuredRun:
+        number, repeat, block, turn, started, ended, load = (
+            None if math.isnan(column[row]) else float(column[row]) for column in self._numbers
+        )
+        in_blocks = None not in (block, turn, started, ended) and self._is_in_blocks[row]
+        return MeasuredRun(
+            float(self.values[row]),
+            int(number or 1),
+            int(repeat or 1),
+            int(block) if in_blocks and block is not None else None,
+            None if turn is None else int(turn),
+            started or 0.0,
+            ended or 0.0,
+            tuple([texts[codes[row]] for codes, texts in self.conditions]),
+            load,
+        )
+
+    @cached_property
+    def conditions(self) -> list[tuple[Array, list[Any]]]:
+        """The values of `CONDITIONS`."""
+        return [self.coded(fact) for fact in CONDITIONS]
+
+    @cached_property
+    def loads(self) -> Array:
+        return self.numbers("host_load")
+
+    @cached_property
+    def _numbers(self) -> list[Array]:
+        facts = ("round", "repeat", "run_block", "run_turn", "started", "ended")
+        return [*map(self.numbers, facts), self.loads]
+
+    @cached_property
+    def _is_in_blocks(self) -> Array:
+        codes, orders = self.coded("run_order")
+        return np.array([order in ORDERS for order in orders])[codes]
+
+    def _column(self, fact: str) -> pd.Series[Any] | None:
+        column: pd.Series[Any] | None = self._frame.get(self._names.get(fact, fact))
+        return column
+
+
+def runs_by_point(frame: pd.DataFrame, on: Sequence[str], values: Array) -> StudyRuns:
     """Return the runs of *frame* by the parameters *on*; *values* are those of the metric."""
-    named = frame.attrs.get("facts", {})
+    table = RunTable(frame, values)
+    cells_of_rows = np.zeros(len(frame), dtype=np.int64)
+    for name in on:
+        codes, texts = pd.factorize(frame[name])
+        # Numbered anew after each parameter: the product of many sets is beyond 64 bits.
+        cells_of_rows, _ = pd.factorize(cells_of_rows * (len(texts) + 1) + codes + 1)
+    codes, states = table.coded("status")
+    counts = ~(table.numbers("repeat") < 1)  # a warm-up does not
+    has_failed = counts & np.array([state in FAILURES for state in states])[codes]
+    has_succeeded = counts & np.array([state in (None, "ok") for state in states])[codes]
+    is_used = has_succeeded & np.isfinite(table.values)
+    used = np.flatnonzero(is_used)
+    order = used[np.argsort(cells_of_rows[used], kind="stable")]
+    starts = np.flatnonzero(np.diff(cells_of_rows[order], prepend=-1))
+    # Points come in the order of their first runs.
+    by_first = np.argsort(order[starts], kind="stable")
+    groups = np.split(order, starts[1:]) if len(order) else []
+    points = _points(frame, on, order[starts])
+    failed = np.flatnonzero(has_failed)
+    _, first, failures = np.unique(cells_of_rows[failed], return_index=True, return_counts=True)
+    return StudyRuns(
+        {points[at]: PointRuns(table, groups[at]) for at in by_first.tolist()},
+        dict(zip(_points(frame, on, failed[first]), failures.tolist(), strict=True)),
+        int((has_succeeded & ~is_used).sum()),
+        table,
+    )
 
-    def fact(name: str) -> list[Any]:
-        column = named.get(name, name)
-        return cells(frame, column) if column in frame else [None] * len(frame)
 
-    points = list(zip(*(cells(frame, name) for name in on), strict=True)) or [()] * len(frame)
-    conditions = zip(*map(fact, CONDITIONS), strict=True)
-    facts = map(
-        fact,
-        ("status", "run_order", "run_block", "run_turn", "round", "repeat", "started", "ended",
-         "host_load"),
-    )  # fmt: skip
-    runs: dict[tuple[Any, ...], list[MeasuredRun]] = {}
-    failures: dict[tuple[Any, ...], int] = {}
-    left_out = 0
-    for point, value, place, row in zip(
-        points, values, conditions, zip(*facts, strict=True), strict=True
-    ):
-        status, order, block, turn, number, repeat, started, ended, load = row
-        if repeat is not None and repeat < 1:  # a warm-up
-            continue
-        if status in FAILURES:
-            failures[point] = failures.get(point, 0) + 1
-        elif status in (None, "ok"):
-            if not math.isfinite(value):
-                left_out += 1
-                continue
-            has_place = order in ORDERS and None not in (block, turn, started, ended)
-            run = MeasuredRun(
-                value, number or 1, repeat or 1, block if has_place else None, turn,
-                started or 0.0, ended or 0.0, place, load,
-            )  # fmt: skip
-            runs.setdefault(point, []).append(run)
-    return StudyRuns(runs, failures, left_out)
+def _points(frame: pd.DataFrame, on: Sequence[str], rows: Array) -> list[tuple[Any, ...]]:
+    """Return the values of the parameters *on* in some rows."""
+    chosen = frame.iloc[rows]
+    return list(zip(*(cells(chosen, name) for name in on), strict=True)) or [()] * len(rows)
 
 
 def cells(frame: pd.DataFrame, name: str) -> list[Any]:
@@ -158,17 +252,24 @@ def pair_runs(first: Sequence[MeasuredRun], second: Sequence[MeasuredRun]) -> Pa
 
 
 def conditions_that_differ(
-    names: tuple[str, str], first: Sequence[MeasuredRun], second: Sequence[MeasuredRun]
+    names: tuple[str, str], sides: Sequence[StudyRuns], points: Sequence[tuple[Any, ...]]
 ) -> tuple[str, ...]:
-    """Return a line for each condition that differs between the two sides."""
+    """Return a line for each condition that differs between the runs of both sides at *points*."""
     lines = []
+    rows = [side.rows(points) for side in sides]
     for at, label in enumerate(CONDITIONS.values()):
-        sides = [{run.conditions[at] for run in runs} - {None} for runs in (first, second)]
-        if sides[0] != sides[1] and all(sides):
-            lines.append(f"{label}: {names[0]} {_listed(sides[0])}; {names[1]} {_listed(sides[1])}")
-    loads = [sorted(run.load for run in runs if run.load is not None) for runs in (first, second)]
-    if all(loads):
-        low, high = (values[len(values) // 2] for values in loads)
+        first, second = (
+            {texts[code] for code in np.unique(codes[chosen]).tolist()} - {None}
+            for (codes, texts), chosen in zip(
+                (side.table.conditions[at] for side in sides), rows, strict=True
+            )
+        )
+        if first != second and first and second:
+            lines.append(f"{label}: {names[0]} {_listed(first)}; {names[1]} {_listed(second)}")
+    loads = [side.table.loads[chosen] for side, chosen in zip(sides, rows, strict=True)]
+    loads = [np.sort(load[~np.isnan(load)]) for load in loads]
+    if all(map(len, loads)):
+        low, high = (load[len(load) // 2] for load in loads)
         # Half a process more is within what the machine does by itself.
         if abs(high - low) > max(0.5, 0.5 * min(low, high)):
             lines.append(

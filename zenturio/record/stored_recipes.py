@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Kinds, ProgramIdentity
+from zenturio.experiment.experiment import WRITING, Kinds, ProgramIdentity
 from zenturio.record import acceptance_rules, codec, machines
 from zenturio.record.column_pages import KeyedResults
 from zenturio.record.field_layout import Role, SlotReader
@@ -49,7 +50,7 @@ def recipe_number(context: StudyContext, program: ProgramIdentity | None) -> int
     """Return the number of a program's recipe in this version; the first use writes it down."""
     if program is None:
         return None
-    name = context.version.id, program.digest
+    name = context.version.id, program.digest + program.writing
     number = context.cache.recipes.get(name) or context.new_recipes.get(name)
     if number is None:
         number = context.new_recipes[name] = _recipe(context, program)
@@ -75,11 +76,17 @@ def _recipes(context: StudyContext, program: ProgramIdentity) -> list[int]:
     transaction, mark = context.transaction, context.transaction.dialect.mark
     head = _head(program)
     rows = transaction.sql(
-        f"SELECT id FROM recipes WHERE version = {mark}"
+        f"SELECT id, document FROM recipes WHERE version = {mark}"
         f" AND substr(document, 1, {len(head)}) = {mark} ORDER BY id",
         (context.version.id, head),
     )
-    return [int(number) for (number,) in rows]
+    name = f'"{WRITING}": '
+    part = name + json.dumps(program.writing)
+    return [
+        int(number)
+        for number, document in rows
+        if (part in document if program.writing else name not in document)
+    ]
 
 
 _CAUSE = (

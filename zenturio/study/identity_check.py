@@ -14,7 +14,6 @@ from typing import Any
 from zenturio.annotate.model import Application
 from zenturio.errors import SpaceError
 from zenturio.experiment import Experiment, ExperimentGenerator
-from zenturio.experiment.experiment_generator import WRITING
 from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.entities import REDACTION_EVENT
 from zenturio.record.sql_repository import SQLRepository
@@ -116,9 +115,7 @@ def recorded_generator(application: Application, recipe: Mapping[str, Any]) -> E
         path: (_mode(kind), bytes.fromhex(digest))
         for path, (kind, digest) in recipe["constants"].items()
     }
-    # Recipes of earlier versions do not have it.
-    writing = {name: recipe[name] for name in WRITING if name in recipe}
-    return ExperimentGenerator(annotated, recorded=(constants, recipe["used"], writing))
+    return ExperimentGenerator(annotated, recorded=(constants, recipe["used"]))
 
 
 def _with_modes(application: Application, modes: Mapping[str, int]) -> Iterator[Any]:
