@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import re2
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING
 
 from zenturio.name_patterns import name_fits
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 MOST_ENTRIES = 300_000
 """Entries of folders that a pattern may look at."""
@@ -217,12 +218,15 @@ class GitIgnore:
 
 
 def _read(base: str, path: Path) -> _Rules | None:
+    """Return the rules of a file; None where there is none, or it is too large to be one."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return None
         lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most commands read no rules
+
     rules = [IgnoreRule(path, number, line) for number, line in enumerate(lines, 1)]
     # Not empty: empty lines would not be counted.
     patterns = [line if _is_pattern(line) else "#" for line in lines]
@@ -232,6 +236,9 @@ def _read(base: str, path: Path) -> _Rules | None:
 
 def _is_pattern(line: str) -> bool:
     """Whether Git would heed it: what is no pattern is passed over."""
+    import re2  # noqa: PLC0415 - as above
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - as above
+
     try:
         GitIgnoreSpec.from_lines([line], backend="re2")
     except (ValueError, re.error, re2.error):
