@@ -25,6 +25,7 @@ STUDY = """\
 """
 COMMANDS = {
     "run": "run small.sh",
+    "run, new study": "run other.sh",
     "run, cached": "run small.sh",
     "results": "results small",
     "plot": "plot small --x n --y total -o chart.html",
@@ -144,12 +145,18 @@ def count(words: str, folder: Path) -> dict[str, Any]:
     return counts
 
 
+def write_studies(folder: Path) -> None:
+    """Write what the commands run: two studies of one experiment each."""
+    (folder / "small.sh").write_text(STUDY)
+    (folder / "other.sh").write_text(STUDY.replace("{ 1 }", "{ 2 }"))
+    (folder / ".zenturio").mkdir()
+
+
 def count_all() -> dict[str, dict[str, Any]]:
     """Return the counts of all commands, in their order and in one project."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "small.sh").write_text(STUDY)
-        (folder / ".zenturio").mkdir()
+        write_studies(folder)
         return {command: count(words, folder) for command, words in COMMANDS.items()}
 
 
@@ -173,9 +180,9 @@ def main() -> None:
         print(json.dumps(numbers, indent=2))
         return
     columns = ("loaded", "executed", "frames", "transactions", "statements")
-    print(f"{'':14}" + "".join(f"{name:>14}" for name in columns))
+    print(f"{'':16}" + "".join(f"{name:>14}" for name in columns))
     for command, found in numbers.items():
-        print(f"{command:14}" + "".join(f"{found[name]:14}" for name in columns))
+        print(f"{command:16}" + "".join(f"{found[name]:14}" for name in columns))
 
 
 if __name__ == "__main__":

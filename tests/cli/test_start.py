@@ -5,6 +5,8 @@ The numbers of modules are those of `benchmarks/counts.py`, with room for a few 
 
 import subprocess
 import sys
+from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -13,7 +15,7 @@ from cli.conftest import zen
 _PROBE = """
 import atexit, sys
 from zenturio.cli import main
-names = ("numba", "numpy", "pandas", "plotly", "sqlalchemy")
+names = ("numba", "numpy", "pandas", "pathspec", "plotly", "sqlalchemy")
 atexit.register(lambda: print("ours:", sum(n.split(".")[0] == "zenturio" for n in sys.modules)))
 atexit.register(lambda: print("loaded:", *[n for n in names if n in sys.modules]))
 sys.argv = ["zen", *sys.argv[1:]]
@@ -45,3 +47,15 @@ def test_short_commands_on_sqlite_load_little(ran, command, loads, most_modules)
     assert loaded.split()[1:] == loads
     assert int(ours.split()[1]) <= most_modules
     assert "small" in done.stdout + done.stderr or "low" in done.stdout
+
+
+def test_a_run_says_little_to_the_database(tmp_path):
+    counts = run_path(str(Path(__file__).parents[2] / "benchmarks" / "counts.py"))
+    counts["write_studies"](tmp_path)
+    commands = ("run small.sh", "run other.sh", "run small.sh")
+    new, further, cached = (counts["count"](command, tmp_path) for command in commands)
+    assert max(new["transactions"], further["transactions"]) <= 10
+    assert cached["transactions"] <= 9
+    assert new["statements"] <= 130  # of which 42 create tables
+    assert further["statements"] <= 90
+    assert cached["statements"] <= 50

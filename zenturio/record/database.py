@@ -418,9 +418,13 @@ class Database:
         """The same place for those who use SQLAlchemy; its connections are its own."""
         return self.dialect.engine()
 
+    def connect(self) -> None:
+        """Open a connection for the next transaction, or raise what is in its way."""
+        self._patiently(lambda _careful: self.connections.raw_connection().close())
+
     def read(self, work: Callable[[Transaction], Result]) -> Result:
         """Return what *work* returns; it sees the database as it is at one moment."""
-        return self._patiently(self.dialect.begin_read, work)
+        return self._patiently(partial(self._once, self.dialect.begin_read, work))
 
     def write(self, work: Callable[[Transaction], Result]) -> Result:
         """Return what *work* returns, once it is committed and on the disk.
@@ -428,27 +432,31 @@ class Database:
         Where the connection breaks, *work* runs again on a new one, whether or not the first
         commit went through: a second run must change nothing.
         """
-        return self._patiently(self.dialect.begin_write, work)
+        return self._patiently(partial(self._once, self.dialect.begin_write, work))
 
     def write_briefly(self, work: Callable[[Transaction], Result]) -> Result:
         """Do as ``write``, but do not wait for the disk.
 
         For what is worthless once the machine and all its drivers have gone down: claims, beats.
         """
-        return self._patiently(self.dialect.begin_brief, work)
+        return self._patiently(partial(self._once, self.dialect.begin_brief, work))
 
     def close(self) -> None:
         self.connections.dispose()
         if "engine" in vars(self):
             self.engine.dispose()
 
-    def _patiently(self, begin: Sequence[str], work: Callable[[Transaction], Result]) -> Result:
+    def _patiently(self, attempt: Callable[[bool], Result]) -> Result:
+        """Return what *attempt* returns; repeat it where that may help.
+
+        Its argument says whether another transaction has inserted the same key before it.
+        """
         deadline = time.monotonic() + self._patience
         pause = 0.05
         conflicts = 0
         while True:
             try:
-                return self._once(begin, work, careful=conflicts > 0)
+                return attempt(conflicts > 0)
             except UnicodeDecodeError as error:  # names or messages of a file that is damaged
                 raise RecordError(
                     f"{self.dialect.location} is damaged: it holds text that is not UTF-8",
@@ -472,7 +480,7 @@ class Database:
             pause = min(pause * 2, 1.0)
 
     def _once(
-        self, begin: Sequence[str], work: Callable[[Transaction], Result], *, careful: bool
+        self, begin: Sequence[str], work: Callable[[Transaction], Result], careful: bool
     ) -> Result:
         writing = begin is not self.dialect.begin_read
         connection = self.connections.raw_connection()

@@ -164,6 +164,8 @@ class Lease:
     seconds: float
     born: str = ""
     """Tells the process from others with the same pid: see `DriverProcess`."""
+    order_seed: str = field(default="", compare=False)
+    """Of the newest round, where acquiring the lease has read it."""
 
     def driver_has_exited(self) -> bool:
         """Return whether the process of that driver has certainly ended."""

@@ -136,20 +136,28 @@ def acquire(
         if row.token == driver.token:
             return renew(transaction, row.lease(name))
     # Also when we join: the claims of dead drivers are given out again as soon as possible.
-    for lease in end_dead_leases(transaction, version):
+    for lease in _end_dead(transaction, version, rows):
         if not join:
             raise repository.study_has_driver(lease)
     now, seconds = transaction.now, min(seconds, LONGEST_LEASE_SECONDS)
     facts = (version.id, driver.token, driver.host, driver.pid, driver.born, person())
-    transaction.insert("leases", _COLUMNS, [(*facts, now, now + seconds, seconds)])
-    number = max(row.number for row in _open(transaction, version) if row.token == driver.token)
+    marks = ", ".join([transaction.dialect.mark] * len(_COLUMNS))
+    ((number,),) = transaction.sql(
+        f"INSERT INTO leases ({', '.join(_COLUMNS)}) VALUES ({marks}) RETURNING id",
+        (*facts, now, now + seconds, seconds),
+    )
+    # Whoever drives asks for it next: drawn in a commit that is needed anyway.
+    seed = studies.draw_order_seed(transaction, version)
     text = f"lease {number}: process {driver.pid} on {driver.host}"
     add_event(transaction, version.id, "driver", text)
     transaction.log(
         _log, "study %s: lease %d acquired for %g s by process %d on %s", name, number, seconds,
         driver.pid, driver.host, level=logging.INFO,
     )  # fmt: skip
-    return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
+    until = now + seconds
+    return Lease(
+        number, name, driver.host, driver.pid, now, until, seconds, driver.born, order_seed=seed
+    )
 
 
 def person() -> str:
@@ -212,7 +220,13 @@ def _open(transaction: Transaction, version: StudyVersion) -> list[LeaseRow]:
 
 def end_dead_leases(transaction: Transaction, version: StudyVersion) -> list[Lease]:
     """End the leases of drivers that are gone; return those of drivers that are alive."""
-    rows = _open(transaction, version)
+    return _end_dead(transaction, version, _open(transaction, version))
+
+
+def _end_dead(
+    transaction: Transaction, version: StudyVersion, rows: Sequence[LeaseRow]
+) -> list[Lease]:
+    """Do the same with the leases *rows*, which are all that have not ended."""
     now = transaction.now
     for row in rows:
         if not row.alive(now):

@@ -45,9 +45,11 @@ def _add_machine(transaction: Transaction, machine: MachineKind) -> int:
     if not rows:
         escaped = map(codec.escape, (machine.label, machine.cpu))
         remaining_columns = json.dumps(list(machine.accelerators)), codec.escape(machine.setup), 0
-        row = (digest, *escaped, machine.cores, *remaining_columns)
-        transaction.insert_new("machines", _MACHINE, [row])
-        rows = transaction.sql(query, (digest,))
+        rows = transaction.sql(
+            f"INSERT INTO machines ({', '.join(_MACHINE)})"
+            f" VALUES ({', '.join([mark] * len(_MACHINE))}) ON CONFLICT DO NOTHING RETURNING id",
+            (digest, *escaped, machine.cores, *remaining_columns),
+        ) or transaction.sql(query, (digest,))
     return int(rows[0][0])
 
 

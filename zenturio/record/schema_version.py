@@ -72,29 +72,36 @@ def connect(dialect: DatabaseDialect, patience: float) -> Database:
 
     An empty one gets the schema. RecordError if it has any other one; then nothing is changed.
     """
-    # Looked at first, and with modes untouched: the file may belong to another program.
-    if dialect.missing():
+    is_missing = dialect.missing()
+    if is_missing:
         dialect.prepare()
-    with _open_checked(dialect, patience) as (database, revision):
-        if revision not in {None, REVISIONS[-1]}:
-            raise _wrong_revision(dialect.location, str(revision))
-        _settle(database)
+    database = Database(dialect, patience)
+    with _closed_on_error(database):
+        # Looked at first, and with modes untouched: the file may belong to another program.
+        revision = None if is_missing else _checked_revision(database)
         if revision is None:
-            database.write(_create)
-            _log.info("created a repository at %s", dialect.location)
+            if create(database):
+                _log.info("created a repository at %s", dialect.location)
+                return database
+            _checked_revision(database)  # of whoever was faster
         else:
-            _log.debug("opened the repository at %s", dialect.location)
+            _settle(database)
+    _log.debug("opened the repository at %s", dialect.location)
     return database
 
 
+def _checked_revision(database: Database) -> str | None:
+    """Return the revision of the schema, this program's, or None for an empty database."""
+    revision = schema_revision(database)
+    if revision not in {None, REVISIONS[-1]}:
+        raise _wrong_revision(database.dialect.location, str(revision))
+    return revision
+
+
 @contextmanager
-def _open_checked(
-    dialect: DatabaseDialect, patience: float
-) -> Iterator[tuple[Database, str | None]]:
-    """Give the database and its revision; close it where the block raises an error."""
-    database = Database(dialect, patience)
+def _closed_on_error(database: Database) -> Iterator[None]:
     try:
-        yield database, schema_revision(database)
+        yield
     except BaseException:
         database.close()
         raise
@@ -104,7 +111,7 @@ def _settle(database: Database) -> None:
     """Let connections change the modes of the file, now that it is known to be ours."""
     database.dialect.settle()
     database.connections.dispose()
-    database.read(_tables)
+    database.connect()
 
 
 def schema_revision(database: Database) -> str | None:
@@ -153,12 +160,12 @@ def _tables(transaction: Transaction) -> set[str]:
     return {name for (name,) in transaction.sql(transaction.dialect.tables)}
 
 
-def _create(transaction: Transaction) -> None:
-    """Create the whole schema, unless another process has created it meanwhile."""
+def _create(transaction: Transaction) -> bool:
+    """Create the whole schema; return false if another process has created it meanwhile."""
     # Of two processes at a time the server lets one create the first table; the other one waits
     # for its commit, is refused, and comes here once more. No lock that others could hold.
     if _tables(transaction) - {_VERSION_TABLE}:
-        return
+        return False
     from zenturio.record import schema  # noqa: PLC0415 - it loads SQLAlchemy, for new databases alone
 
     for statement in schema.create_statements(transaction.dialect.name):
@@ -171,6 +178,7 @@ def _create(transaction: Transaction) -> None:
     )
     transaction.sql("DELETE FROM alembic_version")
     transaction.insert("alembic_version", ("version_num",), [(REVISIONS[-1],)])
+    return True
 
 
 def _wrong_revision(place: str, present: str) -> ZenError:
@@ -191,14 +199,16 @@ def _wrong_revision(place: str, present: str) -> ZenError:
 
 def upgradable_revision(dialect: DatabaseDialect, patience: float) -> str | None:
     """Return the revision of a database that can be upgraded; RecordError if it cannot."""
-    with _open_checked(dialect, patience) as (database, revision):
+    database = Database(dialect, patience)
+    with _closed_on_error(database):
+        revision = schema_revision(database)
         if revision is not None and old_revisions.original(revision) not in REVISIONS:
             raise _wrong_revision(dialect.location, revision)
     database.close()
     return revision
 
 
-def create(database: Database) -> None:
-    """Create the tables of this revision in an empty database."""
+def create(database: Database) -> bool:
+    """Create the tables of this revision in an empty database; return false if it has tables."""
     _settle(database)
-    database.write(_create)
+    return database.write(_create)

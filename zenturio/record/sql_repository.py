@@ -214,11 +214,11 @@ class SQLRepository:
         """Return a user's query with the views that it names: see ``study_views.expand_views``."""
         return study_views.expand_views(transaction, self._cache, text)
 
-    def refresh_views(self, study: str) -> bool:
+    def refresh_views(self, study: str, *, is_stale: bool | None = None) -> bool:
         """Bring the views of *study* that the database keeps up to date; false if a reader is
-        in the way.
+        in the way. *is_stale*: whether they need it, where that is known.
         """
-        return study_views.refresh_views(self._database, self._cache, study)
+        return study_views.refresh_views(self._database, self._cache, study, is_stale=is_stale)
 
     @reads
     def stored_views(self, transaction: Transaction) -> tuple[StoredView, ...]:
@@ -260,14 +260,16 @@ class SQLRepository:
         self._database.project.begin()
         version = self._open(name, self._portable(definition))
         if version.has_stale_view:
-            self.refresh_views(name)
+            self.refresh_views(name, is_stale=True)
         return version.study_facts
 
     @writes
     def _open(
         self, transaction: Transaction, name: str, definition: StudyDefinition
     ) -> StudyVersion:
-        return studies.open_study(transaction, name, definition)
+        version, layout = studies.open_study(transaction, name, definition)
+        self._remembered(StudyContext(transaction, version, layout, self._cache))
+        return study_views.refresh_at_once(transaction, version, layout)
 
     @writes
     def archive(self, transaction: Transaction, study: StudyInfo) -> StudyInfo | None:
@@ -366,12 +368,18 @@ class SQLRepository:
         return leases.renew(transaction, lease)
 
     def release_lease(self, lease: Lease) -> None:
-        self._release_lease(lease)
-        self.refresh_views(lease.study)
+        is_stale = self._release_lease(lease)
+        self.refresh_views(lease.study, is_stale=is_stale)
 
     @writes
-    def _release_lease(self, transaction: Transaction, lease: Lease) -> None:
+    def _release_lease(self, transaction: Transaction, lease: Lease) -> bool:
+        """Return whether the views of the study are still to be refreshed."""
         leases.release(transaction, lease)
+        version = studies.find_version(transaction, lease.study)
+        if version is None or not version.has_stale_view:
+            return False
+        layout = self._remembered(StudyContext.at(transaction, version, self._cache)).layout
+        return study_views.refresh_at_once(transaction, version, layout).has_stale_view
 
     @reads
     def leases(self, transaction: Transaction, study: str) -> tuple[Lease, ...]:

@@ -61,9 +61,13 @@ def _recipe(context: StudyContext, program: ProgramIdentity) -> int:
     if numbers := _recipes(context, program):
         return numbers[0]
     document = _head(program) + program.document().removeprefix("{")
-    row = (context.version.id, program.format, document)
-    context.transaction.insert("recipes", ("version", "format", "document"), [row])
-    return _recipes(context, program)[0]
+    mark = context.transaction.dialect.mark
+    ((number,),) = context.transaction.sql(
+        "INSERT INTO recipes (version, format, document)"
+        f" VALUES ({mark}, {mark}, {mark}) RETURNING id",
+        (context.version.id, program.format, document),
+    )
+    return int(number)
 
 
 def _head(program: ProgramIdentity) -> str:

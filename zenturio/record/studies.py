@@ -47,6 +47,8 @@ FIELD_COLUMNS = (
 )  # fmt: skip
 
 
+_FIELDS_AT_ONCE = 50
+"""Fields that are written by one statement: SQLite may refuse more than 999 values."""
 _REVISIONS_OF_FIELDS = 1_000_000
 """More than a study has: each is a change of its fields, of which there are 10,000."""
 
@@ -192,8 +194,13 @@ def versions_by_id(transaction: Transaction, numbers: Iterable[int]) -> dict[int
 # Opening
 
 
-def open_study(transaction: Transaction, name: str, definition: StudyDefinition) -> StudyVersion:
-    """Create the study in this project, or a new version of it, or bring it up to *definition*."""
+def open_study(
+    transaction: Transaction, name: str, definition: StudyDefinition
+) -> tuple[StudyVersion, FieldLayout]:
+    """Create the study in this project, or a new version of it, or bring it up to *definition*.
+
+    Return the version and its fields.
+    """
     version = find_version(transaction, name, locked=True)
     if version is None:
         version = _create(transaction, name)
@@ -212,9 +219,10 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
     mark, now = transaction.dialect.mark, transaction.now
     # Two that create at a time wait for each other here, so that names in SQL stay apart.
     project, owner = enter_project(transaction)
-    namesake = find_version(transaction, name)
-    if namesake is not None:  # another one was faster
-        return namesake
+    if transaction.dialect.row_lock:  # who writes a file is alone
+        namesake = find_version(transaction, name)
+        if namesake is not None:  # another one was faster
+            return namesake
     row = transaction.sql(
         f"SELECT id, current FROM studies WHERE name = {mark}"
         f" AND (project = {project} OR project = {projects.COMMON}) ORDER BY project DESC LIMIT 1"
@@ -223,13 +231,11 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
     )
     if not row:
         taken = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
-        transaction.insert(
-            "studies",
-            ("project", "name", "sql_name", "revision", "opened", "pinned"),
-            [(project, name, sql_names.study_view(name, taken, owner), 0, now, 0)],
+        row = transaction.sql(
+            "INSERT INTO studies (project, name, sql_name, revision, opened, pinned)"
+            f" VALUES ({', '.join([mark] * 6)}) RETURNING id, current",
+            (project, name, sql_names.study_view(name, taken, owner), 0, now, 0),
         )
-        query = f"SELECT id, current FROM studies WHERE name = {mark} AND project = {project}"
-        row = transaction.sql(query, (name,))
     ((study, current),) = row
     ((last,),) = transaction.sql(
         f"SELECT coalesce(max(number), 0) FROM versions WHERE study = {mark}", (study,)
@@ -256,16 +262,16 @@ def enter_project(transaction: Transaction) -> tuple[int, str]:
     """
     mark, project = transaction.dialect.mark, transaction.project
     columns = "INSERT INTO projects (id, uuid, owner, name, created)"
-    if not transaction.sql(f"SELECT id FROM projects{transaction.dialect.row_lock}"):
+    query = f"SELECT id, uuid, owner, name FROM projects{transaction.dialect.row_lock}"
+    rows = transaction.sql(query)
+    if not rows:
         transaction.sql(
             f"{columns} VALUES ({', '.join([mark] * 5)}) ON CONFLICT DO NOTHING",
             (projects.COMMON, secrets.token_hex(16), "", "", transaction.now),
         )
-    rows = transaction.sql(
-        f"SELECT id, uuid, owner, name FROM projects{transaction.dialect.row_lock}"
-    )
     if not project.uuid:
         return projects.COMMON, ""
+    rows = rows or transaction.sql(query)
     for number, uuid, owner, _ in rows:
         if uuid == project.uuid:
             return number, owner
@@ -378,12 +384,15 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
     before = {stored.number: stored for stored in old.fields}
     rows = [field_row(new.study, s) for s in new.fields if before.get(s.number) != s]
     updates = ", ".join(f"{name} = excluded.{name}" for name in FIELD_COLUMNS[5:])
-    marks = ", ".join([mark] * len(FIELD_COLUMNS))
-    transaction.sql_many(
-        f"INSERT INTO fields ({', '.join(FIELD_COLUMNS)}) VALUES ({marks})"
-        f" ON CONFLICT (study, number) DO UPDATE SET {updates}",
-        rows,
-    )
+    marks = f"({', '.join([mark] * len(FIELD_COLUMNS))})"
+    for start in range(0, len(rows), _FIELDS_AT_ONCE):
+        some = rows[start : start + _FIELDS_AT_ONCE]
+        all_marks = ", ".join([marks] * len(some))
+        transaction.sql(
+            f"INSERT INTO fields ({', '.join(FIELD_COLUMNS)}) VALUES {all_marks}"
+            f" ON CONFLICT (study, number) DO UPDATE SET {updates}",
+            [value for row in some for value in row],
+        )
     if old.members != new.members:
         members = members_text(new.members)
         transaction.sql(
@@ -423,8 +432,8 @@ def renamed(old: FieldLayout, new: FieldLayout) -> list[tuple[str, str]]:
 
 def _define(
     transaction: Transaction, version: StudyVersion, definition: StudyDefinition
-) -> StudyVersion:
-    """Keep *definition*, unless it is the newest one already; return the version as it is then.
+) -> tuple[StudyVersion, FieldLayout]:
+    """Keep *definition*, unless it is the newest one already; return what the version is then.
 
     The content of a file is kept once.
     """
@@ -435,7 +444,7 @@ def _define(
         widened = widen(transaction, layout, new_layout)
         assert widened is not None, "the study is locked"
         note_renamed(transaction, version.id, layout, new_layout)
-        version = replace(version, revision=widened.revision)
+        version, new_layout = replace(version, revision=widened.revision), widened
     hashes = {path: sha256(content).digest() for path, content in definition.sources.items()}
     document = json.dumps(
         {
@@ -449,7 +458,7 @@ def _define(
     )
     if document != (_newest(transaction, version.id) or (0, ""))[1]:
         _keep(transaction, version.id, document, definition.sources, hashes)
-    return version
+    return version, new_layout
 
 
 def note_renamed(
@@ -479,10 +488,12 @@ def _keep(
     sources: Mapping[str, bytes],
     hashes: Mapping[str, bytes],
 ) -> None:
-    transaction.insert(
-        "definitions", ("version", "at", "document"), [(version, transaction.now, document)]
+    mark = transaction.dialect.mark
+    ((number,),) = transaction.sql(
+        "INSERT INTO definitions (version, at, document)"
+        f" VALUES ({mark}, {mark}, {mark}) RETURNING id",
+        (version, transaction.now, document),
     )
-    number, _ = _newest(transaction, version) or (0, "")
     new = {hashes[path]: content for path, content in sources.items()}
     with_body = {
         digest
@@ -491,7 +502,6 @@ def _keep(
         )
         if body is not None
     }
-    mark = transaction.dialect.mark
     # An output of an attempt may have the same content; that one lies in the store.
     transaction.sql_many(
         f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
@@ -651,9 +661,12 @@ def _add_rounds(
 ) -> None:
     """Write down those of *rounds* that have no row yet."""
     rows = [
-        (version.id, r.number, r.began, codec.escape(r.person), codec.escape(r.reason), None)
+        (
+            version.id, r.number, r.began, codec.escape(r.person), codec.escape(r.reason),
+            codec.escape(r.seed) if r.seed else None,
+        )
         for r in rounds
-    ]
+    ]  # fmt: skip
     transaction.insert_new("rounds", _COLUMNS, rows)
 
 
@@ -669,15 +682,17 @@ def order_seed(transaction: Transaction, version: StudyVersion) -> str:
 
 def draw_order_seed(transaction: Transaction, version: StudyVersion) -> str:
     """Return the seed of the newest round, drawn now unless another driver was faster."""
-    seed = order_seed(transaction, version)
-    if not seed:
-        # From the system: whatever disturbs a machine knows nothing of this order.
-        seed, mark = secrets.token_hex(8), transaction.dialect.mark
-        _add_rounds(transaction, version, rounds_of(transaction, version))
-        transaction.sql(
-            f"UPDATE rounds SET seed = {mark} WHERE version = {mark} AND number = {mark}",
-            (codec.escape(seed), version.id, version.round),
-        )
+    rounds = rounds_of(transaction, version)
+    if rounds[-1].seed:
+        return rounds[-1].seed
+    # From the system: whatever disturbs a machine knows nothing of this order.
+    seed, mark = secrets.token_hex(8), transaction.dialect.mark
+    _add_rounds(transaction, version, (*rounds[:-1], replace(rounds[-1], seed=seed)))
+    transaction.sql(
+        f"UPDATE rounds SET seed = {mark} WHERE version = {mark} AND number = {mark}"
+        " AND seed IS NULL",
+        (codec.escape(seed), version.id, version.round),
+    )
     return seed
 
 

@@ -4,10 +4,11 @@
 of them with all facts. The same text serves our own statements, which put it in parentheses; SQL of
 users, before which it stands as WITH; and the views that a database stores for other programs.
 
-Stored views are made outside of runs, in a transaction of their own that waits for no reader: a
-view that is being read is left as it is until the next time. SQLite keeps those of the studies that
-were opened last, for each new connection reads all views; PostgreSQL keeps all, in a schema of
-their own, and only ever adds columns to one, so that views and grants upon it stay.
+Stored views are made outside of runs, and wait for no reader. SQLite makes them in the transaction
+that opens or leaves the study, for readers do not keep it from that; it keeps those of the studies
+that were opened last, for each new connection reads all views. PostgreSQL has a transaction for
+them, and a view that is being read is left as it is until the next time; it keeps all, in a schema
+of their own, and only ever adds columns to one, so that views and grants upon it stay.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zenturio.errors import InputError, RecordError
 from zenturio.record import codec, sql_names, studies
@@ -262,9 +263,16 @@ than ``public`` or ``zenturio``."""
 _TYPES = {"bigint": "numeric", "none": ""}
 
 
-def refresh_views(database: Database, cache: RepositoryCache, name: str) -> bool:
-    """Bring the views of a study up to date; return whether they are."""
-    if not database.read(lambda transaction: _is_stale(transaction, name)):
+def refresh_views(
+    database: Database, cache: RepositoryCache, name: str, *, is_stale: bool | None = None
+) -> bool:
+    """Bring the views of a study up to date; return whether they are.
+
+    *is_stale*: whether they need it; looked up where it is None.
+    """
+    if is_stale is None:
+        is_stale = database.read(lambda transaction: _is_stale(transaction, name))
+    if not is_stale:
         return True
     try:
         return database.write(lambda transaction: _refresh(transaction, cache, name))
@@ -341,15 +349,33 @@ def _refresh(transaction: Transaction, cache: RepositoryCache, name: str) -> boo
         return True
     layout = StudyContext.at(transaction, version, cache).layout
     if transaction.dialect.name == "sqlite":
-        _in_file(transaction, version, layout)
-    else:
-        _on_server(transaction, version, layout)
+        return not refresh_at_once(transaction, version, layout).has_stale_view
+    _on_server(transaction, version, layout)
+    _note_refreshed(transaction, version)
+    return True
+
+
+def refresh_at_once(
+    transaction: Transaction, version: StudyVersion, layout: FieldLayout
+) -> StudyVersion:
+    """Bring the views of *version* up to date where readers do not prevent it: in a file.
+
+    Return the version as it is then.
+    """
+    if transaction.dialect.name != "sqlite" or not version.has_stale_view:
+        return version
+    if not _in_file(transaction, version, layout):
+        return version
+    _note_refreshed(transaction, version)
+    return replace(version, view_revision=version.newest_view_revision)
+
+
+def _note_refreshed(transaction: Transaction, version: StudyVersion) -> None:
     mark = transaction.dialect.mark
     transaction.sql(
         f"UPDATE studies SET view_revision = {mark} WHERE id = {mark}",
         (version.newest_view_revision, version.study),
     )
-    return True
 
 
 def _current(version: StudyVersion) -> str:
@@ -373,12 +399,27 @@ def _of_all_versions(layout: FieldLayout) -> FieldLayout:
 # SQLite
 
 
-def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayout) -> None:
-    for all_rows in (False, True):
-        view = sql_names.all_view(version.sql_name) if all_rows else version.sql_name
-        transaction.sql(f"DROP VIEW IF EXISTS {quoted(view)}")
+def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayout) -> bool:
+    """Make the views that are not there as they should be; return false if a table has the name."""
+    names = {version.sql_name: False, sql_names.all_view(version.sql_name): True}
+    query = "SELECT name, type, sql FROM sqlite_master WHERE name IN (?, ?)"
+    present = {name: (kind, sql) for name, kind, sql in transaction.sql(query, tuple(names))}
+    if any(kind != "view" for kind, _ in present.values()):
+        return False
+    for name, all_rows in names.items():
         text = _text(transaction, version, layout, all_rows=all_rows)
-        transaction.sql(f"CREATE VIEW {quoted(view)} AS {text}")
+        statement = f"CREATE VIEW {quoted(name)} AS {text}"
+        if name in present and present[name][1] != statement:
+            transaction.sql(f"DROP VIEW {quoted(name)}")
+        if present.get(name, ("", ""))[1] != statement:
+            transaction.sql(statement)
+    if version.view_revision is None:
+        _drop_old_views(transaction, version)
+    return True
+
+
+def _drop_old_views(transaction: Transaction, version: StudyVersion) -> None:
+    """Drop the views of the studies beyond ``KEPT`` that were opened before *version*."""
     with_views = transaction.sql(
         "SELECT id, sql_name FROM studies WHERE view_revision IS NOT NULL AND pinned = 0"
         f" AND id <> {version.study} ORDER BY opened DESC"

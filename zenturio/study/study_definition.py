@@ -89,6 +89,8 @@ def _other_version(
     before: Mapping[str, Any] | None = None,
 ) -> tuple[StudyInfo, ArchivedStudy] | None:
     """The study *name* and what changed since, if it is of another version of the program."""
+    if before is not None and not before:  # there is no such study
+        return None
     try:
         info = repository.study(name)
         before = before or repository.definition(name).notes

@@ -72,7 +72,7 @@ class CallStudy:
             observing(self.observers, self.name) as observers,
         ):
             round_, notes = self._begin_round(repository)
-            order = RunOrder.drawn(self.order, repository, self.name)
+            order = RunOrder.drawn(self.order, repository, lease, round_)
 
             def driver(place: AnyExecutor, listener: ProgressListener) -> StudyDriver:
                 return StudyDriver(

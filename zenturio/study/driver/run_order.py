@@ -19,7 +19,7 @@ from typing import Literal, TypeVar, get_args
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment.experiment import RunPosition
-from zenturio.record import Repository
+from zenturio.record import Lease, Repository
 
 OrderKind = Literal["blocks", "random", "sorted"]
 ORDERS: tuple[OrderKind, ...] = get_args(OrderKind)
@@ -39,9 +39,17 @@ class RunOrder:
     seed: str = ""
 
     @classmethod
-    def drawn(cls, kind: OrderKind, repository: Repository, study: str) -> RunOrder:
-        """Return the order of the newest round of *study*: the same one for each driver."""
-        return cls(kind, "" if kind == "sorted" else repository.order_seed(study))
+    def drawn(
+        cls, kind: OrderKind, repository: Repository, lease: Lease, round_: int | None = None
+    ) -> RunOrder:
+        """Return the order of the newest round of a study: the same one for each driver.
+
+        *round_*: the one that was begun, or taken up, since the *lease* on the study was acquired.
+        """
+        if kind == "sorted":
+            return cls(kind)
+        seed = lease.order_seed if round_ is None else ""
+        return cls(kind, seed or repository.order_seed(lease.study))
 
     def arrange(
         self, points: Iterable[Item], repeats: int

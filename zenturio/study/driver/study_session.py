@@ -275,7 +275,9 @@ class StudySession:
             observing(self.settings.observers, self.study) as observers,
         ):
             round_, round_notes = self._begin_round()
-            order = self._order()
+            # The order of points and repeats; a search has that of its engine.
+            kind = "sorted" if self.search is not None else self.order
+            order = RunOrder.drawn(kind, self.repository, lease, round_)
             source = walk or self._source(generator, order)
             if walk:
                 walk.arrange(order)
@@ -370,11 +372,6 @@ class StudySession:
             notes = {**definition.notes, "experiments": summary.total}
             self.repository.open(self.study, replace(definition, notes=notes))
         return replace(summary, ended=source.ended, best=source.best)
-
-    def _order(self) -> RunOrder:
-        """Return the order of points and repeats; a search has that of its engine."""
-        kind = "sorted" if self.search is not None else self.order
-        return RunOrder.drawn(kind, self.repository, self.study)
 
     def _walk(self, generator: ExperimentGenerator) -> ArrangedPoints | None:
         """The points in their order, if they are not searched for and come from nowhere else."""
