@@ -228,7 +228,13 @@ class ReferenceRepository(ReferenceQueue):
     # Drivers
 
     def acquire_lease(
-        self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
+        self,
+        study: str,
+        driver: DriverProcess,
+        *,
+        join: bool = False,
+        seconds: float = 60.0,
+        draws_seed: bool = False,
     ) -> Lease:
         with self._lock:
             stored = self._get_study(study)

@@ -49,7 +49,7 @@ def test_json_gives_back_what_it_was_given(values):
     ],
 )  # fmt: skip
 def test_what_nobody_can_have_written_is_damage(damaged):
-    with pytest.raises(RecordError, match="a value of the repository is damaged"):
+    with pytest.raises(RecordError, match="a value of the database is damaged"):
         codec.load_values(damaged)
     with pytest.raises(RecordError):
         codec.remarks_on(damaged)

@@ -231,7 +231,7 @@ def test_a_backup_of_a_server_is_restored_into_an_empty_database(postgres, tmp_p
     try:
         fill(urls[0])
         backup = maintenance.backup(urls[0], tmp_path / "copy")
-        with pytest.raises(InputError, match="has a repository already"):
+        with pytest.raises(InputError, match="has a database of zenturio already"):
             maintenance.restore(backup, urls[0])
         maintenance.restore(backup, urls[1])
         assert repr(contents(urls[1])) == repr(contents(urls[0]))

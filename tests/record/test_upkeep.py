@@ -67,7 +67,7 @@ def test_a_broken_law_is_found(url, sabotage, diagnostic):
 
 def test_a_repository_that_is_not_there_is_not_created(tmp_path):
     for look in (maintenance.check_repository, maintenance.upgrade_repository):
-        with pytest.raises(NotFoundError, match="there is no repository at"):
+        with pytest.raises(NotFoundError, match="there is no database at"):
             look(tmp_path / "a.db")
     assert list(tmp_path.iterdir()) == []
 

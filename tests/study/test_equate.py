@@ -3,8 +3,10 @@
 from contextlib import closing
 
 import pytest
+from typer.testing import CliRunner
 
 from zenturio.annotate.scan import scan
+from zenturio.cli.main import app
 from zenturio.errors import ConflictError, InputError, NotFoundError
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record import DriverProcess
@@ -211,3 +213,14 @@ def test_programs_and_files_that_are_used_are_no_versions(repository, program):
     measure(repository, *program(head + PROGRAM))
     program(head + EDITED)
     assert equate(repository, "a@1").accepted == 6
+
+
+def test_undo_is_offered_only_where_a_result_was_accepted(repository, program):
+    measure(repository, *program(PROGRAM))
+    program(EDITED)
+    command = ["equate", "a@1", "--db", repository.location]
+    first, again = (CliRunner().invoke(app, command).output for _ in range(2))
+    assert "6 results of a@1 accepted" in first
+    assert "to undo: zen equate a@1 --undo" in first
+    assert "0 results of a@1 accepted" in again
+    assert "to undo" not in again

@@ -39,7 +39,7 @@ def test_looking_creates_nothing(tmp_path, monkeypatch):
     monkeypatch.delenv("ZENTURIO_DB", raising=False)
     assert study_statuses(None) == []
     for db in (None, "typed.wrong.db"):
-        with pytest.raises(NotFoundError, match="there is no repository at"), opened_repository(db):
+        with pytest.raises(NotFoundError, match="there is no database at"), opened_repository(db):
             pass
     with pytest.raises(NotFoundError):
         study_statuses("typed.wrong.db")

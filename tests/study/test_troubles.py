@@ -1,6 +1,7 @@
 """A repository that fails now and then, a study that goes on and on: nothing lost, nothing grows."""
 
 import gc
+import re
 import time
 import tracemalloc
 from concurrent.futures import Future
@@ -130,7 +131,7 @@ def test_outcomes_that_cannot_be_recorded_are_kept_and_recorded_by_the_next_run(
         drive_keeping(broken, place, planned, tmp_path, messages)
     first = list(ran)
     assert first
-    assert any("outcomes could not be recorded" in words for words in messages)
+    assert any(re.search("outcomes? could not be recorded", words) for words in messages)
     for lease in repository.leases("s"):
         repository.release_lease(lease)
     with Scrambled(result, slots=2) as place:
@@ -179,8 +180,8 @@ def test_outcomes_that_cannot_be_kept_either_are_announced_as_lost(tmp_path):
     (tmp_path / "unrecorded").write_text("no folder")
     with Scrambled(slots=2) as place, pytest.raises(RecordError):
         drive_keeping(broken, place, experiments(6), tmp_path, messages)
-    assert any("outcomes could neither be recorded nor kept" in words for words in messages)
-    assert not any("the next run records them" in words for words in messages)
+    assert any(re.search("outcomes? could neither be recorded", words) for words in messages)
+    assert not any("the next run records" in words for words in messages)
 
 
 def test_no_outcome_is_lost_while_the_repository_is_away_for_a_while(repository):

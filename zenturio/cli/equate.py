@@ -85,7 +85,9 @@ def _lines(equated: "EquateResult", db: str | None) -> list[str]:
         lines.append(f"{equated.cached:,} had a result in {equated.study} already, which is kept")
     if equated.outside:
         lines.append(f"{equated.outside:,} are of points that the present program does not have")
-    lines.append(f"to undo: {output.command_to_type('equate', version, '--undo', db=db)}")
+    if equated.accepted:
+        undo = output.command_to_type("equate", version, "--undo", db=db)
+        lines.append(f"to undo: {undo}")
     return lines
 
 

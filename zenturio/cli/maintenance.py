@@ -291,7 +291,7 @@ def grant(
         message = f"{owner} owns the database; {_members(team)}"
     else:
         granted = maintenance.grant(db, role, execute=not sql)
-        message = f"the role {granted.role} can read the repository and nothing else"
+        message = f"the role {granted.role} can read the database and nothing else"
     if json:
         output.facts({"role": granted.role, "done": granted.done, "statements": granted.statements})
     elif granted.done:

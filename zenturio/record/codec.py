@@ -280,7 +280,7 @@ def decoding() -> Iterator[None]:
 
 def damage_error() -> RecordError:
     """Return the error for a stored value that no version of this program writes."""
-    return RecordError("a value of the repository is damaged", hint="see what `zen db check` says")
+    return RecordError("a value of the database is damaged", hint="see what `zen db check` says")
 
 
 _MARK = "zen-project:"

@@ -146,18 +146,13 @@ def acquire(
         f"INSERT INTO leases ({', '.join(_COLUMNS)}) VALUES ({marks}) RETURNING id",
         (*facts, now, now + seconds, seconds),
     )
-    # Whoever drives asks for it next: drawn in a commit that is needed anyway.
-    seed = studies.draw_order_seed(transaction, version)
     text = f"lease {number}: process {driver.pid} on {driver.host}"
     add_event(transaction, version.id, "driver", text)
     transaction.log(
         _log, "study %s: lease %d acquired for %g s by process %d on %s", name, number, seconds,
         driver.pid, driver.host, level=logging.INFO,
     )  # fmt: skip
-    until = now + seconds
-    return Lease(
-        number, name, driver.host, driver.pid, now, until, seconds, driver.born, order_seed=seed
-    )
+    return Lease(number, name, driver.host, driver.pid, now, now + seconds, seconds, driver.born)
 
 
 def person() -> str:

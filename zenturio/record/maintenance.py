@@ -216,7 +216,7 @@ def _restore_server(kind: DatabaseDialect, backup_file: Path) -> None:
     try:
         if schema_version.schema_revision(database) is not None:
             raise InputError(
-                f"{kind.location} has a repository already",
+                f"{kind.location} has a database of zenturio already",
                 hint="create an empty database: createdb NAME",
             )
     finally:
@@ -378,7 +378,7 @@ def opened(url: str | Path | None) -> Iterator[tuple[Database, ArtifactStore]]:
 def _existing(url: str | Path | None) -> DatabaseDialect:
     place = locate(url)
     if place == "memory:":
-        raise InputError("a repository in memory needs no maintenance", hint="name a database")
+        raise InputError("a database in memory needs no maintenance", hint="name a database")
     kind = dialect_at(place)
     refuse_missing(kind)
     return kind

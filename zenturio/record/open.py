@@ -87,7 +87,7 @@ def refuse_missing(dialect: DatabaseDialect) -> None:
     """Raise NotFoundError where *dialect* names a file that is not there, or has nothing in it."""
     if dialect.missing():
         raise NotFoundError(
-            f"there is no repository at {dialect.location}",
+            f"there is no database at {dialect.location}",
             hint="name another one, or run a study here: that creates it",
         )
 
@@ -175,4 +175,4 @@ def dialect_at(place: str | Path) -> DatabaseDialect:
         from zenturio.record.postgresql import PostgreSQL  # noqa: PLC0415
 
         return PostgreSQL(url, wait_seconds())
-    raise InputError(f"no repository can be kept at {kind}://…", hint=_HINT)
+    raise InputError(f"no database can be kept at {kind}://…", hint=_HINT)

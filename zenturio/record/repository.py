@@ -102,7 +102,13 @@ class Repository(Protocol):
         ...
 
     def acquire_lease(
-        self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
+        self,
+        study: str,
+        driver: DriverProcess,
+        *,
+        join: bool = False,
+        seconds: float = 60.0,
+        draws_seed: bool = False,
     ) -> Lease:
         """Return the right to drive *study* for *seconds* by the database's clock.
 
@@ -110,6 +116,8 @@ class Repository(Protocol):
         or with *join* a lease beside it. A driver whose process on this host is gone is
         superseded at once, any other one when its lease runs out; what it had claimed is stale
         then, and may be claimed again. The same *driver* asking again gets its own lease.
+
+        With *draws_seed* the lease may come with the ``order_seed`` of the newest round.
         """
         ...
 
@@ -462,7 +470,7 @@ def no_study(name: str, names: Iterable[str]) -> NotFoundError:
 def no_experiment(digests: Iterable[str], study: str | None = None) -> NotFoundError:
     missing = sorted(set(digests))
     examples = ", ".join(missing[:3]) + (f", ... ({len(missing)} in all)" if missing[3:] else "")
-    where = "the repository" if study is None else f"study {study!r}"
+    where = "the database" if study is None else f"study {study!r}"
     return NotFoundError(f"{where} has no experiment {examples}", hint="add it first")
 
 
@@ -509,6 +517,6 @@ def not_your_submission(submission: StudySubmission) -> SafetyError:
 def foreign_rows(what: str) -> RecordError:
     """Return the error of rows that contradict each other: zenturio did not write them."""
     return RecordError(
-        f"the repository is damaged: {what}",
+        f"the database is damaged: {what}",
         hint="see what `zen db check` says; `zen db salvage` saves what can be read",
     )

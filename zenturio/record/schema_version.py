@@ -81,12 +81,12 @@ def connect(dialect: DatabaseDialect, patience: float) -> Database:
         revision = None if is_missing else _checked_revision(database)
         if revision is None:
             if create(database):
-                _log.info("created a repository at %s", dialect.location)
+                _log.info("created a database at %s", dialect.location)
                 return database
             _checked_revision(database)  # of whoever was faster
         else:
             _settle(database)
-    _log.debug("opened the repository at %s", dialect.location)
+    _log.debug("opened the database at %s", dialect.location)
     return database
 
 

@@ -339,10 +339,16 @@ class SQLRepository:
     # Drivers
 
     def acquire_lease(
-        self, study: str, driver: DriverProcess, *, join: bool = False, seconds: float = 60.0
+        self,
+        study: str,
+        driver: DriverProcess,
+        *,
+        join: bool = False,
+        seconds: float = 60.0,
+        draws_seed: bool = False,
     ) -> Lease:
         try:
-            return self._acquire_lease(study, driver, join, seconds)
+            return self._acquire_lease(study, driver, join, seconds, draws_seed)
         except ConflictError:
             # With the refusal it was undone that leases which reach too far were shortened.
             self._shorten_leases(study)
@@ -356,8 +362,14 @@ class SQLRepository:
         driver: DriverProcess,
         join: bool,
         seconds: float,
+        draws_seed: bool,
     ) -> Lease:
-        return leases.acquire(transaction, study, driver, join, seconds)
+        lease = leases.acquire(transaction, study, driver, join, seconds)
+        if not draws_seed:
+            return lease
+        # In the commit that is needed anyway.
+        version = studies.get_version(transaction, study)
+        return replace(lease, order_seed=studies.draw_order_seed(transaction, version))
 
     @writes
     def _shorten_leases(self, transaction: Transaction, study: str) -> None:

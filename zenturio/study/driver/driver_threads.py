@@ -27,10 +27,17 @@ LEAVE_SECONDS = 1.0
 
 @contextmanager
 def leased(
-    repository: Repository, study: str, seconds: float, *, join: bool = False
+    repository: Repository,
+    study: str,
+    seconds: float,
+    *,
+    join: bool = False,
+    draws_seed: bool = False,
 ) -> Iterator[Lease]:
     """Yield the right to drive *study*, given back in the end."""
-    lease = repository.acquire_lease(study, DriverProcess.current(), join=join, seconds=seconds)
+    lease = repository.acquire_lease(
+        study, DriverProcess.current(), join=join, seconds=seconds, draws_seed=draws_seed
+    )
     try:
         LEASED()
         yield lease

@@ -68,7 +68,12 @@ class CallStudy:
         """
         archived = open_version(repository, self.name, self.definition)
         with (
-            leased(repository, self.name, DEFAULT_SETTINGS.lease) as lease,
+            leased(
+                repository,
+                self.name,
+                DEFAULT_SETTINGS.lease,
+                draws_seed=self.order != "sorted",
+            ) as lease,
             observing(self.observers, self.name) as observers,
         ):
             round_, notes = self._begin_round(repository)

@@ -324,7 +324,7 @@ class StudyDriver:
         if self._states.is_stalled and self._states.elsewhere and not self._waits_for_others():
             digest = self._states.elsewhere[0].experiment.digest
             raise RecordError(
-                f"the repository neither grants experiment {digest[:12]} nor has its outcome,"
+                f"the database neither grants experiment {digest[:12]} nor has its outcome,"
                 " and no other driver is alive",
                 hint="see what `zen db check` says",
             )
@@ -414,13 +414,13 @@ class StudyDriver:
                 ended = sum(outcome.status != "cancelled" for _, outcome in command.outcomes)
                 if count:
                     self._counts.announce(
-                        f"{count:,} outcomes could not be recorded: they are kept below .zenturio,"
-                        " and the next run records them"
+                        f"{_outcomes(count)} could not be recorded: the next run records"
+                        f" {'it' if count == 1 else 'them'} from below .zenturio"
                     )
                 if count < ended:
                     self._counts.announce(
-                        f"{ended - count:,} outcomes could neither be recorded nor kept: the next"
-                        " run runs their experiments again"
+                        f"{_outcomes(ended - count)} could neither be recorded nor kept: the"
+                        " next run measures again"
                     )
                 self._report_progress()
 
@@ -500,3 +500,7 @@ class StudyDriver:
             else:
                 logs = self._repository.logs(failure.digest)
                 yield replace(failure, end=log_end(logs.stderr, logs.stdout, LINES)[1])
+
+
+def _outcomes(count: int) -> str:
+    return "1 outcome" if count == 1 else f"{count:,} outcomes"

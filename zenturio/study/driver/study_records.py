@@ -202,8 +202,7 @@ class StudyRecords:
             self._contradictions[digest] += 1
             if self._contradictions[digest] >= CONTRADICTIONS:
                 raise RecordError(
-                    f"the repository has an outcome of experiment {digest[:12]} and does not"
-                    " give it",
+                    f"the database has an outcome of experiment {digest[:12]} and does not give it",
                     hint="see what `zen db check` says",
                 )
 

@@ -269,15 +269,20 @@ class StudySession:
         OPENED()
         # The study is opened before its lease is taken: a driver that is killed in between leaves
         # a study without results, which the next one opens again.
-        lease_seconds = self.settings.lease
+        # A search has the order of its engine.
+        order_kind = "sorted" if self.search is not None else self.order
         with (
-            leased(self.repository, self.study, lease_seconds, join=self.join) as lease,
+            leased(
+                self.repository,
+                self.study,
+                self.settings.lease,
+                join=self.join,
+                draws_seed=order_kind != "sorted",
+            ) as lease,
             observing(self.settings.observers, self.study) as observers,
         ):
             round_, round_notes = self._begin_round()
-            # The order of points and repeats; a search has that of its engine.
-            kind = "sorted" if self.search is not None else self.order
-            order = RunOrder.drawn(kind, self.repository, lease, round_)
+            order = RunOrder.drawn(order_kind, self.repository, lease, round_)
             source = walk or self._source(generator, order)
             if walk:
                 walk.arrange(order)
