@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from zenturio.errors import InputError
+from zenturio.execute.hosts.hosts_file import read_hosts_file
 from zenturio.settings.document import Document, Entry
 from zenturio.settings.positions import spans_in_toml
 from zenturio.settings.project_file import read_project_file, read_table
@@ -110,3 +111,28 @@ def test_all_wrong_settings_of_a_file_are_told_together_with_their_places():
     first, second = error.value.diagnostics
     assert first.place == second.place == place
     assert "did you mean 'size'?" in first.hint + second.hint
+
+
+def test_options_of_hosts_are_read_with_all_their_faults_and_places(tmp_path):
+    path = tmp_path / "hosts.toml"
+    machine = '[hosts.a]\naddress = "a"\n'
+    path.write_text(
+        '[options]\nreturns = "4GB"\nretries = 3\nthen = "stop"\nvariants = ["bin/x"]\n'
+        f'require = "cores > 2"\n{machine}'
+    )
+    options = read_hosts_file(path).options
+    assert (options.returns, options.retries, options.then) == (4e9, 3, "stop")
+    assert (options.variants, options.require.text) == (("bin/x",), "cores > 2")
+    path.write_text(
+        '[options]\nretires = 3\nthen = "stpo"\ncontract = -1\nprolog = "gone.py:Stages"\n'
+        f'require = "cores >"\n{machine}'
+    )
+    with pytest.raises(InputError) as wrong:
+        read_hosts_file(path)
+    lines = {fault.place.line: fault for fault in wrong.value.diagnostics}
+    assert list(lines) == [2, 3, 4, 5, 6]
+    assert "[options] has no setting 'retires'" in lines[2].message
+    assert "retries" in lines[2].hint
+    assert "stop" in lines[3].hint
+    assert "gone.py is not there" in lines[5].message
+    assert lines[6].place.column > len('require = "')

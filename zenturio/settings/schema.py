@@ -7,8 +7,8 @@ line (``--set NAME=VALUE``), from a file of settings, or from Python.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -17,6 +17,8 @@ from zenturio.settings.document import Entry
 
 S = TypeVar("S")
 
+Reader = Callable[[str, Entry], Any]
+"""Makes the value of a setting, by its name, of an entry; InputError says what is wrong with it."""
 AUTO = "auto"
 """The text for None: the engine chooses."""
 
@@ -37,6 +39,10 @@ class Setting:
     optional: bool = False
     executes: bool = False
     """Whether its value is shell text or names a program, which needs consent before use."""
+    read: Reader | None = None
+    """Reads what is neither a number, a text, a truth, nor one of some words."""
+    is_secret: bool = False
+    """Whether errors do not show the line in which it stands."""
 
     @property
     def shown_default(self) -> Any:
@@ -51,14 +57,21 @@ def setting(
     low: float | None = None,
     high: float | None = None,
     executes: bool = False,
+    read: Reader | None = None,
+    is_secret: bool = False,
 ) -> Any:
     """Return a field with its *default*, a line of *help*, and the smallest and largest value.
 
-    *executes* marks shell text and names of programs.
+    *executes* marks shell text and names of programs; of *read* and *is_secret* see `Setting`. A
+    default that is called makes a new value each time.
     """
-    return field(
-        default=default, metadata={"help": help, "low": low, "high": high, "executes": executes}
-    )
+    metadata = {
+        "help": help, "low": low, "high": high, "executes": executes, "read": read,
+        "is_secret": is_secret,
+    }  # fmt: skip
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,8 @@ def _described(dataclass_field: Any, annotation: Any) -> Setting:
         choices,
         optional,
         metadata.get("executes", False),
+        metadata.get("read"),
+        metadata.get("is_secret", False),
     )
 
 
@@ -130,17 +145,24 @@ def settings_of(
     values: dict[str, Any] = {}
     for name, value_or_entry in values_by_name.items():
         entry = value_or_entry if isinstance(value_or_entry, Entry) else Entry(value_or_entry)
-        value, place = entry.value, entry.place
+        place = entry.place
         if name not in specs:
             message = f"{owner} has no setting {name!r}" if owner else f"no setting {name!r}"
             diagnostics.append(
                 Diagnostic(message, place, did_you_mean(name, (*specs, *other_names)))
             )
             continue
+        spec = specs[name]
+        if spec.is_secret and place is not None:
+            place = replace(place, text="")
         try:
-            values[name] = read_value(specs[name], value)
+            values[name] = (
+                read_value(spec, entry.value) if spec.read is None else spec.read(name, entry)
+            )
         except InputError as error:
-            diagnostics += [Diagnostic(d.message, place, d.hint) for d in error.diagnostics]
+            diagnostics += [
+                Diagnostic(d.message, d.place or place, d.hint) for d in error.diagnostics
+            ]
     if diagnostics:
         raise InputError.all(diagnostics)
     return kind(**values)

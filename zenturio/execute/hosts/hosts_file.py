@@ -11,19 +11,21 @@ memory = "1GB"
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
 from zenturio import trust
-from zenturio.errors import InputError, Passage, Place, PlaceError, did_you_mean
+from zenturio.errors import InputError, Passage, PlaceError, did_you_mean
 from zenturio.execute.hosts.connection import ssh_command
 from zenturio.expression import Expression, Value, parse
 from zenturio.schedule.formats.document import FormatDocument
-from zenturio.settings.document import place_at, read_text
+from zenturio.settings.document import Entry, read_text
 from zenturio.settings.positions import KeyPath
+from zenturio.settings.schema import setting, settings_of
 
 FOLDER = "~/.cache/zenturio"
 
@@ -67,51 +69,129 @@ class HostMachine:
         )
 
 
+def _read_amount(name: str, entry: Entry) -> float:
+    """Return a number from 0 on; a text may have a unit, as in 4GB."""
+    value = entry.value
+    if isinstance(value, str):
+        try:
+            value = parse(value).value({})
+        except InputError:
+            hint = "write a number, or one such as '4GB'"
+            raise InputError(f"{name} is {value!r:.60}", hint=hint) from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise InputError(f"{name} = {value!r} is not possible", hint="write a number from 0 on")
+    return float(value)
+
+
+def _read_words(name: str, entry: Entry) -> str:
+    if not isinstance(entry.value, str):
+        raise InputError(f"{name} = {entry.value!r} is not possible", hint="write a text")
+    return entry.value
+
+
+def _read_names(name: str, entry: Entry) -> tuple[str, ...]:
+    value = entry.value
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        hint = f'write {name} = ["FILE"]'
+        raise InputError(f"{name} = {value!r} is not possible", hint=hint)
+    return tuple(value)
+
+
+def _read_module(name: str, entry: Entry) -> str:
+    """Return the name of an entry point as it is; a file stands beside the file of hosts."""
+    text = _read_words(name, entry)
+    path, colon, attribute = text.rpartition(":")
+    if not colon:
+        return text
+    if not path.endswith(".py") or not attribute.isidentifier():
+        raise InputError(f"{text!r} is not a module", hint="write FILE.py:CLASS, or a name")
+    assert entry.place is not None, "it stands in a file"
+    file = Path(entry.place.file).absolute().parent / path
+    trust.check_owner(file, "module")
+    if not file.is_file():
+        raise InputError(f"{path} is not there", hint=f"it is looked for in {file.parent}")
+    return f"{file}:{attribute}"
+
+
+def _read_expression(name: str, entry: Entry) -> Expression:
+    text, place = _read_words(name, entry), entry.place
+    assert place is not None, "it stands in a file"
+    # It begins behind its key; one of several lines is found at the key.
+    begin = place.text.find(text, place.column - 1)
+    begins = replace(place, column=begin + 1, width=1) if begin >= 0 else place
+    return parse(Passage(text, ((0, begins),)))
+
+
 @dataclass(frozen=True)
 class HostsOptions:
     """How jobs are placed, watched, moved and tried again."""
 
-    exists: float = 300.0
-    """Seconds between two looks at what there is: machines, cores, memory."""
-    status: float = 30.0
-    """Seconds between two looks at how it is: load, what a probe says."""
-    patience: float = 30.0
-    """Seconds without a connection after which a host is given up, and its jobs go elsewhere."""
-    connect: float = 10.0
-    """Seconds that a connection may take to be made."""
-    retries: int = 2
-    """How often a stage that failed is tried again at the same host."""
-    drain: int = 3
-    """A host that could not run so many different experiments in a row gets no more; 0: never."""
-    then: Literal["reschedule", "stop"] = "reschedule"
-    """What follows when no retries are left: another host, or the end of the study."""
-    contract: float = 0.0
-    """An iteration longer by this part than those before breaks the contract; 0: none does."""
-    breaches: int = 1
-    """So many iterations in a row break it: where one that is slow may be an accident, 2."""
-    gain: float = 0.0
-    """A job moves to a better host that ends it earlier by this part of what is left; 0: never."""
-    migrations: int = 5
-    """How often one job may move, failures not counted."""
-    restart: tuple[str, ...] = ()
-    """Files that go with a job when it moves: without them it begins again."""
-    checkpoint: float = 0.0
-    """Seconds between two copies of restart files to here, for hosts that fail; 0: none."""
-    returns: float = 2.0**31
-    """Bytes that the files of one attempt may have which come back."""
-    variants: tuple[str, ...] = ()
-    """Files for one sort of hosts alone, such as ``bin/solver.{host.arch}``."""
-    require: Expression | None = None
-    """What every host must be, besides what REQUIRE says."""
-    rank: Expression | None = None
-    """What is better where no RANK says it; the speed, if nothing does."""
-    prolog: str = "prolog"
-    wrapper: str = "wrapper"
-    epilog: str = "epilog"
-    selector: str = "selector"
-    evaluator: str = "evaluator"
-    discover: str = ""
-    """A command that prints hosts, as this file has them, in JSON."""
+    exists: float = setting(
+        300.0, "seconds between two looks at machines, cores and memory", read=_read_amount
+    )
+    status: float = setting(
+        30.0, "seconds between two looks at the load, and what a probe says", read=_read_amount
+    )
+    patience: float = setting(
+        30.0,
+        "seconds without a connection after which the jobs of a host go elsewhere",
+        read=_read_amount,
+    )
+    connect: float = setting(10.0, "seconds for making a connection", read=_read_amount)
+    retries: int = setting(
+        2, "how often a stage that failed is tried again at the same host", low=0, high=1000
+    )
+    drain: int = setting(
+        3,
+        "a host that could not run so many different experiments in a row gets no more; 0: never",
+        low=0,
+        high=1000,
+    )
+    then: Literal["reschedule", "stop"] = setting(
+        "reschedule", "what follows when no retries are left: another host, or the study ends"
+    )
+    contract: float = setting(
+        0.0,
+        "an iteration longer by this part than those before breaks the contract; 0: none does",
+        read=_read_amount,
+    )
+    breaches: int = setting(
+        1, "so many long iterations in a row break the contract", low=0, high=1000
+    )
+    gain: float = setting(
+        0.0,
+        "a job moves to a host that ends it earlier by this part of what is left; 0: never",
+        read=_read_amount,
+    )
+    migrations: int = setting(
+        5, "how often one job may move, failures not counted", low=0, high=1000
+    )
+    restart: tuple[str, ...] = setting(
+        (), "files that go with a job when it moves, else it begins again", read=_read_names
+    )
+    checkpoint: float = setting(
+        0.0, "seconds between two copies of restart files to here; 0: none", read=_read_amount
+    )
+    returns: float = setting(
+        2.0**31, "bytes of files that come back of one attempt", read=_read_amount
+    )
+    variants: tuple[str, ...] = setting(
+        (), "files for one sort of hosts, such as bin/solver.{host.arch}", read=_read_names
+    )
+    require: Expression | None = setting(
+        None, "what every host must be, besides what REQUIRE says", read=_read_expression
+    )
+    rank: Expression | None = setting(
+        None, "what is better where no RANK says it; the speed, by default", read=_read_expression
+    )
+    prolog: str = setting("prolog", "the module that moves files there", read=_read_module)
+    wrapper: str = setting("wrapper", "the module that starts a job", read=_read_module)
+    epilog: str = setting("epilog", "the module that fetches what a job left", read=_read_module)
+    selector: str = setting("selector", "the module that chooses a host", read=_read_module)
+    evaluator: str = setting("evaluator", "the module that judges progress", read=_read_module)
+    discover: str = setting(
+        "", "a command that prints hosts, as this file has them, in JSON", read=_read_words
+    )
 
 
 _ACCESS_KEYS = ("address", "port", "user", "via", "slots", "folder", "python", "ssh", "probe")
@@ -256,58 +336,9 @@ def _read_texts(document: FormatDocument, value: Any, key_path: KeyPath) -> tupl
 
 
 def _read_options(document: FormatDocument, value: Any) -> HostsOptions:
-    """Return the table ``[options]``: fields of Ways, each of its type."""
-    hints = get_type_hints(HostsOptions)
-    document.keys(value, tuple(field.name for field in fields(HostsOptions)), ("options",))
-    return HostsOptions(
-        **{n: _read_option(document, n, hints[n], setting) for n, setting in value.items()}
-    )
-
-
-def _read_option(document: FormatDocument, name: str, annotation: Any, value: Any) -> Any:
-    key_path = ("options", name)
-    if annotation is float:
-        return document.number(value, key_path)
-    if annotation is int:
-        return document.whole(value, key_path, 0, 1000)
-    if name in PLUGIN_OPTIONS:
-        return _read_module(document, document.words(value, key_path), key_path)
-    if annotation is str:
-        return document.words(value, key_path)
-    if annotation == tuple[str, ...]:
-        return _read_texts(document, value, key_path)
-    if Expression in get_args(annotation):
-        return _read_expression(document, document.words(value, key_path), key_path)
-    if value not in get_args(annotation):
-        document.wrong(
-            key_path, f"{name} = {value!r}", did_you_mean(str(value), get_args(annotation))
-        )
-    return value
-
-
-def _value_position(document: FormatDocument, text: str, key_path: KeyPath) -> Place:
-    """Return where *text* begins, behind its key."""
-    key, _ = document.span(key_path)
-    at = document.text.find(text, key)
-    return place_at(document.file, document.text, key if at < 0 else at)
-
-
-def _read_module(document: FormatDocument, text: str, key_path: KeyPath) -> str:
-    """Return the name of an entry point as it is; a file stands beside the file of hosts."""
-    path, colon, name = text.rpartition(":")
-    if not colon:
-        return text
-    if not path.endswith(".py") or not name.isidentifier():
-        document.wrong(key_path, f"{text!r} is not a module", "write FILE.py:CLASS, or a name")
-    file = Path(document.file).absolute().parent / path
-    trust.check_owner(file, "module")
-    if not file.is_file():
-        document.wrong(key_path, f"{path} is not there", f"it is looked for in {file.parent}")
-    return f"{file}:{name}"
-
-
-def _read_expression(document: FormatDocument, text: str, key_path: KeyPath) -> Expression:
-    return parse(Passage(text, ((0, _value_position(document, text, key_path)),)))
+    if not isinstance(value, dict):
+        document.wrong(("options",), "options is not a table", "write [options]")
+    return settings_of(HostsOptions, document.table(("options",), value).entries, "[options]")
 
 
 def _discover(configuration: HostsFile) -> tuple[HostMachine, ...]:
