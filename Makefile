@@ -4,13 +4,15 @@ BIN := .venv/bin
 # Tests start Python hundreds of times: each would compile all that it loads where this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all bench experiments lint system audit clean help
+.PHONY: demo test test-all docs release bench experiments lint system audit clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      install into .venv and run a real study from annotations/"
 	@echo "make test      the gate: ruff, mypy, import-linter, pytest"
 	@echo "make test-all  the gate with the slow tests, and which lines no test reaches"
+	@echo "make docs      the site of the pages in docs/, below build/site"
+	@echo "make release   build sdist and wheel, and try each in an empty environment; uploads nothing"
 	@echo "make system    install the system packages that the tests use (Debian, Fedora)"
 	@echo "make audit     look for known faults of the dependencies"
 	@echo "make bench     every benchmark, with its peers"
@@ -53,6 +55,14 @@ test: lint
 test-all: export ZENTURIO_TEST_SHOTS = 1
 test-all: lint
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered
+
+docs: .venv/dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
+	$(BIN)/sphinx-build -W --keep-going -q -b man docs build/man
+	@echo "the site: build/site/index.html, the manual page: build/man/zen.1"
+
+release: .venv/dev
+	@bash .ci/release.sh
 
 bench: .venv/dev
 	@failed=; for each in benchmarks/*.py; do \

@@ -52,6 +52,20 @@ def pytest_configure(config):
         refresh_entry_points()
 
 
+PROJECT = Path(__file__).parents[1] / ".zenturio" / "project.json"
+HAS_PROJECT = PROJECT.exists()
+
+
+def pytest_runtest_teardown(item):
+    """Fail if a test began a project in the folder of the sources.
+
+    Studies of other tests would then be those of another project, and not be found by their names.
+    """
+    if not HAS_PROJECT and PROJECT.exists():
+        PROJECT.unlink(missing_ok=True)
+        pytest.fail(f"{item.nodeid}, or a test beside it, began a project in {PROJECT.parent}")
+
+
 def pytest_collection_modifyitems(items):
     """Laws run the same lines a thousand times: traced, they take half of the gate's time.
 

@@ -3,6 +3,7 @@
 A comment of HTML before a block, which no reader sees, says what a test needs to know of it:
 
     <!-- not run: it needs a cluster          why its commands are not run
+         peer: optuna                         run only beside this package of somebody else
          write: zenturio.toml                 the block is the content of this file
          before: cp -r $SOURCES/annotations . commands that are run before it
          after: zen places show lab           commands that are run after it
@@ -29,7 +30,7 @@ _BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```",
     re.MULTILINE | re.DOTALL,
 )
-_NOTES = ("not run", "write", "before", "after", "exit", "output")
+_NOTES = ("not run", "peer", "write", "before", "after", "exit", "output")
 _VARIES = re.compile(r"\b\d+(?:\.\d+)?(?:e[-+]\d+)? ?(?:s|ms|min|h|MB|GB|/s)(?![\w])|\d+ at a time")
 _SENTINEL = "--- end of command"
 

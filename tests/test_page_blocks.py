@@ -117,11 +117,26 @@ def test_the_blocks_of_a_page_run_with_what_a_user_installs(path, new_shell, ins
     assert faults_of_page(path, new_shell(installed)) == []
 
 
-def faults_of_page(path: Path, shell: PageShell) -> list[str]:
+@pytest.mark.slow
+def test_the_same_study_runs_in_other_tools(new_shell, tmp_path):
+    path = ROOT / "docs" / "coming-from.md"
+    peers = {block.notes["peer"] for block in blocks(path) if "peer" in block.notes}
+    uv = str(Path(sys.executable).with_name("uv"))
+    python = str(tmp_path / "peers" / "bin" / "python")
+    for command in (
+        [uv, "venv", "--quiet", "--python", sys.executable, str(tmp_path / "peers")],
+        [uv, "pip", "install", "--quiet", "--python", python, *sorted(peers)],
+    ):
+        subprocess.run(command, check=True)
+    programs = new_shell(Path(python).parent)
+    assert faults_of_page(path, programs, with_peers=True) == []
+
+
+def faults_of_page(path: Path, shell: PageShell, *, with_peers: bool = False) -> list[str]:
     return [
         f"{block}: {fault}"
         for block in blocks(path)
-        if "not run" not in block.notes
+        if "not run" not in block.notes and (with_peers or "peer" not in block.notes)
         for fault in faults_of(block, shell)
     ]
 

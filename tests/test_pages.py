@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import loaded
 import zenturio as zen
+from zenturio.annotate.directive_lines import KEYWORDS
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_platform, read_workflow
 from zenturio.schedule.model.metrics import METRICS
@@ -111,7 +115,49 @@ def test_the_output_on_the_page_is_that_of_the_command(tmp_path, name, command):
     assert done.stdout.startswith(printed + "\n")
 
 
+def test_the_site_is_built_without_warnings(tmp_path):
+    sphinx = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
+    done = subprocess.run(
+        [*sphinx, str(DOCS), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for name in zen.__all__:
+        pattern = rf'id="zenturio\.([\w.]+\.)?{name}"'
+        assert re.search(pattern, (tmp_path / "python.html").read_text()), name
+
+
+def test_the_card_has_every_directive():
+    assert rows(page("card.md").split("| set |")[0]) == {*KEYWORDS} - {""}
+
+
 @pytest.mark.parametrize("source", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_every_link_of_a_page_leads_somewhere(source):
     links = re.findall(r"\]\((?!http|/)([^)#\s]+)", source.read_text(encoding="utf-8"))
     assert [link for link in links if not (source.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "name", [".github/workflows/test.yml", ".gitlab-ci.yml", ".pre-commit-config.yaml"]
+)
+def test_automation_calls_targets_and_files_that_are_there(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert yaml.safe_load(text)
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = {
+        word
+        for words in re.findall(r"make ([a-z -]+?)(?: }|$|`)", text, re.MULTILINE)
+        for word in words.split()
+    }
+    assert called <= targets
+    for script in re.findall(r"(?<![\w/])\.ci/\w+", text):
+        assert (ROOT / script).is_file()
+
+
+def test_the_citation_names_this_version():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {key: citation[key] for key in ("title", "version", "license")} == {
+        "title": project["name"],
+        "version": project["version"],
+        "license": project["license"],
+    }

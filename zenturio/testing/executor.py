@@ -1,4 +1,4 @@
-"""Contract tests of executors; the tests of an executor inherit them.
+"""Contract tests of executors; the tests of an executor inherit them::
 
     class TestMyExecutor(CommandContract):
         @pytest.fixture
