@@ -191,8 +191,17 @@ def test_hosts():
 def test_repeats():
     found = statement("REPEAT 30 SEED seed")
     assert isinstance(found, RepeatStatement)
-    assert (found.count, found.seed.text) == (30, "seed")
+    assert (found.repeat.count, found.seed.text) == (30, "seed")
     assert statement("REPEAT 1").seed is None
+
+
+def test_repeats_as_often_as_needed():
+    repeat = statement("REPEAT 8:50 UNTIL wtime / n WITHIN 2.5% WARMUP 1 SEED s").repeat
+    assert (repeat.count, repeat.until.least, repeat.warmup, repeat.seed) == (50, 8, 1, "s")
+    assert (repeat.until.metric.text, repeat.until.within) == ("wtime / n", 0.025)
+    assert repeat.numbers == range(51)
+    assert repeat.until.text == "UNTIL wtime / n WITHIN 2.5%"
+    assert statement("REPEAT 50 UNTIL wtime WITHIN 0.02").repeat.until.least == 6
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from zenturio import trust
 from zenturio.annotate.commands import fill_command
 from zenturio.annotate.counter_events import counter_event, counter_metric
 from zenturio.annotate.diagnostics import Diagnostics
+from zenturio.annotate.grammar import FEWEST_REPEATS
 from zenturio.annotate.hole_search import diagnostics as absent_targets
 from zenturio.annotate.model import (
     MEASURED,
@@ -97,11 +98,12 @@ def seed_of(parameter: Parameter, repeated: RepeatStatement) -> Domain:
     domain = parameter.domain
     if domain is None or isinstance(domain, Continuous | Dependent) or parameter.when is not None:
         raise _wrong(f"{parameter.name} has no fixed elements, so it cannot be a seed", place)
-    if domain.size == 1 and domain.type != "int" and repeated.count > 1:
+    count = repeated.repeat.count
+    if domain.size == 1 and domain.type != "int" and count > 1:
         message = f"the only element of {parameter.name} is {domain.text(0)}, no whole number"
         raise _wrong(message, place)
-    if 1 < domain.size < repeated.count:
-        message = f"{parameter.name} has {domain.size} elements for {repeated.count} runs"
+    if 1 < domain.size < count:
+        message = f"{parameter.name} has {domain.size} elements for {count} runs"
         raise _wrong(message, place)
     return domain
 
@@ -240,13 +242,23 @@ class Assembly:
         """How often each point runs, and the parameters that are not its seed."""
         if repeated is None:
             return Repeat(), parameters.by_name
-        name = repeated.seed.text if repeated.seed else None
+        repeat, name = self.enough(repeated), repeated.repeat.seed
         declared = parameters.by_name.get(name) if name is not None else None
-        repeat = Repeat(repeated.count, name)
         if declared is not None:
             with self.diagnostics.gather():
                 repeat = replace(repeat, seeds=seed_of(declared, repeated))
         return repeat, {k: v for k, v in parameters.by_name.items() if k != name}
+
+    def enough(self, repeated: RepeatStatement) -> Repeat:
+        """The repeats with at least as many as an interval of the median needs."""
+        repeat, until = repeated.repeat, repeated.repeat.until
+        if until is None or until.least >= FEWEST_REPEATS:
+            return repeat
+        message = f"each point runs {FEWEST_REPEATS} times at least, not {until.least}"
+        hint = "fewer values have no 95% interval of the median"
+        self.diagnostics.warn(message, repeated.place, hint)
+        until = replace(until, least=FEWEST_REPEATS)
+        return replace(repeat, count=max(repeat.count, FEWEST_REPEATS), until=until)
 
     def targets(self, parameters: Parameters, repeat: Repeat) -> Targets:
         """What is replaced where; a target that stands nowhere is a diagnostic."""
@@ -364,6 +376,9 @@ class Assembly:
             names.truth(require.expression, "REQUIRE", host=True)
         for rank in self.statements_of(RankStatement):
             names.number(rank.expression, "RANK", host=True)
+        for repeated in self.statements_of(RepeatStatement):
+            if repeated.repeat.until is not None:
+                names.number(repeated.repeat.until.metric, "UNTIL", metrics=True)
         commands = [step.command for step in self.statements_of(BuildStatement)]
         commands += [step.command for step in self.statements_of(RunStatement)]
         verifications = [s.verification for s in self.statements_of(VerifyStatement)]

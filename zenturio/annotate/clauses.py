@@ -236,6 +236,9 @@ SHAPES: Mapping[str, Shape] = {
     "TAKE": "name",
     "PMETRIC": "names",
     "ON": "names",
+    "UNTIL": "expression",
+    "WITHIN": "amount",
+    "WARMUP": "amount",
 }
 _AMOUNT = re.compile(r"\S+(?:\s+(?:ns|us|ms|s|min|h|d|B|[KMGTP]i?B)\b)?")
 
@@ -452,4 +455,7 @@ _EXAMPLES = {
     "TAKE": "TAKE last",
     "PMETRIC": "PMETRIC WTIME, CTIME, MAXRSS",
     "ON": "ON n, threads",
+    "UNTIL": "UNTIL wtime WITHIN 2%",
+    "WITHIN": "WITHIN 2%",
+    "WARMUP": "WARMUP 1",
 }

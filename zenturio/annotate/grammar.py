@@ -41,11 +41,13 @@ from zenturio.annotate.model import (
     Probe,
     RankStatement,
     RegionStatement,
+    Repeat,
     RepeatStatement,
     RequireStatement,
     RunStatement,
     Statement,
     Take,
+    Until,
     UseKind,
     UseStatement,
     Verification,
@@ -54,7 +56,7 @@ from zenturio.annotate.model import (
     ZipStatement,
 )
 from zenturio.annotate.set_syntax import NUMBER, read_elements
-from zenturio.errors import AnnotationError, Passage, did_you_mean
+from zenturio.errors import AnnotationError, Passage, Place, did_you_mean
 from zenturio.expression import Expression, Type, parse
 
 _WAYS: dict[str, Way] = {
@@ -475,6 +477,8 @@ LONGEST_DIRECTIVE = 100_000
 """A directive has at most so many characters: enough for thousands of elements."""
 
 _MOST_REPEATS = 10**9
+FEWEST_REPEATS = 6
+"""Fewer values have no interval of the median that holds it with 95%."""
 
 
 def read(body: Passage) -> Statement:
@@ -547,20 +551,60 @@ def _together(body: Passage, token: DirectiveToken) -> Statement:
 
 
 def _repeat(body: Passage, token: DirectiveToken) -> Statement:
+    """``30 SEED seed``, or ``6:50 UNTIL wtime WITHIN 2% WARMUP 1``."""
     match = re.compile(r"\s*(\S+)").match(body.text, token.end)
     word = match[1] if match else ""
-    count = int(word) if re.fullmatch(r"[0-9]{1,10}", word) else 0
+    numbers = re.fullmatch(r"(?:([0-9]{1,10}):)?([0-9]{1,10})", word)
+    least, most = (int(numbers[1] or 0), int(numbers[2])) if numbers else (0, 0)
     end = match.end() if match else token.end
-    if not 0 < count <= _MOST_REPEATS:
-        start = end - len(word) if word else token.start
-        hint = "write REPEAT 30, or REPEAT 30 SEED seed; 1 is the least"
+    place = body.place(end - len(word) if word else token.start, end)
+    if not max(least, 1) <= most <= _MOST_REPEATS or (numbers and numbers[1] and not least):
+        hint = "write REPEAT 30, or REPEAT 6:50 UNTIL wtime WITHIN 2%; 1 is the least"
         message = f"REPEAT {word} is not a number of runs" if word else "REPEAT needs a number"
-        raise AnnotationError(message, place=body.place(start, end), hint=hint)
+        raise AnnotationError(message, place=place, hint=hint)
     diagnostics = Diagnostics()
-    clauses = Clauses(body, "REPEAT", ("SEED",), diagnostics).read(end)
+    clauses = Clauses(body, "REPEAT", ("UNTIL", "WITHIN", "WARMUP", "SEED"), diagnostics).read(end)
+    metric, within = condition(clauses, "UNTIL"), _share(clauses)
+    until = None
+    if metric is not None and within is not None:
+        until = Until(metric, within, least or FEWEST_REPEATS)
+    if not diagnostics.errors:
+        _check_until(clauses, word, place)
+    warmup = _count(clauses, "WARMUP")
     diagnostics.close()
     seed = clauses.by_keyword["SEED"].text if "SEED" in clauses.by_keyword else None
-    return RepeatStatement(count, seed, body.place(token.start, end))
+    repeat = Repeat(most, seed.text if seed else None, until=until, warmup=warmup)
+    return RepeatStatement(repeat, seed, body.place(token.start, end))
+
+
+def _check_until(clauses: Clauses, word: str, place: Place) -> None:
+    """UNTIL and WITHIN stand together, and behind two numbers."""
+    pair = "UNTIL", "WITHIN"
+    written = [keyword for keyword in pair if keyword in clauses.by_keyword]
+    hint = f"write REPEAT {word if ':' in word else f'6:{word}'} UNTIL wtime WITHIN 2%"
+    if len(written) == 1:
+        (absent,) = set(pair) - set(written)
+        clauses.diagnostics.error(
+            f"{absent} is missing", clauses.by_keyword[written[0]].place, hint
+        )
+    elif ":" in word and not written:
+        message = f"REPEAT {word} does not say when the repeats suffice"
+        clauses.diagnostics.error(message, place, hint)
+
+
+def _share(clauses: Clauses) -> float | None:
+    """The share of WITHIN, as ``2%`` or ``0.02``: above 0 and below 1."""
+    clause = clauses.by_keyword.get("WITHIN")
+    if clause is None:
+        return None
+    number, percent, _ = clause.text.text.partition("%")
+    if NUMBER.fullmatch(number) and clause.text.text in (number, number + percent):
+        share = float(number) / 100 if percent else float(number)
+        if 0 < share < 1:
+            return share
+    message = f"{clause.text.text} is not a share of the median"
+    clauses.diagnostics.error(message, clause.value_place, "write WITHIN 2%")
+    return None
 
 
 def _objective(body: Passage, token: DirectiveToken) -> Statement:

@@ -218,19 +218,52 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """How precisely the median of a metric is to be known before the repeats of a point suffice."""
+
+    metric: Expression
+    within: float
+    """Half the width of its 95% interval, as a share of the median."""
+    least: int
+    """Repeats that each point has in any case."""
+
+    @property
+    def text(self) -> str:
+        return f"UNTIL {self.metric.text} WITHIN {self.within * 100:g}%"
+
+
+@dataclass(frozen=True, slots=True)
 class Repeat:
     """How often each point runs; *seed* names the parameter that differs run by run."""
 
     count: int = 1
+    """At the most, where there is an *until*."""
     seed: str | None = None
     seeds: Domain | None = None
     """What is declared for the seed: one whole number to count from, or one element for each run.
 
     If nothing is declared, a run's seed is its number.
     """
+    until: Until | None = None
+    warmup: int = 0
+    """Runs of each point before those that count; their numbers end at 0."""
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the runs of a point, those before the first one that counts included."""
+        return range(1 - self.warmup, self.count + 1)
+
+    @property
+    def at_once(self) -> int:
+        """How many runs of a point may begin before any of them has ended."""
+        return (self.until.least if self.until else self.count) + self.warmup
 
     def texts(self, run: int) -> dict[str, str]:
-        """The seed's text in a *run*, counted from 1: what a fill and a command need besides."""
+        """The seed's text in a *run*, counted from 1: what a fill and a command need besides.
+
+        Runs that do not count take the seed of the first one.
+        """
+        run = max(run, 1)
         if self.seed is None:
             return {}
         if self.seeds is None:
@@ -370,7 +403,9 @@ class RankStatement:
 
 @dataclass(frozen=True, slots=True)
 class RepeatStatement:
-    count: int
+    """REPEAT."""
+
+    repeat: Repeat
     seed: Passage | None
     place: Place
 

@@ -201,6 +201,7 @@ def diff(
 
 def _standing_line(status: "StudyStatus", db: str | None) -> str:
     parts = [f"{status.ok:,} ok"]
+    parts += [f"{status.warmup:,} to warm up"] if status.warmup else []
     wrong = f" ({status.counts['wrong']:,} with a wrong result)" if status.counts["wrong"] else ""
     parts += [f"{status.failed:,} failed{wrong}"] if status.failed else []
     # Records of a driver that died still say "running".

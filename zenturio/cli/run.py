@@ -14,6 +14,8 @@ from zenturio.cli import options, output, terminal
 from zenturio.cli.options import Database, Json, Trust
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from zenturio.record import Repository
     from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
     from zenturio.study.stop import StopResult
@@ -162,6 +164,9 @@ def run(
 
 def _plan(plan: RunPlan) -> str:
     repeats = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
+    if plan.least is not None:
+        repeats = f" x {plan.least} to {plan.repeats} repeats {plan.until}"
+    repeats += f" and {plan.warmup} to warm up" if plan.warmup else ""
     repeats += f" x {plan.kinds} kinds of machine" if plan.kinds > 1 else ""
     number_cached = f"{plan.cached:,}" if plan.cached else "none"
     cached = f"{number_cached} cached" if plan.looked_at else "cached ones are skipped"
@@ -171,6 +176,8 @@ def _plan(plan: RunPlan) -> str:
             cached = f"the first is {'cached' if plan.cached else 'not cached'}"
     points = quantities.amount(plan.points, "point")
     work = f"{points}{repeats}, {quantities.amount(plan.experiments, 'experiment')}"
+    if plan.least is not None and not plan.engine:
+        work = f"{points}{repeats}, at most {quantities.amount(plan.experiments, 'experiment')}"
     if plan.engine:
         most = f"at most {work}" if plan.points else "any number of points"
         work = f"search by {plan.engine}, {most}"
@@ -214,6 +221,8 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
         typer.echo(
             f"{summary.alone:,} experiments need more CPUs than there are slots, and ran alone"
         )
+    if summary.stops:
+        typer.echo(f"repeats: {_stops(summary.stops)}")
     if summary.ended:
         typer.echo(f"the search stopped: {ENDS[summary.ended]}")
     if summary.best is not None:
@@ -225,6 +234,16 @@ def _print_summary(summary: RunSummary, db: str | None, *, named: bool = False) 
     if summary.failures:
         typer.echo(f"run the failed experiments again: {output.command_for_failed()}")
     typer.echo(f"results: {output.command_to_type('results', summary.study, db=db)}")
+
+
+def _stops(stops: Mapping[str, int]) -> str:
+    """Return why points needed no more repeats, the frequent reasons first."""
+    from zenturio.experiment.repeat_rule import STOPS
+
+    ordered = sorted(stops.items(), key=lambda stop: -stop[1])
+    return "; ".join(
+        f"{quantities.amount(count, 'point')} {STOPS[reason]}" for reason, count in ordered
+    )
 
 
 def _facts_of(stage: RunPlan | RunSummary) -> dict[str, Any]:

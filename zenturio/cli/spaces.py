@@ -153,14 +153,22 @@ def points(application: "Application", size: int | None) -> str:
     """``12 points, 36 experiments``."""
     if size is None:
         return "number of points unknown"
-    times = application.repeat.count
-    runs = f", {quantities.amount(size * times, 'experiment')}" if times > 1 else ""
-    return f"{quantities.amount(size, 'point')}{runs}"
+    repeat = application.repeat
+    most = len(repeat.numbers)
+    if most == 1:
+        return quantities.amount(size, "point")
+    runs = quantities.amount(size * most, "experiment")
+    if repeat.until is not None:
+        least = size * (repeat.until.least + repeat.warmup)
+        runs = f"{quantities.count(least)} to {runs}, {repeat.until.text}"
+    behind = f", {repeat.warmup} of each point to warm up" if repeat.warmup else ""
+    return f"{quantities.amount(size, 'point')}, {runs}{behind}"
 
 
 def facts(application: "Application", seconds: float) -> dict[str, Any]:
     """All of it as JSON has it."""
     from zenturio.space import Zip
+    from zenturio.study.study_definition import repeat_facts
 
     space, end = application.space, time.monotonic() + seconds
     sizes_of_space = sizes(space, seconds)
@@ -177,6 +185,8 @@ def facts(application: "Application", seconds: float) -> dict[str, Any]:
         "size": sizes_of_space.size,
         "unknown": "\n".join(filter(None, (sizes_of_space.why, unlucky))) or None,
         "repeat": application.repeat.count,
+        "until": repeat_facts(application.repeat).get("until"),
+        "warmup": application.repeat.warmup,
         "constraints": [
             {
                 "text": part.text,

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
+from itertools import groupby, pairwise
+from statistics import NormalDist
 
 Number = int | float
 
@@ -59,6 +62,71 @@ def median(values: Sequence[Number]) -> float | None:
     ordered = sorted(values)
     low, high = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
     return low if low == high and isinstance(low, float) else mean([low, high])
+
+
+def median_interval(
+    values: Sequence[Number], confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """The order statistics that hold the median of the distribution with *confidence*.
+
+    G. J. Hahn & W. Q. Meeker: Statistical Intervals (1991), 5.2, for any continuous distribution.
+    None of too few values: 95% needs 6, five have 93.75%.
+    """
+    below = _outside_median_interval(len(values), confidence)
+    if below is None:
+        return None
+    ordered = sorted(values)
+    return float(ordered[below]), float(ordered[-1 - below])
+
+
+_EXACT_VALUES = 10_000
+"""Up to so many values the binomial distribution is summed exactly."""
+
+
+@lru_cache(maxsize=1024)
+def _outside_median_interval(count: int, confidence: float) -> int | None:
+    """How many values on each side lie outside: the largest r with 2 P(X < r + 1) small enough."""
+    if count > _EXACT_VALUES:
+        spread = NormalDist(count / 2, math.sqrt(count) / 2)
+        return math.floor(spread.inv_cdf((1 - confidence) / 2) - 0.5)
+    # In units of 1 / 2^count: integers, which neither overflow nor vanish.
+    most = math.floor(Fraction(1 - confidence).limit_denominator(10**9) * 2 ** (count - 1))
+    sequences, term, below = 0, 1, None
+    for successes in range(count // 2 + 1):
+        sequences += term
+        if sequences > most:
+            break
+        below = successes
+        term = term * (count - successes) // (successes + 1)
+    return below
+
+
+def serial_correlation(values: Sequence[Number]) -> float | None:
+    """The correlation of the ranks of neighbours in *values*; None where all are equal.
+
+    A. Wald & J. Wolfowitz: An exact test for randomness in the non-parametric case based on
+    serial correlation, Annals of Mathematical Statistics 14 (1943), of ranks, and not circular.
+    """
+    ranks = _ranks(values)
+    centre = (len(values) + 1) / 2
+    distances = [rank - centre for rank in ranks]
+    squares = math.fsum(distance * distance for distance in distances)
+    if not squares:
+        return None
+    return math.fsum(a * b for a, b in pairwise(distances)) / squares
+
+
+def _ranks(values: Sequence[Number]) -> list[float]:
+    """The rank of each value from 1; equal values share the mean of theirs."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0.0] * len(values)
+    first = 0
+    for _, equal in groupby(order, key=values.__getitem__):
+        places = list(equal)
+        for place in places:
+            ranks[place] = first + (len(places) + 1) / 2
+        first += len(places)
+    return ranks
 
 
 def _rounded(values: Sequence[Number], divisor: int) -> float | None:

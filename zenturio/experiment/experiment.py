@@ -10,7 +10,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -159,8 +159,11 @@ def value_at(
     return expression.value(values, positions, host)
 
 
-Status = Literal["ok", "failed", "wrong", "timeout", "cancelled"]
-"""How an attempt ended; *wrong* is one that ended well, and whose result a VERIFY refuses."""
+Status = Literal["ok", "warmup", "failed", "wrong", "timeout", "cancelled"]
+"""How an attempt ended. Two ended well and are no results: *warmup* ran before those that count,
+and of *wrong* a VERIFY refuses the result."""
+SUCCEEDED: frozenset[str] = frozenset({"ok", "warmup"})
+"""Of experiments that need not run again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,3 +381,9 @@ class Outcome:
     """What varied on the host meanwhile."""
     remark: str = ""
     """What is likely not meant, though nothing failed; the same for the same fault."""
+
+
+def as_counted(outcome: Outcome, repeat: int) -> Outcome:
+    """*outcome* of a *repeat*; one that ran before those that count is no result."""
+    is_warmup = repeat < 1 and outcome.status == "ok"
+    return replace(outcome, status="warmup") if is_warmup else outcome

@@ -167,9 +167,9 @@ class ExperimentGenerator:
         return [(file, content_digest(file.essence)) for file in filled]
 
     @property
-    def repeats(self) -> int:
-        """How many experiments each point has."""
-        return self._application.repeat.count
+    def repeats(self) -> range:
+        """The numbers of the experiments of each point."""
+        return self._application.repeat.numbers
 
     @property
     def hashed(self) -> list[identity.Hashed]:
@@ -223,8 +223,8 @@ class ExperimentGenerator:
         if index is None:
             index = self._space.number(point)
         key = self._key(point)
-        repeats = range(1, self._application.repeat.count + 1)
-        return tuple([self._experiment(point, index, point.texts, key, r) for r in repeats])
+        numbers = self._application.repeat.numbers
+        return tuple([self._experiment(point, index, point.texts, key, r) for r in numbers])
 
     def experiment(
         self,
@@ -234,7 +234,7 @@ class ExperimentGenerator:
         *,
         index: int | None = None,
     ) -> Experiment:
-        """The experiment of *point* that is its *repeat*-th, from 1.
+        """The experiment of *point* that is its *repeat*-th, from 1; up to 0 it does not count.
 
         *position*: where it stands in the order of a run. *index*: as in `experiments`.
         """

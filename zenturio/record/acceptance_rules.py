@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from zenturio.experiment.experiment import Kinds, MachineKind, MetricValue, Missing, Outcome
+from zenturio.experiment.experiment import (
+    SUCCEEDED,
+    Kinds,
+    MachineKind,
+    MetricValue,
+    Missing,
+    Outcome,
+)
 from zenturio.record.entities import AttemptState
 
 MOST_METRICS = 10_000
@@ -33,7 +40,7 @@ def result_rank(status: str, attempt: int, number: int) -> Rank:
 
     The oldest that is ok; if none is, the last attempt: who sets that one aside has refused all.
     """
-    return (False, 0, number) if status == "ok" else (True, -attempt, number)
+    return (False, 0, number) if status in SUCCEEDED else (True, -attempt, number)
 
 
 def machine_counts(machine: MachineKind | None, kinds: Kinds) -> bool:

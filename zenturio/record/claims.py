@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from zenturio.experiment.experiment import Experiment, Kinds, ProgramIdentity
+from zenturio.experiment.experiment import SUCCEEDED, Experiment, Kinds, ProgramIdentity
 from zenturio.record import acceptance_rules, codec, leases, machines
 from zenturio.record.database import Transaction
 from zenturio.record.leases import LeaseRow
@@ -218,13 +218,13 @@ def usable_results(
         return [r for r in results if (r.version, r.round) == (version, round_)]
     results = [result for result in results if result.is_newest]
     # Only failures of other versions can have been refused: mostly there are none to look up.
-    doubtful = {r.digest for r in results if r.version != version and r.status != "ok"}
+    doubtful = {r.digest for r in results if r.version != version and r.status not in SUCCEEDED}
     refused = _refused(transaction, version, doubtful)
     return [
         result
         for result in results
         if result.version == version
-        or result.status == "ok"
+        or result.status in SUCCEEDED
         or result.attempt > refused.get((result.digest, result.machine), 0)
     ]
 

@@ -83,17 +83,19 @@ def _without_proc(pid: int) -> str | None:
     return _realm()
 
 
-ExperimentState = Literal["missing", "running", "ok", "failed", "wrong", "timeout", "cancelled"]
+ExperimentState = Literal[
+    "missing", "running", "ok", "warmup", "failed", "wrong", "timeout", "cancelled"
+]
 """The state of an experiment: missing (its attempts left no outcome), running (claimed), or the
 status of its outcome."""
 EXPERIMENT_STATES: tuple[ExperimentState, ...] = (
-    "running", "ok", "failed", "wrong", "timeout", "cancelled",
+    "running", "ok", "warmup", "failed", "wrong", "timeout", "cancelled",
 )  # fmt: skip
 """The states that a study counts; an experiment that was never tried has no row."""
 OUTCOME_STATES: frozenset[ExperimentState] = frozenset(EXPERIMENT_STATES) - {"running"}
 
 AttemptState = Literal[
-    "running", "ok", "failed", "wrong", "timeout", "cancelled", "stale", "superseded"
+    "running", "ok", "warmup", "failed", "wrong", "timeout", "cancelled", "stale", "superseded"
 ]
 """The state of an attempt: stale if its driver was lost, superseded if its outcome came late."""
 

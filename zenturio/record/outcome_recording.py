@@ -461,7 +461,7 @@ def reopen(context: StudyContext, digests: Sequence[str], kinds: Kinds = None) -
     """
     transaction = context.transaction
     keys = sorted(map(codec.digest_key, dict.fromkeys(digests)))
-    condition = "AND e.newest = 1 AND e.status <> 'ok'"
+    condition = "AND e.newest = 1 AND e.status NOT IN ('ok', 'warmup')"
     failed = result_rows.read_results(
         transaction, context.layout, condition, among=("e.digest", keys)
     )

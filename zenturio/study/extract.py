@@ -23,6 +23,7 @@ from zenturio.experiment import (
     Outcome,
     Recipe,
 )
+from zenturio.experiment.experiment import as_counted
 from zenturio.record import ExperimentRecord, Repository, StudyDefinition
 from zenturio.record.entities import OUTCOME_STATES
 from zenturio.study.study_definition import (
@@ -159,7 +160,7 @@ class _Again:
         files = {artifact.path: artifact.kept for artifact in artifacts}
         evidence = Evidence(logs.stdout, logs.stderr, usage=kept, files=files)
         metrics = self._meter.measure(record.values, evidence)
-        yield self._judged(outcome, metrics)
+        yield as_counted(self._judged(outcome, metrics), record.repeat)
 
     def seen(self, batch: list[ExperimentRecord], outcomes: list[Outcome]) -> Iterator[str]:
         """For each value that is missing and each experiment whose status changed, a word."""

@@ -85,12 +85,17 @@ class StudyStatus:
         return self.counts["ok"]
 
     @property
+    def warmup(self) -> int:
+        """Runs that ended well and do not count."""
+        return self.counts.get("warmup", 0)
+
+    @property
     def running(self) -> int:
         return self.counts["running"]
 
     @property
     def failed(self) -> int:
-        return self.total - self.ok - self.running
+        return self.total - self.ok - self.warmup - self.running
 
     @property
     def missing(self) -> int:

@@ -243,4 +243,18 @@ def _notes(application: Application) -> Mapping[str, Any]:
         "builds": [command.text.text for command in application.builds],
         "outputs": list(application.outputs),
         **({VERSIONS: dict(application.versions)} if application.versions else {}),
+        **repeat_facts(application.repeat),
     }
+
+
+UNTIL = "until"
+"""The note that says when the repeats of a point suffice."""
+
+
+def repeat_facts(repeat: Repeat) -> Mapping[str, Any]:
+    """Return what a REPEAT says besides its number, as JSON has it."""
+    notes: dict[str, Any] = {"warmup": repeat.warmup} if repeat.warmup else {}
+    if repeat.until is not None:
+        until = repeat.until
+        notes[UNTIL] = {"metric": until.metric.text, "within": until.within, "least": until.least}
+    return notes

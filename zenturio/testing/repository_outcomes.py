@@ -218,7 +218,8 @@ class Outcomes:
         repository.claim("s", driver, FIVE[:4])
         repository.record("s", driver, [outcome(A), outcome(B, "failed"), outcome(C, "cancelled")])
         assert repository.count_states("s") == {
-            "running": 1, "ok": 1, "failed": 1, "wrong": 0, "timeout": 0, "cancelled": 1,
+            "running": 1, "ok": 1, "warmup": 0, "failed": 1, "wrong": 0, "timeout": 0,
+            "cancelled": 1,
         }  # fmt: skip
 
     def test_records_are_ordered_by_index_then_repeat(self, repository: Repository) -> None:

@@ -56,7 +56,7 @@ class StudySnapshot:
 
     @property
     def finished(self) -> int:
-        return self.standing.ok + self.standing.failed
+        return self.standing.ok + self.standing.warmup + self.standing.failed
 
     @property
     def expected(self) -> int:

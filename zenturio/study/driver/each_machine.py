@@ -105,9 +105,9 @@ class DriversInTurn:
     ) -> None:
         """*make* a driver for each of *places*, each of which measures *total* experiments."""
         self._ended: list[RunSummary] = []
-        self._total = total * len(places)
+        self._total = total
         if len(places) > 1:
-            listener = cumulative_listener(self._ended, self._total, listener)
+            listener = cumulative_listener(self._ended, total * len(places), listener)
         self.drivers = [make(place, listener) for place in places]
 
     def look_ahead(self) -> tuple[int, int]:
@@ -128,7 +128,10 @@ class DriversInTurn:
                 break
         if len(self.drivers) == 1:
             return self._ended[0]
-        return replace(combined_summary(self._ended, self._total), interrupted=self.is_stopped)
+        # Fewer than planned where the repeats of a point sufficed.
+        total = sum(summary.total for summary in self._ended)
+        total += self._total * (len(self.drivers) - len(self._ended))
+        return replace(combined_summary(self._ended, total), interrupted=self.is_stopped)
 
     @property
     def has_completed(self) -> bool:

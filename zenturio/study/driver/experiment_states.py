@@ -564,7 +564,7 @@ class ExperimentStates:
             tracked, outcome = pair
             tracked.outcome = outcome
             # Tried until it happened to be right, a wrong result would hide its fault.
-            if outcome.status in ("ok", "wrong") or tracked.state != "submitted":
+            if outcome.status in ("ok", "warmup", "wrong") or tracked.state != "submitted":
                 finished.append(pair)
             elif outcome.status == "cancelled":
                 # By the place, or while the run is stopped: it is nobody's result.

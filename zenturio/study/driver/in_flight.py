@@ -14,6 +14,7 @@ from time import time
 from zenturio.errors import PlaceError
 from zenturio.execute.executor import AdaptsToRuntime, EmitsMessages, Executor, Resumable
 from zenturio.experiment import Experiment, MachineKind, Outcome
+from zenturio.experiment.experiment import as_counted
 from zenturio.failpoints import Failpoint
 from zenturio.study.driver.experiment_states import (
     LOOK_UPS,
@@ -130,7 +131,7 @@ class InFlight:
         # Where jobs outlive drivers it may have run for an earlier claim; it counts for this one.
         if outcome.attempt != tracked.attempt:
             outcome = replace(outcome, attempt=tracked.attempt)
-        return Finished([(tracked, outcome)])
+        return Finished([(tracked, as_counted(outcome, tracked.experiment.repeat))])
 
     def cancel(self, digest: str) -> None:
         """Cancel an experiment, whether it runs or waits for a slot."""

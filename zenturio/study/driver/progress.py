@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from zenturio.annotate.model import Goal
 from zenturio.errors import ExpressionError
 from zenturio.experiment import Experiment, MetricValue, Missing, Outcome, Series
+from zenturio.experiment.experiment import SUCCEEDED
 from zenturio.experiment.failure import log_end, missing_names, missing_reasons
 from zenturio.expression import Expression, Value
 from zenturio.study.driver.cached_results import (
@@ -44,6 +45,12 @@ class RunPlan:
     """What should be known of the cached results."""
     kinds: int = 1
     """Kinds of machine, each of which measures all; ``experiments`` are those of all of them."""
+    least: int | None = None
+    """Repeats that each point has in any case, if ``repeats`` are as many as needed."""
+    until: str = ""
+    """When the repeats of a point suffice."""
+    warmup: int = 0
+    """Runs of each point that do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,8 @@ class RunSummary:
     """The round in which what had results was measured again, if it was."""
     wrong: int = 0
     """How many of the failed ones ended well with a result that a VERIFY refuses."""
+    stops: Mapping[str, int] = field(default_factory=dict)
+    """How many points needed no more repeats, by the reason: see `StopReason`."""
 
 
 FAULTY = 8
@@ -270,7 +279,7 @@ class RunCounts:
         self._alone += experiment.cpus > self._slots
         if outcome.remark:
             self._remark(outcome.remark)
-        if outcome.status == "ok":
+        if outcome.status in SUCCEEDED:
             self.ok += 1
         else:
             self.failed += 1
@@ -357,9 +366,10 @@ class RunCounts:
         self._remarks[remark] = None
 
     def _learn(self, experiment: Experiment, outcome: Outcome) -> None:
-        if outcome.status == "ok":
+        if outcome.status in SUCCEEDED:
             self._has_succeeded = True
-            self._best.see(experiment.values, outcome)
+            if outcome.status == "ok":
+                self._best.see(experiment.values, outcome)
         else:
             count_failure(self._failures, experiment, outcome)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from zenturio.annotate.model import Goal
+from zenturio.annotate.model import Goal, Repeat
 from zenturio.errors import InputError
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import mean
+from zenturio.experiment.repeat_rule import StopReason
 from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
 from zenturio.space import Point, Space
 from zenturio.study.driver.progress import BestPoint, score
+from zenturio.study.driver.repeats_as_needed import PointRuns
 from zenturio.study.last_options import SEARCH
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ class _PendingPoint:
     """A point that was asked for, and the scores of its repeats so far."""
 
     numbers: list[int]
-    left: int
+    runs: PointRuns
     scores: list[tuple[float | None, ...]] = field(default_factory=list)
 
 
@@ -94,9 +96,13 @@ class SearchSource:
         loop: SearchLoop,
         goals: Sequence[Goal],
         generator: ExperimentGenerator,
+        repeat: Repeat,
         planned: int,
     ) -> None:
         self.loop = loop
+        self.stops: Counter[StopReason] = Counter()
+        """How many points needed no more runs, by the reason."""
+        self._repeat = repeat
         self._goals = tuple(goals)
         self._generator = generator
         self._load: LoadCachedPoints | None = None
@@ -108,8 +114,12 @@ class SearchSource:
         self._points: dict[str, Point] = {}
 
     def skip_cached(self, load: LoadCachedPoints) -> None:
-        """Tell the search of cached points as *load* returns them, and make no experiments."""
-        self._load = load
+        """Tell the search of cached points as *load* returns them, and make no experiments.
+
+        Where results say how often a point runs, each of them is looked up.
+        """
+        if self._repeat.until is None and not self._repeat.warmup:
+            self._load = load
 
     def __iter__(self) -> Iterator[Experiment | None]:
         if self._load:
@@ -119,7 +129,9 @@ class SearchSource:
 
     @property
     def over(self) -> bool:
-        return self.loop.is_over and not self._ready
+        # A point in flight may need more runs, if their number depends on what comes of them.
+        may_grow = self._repeat.until is not None and bool(self._away)
+        return self.loop.is_over and not self._ready and not may_grow
 
     @property
     def ended(self) -> str:
@@ -143,14 +155,18 @@ class SearchSource:
         if point is None:
             return
         pending = self._away[point]
-        pending.left -= 1
+        pending.runs.complete(experiment, outcome)
         if outcome.status == "ok":
             values = experiment.values
             pending.scores.append(
                 tuple(score(goal.expression, values, outcome) for goal in self._goals)
             )
-        if not pending.left:
+        if not pending.runs.has_all:
+            self._add_runs(point)
+        else:
             del self._away[point]
+            if pending.runs.stop is not None:
+                self.stops[pending.runs.stop] += 1
             scores = mean_scores(pending.scores)
             for number in pending.numbers:
                 self.loop.tell(number, scores)
@@ -169,12 +185,19 @@ class SearchSource:
                 self._made += len(repeats)
                 is_told = True
                 continue
-            experiments = self._generator.experiments(point)
-            self._away[point] = _PendingPoint([number], len(experiments))
-            self._points |= {experiment.digest: point for experiment in experiments}
-            self._ready += experiments
-            self._made += len(experiments)
+            self._away[point] = _PendingPoint([number], PointRuns(self._repeat))
+            self._add_runs(point)
         return is_told or bool(self._ready)
+
+    def _add_runs(self, point: Point) -> None:
+        """Make the runs of *point* that are needed whatever comes of those in flight."""
+        runs = self._away[point].runs
+        while runs.stop is None and runs.spared and (number := runs.next_number) is not None:
+            runs.propose()
+            experiment = self._generator.experiment(point, number)
+            self._points[experiment.digest] = point
+            self._ready.append(experiment)
+            self._made += 1
 
 
 def mean_scores(scores: Sequence[tuple[float | None, ...]]) -> tuple[float | None, ...]:

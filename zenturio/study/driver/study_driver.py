@@ -18,7 +18,7 @@ from zenturio.annotate.model import Goal
 from zenturio.errors import Interrupted, PlaceError, RecordError
 from zenturio.execute.executor import Executor
 from zenturio.experiment import MachineKind, Outcome
-from zenturio.experiment.experiment import Kinds, ProgramIdentity
+from zenturio.experiment.experiment import SUCCEEDED, Kinds, ProgramIdentity
 from zenturio.experiment.failure import log_end
 from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
@@ -435,7 +435,7 @@ class StudyDriver:
 
     def _await_commit(self, command: states.AwaitCommit) -> None:
         may_end_run = self._fail_fast and command.are_last
-        has_failed = may_end_run and any(o.status != "ok" for _, o in command.outcomes)
+        has_failed = may_end_run and any(o.status not in SUCCEEDED for _, o in command.outcomes)
         self._pace.add(command.outcomes, urgent=has_failed)
 
     def _record(self, command: states.Record) -> states.Event:
@@ -458,7 +458,7 @@ class StudyDriver:
         for tracked, outcome in command.outcomes:
             self._counts.ended(tracked.experiment, outcome)
             self._source.complete(tracked.experiment, outcome)
-            has_failed |= outcome.status != "ok"
+            has_failed |= outcome.status not in SUCCEEDED
         if not has_failed or self._stops:
             return None
         if not self._fail_fast:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from zenturio.annotate.model import Goal
 from zenturio.errors import NotFoundError, RecordError
 from zenturio.experiment import Experiment, MachineKind, Outcome
-from zenturio.experiment.experiment import Kinds, ProgramIdentity
+from zenturio.experiment.experiment import SUCCEEDED, Kinds, ProgramIdentity
 from zenturio.failpoints import Failpoint
 from zenturio.record import Lease, Repository
 from zenturio.study.driver.cached_results import ProgramHistory, machines_with_results
@@ -212,7 +212,7 @@ class StudyRecords:
             return missing
         if self.round is not None:
             return missing if "missing" in self.only else self._failed_before(missing)
-        failed = {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
+        failed = {digest for digest, outcome in outcomes.items() if outcome.status not in SUCCEEDED}
         if "missing" not in self.only:
             # A run that was to repeat the failed ones and was stopped had set them aside.
             missing = {digest for digest in missing if self._has_failed(digest)}
@@ -225,7 +225,7 @@ class StudyRecords:
     def _failed_before(self, digests: set[str]) -> set[str]:
         """Return those whose newest result, of an earlier round, is not ok."""
         outcomes = self.repository.find_outcomes(sorted(digests), self.study, self.kinds())
-        return {digest for digest, outcome in outcomes.items() if outcome.status != "ok"}
+        return {digest for digest, outcome in outcomes.items() if outcome.status not in SUCCEEDED}
 
     def _has_failed(self, digest: str) -> bool:
         try:

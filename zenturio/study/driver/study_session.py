@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -39,6 +39,7 @@ from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSo
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
+from zenturio.study.driver.repeats_as_needed import PointsAsNeeded
 from zenturio.study.driver.run_order import OrderKind, RunOrder
 from zenturio.study.driver.study_driver import (
     AnyExecutor,
@@ -116,7 +117,7 @@ class StudySession:
 
     @property
     def experiments(self) -> int:
-        return self.planned * self.application.repeat.count
+        return self.planned * len(self.application.repeat.numbers)
 
     def check(self) -> None:
         """InputError where there is nothing that could be run."""
@@ -152,23 +153,24 @@ class StudySession:
         generator = self._generator(
             with_recorded_versions(self.application, self.repository, self.study)
         )
-        experiments = (e for e in self._source(generator) if e is not None)
+        source = self._source(generator)
         cached_count = looked_at = 0
         round_, notes = self._next_round()
         before = recorded_notes(self.repository, self.study)
         programs, changed = ProgramHistory.of(self.application, before), Counter[str]()
         kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
         others = Counter[MachineKind]()
-        while batch := [experiment.digests for experiment in islice(experiments, LOOK_UPS)]:
+        # A source whose points may suffice goes on with what is cached, as a run would.
+        while batch := list(islice(filter(None, source), LOOK_UPS)):
             looked_at += len(batch)
-            digests = [digest for experiment in batch for digest in experiment]
+            digests = [digest for experiment in batch for digest in experiment.digests]
             outcomes = self._outcomes(digests, kinds, round_)
-            cached = [
-                experiment
-                for experiment in batch
-                if any(digest in outcomes for digest in experiment)
-            ]
-            cached_count += len(cached)
+            for experiment in batch:
+                cached = (digest for digest in experiment.digests if digest in outcomes)
+                if (digest := next(cached, None)) is not None:
+                    cached_count += 1
+                    if self.application.repeat.until is not None:
+                        source.complete(experiment, outcomes[digest])
             if kinds is not None and round_ is None:
                 rest = [digest for digest in digests if digest not in outcomes]
                 others += machines_with_results(self.repository, rest)
@@ -184,8 +186,8 @@ class StudySession:
         """Return the search for a place with so many *slots*, as an earlier run of it began."""
         if self.search is None:
             return None
-        # All repeats of a point run at a time, and fewer points fill the slots.
-        points = -(-slots // self.application.repeat.count)
+        # The first repeats of a point run at a time, and fewer points fill the slots.
+        points = -(-slots // self.application.repeat.at_once)
         return self.search.resumed(recorded_notes(self.repository, self.study), points)
 
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
@@ -287,6 +289,7 @@ class StudySession:
             if walk:
                 walk.arrange(order)
             sources = [source, *(self._source(generator, order) for _ in places[1:])]
+            sources_left = iter(sources)
 
             def driver(place: AnyExecutor, listener: ProgressListener) -> StudyDriver:
                 return StudyDriver(
@@ -294,7 +297,7 @@ class StudySession:
                     lease,
                     self.repository,
                     place,
-                    sources.pop(0),
+                    next(sources_left),
                     only=self.only,
                     goals=self.goals,
                     settings=self.settings,
@@ -320,7 +323,7 @@ class StudySession:
             if round_ is not None and runs.has_completed:
                 self.repository.end_round(self.study, round_)
             DRIVEN()
-            return self._concluded(summary, source, definition)
+            return self._concluded(summary, sources, definition)
 
     def _generator(self, application: Application) -> ExperimentGenerator:
         former = self.repository.has_former_digests()
@@ -360,30 +363,43 @@ class StudySession:
         return replace(definition, notes=notes)
 
     def _concluded(
-        self, summary: RunSummary, source: ExperimentSource, definition: StudyDefinition
+        self,
+        summary: RunSummary,
+        sources: Sequence[ExperimentSource],
+        definition: StudyDefinition,
     ) -> RunSummary:
-        """What a search came to; one that ended before its budget leaves nothing to be begun."""
-        if self.program is not None and source.over and summary.total != self.experiments:
-            # Versions are measured until they are told apart, which may be early.
+        """What it came to; a run that needed fewer experiments leaves nothing to be begun."""
+        stops = Counter[str]()
+        for source in sources:
+            if isinstance(source, PointsAsNeeded):
+                stops.update(source.stops)
+        if self.search is not None:
+            # A run without a search does not load the engines.
+            from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415
+
+            (source,) = sources
+            if not isinstance(source, SearchSource):  # points that come from elsewhere, of a stage
+                return summary
+            stops.update(source.stops)
+            summary = replace(summary, ended=source.ended, best=source.best)
+        # Repeats may suffice early, and versions are measured until they are told apart.
+        is_over = bool(stops) and not summary.unfinished and len(sources) == 1
+        is_over |= self.program is not None and sources[0].over
+        if (summary.ended or is_over) and summary.total != self.experiments:
             notes = {**definition.notes, "experiments": summary.total}
             self.repository.open(self.study, replace(definition, notes=notes))
-        if self.search is None:
-            return summary
-        from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415 - see above
+        return replace(summary, stops=dict(stops))
 
-        if not isinstance(source, SearchSource):  # points that come from elsewhere, of a stage
-            return summary
-        if source.ended and summary.total != self.experiments:
-            notes = {**definition.notes, "experiments": summary.total}
-            self.repository.open(self.study, replace(definition, notes=notes))
-        return replace(summary, ended=source.ended, best=source.best)
-
-    def _walk(self, generator: ExperimentGenerator) -> ArrangedPoints | None:
+    def _walk(self, generator: ExperimentGenerator) -> ArrangedPoints | PointsAsNeeded | None:
         """The points in their order, if they are not searched for and come from nowhere else."""
         if self.search is not None or self.source is not None:
             return None
-        repeats = self.application.repeat.count
-        return ArrangedPoints(self.points, generator, repeats, self.experiments)
+        repeat = self.application.repeat
+        if "missing" not in self.only:  # what has no result is not run, so nothing waits for it
+            repeat = replace(repeat, until=None)
+        if repeat.until is None and not repeat.warmup:
+            return ArrangedPoints(self.points, generator, repeat.count, self.experiments)
+        return PointsAsNeeded(self.points, generator, repeat, self.experiments)
 
     def _source(
         self, generator: ExperimentGenerator, order: RunOrder = UNARRANGED
@@ -396,12 +412,12 @@ class StudySession:
             walk.arrange(order)
             return walk
         assert self.search is not None, "what is not walked is searched"
-        # A run without a search does not load the engines.
-        from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415
+        from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415 - see above
 
         space, goals = self.application.space, self.goals
         loop = self.search.loop(space, goals)
-        return SearchSource(loop, goals, generator, self.experiments)
+        repeat = self.application.repeat
+        return SearchSource(loop, goals, generator, repeat, self.experiments)
 
     def plan(
         self,
@@ -415,6 +431,7 @@ class StudySession:
 
         On each of so many *kinds* of machine.
         """
+        until = self.application.repeat.until
         return RunPlan(
             self.study,
             self.planned,
@@ -426,4 +443,7 @@ class StudySession:
             archived,
             self.search.engine if self.search else "",
             kinds=kinds,
+            least=until.least if until else None,
+            until=until.text if until else "",
+            warmup=self.application.repeat.warmup,
         )

@@ -131,11 +131,10 @@ class StageSource:
 
     def _sorted(self, points: Iterable[NumberedPoint]) -> list[StageExperiment]:
         """Return the repeats of *points*, the first one last."""
-        repeats = range(1, self.generator.repeats + 1)
         experiments = (
             StageExperiment(self.order.key(number, repeat), repeat, number, point)
             for number, point in points
-            for repeat in repeats
+            for repeat in self.generator.repeats
         )
         return sorted(experiments, key=lambda each: each.key, reverse=True)
 

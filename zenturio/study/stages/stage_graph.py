@@ -138,6 +138,8 @@ class _StageFinder:
         for link in links:
             _check_names(link.after, self.stages[link.stage].application)
             _check_room(link.after, self.stages[link.stage].name, application)
+        if links or waiting:
+            _check_repeats(application)
         level = max((self.stages[link.stage].level + 1 for link in links), default=0)
         number = len(self.stages)
         self.stages.append(Stage(number, application, links, level))
@@ -216,6 +218,20 @@ def _check_room(after: After, name: str, later: Application) -> None:
                 place=after.place,
                 hint="rename one of them",
             )
+
+
+def _check_repeats(application: Application) -> None:
+    """Raise InputError where not every point of a stage has the same runs.
+
+    A later stage takes the files of all of them.
+    """
+    repeat = application.repeat
+    if repeat.until is not None or repeat.warmup:
+        clause = "WARMUP" if repeat.until is None else "UNTIL"
+        raise InputError(
+            f"stage {application.name}: REPEAT has {clause}, which does not go with AFTER",
+            hint=f"write how often each point runs: REPEAT {repeat.count}",
+        )
 
 
 def _check_distinct(stages: Sequence[Stage]) -> None:

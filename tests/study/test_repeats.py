@@ -1,0 +1,332 @@
+"""Points run as often as needed: REPEAT 6:20 UNTIL t WITHIN 2%, in blocks, killed or not."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import zen as command
+from zenturio.annotate.scan import scan
+from zenturio.errors import InputError
+from zenturio.experiment.experiment import RunPosition
+from zenturio.experiment.repeat_rule import RepeatRule
+from zenturio.record.open import open_repository
+from zenturio.study.driver.run_order import RunOrder
+from zenturio.study.local_run import run_locally
+from zenturio.study.place_options import PlaceOptions
+from zenturio.study.point_selection import select_points
+
+DRIVER = Path(__file__).parent / "driver.py"
+RULE = RepeatRule(6, 20, 0.02)
+NOISE = {1: 0.0, 2: 0.02, 3: 0.3}
+
+
+def value(n, seed):
+    return round(10 * n * (1 + NOISE[n] * random.Random(f"{n}/{seed}").uniform(-1, 1)), 6)
+
+
+def program(repeat="6:20 UNTIL t WITHIN 2% SEED s"):
+    """A program whose metric is decided by its seed, so that each run measures the same."""
+    cases = "\n".join(
+        f"{n}-{seed}) echo t {value(n, seed)} ;;" for n in NOISE for seed in range(1, 21)
+    )
+    return f"""\
+#ZEN$ PARAM n = {{ 1, 2, 3 }}
+#ZEN$ REPEAT {repeat}
+#ZEN$ METRIC t FROM stdout REGEX "t (\\S+)"
+#ZEN$ RUN "sh study.sh {{n}} {{s}}"
+case $1-$2 in
+{cases}
+esac
+"""
+
+
+def expected(n, numbers=range(1, 21)):
+    """How often the rule lets a point run."""
+    values = []
+    for number in numbers:
+        values.append(value(n, number))
+        if RULE.stop(values, len(values)):
+            return len(values)
+    raise AssertionError("the rule never stops")
+
+
+NEEDED = {n: expected(n) for n in NOISE}
+
+
+class Study:
+    def __init__(self, folder):
+        self.folder, self.db = folder, str(folder / "zenturio.db")
+        self.write(program())
+
+    def write(self, text):
+        (self.folder / "study.sh").write_text(text)
+
+    def run(self, jobs=1, **options):
+        application = scan(["study.sh"])
+        points = select_points(application.space)
+        place = PlaceOptions(jobs=jobs)
+        return run_locally(application, points, db=self.db, place=place, **options)
+
+    def start(self, **environment):
+        return subprocess.Popen(
+            [sys.executable, str(DRIVER), self.db, "join", "jobs=2"], cwd=self.folder,
+            env={**os.environ, **environment}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def rows(self, round_=1):
+        """Point, repeat and place in the order of each result of a round."""
+        repository = open_repository(self.db)
+        try:
+            answer = []
+            for record in repository.records("study"):
+                if record.outcome and record.round == round_:
+                    attempts = repository.attempts(record.digest)
+                    said = next(a.conditions for a in attempts if a.conditions)
+                    position = RunPosition(said.run_order, said.run_block, said.run_turn)
+                    answer.append((record.values["n"], record.repeat, position))
+            return answer
+        finally:
+            repository.close()
+
+    def counts(self, round_=1):
+        return dict(Counter(n for n, _, _ in self.rows(round_)))
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Study(tmp_path)
+
+
+def test_the_points_of_these_tests_need_different_numbers_of_repeats():
+    assert NEEDED[1] == 7 < NEEDED[2] < NEEDED[3] == 20
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_point_runs_as_often_as_it_needs(study, jobs):
+    summary = study.run(jobs)
+    assert study.counts() == NEEDED
+    total = sum(NEEDED.values())
+    assert (summary.total, summary.ok, summary.unfinished) == (total, total, 0)
+    assert summary.stops == {"narrow": 2, "wide": 1}
+
+
+def test_points_keep_their_places_in_the_blocks(study):
+    study.run(jobs=2)
+    repository = open_repository(study.db)
+    order = RunOrder("blocks", repository.rounds("study")[0].seed)
+    repository.close()
+    drawn = {(at, repeat): p for at, repeat, p in order.arrange(range(3), 20)}
+    for n, repeat, position in study.rows():
+        assert position == drawn[n - 1, repeat]
+    assert {repeat for n, repeat, _ in study.rows() if n == 2} == set(range(1, NEEDED[2] + 1))
+
+
+@pytest.mark.parametrize("order", ["sorted", "random"])
+def test_every_order_has_as_many_repeats(study, order):
+    study.run(order=order)
+    assert study.counts() == NEEDED
+
+
+def test_a_second_run_finds_all_of_it(study):
+    study.run()
+    again = study.run()
+    assert (again.ok, again.cached, again.unfinished) == (0, sum(NEEDED.values()), 0)
+    assert again.stops == {"narrow": 2, "wide": 1}
+
+
+def test_a_run_that_was_killed_goes_on_to_the_same_repeats(study):
+    driver = study.start(ZENTURIO_FAILPOINT="study.committed:7")
+    driver.communicate(timeout=240)
+    assert driver.returncode == -signal.SIGKILL
+    assert 0 < sum(study.counts().values()) < sum(NEEDED.values())
+    study.run()
+    assert study.counts() == NEEDED
+
+
+def test_two_drivers_share_the_repeats(study):
+    drivers = [study.start() for _ in range(2)]
+    for driver in drivers:
+        _, err = driver.communicate(timeout=240)
+        assert driver.returncode == 0, err
+    assert study.counts() == NEEDED
+
+
+def test_a_new_round_decides_for_itself(study):
+    from zenturio.study.driver.study_driver import DriverSettings
+
+    study.run()
+    study.run(settings=DriverSettings(again=True))
+    assert study.counts(2) == NEEDED
+
+
+def test_a_failing_point_is_not_repeated_to_the_limit(study):
+    study.write(program().replace("case $1", "[ $1 = 2 ] && exit 3\ncase $1", 1))
+    summary = study.run()
+    assert study.counts() == {1: 7, 2: 6, 3: 20}
+    assert summary.stops == {"narrow": 1, "no value": 1, "wide": 1}
+
+
+def test_only_the_failed_ones_run_again(study):
+    study.write(
+        program().replace("case $1", "[ -e ../broken ] && [ $2 = 2 ] && exit 3\ncase $1", 1)
+    )
+    (study.folder / ".zenturio").mkdir(exist_ok=True)
+    study.write(
+        study.folder.joinpath("study.sh").read_text().replace("../broken", f"{study.folder}/broken")
+    )
+    (study.folder / "broken").touch()
+    assert study.run().failed == 3
+    (study.folder / "broken").unlink()
+    before = study.counts()
+    summary = study.run(only=frozenset({"failed"}))
+    assert (summary.ok, study.counts()) == (3, before)
+
+
+def test_a_search_repeats_its_points_as_often_as_needed(study):
+    from zenturio.search import Budget
+    from zenturio.study.driver.search_source import SearchSpec
+    from zenturio.study.study_request import read_goals
+
+    application = scan(["study.sh"])
+    goals = read_goals("MINIMIZE t", application)
+    spec = SearchSpec("random", budget=Budget(trials=3))
+    from zenturio.study.point_selection import PointSelection
+
+    summary = run_locally(application, PointSelection.none(application.space), db=study.db,
+                          place=PlaceOptions(jobs=2), search=spec, goals=goals)  # fmt: skip
+    assert study_counts_of_search(study) == NEEDED
+    assert summary.stops == {"narrow": 2, "wide": 1}
+    assert summary.ended in ("budget", "exhausted")
+
+
+def study_counts_of_search(study):
+    repository = open_repository(study.db)
+    try:
+        return dict(Counter(r.values["n"] for r in repository.records("study") if r.outcome))
+    finally:
+        repository.close()
+
+
+def test_a_plan_says_how_many_at_least_and_at_most(study):
+    run = command("run", "study.sh", "--dry-run", "--db", study.db, cwd=study.folder)
+    assert "3 points x 6 to 20 repeats UNTIL t WITHIN 2%, at most 60 experiments" in run.out
+    check = command("check", "study.sh", cwd=study.folder)
+    assert "study: 3 points, 18 to 60 experiments, UNTIL t WITHIN 2%" in check.out
+
+
+def test_the_end_of_a_run_says_why_points_had_no_more_repeats(study):
+    run = command("run", "study.sh", "--db", study.db, cwd=study.folder)
+    assert (
+        "repeats: 2 points precise enough; 1 point not precise enough after the most repeats"
+        in run.out
+    )
+    status = command("status", "study", "--db", study.db, cwd=study.folder)
+    assert f"{sum(NEEDED.values())} ok" in status.out
+    assert "missing" not in status.out
+
+
+def test_fewer_repeats_than_an_interval_needs_are_raised(study):
+    study.write(program("2:20 UNTIL t WITHIN 2% SEED s"))
+    check = command("check", "study.sh", cwd=study.folder)
+    assert "each point runs 6 times at least, not 2" in check.out
+    assert scan(["study.sh"]).repeat.until.least == 6
+
+
+def test_stages_have_a_fixed_number_of_repeats(study):
+    (study.folder / "mesh.sh").write_text(
+        '#ZEN$ REPEAT 6:9 UNTIL wtime WITHIN 2%\n#ZEN$ RUN "true"\n'
+    )
+    (study.folder / "solve.sh").write_text('#ZEN$ AFTER "mesh"\n#ZEN$ RUN "true"\n')
+    application = scan(["solve.sh"])
+    with pytest.raises(InputError, match="stage mesh: REPEAT has UNTIL, which does not go with"):
+        run_locally(application, select_points(application.space), db=study.db)
+
+
+class TestWarmUp:
+    """Runs before those that count are recorded, and are no results."""
+
+    @pytest.fixture(autouse=True)
+    def warm(self, study):
+        study.write(program("2 WARMUP 2 SEED s"))
+
+    def test_they_run_in_the_first_blocks_with_the_seed_of_the_first_repeat(self, study):
+        summary = study.run()
+        assert (summary.total, summary.ok, summary.unfinished) == (12, 12, 0)
+        blocks = {repeat: position.block for _, repeat, position in study.rows()}
+        assert blocks == {-1: 1, 0: 2, 1: 3, 2: 4}
+        repository = open_repository(study.db)
+        seeds = {r.repeat: (r.values["s"], r.state) for r in repository.records("study")}
+        repository.close()
+        assert seeds == {-1: (1, "warmup"), 0: (1, "warmup"), 1: (1, "ok"), 2: (2, "ok")}
+
+    @pytest.mark.parametrize("order", ["blocks", "sorted", "random"])
+    def test_they_come_first_in_every_order(self, study, order):
+        study.run(order=order)
+        for n in NOISE:
+            rows = [
+                (position.block, position.turn, repeat)
+                for m, repeat, position in study.rows()
+                if m == n
+            ]
+            assert [repeat for _, _, repeat in sorted(rows)] == [-1, 0, 1, 2]
+
+    def test_no_aggregate_and_no_ranking_has_them_unless_asked_for(self, study):
+        study.run()
+        words = "results", "study", "--db", study.db, "--json"
+        table = command(*words, cwd=study.folder).facts
+        assert len(table["rows"]) == 6
+        counts = command(
+            *words, "--by", "n", "--agg", "count", "--metric", "t", cwd=study.folder
+        ).facts
+        assert [row[1] for row in counts["rows"]] == [2, 2, 2]
+        warm = command(*words, "--where", "status == 'warmup'", cwd=study.folder).facts
+        assert len(warm["rows"]) == 6
+        best = command(
+            "best",
+            "study",
+            "--objective",
+            "MINIMIZE t",
+            "--db",
+            study.db,
+            "--json",
+            cwd=study.folder,
+        )
+        assert [point["tried"] for point in best.facts] == [2]
+
+    def test_they_are_cached_and_never_failed(self, study):
+        study.run()
+        assert study.run().cached == 12
+        assert study.run(only=frozenset({"failed"})).ok == 0
+        status = command("status", "study", "--db", study.db, cwd=study.folder)
+        assert "6 ok, 6 to warm up" in status.out
+        assert "failed" not in status.out
+
+    def test_one_that_fails_is_a_failure(self, study):
+        study.write(
+            program("2 WARMUP 1 SEED s").replace("case $1", "[ $1 = 2 ] && exit 3\ncase $1")
+        )
+        assert study.run().failed == 3
+
+    def test_a_search_learns_nothing_of_them(self, study):
+        command("run", "study.sh", "--search", "random", "--budget", "3", "--objective", "MINIMIZE t",
+                "--db", study.db, cwd=study.folder)  # fmt: skip
+        assert study_counts_of_search(study) == {1: 4, 2: 4, 3: 4}
+        best = command(
+            "best",
+            "study",
+            "--objective",
+            "MINIMIZE t",
+            "--db",
+            study.db,
+            "--json",
+            cwd=study.folder,
+        )
+        assert [point["tried"] for point in best.facts] == [2]

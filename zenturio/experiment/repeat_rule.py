@@ -1,0 +1,87 @@
+"""When the repeats of a point suffice: REPEAT 6:50 UNTIL wtime WITHIN 2%.
+
+A point has enough repeats when the 95% interval of its median lies within the share that UNTIL
+names, at two looks one after the other: one narrow interval among many looks may be chance, and
+with two the interval that is reported keeps its 95% (decisions/repeats.md). Where runs depend on
+those before them the interval is too narrow, so such a point runs as often as it may.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from zenturio.experiment.aggregates import median, median_interval, serial_correlation
+
+StopReason = Literal["narrow", "wide", "dependent", "no value"]
+"""Why a point has no more repeats: its interval is narrow enough; it is not, and the limit is
+reached, for runs that depend on each other, too; or none of its runs has a number."""
+
+STOPS: Mapping[str, str] = {
+    "narrow": "precise enough",
+    "wide": "not precise enough after the most repeats",
+    "dependent": "with runs that depend on each other, so that the interval is too narrow",
+    "no value": "without a number",
+}
+"""Each `StopReason` behind a number of points."""
+
+_DEPENDENT = 1.65
+"""Of normal deviations of the serial correlation, one-sided 5%."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatRule:
+    """At least and at most so many repeats, until the interval of the median is narrow."""
+
+    least: int
+    most: int
+    within: float
+
+    def stop(self, values: Sequence[float], ran: int) -> StopReason | None:
+        """Why a point needs no more runs after *ran* with these *values*; None if it does.
+
+        *values* are those of one kind of machine, in the order of their runs; a run that failed
+        has none.
+        """
+        if ran < self.least:
+            return None
+        if not values:
+            return "no value"
+        is_last = ran >= self.most
+        is_narrow = self._is_narrow(values) and (is_last or self._is_narrow(values[:-1]))
+        dependent = depends_on_order(values)
+        if is_narrow and not dependent:
+            return "narrow"
+        if not is_last:
+            return None
+        return "dependent" if dependent else "wide"
+
+    def _is_narrow(self, values: Sequence[float]) -> bool:
+        width = relative_width(values)
+        return width is not None and width <= self.within
+
+
+def relative_width(values: Sequence[float]) -> float | None:
+    """How far the 95% interval of the median reaches from it, as a share; None if it has none."""
+    interval, centre = median_interval(values), median(values)
+    if interval is None or centre is None:
+        return None
+    distance = max(interval[1] - centre, centre - interval[0])
+    if not distance:
+        return 0.0
+    return distance / abs(centre) if centre else math.inf
+
+
+def depends_on_order(values: Sequence[float]) -> bool:
+    """Whether values resemble those before them: under drift, bursts or a warm-up.
+
+    The serial correlation of independent values is 0 but for a bias of -1/n, with a deviation of
+    about 1/sqrt(n).
+    """
+    correlation = serial_correlation(values)
+    if correlation is None:
+        return False
+    count = len(values)
+    return correlation + 1 / count > _DEPENDENT / math.sqrt(count)
