@@ -1,11 +1,13 @@
 """The best points say how many repeats they are the mean of."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from record.reference import ReferenceRepository
 from tests.query.conftest import fill
+from zenturio.errors import InputError
 from zenturio.query import results
 from zenturio.record.open import open_repository
 from zenturio.study.best_points import best
@@ -68,3 +70,18 @@ def test_the_mean_is_that_of_results(repository):
 def test_points_of_equal_score_stand_in_the_order_of_the_space(repository):
     rows = [row for n in (3, 1, 2) for row in repeats(n, [1.0])]
     assert [each.values["n"] for each in ranked(repository, rows, 2).points] == [1, 2]
+
+
+def test_the_objective_of_a_study_is_its_own_unless_another_is_named(repository):
+    fill(repository, "s", {"n": "int"}, {"y": "real"}, repeats(1, [3.0]) + repeats(2, [5.0]))
+    with pytest.raises(InputError, match="study s has no objective"):
+        best(repository, "s", 1)
+    goals = (
+        {"direction": "maximize", "expression": "y"},
+        {"direction": "minimize", "expression": "n"},
+    )
+    repository.open("s", replace(repository.definition("s"), goals=goals[:1]))
+    assert [point.values["n"] for point in best(repository, "s", 1).points] == [2]
+    repository.open("s", replace(repository.definition("s"), goals=goals))
+    assert sorted(point.values["n"] for point in best(repository, "s", 9).points) == [1, 2]
+    assert [p.values["n"] for p in best(repository, "s", 1, "MINIMIZE y").points] == [1]

@@ -58,6 +58,8 @@ def test_each_experiment_has_a_folder_with_its_files(application, tmp_path):
     }  # fmt: skip
     folder = out / lines[3]["path"]
     assert (folder / "in" / "a.sh").read_text().endswith("echo 2\n")
+    filled = (folder / "in" / "a.sh").stat().st_mtime_ns
+    assert filled > (folder / "data").stat().st_mtime_ns == 10**18
     assert (folder / "data").read_bytes() == b"\0\1"
     assert (folder / "data").stat().st_mtime_ns == 10**18
     assert (folder / "in" / "a.sh").stat().st_mtime_ns > 10**18

@@ -1,14 +1,21 @@
 """The options of a run, and the points that they name: what is taken, and what is refused."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 import zenturio as zen
+from record.reference import ReferenceRepository
 from zenturio import Space
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
 from zenturio.output_files import OutputFiles
+from zenturio.record.open import open_repository
+from zenturio.study.driver.cached_results import round_begins
+from zenturio.study.driver.each_machine import EACH_MACHINE
+from zenturio.study.driver.study_driver import DriverSettings
+from zenturio.study.driver.study_session import StudySession
 from zenturio.study.local_run import job_script, plan_locally, run_locally
 from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import MANY, PointSelection, select_points
@@ -203,3 +210,53 @@ def test_the_script_of_the_first_experiment_is_shown_without_a_cluster(tmp_path,
     assert job_script(application, points, PlaceOptions()) == ""
     always = PlaceOptions(place="slurm", settings={"pilots": "always"})
     assert PILOTS in job_script(application, points, always)
+
+
+@pytest.fixture
+def four(tmp_path, monkeypatch):
+    """A study of four points whose second one is the best."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.sh").write_text(
+        '#ZEN$ PARAM n = { 1:4 }\n#ZEN$ RUN "sh a.sh {n}"\n#ZEN$ OBJECTIVE MAXIMIZE y\n'
+        '#ZEN$ METRIC y FROM stdout REGEX "y=(.*)"\necho "y=$((10 - ($1 - 2) * ($1 - 2)))"\n'
+    )
+    return scan("a.sh")
+
+
+def test_a_search_that_ends_before_its_budget_leaves_nothing_to_be_begun(four, tmp_path):
+    spec = read_search("random", [], "100", [], 1)
+    points = select_points(four.space, limit=0)
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        foreseen = StudySession(four, points, repository, search=spec).foresee()
+        assert (foreseen.points, foreseen.cached, foreseen.engine) == (4, 0, "random")
+        summary = run_locally(four, points, db=repository, search=spec)
+        assert summary.ok == 4
+        assert summary.ended
+        assert (summary.best.value, summary.best.at) == (10.0, {"n": 2})
+        assert repository.definition("a").notes["experiments"] == 4
+        again = StudySession(four, points, repository, search=spec).foresee()
+        assert 0 < again.cached <= again.looked_at
+
+
+def test_what_a_run_on_each_machine_would_do_is_not_known_here(four):
+    settings = DriverSettings(each_machine=True)
+    points = select_points(four.space)
+    plan = StudySession(four, points, ReferenceRepository(), settings=settings).foresee()
+    assert (plan.experiments, plan.cached, plan.looked_at, plan.remarks) == (
+        4,
+        0,
+        0,
+        (EACH_MACHINE,),
+    )
+
+
+def test_a_round_that_has_not_begun_has_no_results(four, tmp_path):
+    points = select_points(four.space)
+    with closing(open_repository(tmp_path / "a.db")) as repository:
+        run_locally(four, points, db=repository)
+        plan = plan_locally(four, points, db=repository)
+        assert (plan.cached, plan.looked_at, plan.remarks) == (4, 4, ())
+        again = plan_locally(four, points, db=repository, settings=DriverSettings(again=True))
+        assert (again.cached, again.looked_at) == (0, 4)
+        assert again.remarks == (round_begins(2),)
+        assert [round_.number for round_ in repository.rounds("a")] == [1], "nothing was begun"
