@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from zenturio.experiment.aggregates import median_interval, serial_correlation
+from zenturio.experiment.aggregates import median_interval, outliers, serial_correlation
 from zenturio.experiment.repeat_rule import RepeatRule, depends_on_order, relative_width
 
 RULE = RepeatRule(6, 50, 0.02)
@@ -25,6 +25,18 @@ def test_the_interval_of_the_median_is_that_of_the_quantile_test(confidence):
             assert np.isnan([reference.low, reference.high]).all(), count
         else:
             assert interval == (reference.low, reference.high), count
+
+
+def test_outliers_are_beyond_three_robust_deviations():
+    draw = random.Random(6)
+    for count in (2, 9, 40):
+        values = [draw.gauss(10, 1) for _ in range(count)] + [30.0]
+        scale = stats.median_abs_deviation(values, scale="normal")
+        expected = [abs(value - np.median(values)) > 3 * scale for value in values]
+        assert outliers(values) == expected
+        assert outliers(values)[-1]
+    assert outliers([]) == []
+    assert outliers([5, 5, 5, 9]) == [False] * 4
 
 
 def test_five_values_have_no_interval_and_six_have():

@@ -13,8 +13,9 @@ import pytest
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
+from zenturio.experiment.aggregates import deviation, mean, median, median_interval
 from zenturio.experiment.experiment import RunPosition
-from zenturio.experiment.repeat_rule import RepeatRule
+from zenturio.experiment.repeat_rule import RepeatRule, relative_width
 from zenturio.record.open import open_repository
 from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.local_run import run_locally
@@ -248,6 +249,76 @@ def test_stages_have_a_fixed_number_of_repeats(study):
     application = scan(["solve.sh"])
     with pytest.raises(InputError, match="stage mesh: REPEAT has UNTIL, which does not go with"):
         run_locally(application, select_points(application.space), db=study.db)
+
+
+class TestTable:
+    """``zen results --repeats`` has a row for each point."""
+
+    def rows(self, study, *words):
+        table = command("results", "study", "--repeats", *words, "--db", study.db, "--json",
+                        cwd=study.folder).facts  # fmt: skip
+        return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]], table
+
+    def test_it_says_how_often_each_point_ran_and_why_it_stopped(self, study):
+        study.run()
+        rows, _ = self.rows(study)
+        assert [(row["repeats"], row["tried"], row["stopped"]) for row in rows] == [
+            (NEEDED[1], NEEDED[1], "precise enough"),
+            (NEEDED[2], NEEDED[2], "precise enough"),
+            (20, 20, "limit reached"),
+        ]
+        values = [value(3, seed) for seed in range(1, 21)]
+        low, high = median_interval(values)
+        assert (rows[2]["median(t)"], rows[2]["low(t)"], rows[2]["high(t)"]) == (
+            median(values),
+            low,
+            high,
+        )
+        assert rows[2]["width"] == relative_width(values) > 0.02 >= rows[1]["width"]
+
+    def test_mean_and_deviation_are_a_word_away(self, study):
+        study.run()
+        rows, _ = self.rows(study, "--agg", "mean", "--where", "n == 3")
+        values = [value(3, seed) for seed in range(1, 21)]
+        assert [(row["mean(t)"], row["std(t)"]) for row in rows] == [
+            (mean(values), deviation(values))
+        ]
+
+    def test_outliers_are_counted_and_stay(self, study):
+        study.write(program("9 SEED s").replace(f"1-4) echo t {value(1, 4)}", "1-4) echo t 99"))
+        study.run()
+        rows, table = self.rows(study, "--metric", "t")
+        assert (rows[0]["repeats"], rows[0]["outliers"]) == (9, 0), (
+            "eight equal values have no scale"
+        )
+        study.write(program("9 SEED s").replace(f"2-4) echo t {value(2, 4)}", "2-4) echo t 99"))
+        study.run()
+        rows, table = self.rows(study, "--metric", "t")
+        assert (rows[1]["repeats"], rows[1]["outliers"]) == (9, 1)
+        assert "stopped" not in table["columns"]
+        assert any("1 value is an outlier" in note for note in table["notes"])
+
+    def test_failed_runs_count_as_tried(self, study):
+        study.write(
+            program("3 SEED s").replace("case $1", "[ $1 = 2 ] && [ $2 = 2 ] && exit 3\ncase $1")
+        )
+        study.run()
+        rows, _ = self.rows(study, "--metric", "t")
+        assert [(row["repeats"], row["tried"]) for row in rows] == [(3, 3), (2, 3), (3, 3)]
+        assert rows[0]["low(t)"] is None
+
+    def test_the_best_points_say_why_they_stopped(self, study):
+        study.run()
+        words = "best", "study", "-n", "3", "--objective", "MINIMIZE t", "--db", study.db
+        points = command(*words, "--json", cwd=study.folder).facts
+        assert [point["stopped"] for point in points] == ["precise enough"] * 2 + ["limit reached"]
+        assert "stopped" in command(*words, cwd=study.folder).out
+
+    def test_options_that_make_other_rows_are_refused(self, study):
+        study.run()
+        run = command("results", "study", "--repeats", "--by", "n", "--db", study.db,
+                      cwd=study.folder, code=2)  # fmt: skip
+        assert "--by does not go with --repeats" in run.err
 
 
 class TestWarmUp:

@@ -86,6 +86,14 @@ def results(
         typer.Option(metavar="-gflops", help="Sort by this column; a leading - sorts descending."),
     ] = "",
     limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows.")] = None,
+    repeats: Annotated[
+        bool,
+        typer.Option(
+            "--repeats",
+            help="A row for each point: repeats, median with its interval, outliers, and why it"
+            " has no more repeats; with --agg mean, mean and standard deviation.",
+        ),
+    ] = False,
     format: Annotated[  # noqa: A002 - the option's name
         str,
         typer.Option(
@@ -110,7 +118,7 @@ def results(
     mean,max --where 'n >= 256'; zen results matmul --columns n,gflops,host,duration; zen results
     matmul --where "status == 'failed'"; zen results matmul -o for-excel.csv --spreadsheet
     """
-    from zenturio.query import export, result_columns
+    from zenturio.query import export, point_repeats, result_columns
     from zenturio.query import results as ask
     from zenturio.study.overview import opened_repository
 
@@ -119,25 +127,34 @@ def results(
     tabled = format == "table" and out is None and not json
     # A pipe gets all rows: what reads it must not miss any silently.
     most = ROWS if limit is None and tabled and sys.stdout.isatty() else limit
+    condition = expression(where, "--where")
+    if repeats:
+        _check_repeats({"--by": by, "--columns": columns, "--sort": sort, "--sql": show_sql})
     with opened_repository(db) as repository, output.copy_progress():
         if columns.strip() == "?":
             listed = result_columns(repository, study)
             table_facts(listed) if json else print_table(listed)
             return
-        table = ask(
-            repository,
-            study,
-            where=expression(where, "--where"),
-            by=names_in(by),
-            aggregates=names_in(agg),
-            metrics=names_in(metric),
-            columns=names_in(columns),
-            sort=names_in(sort),
-            limit=most,
-            outside=outside,
-            machine=machine,
-            round=round_,
-        )
+        if repeats:
+            table = point_repeats(
+                repository, study, metric=metric, centre=agg or "median", where=condition,
+                limit=most, outside=outside, machine=machine, round=round_,
+            )  # fmt: skip
+        else:
+            table = ask(
+                repository,
+                study,
+                where=condition,
+                by=names_in(by),
+                aggregates=names_in(agg),
+                metrics=names_in(metric),
+                columns=names_in(columns),
+                sort=names_in(sort),
+                limit=most,
+                outside=outside,
+                machine=machine,
+                round=round_,
+            )
     if show_sql:
         typer.echo(table.sql)
     elif json:
@@ -148,6 +165,18 @@ def results(
             typer.echo(f"no experiment succeeded: zen status {study}")
     else:
         write_file(export(table, format, spreadsheet=spreadsheet), out)
+
+
+def _check_repeats(options: "Mapping[str, object]") -> None:
+    """InputError where one of *options* was written, which do not go with --repeats."""
+    from zenturio.errors import InputError
+
+    for option, value in options.items():
+        if value:
+            raise InputError(
+                f"{option} does not go with --repeats, which has a row for each point",
+                hint="leave one of them out; --where and --metric go with --repeats",
+            )
 
 
 def sql(

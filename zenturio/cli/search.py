@@ -93,6 +93,7 @@ def best(
                     "left_out": ranking.outside,
                     "machine": point.machine.label if point.machine else None,
                     "round": point.round,
+                    **({"stopped": point.stopped} if point.stopped else {}),
                 }
                 for point in ranking.points
             ]
@@ -103,6 +104,8 @@ def best(
         apart.append("machine")
     if any(point.round is not None for point in ranking.points) and len(ranking.rounds) > 1:
         apart.append("round")
+    if any(point.stopped for point in ranking.points):
+        apart.append("stopped")
     names = list(ranking.points[0].values) if ranking.points else []
     goals = list(ranking.points[0].scores) if ranking.points else []
     lines = [
@@ -119,8 +122,9 @@ def best(
 
 
 def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:
-    """What tells apart the rows of a point that several machines or rounds have measured."""
-    origins = {"machine": point.machine.label if point.machine else "", "round": point.round}
+    """Machine and round, which tell apart rows of a point, and why it has no more repeats."""
+    machine = point.machine.label if point.machine else ""
+    origins = {"machine": machine, "round": point.round, "stopped": point.stopped}
     return [origins[name] for name in names]
 
 

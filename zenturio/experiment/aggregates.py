@@ -79,6 +79,26 @@ def median_interval(
     return float(ordered[below]), float(ordered[-1 - below])
 
 
+_FAR = 3 * 1.4826
+"""Absolute deviations that make an outlier: three standard deviations of a normal distribution."""
+
+
+def outliers(values: Sequence[Number]) -> list[bool]:
+    """Which of *values* are farther from the median than three robust standard deviations.
+
+    F. R. Hampel: The influence curve and its role in robust estimation, JASA 69 (1974), with the
+    median absolute deviation. None is one where more than half of the values are equal.
+    """
+    centre = median(values)
+    if centre is None:
+        return []
+    distances = [abs(value - centre) for value in values]
+    deviation_ = median(distances)
+    if not deviation_:
+        return [False] * len(values)
+    return [distance > _FAR * deviation_ for distance in distances]
+
+
 _EXACT_VALUES = 10_000
 """Up to so many values the binomial distribution is summed exactly."""
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from zenturio.experiment.aggregates import median, median_interval, serial_correlation
+
+UNTIL = "until"
+"""The note of a study that says when the repeats of a point suffice."""
 
 StopReason = Literal["narrow", "wide", "dependent", "no value"]
 """Why a point has no more repeats: its interval is narrow enough; it is not, and the limit is
@@ -26,6 +29,14 @@ STOPS: Mapping[str, str] = {
     "no value": "without a number",
 }
 """Each `StopReason` behind a number of points."""
+STOPPED: Mapping[StopReason | None, str] = {
+    "narrow": "precise enough",
+    "wide": "limit reached",
+    "dependent": "runs depend on each other",
+    "no value": "no number",
+    None: "unfinished",
+}
+"""Each `StopReason` in a table."""
 
 _DEPENDENT = 1.65
 """Of normal deviations of the serial correlation, one-sided 5%."""
@@ -38,6 +49,14 @@ class RepeatRule:
     least: int
     most: int
     within: float
+
+    @staticmethod
+    def of(notes: Mapping[str, Any], metric: str) -> RepeatRule | None:
+        """Return the rule that the *notes* of a study hold; None if it does not go by *metric*."""
+        until = notes.get(UNTIL)
+        if until is None or until["metric"] != metric:
+            return None
+        return RepeatRule(int(until["least"]), int(notes["repeat"]), float(until["within"]))
 
     def stop(self, values: Sequence[float], ran: int) -> StopReason | None:
         """Why a point needs no more runs after *ran* with these *values*; None if it does.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from zenturio.query.raw_databases import QueryLimits
     from zenturio.query.raw_query import raw
     from zenturio.query.regression import KINDS, Model, fit, fit_each, fits
+    from zenturio.query.repeat_table import point_repeats
     from zenturio.query.result_table import FORMATS, ResultTable, export, format_of_path, json_value
     from zenturio.query.select_results import results
 
@@ -24,6 +25,7 @@ _HOMES = {
     "raw_databases": ("QueryLimits",),
     "raw_query": ("raw",),
     "regression": ("KINDS", "Model", "fit", "fit_each", "fits"),
+    "repeat_table": ("point_repeats",),
     "result_table": ("FORMATS", "ResultTable", "export", "format_of_path", "json_value"),
     "select_results": ("results",),
 }
@@ -48,6 +50,7 @@ __all__ = [
     "format_of_path",
     "importances",
     "json_value",
+    "point_repeats",
     "raw",
     "recommend",
     "result_columns",

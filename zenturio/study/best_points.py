@@ -16,6 +16,7 @@ from zenturio.annotate.scan import goals_of
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import mean
 from zenturio.experiment.experiment import UNKNOWN_KIND, MachineKind, machine_notes
+from zenturio.experiment.repeat_rule import STOPPED, RepeatRule
 from zenturio.expression import Expression, Value, parse
 from zenturio.record import SEED_KIND, ExperimentState, Repository
 from zenturio.record.column_pages import ColumnPage, ColumnRequest
@@ -41,6 +42,8 @@ class ScoredPoint:
     """The kind of machine that measured all of these; none where nobody knows it."""
     round: int | None = None
     """The round that measured them, where rounds are told apart."""
+    stopped: str = ""
+    """Why it has no more repeats, where their number depends on the goal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,8 @@ def best(
     names = [field.name for field in fields if field.kind != SEED_KIND]  # it differs run by run
     needed = frozenset[str]().union(*(goal.expression.names for goal in goals))
     request = ColumnRequest(names + sorted(needed), needed, TRIED, rows.round, without)
-    if len(goals) == 1 and rows == NEWEST and not without:
+    rule = RepeatRule.of(repository.definition(study).notes, goals[0].expression.text)
+    if len(goals) == 1 and rows == NEWEST and not without and rule is None:
         ranking = _best_in_copy(repository, study, count, names, goals[0])
         if ranking is not None:
             return ranking
@@ -134,7 +138,7 @@ def best(
     else:
         chosen = _front(sorted(scored, key=itemgetter(0)))
     return PointRanking(
-        tuple(_scored_point(names, goals, repeats) for _, repeats in chosen),
+        tuple(_scored_point(names, goals, repeats, rule) for _, repeats in chosen),
         len({repeats.point for repeats in measured}) if points.has_several else len(measured),
         ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals),
         len(without),
@@ -287,7 +291,9 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
     return tuple(Goal(d, e) for d, e in zip(directions, expressions, strict=True))
 
 
-def _scored_point(names: Sequence[str], goals: Sequence[Goal], repeats: _Repeats) -> ScoredPoint:
+def _scored_point(
+    names: Sequence[str], goals: Sequence[Goal], repeats: _Repeats, rule: RepeatRule | None
+) -> ScoredPoint:
     return ScoredPoint(
         dict(zip(names, repeats.point, strict=True)),
         dict(zip((goal.expression.text for goal in goals), repeats.means(len(goals)), strict=True)),
@@ -296,6 +302,7 @@ def _scored_point(names: Sequence[str], goals: Sequence[Goal], repeats: _Repeats
         repeats.tried,
         repeats.machine,
         repeats.round,
+        STOPPED[rule.stop(repeats.scores[:: len(goals)], repeats.tried)] if rule else "",
     )
 
 

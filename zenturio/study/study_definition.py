@@ -10,6 +10,7 @@ from zenturio.annotate.model import MEASURED, Application, Metric, Repeat
 from zenturio.errors import NotFoundError
 from zenturio.experiment.identity import FORMAT
 from zenturio.experiment.provenance import provenance
+from zenturio.experiment.repeat_rule import UNTIL
 from zenturio.experiment.used_inputs import recall_versions
 from zenturio.expression import Type
 from zenturio.record import SEED_KIND, SPACES, Field, Repository, StudyDefinition, StudyInfo
@@ -245,10 +246,6 @@ def _notes(application: Application) -> Mapping[str, Any]:
         **({VERSIONS: dict(application.versions)} if application.versions else {}),
         **repeat_facts(application.repeat),
     }
-
-
-UNTIL = "until"
-"""The note that says when the repeats of a point suffice."""
 
 
 def repeat_facts(repeat: Repeat) -> Mapping[str, Any]:
