@@ -8,7 +8,7 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
-from zenturio.record import DriverProcess
+from zenturio.record import DriverProcess, schema_version
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.repository import Repository
 from zenturio.testing.experiments import experiment, outcome
@@ -33,6 +33,25 @@ def test_a_restart_of_the_server_in_the_middle_is_survived(postgres, postgres_ur
         _, err = driver.communicate()
         assert driver.returncode == 0, err
     oracle.holds(postgres_url, 150)
+
+
+def test_of_two_that_begin_a_database_one_creates_the_tables(postgres_url, monkeypatch):
+    """Between its look at the tables and its first statement another process creates them all."""
+    look, looks = schema_version._tables, []
+
+    def look_and_wait(transaction):
+        names = look(transaction)
+        looks.append(names)
+        if len(looks) == 2:  # the first one is that of the check before
+            assert names == set()
+            open_repository(postgres_url).close()
+        return names
+
+    monkeypatch.setattr(schema_version, "_tables", look_and_wait)
+    repository = open_repository(postgres_url)
+    repository.open(STUDY, DEFINITION)
+    assert [study.name for study in repository.studies()] == [STUDY]
+    repository.close()
 
 
 def test_a_connection_that_was_cut_is_made_again(postgres, postgres_url):

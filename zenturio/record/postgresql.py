@@ -197,7 +197,9 @@ class PostgreSQL:
         return _either(sql, {**written, "i": truths or "({})::text", "chunk": ""}), "text"
 
     def conflicts(self, error: Exception) -> bool:
-        return isinstance(error, _psycopg().errors.UniqueViolation)
+        errors = _psycopg().errors
+        # Of two that create the schema, one finds a key of the catalogue or a table of the other.
+        return isinstance(error, errors.UniqueViolation | errors.DuplicateTable)
 
     def lost(self, error: Exception) -> bool:
         psycopg = _psycopg()
