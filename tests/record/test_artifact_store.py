@@ -20,7 +20,7 @@ from zenturio.errors import ConflictError, PlaceError
 from zenturio.execute import output_artifacts
 from zenturio.experiment import INCOMING
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import DriverProcess, artifact_store, filesystem, maintenance
+from zenturio.record import DriverProcess, artifact_store, maintenance, sqlite
 from zenturio.record.artifact_store import ArtifactStore, object_path
 from zenturio.record.open import open_repository
 from zenturio.testing.executor import until
@@ -406,8 +406,8 @@ def test_what_is_young_is_not_garbage(home):
 def test_where_the_system_cannot_sync_a_whole_file_system_each_file_is_synced(home, monkeypatch):
     home.mkdir(parents=True)
     synced = []
-    monkeypatch.setattr(filesystem, "_syncfs", lambda: None)
-    monkeypatch.setattr(filesystem, "_sync_one", synced.append)
+    monkeypatch.setattr(sqlite, "_syncfs", lambda: None)
+    monkeypatch.setattr(sqlite, "_sync_one", synced.append)
     with ArtifactStore(home).publishing([left(home, experiment(1))]) as (published,):
         own = {object_path(home / "store", a.sha256) for a in published.artifacts}
         assert own < set(synced)
@@ -418,11 +418,11 @@ def test_a_sync_that_was_slow_is_not_asked_for_again(home, monkeypatch):
     home.mkdir(parents=True)
     (home / "f").touch()
     calls = []
-    monkeypatch.setattr(filesystem, "_slow", set())
-    monkeypatch.setattr(filesystem, "SLOWEST_SYNC", -1.0)
-    monkeypatch.setattr(filesystem, "_syncfs", lambda: calls.append)
+    monkeypatch.setattr(sqlite, "_slow", set())
+    monkeypatch.setattr(sqlite, "SLOWEST_SYNC", -1.0)
+    monkeypatch.setattr(sqlite, "_syncfs", lambda: calls.append)
     for _ in range(2):
-        filesystem.sync_files(home, [home / "f"])
+        sqlite.sync_files(home, [home / "f"])
     assert len(calls) == 1
 
 
@@ -451,7 +451,7 @@ def test_a_content_that_is_no_hash_names_no_path():
 
 
 def test_a_file_system_that_cannot_be_synced_is_an_error():
-    sync = filesystem._syncfs()
+    sync = sqlite._syncfs()
     if sync is None:
         pytest.skip("this system has no syncfs")
     with pytest.raises(OSError, match="Bad file descriptor"):

@@ -23,9 +23,9 @@ from zenturio.record import (
     result_copies,
     sqlite,
 )
-from zenturio.record.filesystem import lock_holders, network_file_system
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
+from zenturio.record.sqlite import lock_holders, network_file_system
 from zenturio.testing.experiments import experiment, outcome
 from zenturio.testing.repository import RepositoryContract
 

@@ -26,13 +26,12 @@ from zenturio.files import make_folder
 from zenturio.record import maintenance, studies, study_views
 from zenturio.record.artifact_store import ArtifactStore, make_object_folder, object_path
 from zenturio.record.database import Database, Transaction
-from zenturio.record.filesystem import sync_files
 from zenturio.record.maintenance import backup_files
 from zenturio.record.result_rows import artifact_of
 from zenturio.record.row_redaction import NewContent, Places, redact_rows
 from zenturio.record.secret import Secret
 from zenturio.record.sql_repository import SQLRepository
-from zenturio.record.sqlite import SQLite
+from zenturio.record.sqlite import SQLite, sync_files
 from zenturio.record.study_context import RepositoryCache
 
 WRITTEN = Failpoint("redact.written")
