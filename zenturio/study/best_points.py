@@ -169,10 +169,10 @@ def _best_in_copy(
     copied = repository.column_copy(study)
     if copied is None:
         return None
-    from zenturio.record import column_points  # noqa: PLC0415 - loads NumPy
+    from zenturio.record import column_groups  # noqa: PLC0415 - loads NumPy
 
     sign = Directions([goal.direction]).losses([1.0])[0]
-    ranked = column_points.best_points(
+    ranked = column_groups.best_points(
         copied, [f"parameter:{name}" for name in names], f"metric:{metric}", count, sign, TRIED
     )
     if ranked is None:
