@@ -537,7 +537,7 @@ def test_a_machine_that_is_as_required_runs_it(place):
 
 
 def test_an_error_of_our_own_leaves_nobody_waiting(zen, monkeypatch):
-    from zenturio.execute.dispatcher import Dispatcher
+    from zenturio.execute.local import Dispatcher
 
     def breaks(self):
         raise RuntimeError("a mistake")

@@ -1,5 +1,4 @@
-"""
-This machine as a place: as many experiments at once as it has CPUs for.
+"""This machine as a place: as many experiments at once as it has CPUs for.
 
 Each slot has a launcher (see launcher), which outlives neither the driver nor its experiments. An
 experiment is run once; RETRY belongs to the study, which records each attempt. Only a launcher that
@@ -8,26 +7,257 @@ was lost (killed, by somebody or for memory) is no fault of the experiment, whic
 CPUS takes as many of the place's slots; an experiment that asks for more than there are runs
 alone, with all of them. MEMORY is taken from the machine's; besides, each process may allocate that
 much (RLIMIT_DATA, and a stack for each CPU), and a run whose processes together hold more is
-killed. Address space is not limited: interpreters and sanitizers reserve far more than they use.
-"""
+killed. Address space is not limited: interpreters and sanitizers reserve far more than they use."""
 
 from __future__ import annotations
 
+import logging
+import os
+import select
+from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 
 from zenturio.errors import PlaceError, ZenError
-from zenturio.execute.dispatcher import Dispatcher
 from zenturio.execute.executor import ClosesOnExit
 from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.launcher_process import LauncherLostError, LauncherProcess, Watchdog
 from zenturio.execute.local_runner import LocalRunner, RunnerSettings
 from zenturio.execute.local_task import CpuPool, LocalTask, ResourcePool
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
 from zenturio.experiment.provenance import cores, memory
+
+_log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Starts tasks in the order in which they came, as soon as there is *room* for the first."""
+
+    def __init__(
+        self, runner: LocalRunner, room: ResourcePool, cpus: CpuPool | None, closed: Event
+    ) -> None:
+        self._runner = runner
+        self._room = room
+        self._cpus = cpus
+        self._closed = closed
+        self._prefetch = room.cpus
+        self._incoming: deque[LocalTask] = deque()
+        self._finished_heavy: deque[tuple[LocalTask, LauncherProcess]] = deque()
+        """Heavy tasks that are over."""
+        self._waiting: deque[LocalTask] = deque()
+        self._running: dict[LocalTask, LauncherProcess] = {}
+        self._by_descriptor: dict[int, LocalTask] = {}
+        self._cpus_of: dict[LocalTask, list[int]] = {}
+        self._idle: list[LauncherProcess] = []
+        self._watchdog = Watchdog()
+        self._wake_reader, self._wake_writer = os.pipe()
+        self._asleep = False
+        self._poll = select.poll()
+        self._poll.register(self._wake_reader, select.POLLIN)
+        self._thread = Thread(target=self._drive, name="zenturio-dispatcher", daemon=True)
+        self._thread.start()
+
+    def put(self, task: LocalTask) -> None:
+        """From any thread."""
+        self._incoming.append(task)
+        self.wake()
+
+    def wake(self) -> None:
+        """Make the thread look at what has changed."""
+        if self._asleep:
+            self._asleep = False
+            os.write(self._wake_writer, b".")
+
+    def join(self) -> None:
+        """Until all that ran has ended: after *closed* was set."""
+        os.write(self._wake_writer, b".")
+        self._thread.join()
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+
+    def _drive(self) -> None:
+        try:
+            self._loop()
+        except BaseException as error:
+            self._closed.set()
+            for task in (*self._running, *self._waiting, *self._incoming):
+                if not task.done():  # whoever waits for it is not to wait for ever
+                    task.set_exception(error)
+            raise
+        finally:
+            # Whatever happened, launchers end: they would outlive this thread.
+            for slot in (*self._idle, *self._running.values()):
+                slot.close()
+            self._watchdog.close()
+
+    def _loop(self) -> None:
+        while self._running or not self._closed.is_set():
+            if self._closed.is_set():
+                self._cancel()
+            self._collect()
+            self._start()
+            self._prepare()
+            self._wait_for_events()
+        self._cancel()
+
+    def _collect(self) -> None:
+        while self._incoming:
+            self._waiting.append(self._incoming.popleft())
+        while self._finished_heavy:
+            task, slot = self._finished_heavy.popleft()
+            self._release(task, slot)
+
+    def _cancel(self) -> None:
+        """Take off what waits, and kill what runs."""
+        self._collect()
+        while self._waiting:
+            task = self._waiting.popleft()
+            task.cancel()
+            task.set_running_or_notify_cancel()
+            self._runner.drop(task)
+        for task in list(self._running):
+            if not task.cancel_requested:
+                task.cancel()
+
+    def _start(self) -> None:
+        """Start the first of those that wait, as long as there is room for it."""
+        while self._waiting and self._room.fits(self._waiting[0]):
+            task = self._waiting.popleft()
+            if not task.running() and not task.set_running_or_notify_cancel():
+                self._runner.drop(task)
+                continue
+            slot = (
+                self._idle.pop()
+                if self._idle
+                else LauncherProcess(self._watchdog, self._runner.settings.stopped)
+            )  # the one that was busy last
+            self._room.take(task)
+            self._running[task] = slot
+            _log.debug("%.12s starts, %d run", task.experiment.digest, len(self._running))
+            if self._cpus:
+                self._cpus_of[task] = self._cpus.take(task.cpus)
+            if task.prepared is not None or self._runner.is_light(task.experiment):
+                self._start_light(task, slot)
+            else:
+                Thread(target=self._run_heavy, args=(task, slot), daemon=True).start()
+
+    def _start_light(self, task: LocalTask, slot: LauncherProcess) -> None:
+        try:
+            prepared = task.prepared or self._runner.prepare(task)
+            if isinstance(prepared, Outcome):
+                self._finish_with(task, prepared)
+                return
+            prepared.request["cpus"] = self._pinned(task)
+            slot.send(task, prepared.request)
+        except LauncherLostError:
+            self._restart(task)
+        except Exception as error:  # noqa: BLE001 - the future carries it to who waits
+            self._fail(task, error)
+        else:
+            self._by_descriptor[slot.fileno()] = task
+            self._poll.register(slot, select.POLLIN)
+
+    def _pinned(self, task: LocalTask) -> list[int] | None:
+        """Return the CPUs that *task* is bound to.
+
+        All of them where too few were left for it alone.
+        """
+        return (self._cpus_of.get(task) or self._cpus.every) if self._cpus else None
+
+    def _prepare(self) -> None:
+        """Fill the folders of the next few, while all slots are busy."""
+        for i in range(min(self._prefetch, len(self._waiting))):
+            task = self._waiting[i]
+            if task.prepared is None and self._runner.is_light(task.experiment):
+                with suppress(Exception):  # which comes again when it is started
+                    self._runner.prepare(task)
+            if self._incoming or self._finished_heavy:
+                return
+
+    def _wait_for_events(self) -> None:
+        """Wait until something ends or comes."""
+        # Set before the queues are looked at: whoever adds a task from now on writes to the pipe.
+        self._asleep = True
+        # None waits for ever; 0 only collects what is ready, for there is other work to do.
+        over = self._closed.is_set() and not self._running
+        ended: list[tuple[LocalTask, LauncherProcess]] = []
+        for descriptor, _ in self._poll.poll(
+            0 if over or self._incoming or self._finished_heavy else None
+        ):
+            if descriptor == self._wake_reader:
+                os.read(self._wake_reader, 4096)
+            else:
+                task = self._by_descriptor.pop(descriptor)
+                self._poll.unregister(descriptor)
+                ended.append((task, self._running[task]))
+        self._asleep = False
+        for task, slot in ended:
+            self._finish(task, slot)
+
+    def _finish(self, task: LocalTask, slot: LauncherProcess) -> None:
+        try:
+            reply = slot.receive()
+            prepared = task.prepared
+            assert prepared is not None
+            self._release(task, slot)
+            # A free launcher costs throughput: the next task starts before this outcome is made.
+            self._start()  # first of all: the launcher is not to wait for what follows
+            task.set_result(self._runner.finish(task, prepared, reply))
+        except LauncherLostError:
+            self._restart(task)
+        except Exception as error:  # noqa: BLE001
+            self._fail(task, error)
+
+    def _restart(self, task: LocalTask) -> None:
+        """After the loss of its launcher."""
+        _log.info("%.12s lost its launcher", task.experiment.digest)
+        outcome = self._runner.lost(task)
+        if outcome is not None:
+            self._finish_with(task, outcome)
+        else:
+            self._release(task, self._running[task])
+            self._waiting.appendleft(task)
+
+    def _finish_with(self, task: LocalTask, outcome: Outcome) -> None:
+        self._release(task, self._running[task])
+        task.set_result(outcome)
+
+    def _fail(self, task: LocalTask, error: Exception) -> None:
+        """The place failed, not the experiment."""
+        self._runner.drop(task)
+        if task in self._running:
+            self._release(task, self._running[task])
+        task.set_exception(error)
+
+    def _release(self, task: LocalTask, slot: LauncherProcess) -> None:
+        """What *task* took is free again."""
+        del self._running[task]
+        _log.debug("%.12s left its slot, %d run", task.experiment.digest, len(self._running))
+        self._room.give_back(task)
+        self._idle.append(slot)
+        if self._cpus:
+            self._cpus.give_back(self._cpus_of.pop(task))
+
+    def _run_heavy(self, task: LocalTask, slot: LauncherProcess) -> None:
+        outcome: Outcome | None = None
+        fault: Exception | None = None
+        try:
+            outcome = self._runner.run(task, slot, self._pinned(task))
+        except Exception as error:  # noqa: BLE001
+            self._runner.drop(task)
+            fault = error
+        self._finished_heavy.append((task, slot))
+        self.wake()
+        if outcome is not None:
+            task.set_result(outcome)
+        else:
+            task.set_exception(fault)
+
 
 _DEFAULTS = RunnerSettings()
 
