@@ -24,9 +24,15 @@ from threading import Event, Lock, Thread
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.executor import ClosesOnExit
 from zenturio.execute.file_staging import disk_errors
-from zenturio.execute.launcher_process import LauncherLostError, LauncherProcess, Watchdog
+from zenturio.execute.launcher_process import (
+    CpuPool,
+    LauncherLostError,
+    LauncherProcess,
+    LocalTask,
+    ResourcePool,
+    Watchdog,
+)
 from zenturio.execute.local_runner import LocalRunner, RunnerSettings
-from zenturio.execute.local_task import CpuPool, LocalTask, ResourcePool
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome

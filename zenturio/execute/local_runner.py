@@ -27,8 +27,9 @@ from zenturio.execute.launcher_process import (
     LauncherLostError,
     LauncherProcess,
     LauncherReply,
+    LocalTask,
+    PreparedRun,
 )
-from zenturio.execute.local_task import LocalTask, PreparedRun
 from zenturio.execute.machine_json import own_machine_parts, run_conditions
 from zenturio.execute.output_patterns import folder_fault, missing_outputs
 from zenturio.execute.run_verdict import (
