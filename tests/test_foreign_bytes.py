@@ -247,7 +247,7 @@ def example_experiments():
 
 
 def outcomes(data, folder):
-    from zenturio.execute.outcome_codec import unpack_outcome
+    from zenturio.execute.experiment_codec import unpack_outcome
 
     unpack_outcome(data, "ab" * 16, folder)
 
@@ -255,7 +255,7 @@ def outcomes(data, folder):
 def example_outcome():
     from dataclasses import replace
 
-    from zenturio.execute.outcome_codec import pack_outcome
+    from zenturio.execute.experiment_codec import pack_outcome
     from zenturio.testing.experiments import experiment, outcome
 
     return pack_outcome(replace(outcome(experiment(1), time=1.5), digest="ab" * 16))
@@ -263,7 +263,7 @@ def example_outcome():
 
 def stored_values(data, _folder):
     from zenturio.errors import ZenError
-    from zenturio.execute import recipe_json
+    from zenturio.execute import experiment_codec
     from zenturio.record import codec, studies
 
     text = data.decode("utf-8", "surrogateescape")
@@ -271,7 +271,7 @@ def stored_values(data, _folder):
         codec.load_values,
         codec.remarks_on,
         studies.read_members,
-        recipe_json.read_recipe,
+        experiment_codec.read_recipe,
     ):
         with suppress(ZenError), codec.decoding():
             decode(text)

@@ -33,7 +33,7 @@ ELSEWHERE = {
     "execute/hosts/remote/agent.py": "on a host",
     "execute/hosts/remote/job_store.py": "on a host",
     "execute/hosts/stages.py": "below a folder that was removed before",
-    "execute/outcome_codec.py": "below an attempt's folder, which is new",
+    "execute/experiment_codec.py": "below an attempt's folder, which is new",
     "execute/output_artifacts.py": "an attempt's folder, which is new",
     "execute/place_probe.py": "the folder of a place",
     "execute/simulate.py": "what the user names",

@@ -64,13 +64,13 @@ def preload(root: str, target: str) -> None:
     with suppress(BaseException):  # whatever a module does when it is imported
         load(root, target)
         importlib.import_module("zenturio.execute.function_metrics")
-        importlib.import_module("zenturio.execute.value_json")
+        importlib.import_module("zenturio.execute.experiment_codec")
 
 
 def call_function(root: str, target: str) -> int:
     """Call the function in the current folder, and report what it answers; the exit status."""
+    from zenturio.execute.experiment_codec import value_from_json, values_to_json  # noqa: PLC0415
     from zenturio.execute.function_metrics import metrics_of  # noqa: PLC0415 - a launcher that is not asked has none
-    from zenturio.execute.value_json import value_from_json, values_to_json  # noqa: PLC0415
 
     try:
         arguments = json.loads(Path(ARGUMENTS).read_bytes())
@@ -93,7 +93,7 @@ def call_function(root: str, target: str) -> int:
 
 def read_metrics(lines: bytes) -> Mapping[str, Any]:
     """Return the metrics that a call reported."""
-    from zenturio.execute.value_json import value_from_json  # noqa: PLC0415
+    from zenturio.execute.experiment_codec import value_from_json  # noqa: PLC0415
 
     metrics: dict[str, Any] = {}
     for line in lines.splitlines():

@@ -1,38 +1,61 @@
-"""
-Experiments as bytes, and outcomes: what travels to another machine, and back.
-
-A word and a number that tell the format, a length, a manifest in JSON, and the bytes of files
-behind it, each once however often it is used. Nothing in it does anything when it is read.
-"""
+"""Recipes, values, experiments and outcomes as JSON: what is sent to workers, and comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from zenturio.errors import PlaceError
-from zenturio.execute.file_staging import content_of, is_small
+from zenturio import errors
+from zenturio.annotate.model import Metric
+from zenturio.errors import Diagnostic, Passage, Place, PlaceError, ZenError
+from zenturio.execute.file_staging import checked_path, content_of, disk_errors, is_small, write_new
 from zenturio.execute.json_checks import (
+    Check,
     any_text,
     digest,
     first_of,
     integer,
     list_of,
+    matching,
+    mismatch,
     nullable,
     number,
     object_of,
     one_of,
+    path,
     record,
     text,
     tuple_of,
 )
+from zenturio.execute.machine_json import (
+    check_machine_parts,
+    machine_parts_from_json,
+    machine_parts_to_json,
+)
 from zenturio.execute.message_frame import frame_message, unframe_message
-from zenturio.execute.outcome_codec import pack_failure, pack_outcome, unpack_outcome
-from zenturio.execute.recipe_json import read_recipe, recipe_text
-from zenturio.execute.value_json import check_value, value_from_json, value_to_json, values_to_json
-from zenturio.experiment import Build, Experiment, ExperimentFile, Step
+from zenturio.execute.output_artifacts import attempt_folder, belongs_to_attempt
+from zenturio.experiment import (
+    Artifact,
+    Build,
+    Experiment,
+    ExperimentFile,
+    Log,
+    Missing,
+    Outcome,
+    Recipe,
+    Series,
+    Status,
+    Step,
+)
 from zenturio.experiment.experiment import ExperimentValues, positions_of
+
+if TYPE_CHECKING:
+    from zenturio.expression import Expression
 
 __all__ = [
     "pack_experiment",
@@ -44,23 +67,338 @@ __all__ = [
     "unpack_outcome",
 ]
 
-_MAGIC = b"zen-parcel 2\n"
-_TEXT = any_text(2**24)
+
+_EXPRESSIONS = ("formula", "rows", "when")
+_FIELDS = tuple(item.name for item in fields(Metric) if item.name not in (*_EXPRESSIONS, "place"))
+
+
+def place_to_json(place: Place | None) -> list[Any] | None:
+    """Return where something stands."""
+    if place is None:
+        return None
+    return [place.file, place.line, place.column, place.text, place.width]
+
+
+def place_from_json(row: list[Any] | None) -> Place | None:
+    return None if row is None else Place(*row)
+
+
+_last_recipe: tuple[Recipe | None, tuple[str, frozenset[str]]] = (None, ("", frozenset()))
+"""The last recipe that was written: all experiments of a study share one."""
+
+
+def recipe_text(recipe: Recipe) -> tuple[str, frozenset[str]]:
+    """A recipe as a text, and the parameters whose positions it asks for."""
+    global _last_recipe  # noqa: PLW0603 - one step for any number of threads
+    # One tuple, read and replaced at once: two threads never see half of it.
+    last, text = _last_recipe
+    if last is not recipe:
+        text = _recipe_to_json(recipe)
+        _last_recipe = (recipe, text)
+    return text
+
+
+def _recipe_to_json(recipe: Recipe) -> tuple[str, frozenset[str]]:
+    metrics = [
+        [
+            {name: getattr(item, name) for name in _FIELDS},
+            {name: _expression_to_json(getattr(item, name)) for name in _EXPRESSIONS},
+            place_to_json(item.place),
+        ]
+        for item in recipe.metrics
+    ]
+    formulas = [part for item in recipe.metrics for part in (item.formula, item.when)]
+    used = [part for part in (*formulas, *recipe.requires, *recipe.verified) if part is not None]
+    manifest = {
+        "metrics": metrics,
+        "outputs": recipe.outputs,
+        "requires": [_expression_to_json(item) for item in recipe.requires],
+        "rank": _expression_to_json(recipe.rank),
+        "required": recipe.required,
+        "verified": [_expression_to_json(item) for item in recipe.verified],
+        "verifiers": recipe.verifiers,
+    }
+    return json.dumps(manifest), frozenset(name for item in used for name in item.indexed)
+
+
+@lru_cache(maxsize=64)
+def read_recipe(text: str) -> Recipe:
+    """Return the recipe.
+
+    The same object for the same text, so that what is made of it is made once.
+    """
+    manifest = json.loads(text)
+    metrics = [
+        Metric(
+            **plain,
+            formula=_expression_from_json(expressions["formula"]),
+            rows=_expression_from_json(expressions["rows"]),
+            when=_expression_from_json(expressions["when"]),
+            place=place_from_json(place),
+        )
+        for plain, expressions, place in manifest["metrics"]
+    ]
+    requires = [_expression_from_json(item) for item in manifest["requires"]]
+    verified = [_expression_from_json(item) for item in manifest.get("verified", ())]
+    return Recipe(
+        tuple(metrics),
+        tuple(manifest["outputs"]),
+        tuple(item for item in requires if item is not None),
+        _expression_from_json(manifest["rank"]),
+        tuple(manifest.get("required", ())),
+        tuple(item for item in verified if item is not None),
+        tuple(manifest.get("verifiers", ())),
+    )
+
+
+def _expression_to_json(expression: Expression | None) -> dict[str, Any] | None:
+    """Return what an expression says, and where it stands if it stands there as it is."""
+    if expression is None:
+        return None
+    passage = expression.passage
+    where = passage.pieces if passage.text == expression.text else ()
+    pieces = [[offset, place_to_json(place)] for offset, place in where]
+    return {"text": expression.text, "pieces": pieces}
+
+
+def _expression_from_json(manifest: dict[str, Any] | None) -> Expression | None:
+    if manifest is None:
+        return None
+    from zenturio.expression import parse  # noqa: PLC0415 - most recipes have no formula
+
+    if not manifest["pieces"]:
+        return parse(manifest["text"])
+    pieces = tuple((offset, Place(*place)) for offset, place in manifest["pieces"])
+    return parse(Passage(manifest["text"], pieces))
+
+
+_EXACT_LIMIT = 2**63
+"""Whole numbers beyond are written in hexadecimal: JSON's readers limit the digits."""
+
+
+def value_to_json(value: Any) -> Any:
+    """A value or a measure as JSON has it."""
+    kind = type(value)
+    # json reads long integers slowly, and limits their digits; hexadecimal has neither problem.
+    if kind is int and not -_EXACT_LIMIT < value < _EXACT_LIMIT:
+        return {"int": hex(value)}
+    if kind is Missing:
+        return {"missing": value.why}
+    if kind is Series:
+        return {"series": [value_to_json(element) for element in value.values]}
+    return value
+
+
+def _plain(value: Any, where: str) -> None:
+    if isinstance(value, list | dict):
+        raise mismatch(value, where, "a number, a text, true, false or null")
+
+
+_HEX = matching("-?0x[0-9a-f]+", "a number in hexadecimal")
+_BIG = record({"int": _HEX})
+_VALUE: Check = first_of(_plain, _BIG)
+_MISSING = record({"missing": any_text(2**16)})
+_SERIES = record({"series": list_of(_VALUE, 2**24)})
+_MEASURE: Mapping[str, Check] = {"int": _BIG, "missing": _MISSING, "series": _SERIES}
+
+
+def check_value(value: Any, where: str) -> None:
+    """MalformedError where *value* was not made by ``noted`` of a value."""
+    if type(value) is dict:
+        _BIG(value, where)
+    else:
+        _plain(value, where)
+
+
+def check_measure(value: Any, where: str) -> None:
+    """MalformedError where *value* was not made by ``noted``."""
+    if type(value) is not dict:
+        _plain(value, where)
+    elif len(value) == 1 and (kind := next(iter(value))) in _MEASURE:
+        _MEASURE[kind](value, where)
+    else:
+        raise mismatch(value, where, "a measure")
+
+
+def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all of them by name."""
+    return {name: value_to_json(value) for name, value in values.items()}
+
+
+def value_from_json(value: Any) -> Any:
+    """Return what was noted."""
+    if type(value) is not dict:
+        return value
+    ((kind, content),) = value.items()
+    if kind == "int":
+        return int(content, 16)
+    if kind == "missing":
+        return Missing(content)
+    return Series(tuple(value_from_json(element) for element in content))
+
+
+_OUTCOME_MAGIC = b"zen-outcome 2\n"
+_LONGEST_TEXT, _MOST_DIAGNOSTICS = 2**16, 10_000
+_OUTCOME_TEXT = any_text(_LONGEST_TEXT)
+_MOMENT = number(-1e12, 1e12)
+"""Seconds since 1970."""
+_SHA256 = matching("[0-9a-f]{64}", "a SHA-256")
+_ARTIFACT = tuple_of(path, integer(), _SHA256, text(), integer(0, 0o777))
+_PLACE = nullable(tuple_of(_OUTCOME_TEXT, integer(), integer(), _OUTCOME_TEXT, integer()))
+_DIAGNOSTIC = tuple_of(_OUTCOME_TEXT, _PLACE, _OUTCOME_TEXT, one_of("error", "warning"))
+_FAILURE = record({"failure": text(64), "diagnostics": list_of(_DIAGNOSTIC, _MOST_DIAGNOSTICS, 1)})
+_OUTCOME = record({
+    "digest": digest, "status": one_of(*get_args(Status)), "cause": _OUTCOME_TEXT,
+    "metrics": object_of(any_text(4096), check_measure), "attempt": integer(), "host": _OUTCOME_TEXT,
+    "started": _MOMENT, "ended": _MOMENT, "exit": nullable(integer(-(2**31), 2**32)),
+    "remark": _OUTCOME_TEXT, "logs": tuple_of(integer(), integer()), "artifacts": list_of(_ARTIFACT),
+    **check_machine_parts,
+})  # fmt: skip
+
+
+def pack_outcome(outcome: Outcome, *, shared: bool = False) -> bytes:
+    """*outcome* as bytes; with *shared* its artifacts are only named: the disk is the same."""
+    logs = (outcome.stdout, outcome.stderr)
+    blobs = [part for log in logs for part in (log.head, log.tail)]
+    artifacts = [[a.path, a.size, a.sha256, str(a.kept), a.mode] for a in outcome.artifacts]
+    if not shared:
+        blobs += [artifact.kept.read_bytes() for artifact in outcome.artifacts]
+    manifest = {
+        "digest": outcome.digest,
+        "status": outcome.status,
+        "cause": outcome.cause,
+        "metrics": values_to_json(outcome.metrics),
+        "attempt": outcome.attempt,
+        "host": outcome.host,
+        "started": outcome.started,
+        "ended": outcome.ended,
+        "exit": outcome.exit,
+        "remark": outcome.remark,
+        **machine_parts_to_json(outcome),
+        "logs": [log.size for log in logs],
+        "artifacts": artifacts,
+    }
+    return frame_message(_OUTCOME_MAGIC, manifest, blobs)
+
+
+def pack_failure(error: ZenError) -> bytes:
+    """Why the place itself could not run an experiment: *error*, as it is to be raised again."""
+    rows = [
+        [c.message[:_LONGEST_TEXT], place_to_json(c.place), c.hint[:_LONGEST_TEXT], c.severity]
+        for c in error.diagnostics[:_MOST_DIAGNOSTICS]
+    ]
+    return frame_message(_OUTCOME_MAGIC, {"failure": type(error).__name__, "diagnostics": rows}, ())
+
+
+def unpack_outcome(data: bytes, digest: str, incoming: Path) -> Outcome:
+    """Return the outcome of the experiment *digest*; its artifacts are below *incoming*.
+
+    Those that came with it are written there. PlaceError where it is the outcome of another
+    experiment, or none at all; raises what the place could not do.
+    """
+    manifest, blobs = unframe_message(_OUTCOME_MAGIC, data, _check_outcome_manifest)
+    if "failure" in manifest:
+        raise _failure_from_json(manifest)
+    artifacts = tuple(
+        Artifact(p, s, c, Path(stored), mode) for p, s, c, stored, mode in manifest["artifacts"]
+    )
+    if manifest["digest"] != digest:
+        raise PlaceError(
+            f"an outcome of {manifest['digest'][:12]} came for experiment {digest[:12]}"
+        )
+    if len(blobs) not in (4, 4 + len(artifacts)):
+        raise PlaceError(f"an outcome came with {len(blobs)} pieces for {len(artifacts)} artifacts")
+    incoming = incoming.absolute()
+    if len(blobs) > 4:
+        artifacts = _store_artifacts(artifacts, blobs[4:], incoming, digest)
+    # Only paths travelled: a worker must not make any file of this disk an artifact.
+    elif not all(belongs_to_attempt(a.kept, a.path, incoming, digest) for a in artifacts):
+        raise PlaceError(f"an outcome names artifacts that are not in {incoming}")
+    heads = ((blobs[0], blobs[1]), (blobs[2], blobs[3]))
+    stdout, stderr = (
+        Log(*parts, size) for parts, size in zip(heads, manifest["logs"], strict=True)
+    )
+    return Outcome(
+        manifest["digest"],
+        manifest["status"],
+        manifest["cause"],
+        {name: value_from_json(value) for name, value in manifest["metrics"].items()},
+        manifest["attempt"],
+        manifest["host"],
+        manifest["started"],
+        manifest["ended"],
+        manifest["exit"],
+        stdout,
+        stderr,
+        artifacts,
+        remark=manifest["remark"],
+        **machine_parts_from_json(manifest),
+    )
+
+
+def _check_outcome_manifest(manifest: Any, where: str) -> None:
+    (_FAILURE if "failure" in manifest else _OUTCOME)(manifest, where)
+
+
+def _store_artifacts(
+    artifacts: tuple[Artifact, ...], blobs: list[bytes], incoming: Path, digest: str
+) -> tuple[Artifact, ...]:
+    """Write what came into a folder of its own."""
+    with disk_errors(incoming):
+        folder = attempt_folder(incoming, digest)
+        return tuple(
+            _store_artifact(a, blob, folder) for a, blob in zip(artifacts, blobs, strict=True)
+        )
+
+
+def _store_artifact(artifact: Artifact, content: bytes, folder: Path) -> Artifact:
+    if sha256(content).hexdigest() != artifact.sha256:
+        raise PlaceError(f"{artifact.path} changed on its way back")
+    stored = folder / checked_path(artifact.path)
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    write_new(str(stored), content, 0o444)
+    return replace(artifact, size=len(content), kept=stored)
+
+
+def _failure_from_json(manifest: dict[str, Any]) -> ZenError:
+    # Looked up by name among our errors alone: nothing of the message is executed.
+    kind = getattr(errors, manifest["failure"], PlaceError)
+    is_known = isinstance(kind, type) and issubclass(kind, ZenError)
+    diagnostics = tuple(
+        Diagnostic(message, place_from_json(place), hint, severity)
+        for message, place, hint, severity in manifest["diagnostics"]
+    )
+    error: ZenError = (kind if is_known else PlaceError)(diagnostics[0].message)
+    error.diagnostics = diagnostics
+    return error
+
+
+_EXPERIMENT_MAGIC = b"zen-parcel 2\n"
+_EXPERIMENT_TEXT = any_text(2**24)
 _CONTENT = first_of(one_of(""), digest)
 """How a file is counted: empty where its content is."""
 _TIME = nullable(integer(-(2**63)))
 _FILES = list_of(
-    tuple_of(_TEXT, integer(0, 0o177777), nullable(integer()), nullable(text()), _CONTENT, _TIME)
+    tuple_of(
+        _EXPERIMENT_TEXT,
+        integer(0, 0o177777),
+        nullable(integer()),
+        nullable(text()),
+        _CONTENT,
+        _TIME,
+    )
 )
 _STEPS = list_of(
-    tuple_of(_TEXT, nullable(number(0)), integer(), nullable(integer(1)), nullable(integer()))
+    tuple_of(
+        _EXPERIMENT_TEXT, nullable(number(0)), integer(), nullable(integer(1)), nullable(integer())
+    )
 )
 _EXPERIMENT = tuple_of(
-    digest, check_value, integer(), object_of(_TEXT, check_value), object_of(_TEXT, integer()),
-    _FILES, _STEPS, object_of(_TEXT, _TEXT), nullable(integer()), integer(),
+    digest, check_value, integer(), object_of(_EXPERIMENT_TEXT, check_value), object_of(_EXPERIMENT_TEXT, integer()),
+    _FILES, _STEPS, object_of(_EXPERIMENT_TEXT, _EXPERIMENT_TEXT), nullable(integer()), integer(),
 )  # fmt: skip
-_check_manifest = record({
-    "recipes": list_of(_TEXT), "builds": list_of(tuple_of(digest, _FILES, _STEPS)),
+_check_experiment_manifest = record({
+    "recipes": list_of(_EXPERIMENT_TEXT), "builds": list_of(tuple_of(digest, _FILES, _STEPS)),
     "experiments": list_of(_EXPERIMENT),
 })  # fmt: skip
 
@@ -83,12 +421,12 @@ def pack_experiments(experiments: Iterable[Experiment], *, shared: bool = False)
     writer = _Writer(shared=shared)
     rows = [writer.experiment(experiment) for experiment in experiments]
     manifest = {"recipes": writer.recipes, "builds": writer.builds, "experiments": rows}
-    return frame_message(_MAGIC, manifest, writer.blobs)
+    return frame_message(_EXPERIMENT_MAGIC, manifest, writer.blobs)
 
 
 def unpack_experiments(parcel: bytes) -> list[Experiment]:
     """Return the experiments that were packed together, in their order."""
-    manifest, blobs = unframe_message(_MAGIC, parcel, _check_manifest)
+    manifest, blobs = unframe_message(_EXPERIMENT_MAGIC, parcel, _check_experiment_manifest)
     try:
         return _experiments_from_json(manifest, blobs)
     except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 from zenturio.annotate.model import MEASURED, Metric
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
-from zenturio.execute.value_json import value_from_json, values_to_json
+from zenturio.execute.experiment_codec import value_from_json, values_to_json
 from zenturio.experiment import (
     Evidence,
     ExperimentGenerator,

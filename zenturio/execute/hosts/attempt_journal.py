@@ -21,6 +21,7 @@ from pathlib import Path
 from platform import node
 
 from zenturio.errors import ConflictError, PlaceError
+from zenturio.execute.experiment_codec import pack_outcome, unpack_outcome
 from zenturio.execute.file_staging import disk_errors, remove_tree, write_new
 from zenturio.execute.json_checks import (
     MalformedError,
@@ -34,7 +35,6 @@ from zenturio.execute.json_checks import (
     record,
     text,
 )
-from zenturio.execute.outcome_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import INCOMING, Outcome
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import FileLock, make_folder

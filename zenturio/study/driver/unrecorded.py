@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from zenturio.errors import ZenError
-from zenturio.execute.outcome_codec import pack_outcome, unpack_outcome
+from zenturio.execute.experiment_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import Outcome
 from zenturio.experiment.experiment import INCOMING, Kinds
 from zenturio.files import make_folder, replace_whole
