@@ -195,7 +195,7 @@ def outputs(folder):
 
 
 def events(folder):
-    from zenturio.execute.hosts.event_log import read_events
+    from zenturio.execute.hosts.attempt_journal import read_events
 
     for event in read_events(folder / ".zenturio", ["a"]):
         event.digest[:12] + event.host + event.kind

@@ -11,7 +11,7 @@ from zenturio.cli import output
 from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
-    from zenturio.execute.hosts.event_log import HostEvent
+    from zenturio.execute.hosts.attempt_journal import HostEvent
     from zenturio.execute.hosts.executor import HostState
     from zenturio.execute.places import NamedPlace
 
@@ -214,7 +214,7 @@ def hosts(
 
 
 def _happened(folder: Path, digests: list[str], picture: Path | None, json: bool) -> None:
-    from zenturio.execute.hosts.event_log import read_events
+    from zenturio.execute.hosts.attempt_journal import read_events
 
     host_events = read_events(folder, digests)
     if picture is not None:

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError, NotFoundError
+from zenturio.execute.hosts.attempt_journal import EventLog, HostEvent, read_events
 from zenturio.execute.hosts.connection import packed_agent
-from zenturio.execute.hosts.event_log import EventLog, HostEvent, read_events
 from zenturio.execute.hosts.host_choice import (
     JobRequirements,
     ProgressProfile,

@@ -13,10 +13,9 @@ import pytest
 from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute import process_tree
-from zenturio.execute.hosts.attempt_journal import AttemptJournal
+from zenturio.execute.hosts.attempt_journal import AttemptJournal, read_events
 from zenturio.execute.hosts.broker import Broker
 from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh_command
-from zenturio.execute.hosts.event_log import read_events
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.remote.job_store import JobStore
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until

@@ -14,10 +14,9 @@ from typing import Any, NoReturn, TypeVar
 
 from zenturio.errors import InputError, PlaceError, PluginError, ZenError
 from zenturio.execute.file_staging import remove_tree
-from zenturio.execute.hosts.attempt_journal import AttemptJournal, HostAttempt
+from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog, HostAttempt
 from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
-from zenturio.execute.hosts.event_log import EventLog
 from zenturio.execute.hosts.host_choice import ProgressProfile
 from zenturio.execute.hosts.host_faults import LEAST_DISK, fault_sign, needed_program
 from zenturio.execute.hosts.host_outcomes import OutcomeBuilder

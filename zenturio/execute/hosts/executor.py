@@ -18,10 +18,9 @@ from zenturio.errors import PlaceError
 from zenturio.execute.executor import ClosesOnExit, Progress
 from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.hosts.attempt_agent import AttemptAgent, AttemptServices
-from zenturio.execute.hosts.attempt_journal import AttemptJournal
+from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog
 from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError
-from zenturio.execute.hosts.event_log import EventLog
 from zenturio.execute.hosts.host_choice import JobRequirements
 from zenturio.execute.hosts.host_outcomes import OutcomeBuilder
 from zenturio.execute.hosts.hosts_file import HostMachine, HostsFile, read_hosts_file

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zenturio.errors import NotFoundError, Passage
-from zenturio.execute.hosts.event_log import HostEvent
+from zenturio.execute.hosts.attempt_journal import HostEvent
 from zenturio.expression import text_of
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
