@@ -22,10 +22,10 @@ from zenturio.execute.hosts.host_faults import LEAST_DISK, fault_sign, needed_pr
 from zenturio.execute.hosts.host_outcomes import OutcomeBuilder
 from zenturio.execute.hosts.hosts_file import HostsOptions
 from zenturio.execute.hosts.remote_host import RemoteHost
-from zenturio.execute.hosts.stage_context import StageContext
 from zenturio.execute.hosts.stages import (
     FinishedAttempt,
     HostBuildError,
+    StageContext,
     Stages,
     fetch_restart_files,
 )
