@@ -10,8 +10,7 @@ from tests.schedule.recorded import recorded
 from zenturio.cli.main import app
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import make
-from zenturio.schedule.cluster.job_log import JobLog, is_job_log, read_job_log
-from zenturio.schedule.cluster.replay import replay
+from zenturio.schedule.cluster.replay import JobLog, is_job_log, read_job_log, replay
 from zenturio.schedule.commands import replay_log
 
 POLICIES = ("fifo", "easy", "conservative", "fair-share", "priority")

@@ -219,7 +219,7 @@ def simulate(
     identical:4; zen simulate cluster.swf --algorithm easy
     """
     from zenturio.errors import InputError
-    from zenturio.schedule.cluster.job_log import is_job_log
+    from zenturio.schedule.cluster.replay import is_job_log
     from zenturio.schedule.commands import (
         SimulationRequest,
         check_replay_options,

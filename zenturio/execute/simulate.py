@@ -39,7 +39,7 @@ from zenturio.experiment import (
 )
 from zenturio.schedule import commands as planning
 from zenturio.schedule import commands as streaming
-from zenturio.schedule.cluster.job_log import is_job_log
+from zenturio.schedule.cluster.replay import is_job_log
 from zenturio.schedule.commands import (
     SIMULATE_OPTIONS,
     ParsedArguments,

@@ -17,8 +17,7 @@ from typing import Any
 from zenturio.errors import InputError, PluginError, did_you_mean
 from zenturio.expression import parse
 from zenturio.schedule.algorithm import describe, make, make_task_scheduler, names
-from zenturio.schedule.cluster.job_log import read_job_log
-from zenturio.schedule.cluster.replay import Replay, replay
+from zenturio.schedule.cluster.replay import Replay, read_job_log, replay
 from zenturio.schedule.formats.files import read_platform
 from zenturio.schedule.formats.plan_json import read_plan
 from zenturio.schedule.generators.generator import ProblemCache
