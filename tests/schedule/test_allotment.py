@@ -7,7 +7,7 @@ from zenturio.schedule.algorithm import make, make_workflow_planner
 from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import Platform, PlatformMachine, ScalingCurve
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
-from zenturio.schedule.moldable.allotment import allotted_plan
+from zenturio.schedule.moldable.cluster_queue import allotted_plan
 
 CURVE = ScalingCurve((1, 2, 4), (40.0, 21.0, 12.0))
 HOSTS = Platform("hosts", (PlatformMachine("one", 1.0, 4), PlatformMachine("two", 1.0, 2)))

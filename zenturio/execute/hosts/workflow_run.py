@@ -33,7 +33,7 @@ from zenturio.schedule.model.loops import Loop
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow
-from zenturio.schedule.moldable.allotment import allotted_plan
+from zenturio.schedule.moldable.cluster_queue import allotted_plan
 from zenturio.schedule.simulate.machine_state import MachineState, RunningTask
 from zenturio.schedule.simulate.simulator import FollowPlan, LoopController
 from zenturio.schedule.simulate.trace import ExecutionTrace, TraceEvent
