@@ -16,8 +16,7 @@ from dask_cluster import certificate
 from ports import free_port
 from zenturio.errors import InputError, PlaceError, SafetyError
 from zenturio.execute.dask import task_tracker, worker_plugin
-from zenturio.execute.dask.cluster_checks import worker_problems
-from zenturio.execute.dask.executor import Dask
+from zenturio.execute.dask.executor import Dask, worker_problems
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.ticket_queue import BatchSizer
 from zenturio.execute.machine_json import own_machine
