@@ -1,4 +1,9 @@
-"""Recipes, values, experiments and outcomes as JSON: what is sent to workers, and comes back."""
+"""Recipes, values, experiments and outcomes: what travels to another machine, and back.
+
+Recipes and values are JSON. Experiments and outcomes are bytes: a word and a number that tell the
+format, a length, a manifest in JSON, and the bytes of files behind it, each once however often it
+is used. Nothing in it does anything when it is read.
+"""
 
 from __future__ import annotations
 
@@ -249,9 +254,10 @@ _DIAGNOSTIC = tuple_of(_OUTCOME_TEXT, _PLACE, _OUTCOME_TEXT, one_of("error", "wa
 _FAILURE = record({"failure": text(64), "diagnostics": list_of(_DIAGNOSTIC, _MOST_DIAGNOSTICS, 1)})
 _OUTCOME = record({
     "digest": digest, "status": one_of(*get_args(Status)), "cause": _OUTCOME_TEXT,
-    "metrics": object_of(any_text(4096), check_measure), "attempt": integer(), "host": _OUTCOME_TEXT,
-    "started": _MOMENT, "ended": _MOMENT, "exit": nullable(integer(-(2**31), 2**32)),
-    "remark": _OUTCOME_TEXT, "logs": tuple_of(integer(), integer()), "artifacts": list_of(_ARTIFACT),
+    "metrics": object_of(any_text(4096), check_measure), "attempt": integer(),
+    "host": _OUTCOME_TEXT, "started": _MOMENT, "ended": _MOMENT,
+    "exit": nullable(integer(-(2**31), 2**32)), "remark": _OUTCOME_TEXT,
+    "logs": tuple_of(integer(), integer()), "artifacts": list_of(_ARTIFACT),
     **check_machine_parts,
 })  # fmt: skip
 
@@ -394,7 +400,8 @@ _STEPS = list_of(
     )
 )
 _EXPERIMENT = tuple_of(
-    digest, check_value, integer(), object_of(_EXPERIMENT_TEXT, check_value), object_of(_EXPERIMENT_TEXT, integer()),
+    digest, check_value, integer(), object_of(_EXPERIMENT_TEXT, check_value),
+    object_of(_EXPERIMENT_TEXT, integer()),
     _FILES, _STEPS, object_of(_EXPERIMENT_TEXT, _EXPERIMENT_TEXT), nullable(integer()), integer(),
 )  # fmt: skip
 _check_experiment_manifest = record({

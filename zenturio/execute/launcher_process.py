@@ -1,4 +1,8 @@
-"""The driver's end of a launcher: started on demand, replaced when it is lost or stands still."""
+"""The driver's end of a launcher: started on demand, replaced when it is lost or stands still.
+
+And what goes through it: experiments on their way through this machine, and the CPUs and memory
+that they take.
+"""
 
 from __future__ import annotations
 

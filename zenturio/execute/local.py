@@ -7,7 +7,8 @@ was lost (killed, by somebody or for memory) is no fault of the experiment, whic
 CPUS takes as many of the place's slots; an experiment that asks for more than there are runs
 alone, with all of them. MEMORY is taken from the machine's; besides, each process may allocate that
 much (RLIMIT_DATA, and a stack for each CPU), and a run whose processes together hold more is
-killed. Address space is not limited: interpreters and sanitizers reserve far more than they use."""
+killed. Address space is not limited: interpreters and sanitizers reserve far more than they use.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,12 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Starts tasks in the order in which they came, as soon as there is *room* for the first."""
+    """One thread that starts tasks as they came, as soon as there is *room* for the first.
+
+    Most experiments are light: their folders are filled and their outcomes made by this thread,
+    between two waits, and the next ones are prepared while others run. What takes longer (a build,
+    large files, outputs to keep) gets a thread of its own for its time.
+    """
 
     def __init__(
         self, runner: LocalRunner, room: ResourcePool, cpus: CpuPool | None, closed: Event

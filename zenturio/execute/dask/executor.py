@@ -1,6 +1,7 @@
 """A cluster of Dask as a place: a local one, one at an address, or one in jobs of a batch system.
 
-What the machine of a worker does is in runtime, what travels between in traffic."""
+What the machine of a worker does is in runtime, what travels between in traffic.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +130,6 @@ class Dask(ClosesOnExit):
 
     def check(self) -> Iterable[str]:
         """What is wrong with the cluster, in words."""
-
         return cluster_problems(self._cluster)
 
 

@@ -1,10 +1,11 @@
-"""What must survive the driver: which attempt of an experiment counts, and what came out.
+"""What must survive the driver: which attempt of an experiment counts, and the log of events.
 
 ``places/hosts/DIGEST/`` holds ``attempt.json``, written before anything is started, and
 ``outcome``, written before anybody hears of it. Neither is forced to the disk: a machine that
 crashes runs its experiments again, and accepts each once all the same. An attempt that is not the
 one named there is nobody's: its results are never accepted, and its host ends it as soon as it can
-be reached."""
+be reached.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Each is a class without arguments, found by its name in the group ``zenturio.stages``, or as
 ``FILE.py:CLASS``: hosts.toml says which. What a stage cannot do it raises: DroppedError where the
 connection is gone (it will be called again), RefusedError where it has failed (and may be tried
-again), anything else where the study has to end."""
+again), anything else where the study has to end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Replay of a job log on a cluster: when a policy starts each job, and what users see of it."""
+"""Replay of a job log on a cluster: when a policy starts each job, and what users see of it.
+
+Logs are in the Standard Workload Format, or tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A cluster with a queue of moldable tasks: from numbers of nodes to plans or to figures."""
+"""A cluster with a queue of moldable tasks: from numbers of nodes to plans or to figures.
+
+On real hosts a moldable algorithm says how many cores each task gets: a node of the algorithm is a
+core there. A task runs on the cores of one host, so its curve ends at the widest host. Where and
+when tasks run is decided by the order of the moldable plan.
+"""
 
 from __future__ import annotations
 
