@@ -93,6 +93,18 @@ def check_owner(path: Path, what: str) -> None:
         )
 
 
+def is_writable_by_others(path: Path) -> bool:
+    """Whether anybody but its owner and root can write the file *path*, or replace it."""
+    for part in (path, path.parent):
+        status = part.stat()
+        is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        if status.st_mode & stat.S_IWOTH and not is_sticky:
+            return True
+        if status.st_mode & stat.S_IWGRP and not is_sticky and not _is_private(status.st_gid):
+            return True
+    return False
+
+
 def check_home(folder: Path) -> None:
     """SafetyError if a project begun in *folder* would lie in somebody else's hands.
 

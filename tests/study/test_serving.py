@@ -279,9 +279,9 @@ def test_what_is_cancelled_before_it_begins_is_never_begun(lab):
 
 def test_what_fails_is_told_and_what_cannot_be_run_too(lab):
     lab.submit(lab.write("some", 3, "[ $1 != 2 ] || exit 3"))
-    gone = lab.write("gone", 3)
-    lab.submit(gone, "bob")
-    (lab.folder / "gone.sh").unlink()
+    # As by a submission of before files travelled.
+    request = StudyRequest((str(lab.folder / "none.sh"),)).facts()
+    lab.repository.submit("token", "bob", "gone too", request)
     with lab.serving():
         lab.until_over()
     some, other = lab.repository.submissions()

@@ -22,6 +22,7 @@ from zenturio.annotate.model import (
     ConstraintStatement,
     CopiedFile,
     Declaration,
+    ElementSource,
     Metric,
     MetricStatement,
     ObjectiveStatement,
@@ -47,9 +48,9 @@ from zenturio.annotate.parameters import (
     merge,
 )
 from zenturio.annotate.region_probes import metric_names, unprobed
-from zenturio.annotate.set_reader import files_outside
+from zenturio.annotate.set_reader import file_names
 from zenturio.annotate.targets import ParsedFile, Targets, used_path
-from zenturio.errors import AnnotationError, Place, did_you_mean
+from zenturio.errors import AnnotationError, Passage, Place, SafetyError, did_you_mean
 from zenturio.expression import Expression, Type, parse
 from zenturio.space import Space
 from zenturio.space.continuous import Continuous
@@ -124,6 +125,8 @@ class Assembly:
     copied: Sequence[CopiedFile]
     overrides: Mapping[str, Declaration]
     diagnostics: Diagnostics
+    confined: bool = False
+    """Whether nothing may be read outside of the root."""
 
     def statements_of(self, kind: type[S]) -> Iterator[S]:
         """The statements of one kind, file by file, line by line."""
@@ -181,6 +184,10 @@ class Assembly:
             ),
             after=after,
             uses=tuple(self.uses()),
+            element_sources=tuple(
+                ElementSource(document.base, name.text, is_pattern)
+                for document, name, is_pattern in self.element_names()
+            ),
         )
 
     def uses(self) -> Iterator[Use]:
@@ -206,6 +213,14 @@ class Assembly:
         )
         return merge(declared, self.overrides, self.diagnostics)
 
+    def element_names(self) -> Iterator[tuple[ParsedFile, Passage, bool]]:
+        """Yield the files and patterns that sets name, and the file that each stands in."""
+        for document in self.documents:
+            for written in document.written:
+                if isinstance(written.statement, Declaration) and written.statement.elements:
+                    for name, is_pattern in file_names(written.statement.elements):
+                        yield document, name, is_pattern
+
     def check_files_outside(self, root: Path) -> None:
         """Warn of files outside of *root* from which elements are taken.
 
@@ -214,16 +229,17 @@ class Assembly:
         """
         project = _project_of(root)
         foreign: dict[str, str] = {}
-        for document in self.documents:
-            for written in document.written:
-                if isinstance(written.statement, Declaration) and written.statement.elements:
-                    for name in files_outside(written.statement.elements, document.base, root):
-                        message = f"elements are read from {name.text}, outside of {root}"
-                        place = name.place(0, len(name.text))
-                        self.diagnostics.warn(message, place, "run it only if that is meant")
-                        path = (document.base / name.text).resolve()
-                        if not path.is_relative_to(project):
-                            foreign[f"{place}: elements from a file"] = str(path)
+        for document, name, _ in self.element_names():
+            path = (document.base / name.text).resolve()
+            if path.is_relative_to(root.resolve()):
+                continue
+            message = f"elements are read from {name.text}, outside of {root}"
+            place = name.place(0, len(name.text))
+            if self.confined:
+                raise SafetyError(message, place=place, hint="copy the file into the folder")
+            self.diagnostics.warn(message, place, "run it only if that is meant")
+            if not path.is_relative_to(project):
+                foreign[f"{place}: elements from a file"] = str(path)
         trust.require_reading(foreign)
 
     def once(self, kind: type[S], keyword: str, place: Callable[[S], Place]) -> S | None:

@@ -217,6 +217,22 @@ class Use:
         return Path(self.place.file).absolute().parent
 
 
+class ApplicationOrigin(NamedTuple):
+    """The root and the named paths of an application, absolute."""
+
+    root: Path
+    paths: tuple[Path, ...]
+
+
+class ElementSource(NamedTuple):
+    """A file of LINES, or the pattern of a GLOB, from which elements are taken."""
+
+    base: Path
+    """The folder in which its path begins."""
+    text: str
+    is_pattern: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Until:
     """How precisely the median of a metric is to be known before the repeats of a point suffice."""
@@ -312,6 +328,11 @@ class Application:
     uses: tuple[Use, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     """What the commands of USE VERSION printed, as far as they were asked."""
+    element_sources: tuple[ElementSource, ...] = ()
+    recorded_uses: Mapping[str, str] = field(default_factory=dict)
+    """Digests of what USE FILE names, of a program whose files came from elsewhere."""
+    origin: ApplicationOrigin | None = None
+    """Where the files came from, if they were submitted and lie elsewhere now."""
     links: tuple[tuple[str, str], ...] = ()
     """Symbolic links to files and folders of the application: path, and where they lead."""
     folders: tuple[str, ...] = ()

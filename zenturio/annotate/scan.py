@@ -34,11 +34,13 @@ def scan(
     *,
     overrides: Sequence[str] = (),
     follow_links: bool = False,
+    confined: bool = False,
 ) -> Application:
     """What the directives of these files and folders say; AnnotationError with all diagnostics.
 
     Each of *overrides*, as ``n = { 1, 2 }``, gives a parameter another set, or adds one. With
-    *follow_links* symbolic links are what they lead to.
+    *follow_links* symbolic links are what they lead to. With *confined* it is a SafetyError to take
+    elements from a file outside of the folder.
     """
     diagnostics = Diagnostics()
     named = [paths] if isinstance(paths, str | Path) else list(paths)
@@ -62,7 +64,7 @@ def scan(
     if not diagnostics.errors and not any(document.written for document in documents):
         diagnostics.errors.append(_silent(named, documents, reader.copied))
     overridden = read_overrides(overrides, diagnostics)
-    assembly = Assembly(documents, reader.copied, overridden, diagnostics)
+    assembly = Assembly(documents, reader.copied, overridden, diagnostics, confined)
     application = assembly.application(selection.name, selection.root)
     diagnostics.close()
     assert application is not None, "what is not an application has diagnostics"

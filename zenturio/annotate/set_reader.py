@@ -211,14 +211,12 @@ def read_set(passage: Passage, base: Path, type: Type | None = None) -> Domain: 
     return _Builder(passage, base, type).whole(written)
 
 
-def files_outside(passage: Passage, base: Path, root: Path) -> Iterator[Passage]:
-    """The files and patterns that the set *passage* reads and that lie outside of *root*."""
+def file_names(passage: Passage) -> Iterator[tuple[Passage, bool]]:
+    """Yield the files and patterns that the set *passage* reads; the flag tells a pattern."""
     with suppress(AnnotationError):  # a set that is wrong has been complained about
         for item in read_elements(passage).items:
             if isinstance(item, WrittenCall) and item.name in ("LINES", "GLOB") and item.arguments:
-                name = _file_name(item)
-                if not (base / name.text).resolve().is_relative_to(root.resolve()):
-                    yield name
+                yield _file_name(item), item.name == "GLOB"
 
 
 def _file_name(item: WrittenCall) -> Passage:

@@ -123,7 +123,7 @@ def submit(
 ) -> None:
     """Submit a study to the service.
 
-    The files are read now, and again when the study starts. Experiments that have a result are
+    The files travel with it: what is edited later does not count. Experiments that have a result are
     not run again, unless another kind of machine measured it: see zen run --help.
 
     Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500

@@ -57,6 +57,8 @@ def _digest(use: Use, application: Application, remembered: FileDigests) -> str:
                 hint="install it, correct its name, or extend PATH",
             )
         return file_digest(path, remembered)
+    if use.text in application.recorded_uses:
+        return application.recorded_uses[use.text]
     assert use.path is not None, "a file has a path"
     try:
         if use.path.is_dir():

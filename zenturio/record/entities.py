@@ -328,6 +328,8 @@ class StudySubmission:
     """Why it ended as it did, in words."""
     progress: Mapping[str, Any] = field(default_factory=dict)
     """Its progress, as the service last reported it, as JSON."""
+    verified: bool = False
+    """Whether the server or the service checked that *user* submitted it."""
 
 
 @dataclass(frozen=True, slots=True)

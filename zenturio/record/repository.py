@@ -422,9 +422,35 @@ class Repository(Protocol):
         ...
 
     def submit(
-        self, token: str, user: str, study: str, request: Mapping[str, Any]
+        self,
+        token: str,
+        user: str,
+        study: str,
+        request: Mapping[str, Any],
+        files: Mapping[str, bytes] = ...,
+        *,
+        verified: bool = ...,
     ) -> StudySubmission:
-        """Put *study* into the queue of a service; the same *token* again changes nothing."""
+        """Put *study* into the queue of a service; the same *token* again changes nothing.
+
+        *files* are what ``contents`` of the request lists, by SHA-256; they stay until the
+        submission is over. *verified* says that *user* was checked.
+        """
+        ...
+
+    def submitted_content(self, sha256: str) -> bytes:
+        """Return a file that was submitted; NotFoundError if it is not there."""
+        ...
+
+    def set_verified(self, number: int, *, verified: bool) -> None:
+        """Record whether the user of a submission was checked."""
+        ...
+
+    def may_others_write(self) -> bool:
+        """Return whether another user could write a row past this program's checks of users.
+
+        In a file that others may write they can; a server checks who logs in.
+        """
         ...
 
     def submissions(

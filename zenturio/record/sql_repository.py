@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import wraps
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from zenturio import trust
@@ -445,8 +446,25 @@ class SQLRepository:
         user: str,
         study: str,
         request: Mapping[str, Any],
+        files: Mapping[str, bytes] = MappingProxyType({}),
+        *,
+        verified: bool = False,
     ) -> StudySubmission:
-        return submission_queue.submit(transaction, token, user, study, request)
+        return submission_queue.submit(
+            transaction, token, user, study, request, files, verified=verified
+        )
+
+    @reads
+    def submitted_content(self, transaction: Transaction, sha256: str) -> bytes:
+        return submission_queue.submitted_content(transaction, sha256)
+
+    @writes
+    def set_verified(self, transaction: Transaction, number: int, *, verified: bool) -> None:
+        submission_queue.set_verified(transaction, number, verified=verified)
+
+    def may_others_write(self) -> bool:
+        dialect = self._database.dialect
+        return isinstance(dialect, SQLite) and trust.is_writable_by_others(dialect.path)
 
     def submissions(
         self, turns: Iterable[SubmissionState] | None = None

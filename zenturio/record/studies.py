@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, projects, repository, sql_names
+from zenturio.record import codec, projects, repository, sql_names, submission_queue
 from zenturio.record.codec import Form, unescape
 from zenturio.record.database import Transaction
 from zenturio.record.entities import (
@@ -495,19 +495,7 @@ def _keep(
         (version, transaction.now, document),
     )
     new = {hashes[path]: content for path, content in sources.items()}
-    with_body = {
-        digest
-        for digest, body in transaction.among_sql(
-            "SELECT digest, body FROM contents WHERE {among}", "digest", sorted(new)
-        )
-        if body is not None
-    }
-    # An output of an attempt may have the same content; that one lies in the store.
-    transaction.sql_many(
-        f"INSERT INTO contents (digest, size, body) VALUES ({mark}, {mark}, {mark})"
-        " ON CONFLICT (digest) DO UPDATE SET body = excluded.body",
-        [(k, len(v), v) for k, v in sorted(new.items()) if k not in with_body],
-    )
+    submission_queue.store_contents(transaction, new)
     transaction.insert(
         "sources",
         ("definition", "path", "mode", "content"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import leases, repository, studies
+from zenturio.record import leases, repository, studies, submission_queue
 from zenturio.record.database import Transaction
 from zenturio.record.entities import StudyDeletion
 from zenturio.record.result_rows import artifact_of
@@ -97,10 +97,6 @@ _DELETE = (
     ),
     "DELETE FROM sources WHERE definition IN (SELECT id FROM definitions WHERE version = {v})",
     *(f"DELETE FROM {table} WHERE version = {{v}}" for table in ("definitions", "leases")),
-    (
-        "DELETE FROM contents WHERE digest NOT IN (SELECT content FROM sources)"
-        " AND digest NOT IN (SELECT content FROM artifacts)"
-    ),
 )  # fmt: skip
 
 
@@ -146,6 +142,7 @@ def delete_study(transaction: Transaction, name: str, locate: Locate) -> StudyDe
         raise repository.driver_prevents_change(lease)
     removal = _burden(transaction, version, name, locate)
     _run(transaction, version.id, _DELETE)
+    submission_queue.remove_unneeded_contents(transaction)
     studies.forget_version(transaction, version)
     return removal
 

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zenturio.annotate.model import MEASURED, Application, Metric, Repeat
+from zenturio.annotate.model import (
+    MEASURED,
+    Application,
+    ApplicationOrigin,
+    Metric,
+    Repeat,
+)
 from zenturio.errors import NotFoundError
 from zenturio.experiment.identity import FORMAT
 from zenturio.experiment.provenance import provenance
@@ -234,9 +240,10 @@ def extraction_of(metric: Metric) -> str:
 
 
 def _notes(application: Application) -> Mapping[str, Any]:
+    origin = application.origin or ApplicationOrigin(application.root.absolute(), application.paths)
     return {
-        "root": str(application.root.absolute()),
-        "paths": [str(path) for path in application.paths],
+        "root": str(origin.root),
+        "paths": [str(path) for path in origin.paths],
         "overrides": list(application.overrides),
         "repeat": application.repeat.count,
         "constraints": [constraint.text for constraint in application.space.constraints],

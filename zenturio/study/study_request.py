@@ -95,14 +95,18 @@ class StudyRequest:
             options["on"] = str(Path(self.on).absolute())
         return options
 
-    def application(self) -> Application:
-        """Read the annotated files, after a look at the options, which costs less."""
+    def application(self, *, confined: bool = False) -> Application:
+        """Read the annotated files, after a look at the options, which costs less.
+
+        *confined* as `scan` has it.
+        """
         choose_only(self.only)
         choose_any_machine(self.machine)
         choose_order(self.order)
         for name in self.observe:
             plugins.load("observers", name)
-        return scan([Path(path) for path in self.paths], overrides=self.param)
+        paths = [Path(path) for path in self.paths]
+        return scan(paths, overrides=self.param, confined=confined)
 
     def search_spec(self) -> SearchSpec | None:
         """Return how points are searched for; None if they are not."""

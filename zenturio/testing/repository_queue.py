@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 
 from zenturio.errors import NotFoundError
@@ -69,3 +71,27 @@ class Queue:
     def test_an_unknown_submission_is_an_error(self, repository: Repository) -> None:
         with pytest.raises(NotFoundError, match="has no submission 7"):
             repository.update_submission(7, "done")
+
+    def test_submitted_files_stay_until_the_submission_is_over(
+        self, repository: Repository
+    ) -> None:
+        body = b"sleep 1\0\n"
+        name = sha256(body).hexdigest()
+        request = {"contents": [name]}
+        first, second = (
+            repository.submit(token, "a", "s", request, {name: body}).number for token in "xy"
+        )
+        assert repository.submitted_content(name) == body
+        repository.update_submission(first, "cancelled")
+        assert repository.submitted_content(name) == body
+        repository.update_submission(second, "done")
+        with pytest.raises(NotFoundError, match="is missing"):
+            repository.submitted_content(name)
+
+    def test_a_submission_tells_whether_its_user_was_checked(self, repository: Repository) -> None:
+        number = repository.submit("x", "a", "s", {}).number
+        checked = repository.submit("y", "a", "s", {}, verified=True)
+        assert checked.verified
+        assert not repository.submissions()[0].verified
+        repository.set_verified(number, verified=True)
+        assert repository.submissions()[0].verified

@@ -18,10 +18,12 @@ from threading import Event, Lock, Thread
 from time import monotonic, time
 from typing import Any, Literal
 
+from zenturio.annotate.model import Application
 from zenturio.errors import ConflictError, Interrupted, RecordError, ZenError
 from zenturio.execute.executor import Executor
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository, StudySubmission, SubmissionState
+from zenturio.record.open import FOLDER, project_folder
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.slot_pool import Allotment, Demands, OwnerDemand, SlotPool
 from zenturio.study.driver.stop_requests import CancelRequests
@@ -34,6 +36,7 @@ from zenturio.study.service.slot_policy import (
     seconds_alone,
     slowdown,
 )
+from zenturio.study.service.submitted_program import SubmittedFolders, SubmittedProgram
 from zenturio.study.stages.pipeline import Pipeline
 from zenturio.study.study_request import StudyRequest
 
@@ -50,6 +53,7 @@ class SubmissionWorker:
         repository: Repository,
         place: str,
         pool: SlotPool,
+        folders: SubmittedFolders,
         cancel_requests: CancelRequests | None = None,
         notify: Callable[[str], None] = lambda _words: None,
     ) -> None:
@@ -60,6 +64,7 @@ class SubmissionWorker:
         self.cause = ""
         self._repository = repository
         self._pool = pool
+        self._folders = folders
         self._cancel_requests = cancel_requests
         self._notify = notify
         self._studies = [submission.study]
@@ -166,7 +171,8 @@ class SubmissionWorker:
 
     def _run(self) -> tuple[str, SubmissionEnd]:
         request = StudyRequest.read(self.submission.request)
-        session = request.session(self._repository.in_project(request.project))
+        repository = self._repository.in_project(request.project)
+        session = request.session(repository, self._application(request))
         if session.application.after:
             pipeline = Pipeline(session, self._tell_plan, self._heard, self._cancel_requests)
             self._studies = [stage.name for stage in pipeline.stages[:-1]] + [session.study]
@@ -182,6 +188,18 @@ class SubmissionWorker:
         self._total = sum(each.total for each in (*summary.before, summary))
         self._done = self._total - summary.unfinished
         return _words(summary), "done"
+
+    def _application(self, request: StudyRequest) -> Application | None:
+        """Return the submitted program; none where the files are read at their paths.
+
+        Submissions of before this version have paths alone.
+        """
+        facts = self.submission.request.get("program")
+        if facts is None:
+            return None
+        program = SubmittedProgram.read(facts)
+        root = self._folders.write(self.number, program, self._repository.submitted_content)
+        return program.application(request, root)
 
     def _begun(self, run: StudyDriver | Pipeline) -> None:
         with self._turn:
@@ -250,6 +268,7 @@ class StudyService:
         self._repository = repository
         self._notify = notify
         self._cancel_requests = cancel_requests
+        self._folders = SubmittedFolders(project_folder() / FOLDER)
         self._workers: dict[int, SubmissionWorker] = {}
         self._retry_at: dict[int, float] = {}
         self._retry_cause: dict[int, str] = {}
@@ -266,6 +285,7 @@ class StudyService:
     def run(self, over: Event) -> None:
         """Serve until *over*; what runs then is stopped, and waits for the next service."""
         try:
+            self._folders.clear()
             self._begin_in_turn(over)
             while not over.is_set():
                 self._look_patiently()
@@ -374,7 +394,13 @@ class StudyService:
         TAKEN()
         pool = self._pools[place]
         worker = SubmissionWorker(
-            begun, self._repository, place, pool, self._cancel_requests, self._notify
+            begun,
+            self._repository,
+            place,
+            pool,
+            self._folders,
+            self._cancel_requests,
+            self._notify,
         )
         self._workers[submission.number] = worker
         worker.start()
@@ -414,6 +440,7 @@ class StudyService:
                 self._retry_cause[number] = worker.cause.splitlines()[0]
             else:
                 self._notify(f"{name} was stopped")
+            self._folders.remove(number)
             with self._ledger:  # whose turn it is may be asked at any moment
                 user = worker.submission.user
                 self._spent[worker.place, user] += worker.slot_seconds

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.files import FileLock, is_locked, lock_holder
 from zenturio.record import Lease, Repository, StudySubmission
 from zenturio.record.repository import not_your_submission
+from zenturio.study.service.submitted_program import collect_program
 from zenturio.study.study_request import StudyRequest
 
 LOCK = "serve.lock"
@@ -24,25 +26,39 @@ LOOK = 0.1
 def submit_study(
     repository: Repository, request: StudyRequest, user: str, token: str = ""
 ) -> StudySubmission:
-    """Put a study into the queue, once its files have been read and understood.
+    """Put a study into the queue with its files, once these have been read and understood.
 
     What waits or runs already is not asked for twice; another one of that name is a ConflictError.
     """
     paths = tuple(str(Path(path).absolute()) for path in request.paths)
     whole = replace(request, paths=paths, project=repository.begin_project())
     session = whole.session(repository)
+    program, files = collect_program(whole, session.application)
+    facts = {**whole.facts(), "program": program.facts(), "contents": program.contents}
+    return enter_submission(repository, user, session.study, facts, files, token)
+
+
+def enter_submission(
+    repository: Repository,
+    user: str,
+    study: str,
+    facts: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    token: str = "",
+) -> StudySubmission:
+    """Put what `submit_study` made of a request into the queue."""
+    project = facts.get("project", "")
     for submission in repository.submissions(("waiting", "running")):
-        same_project = submission.request.get("project", "") == whole.project
-        if submission.study != session.study or not same_project:
+        if submission.study != study or submission.request.get("project", "") != project:
             continue
-        if StudyRequest.read(submission.request) == whole:
+        if submission.request == facts:
             return submission
         raise ConflictError(
-            f"study {submission.study!r} is in the queue already: number {submission.number}, of"
-            f" {submission.user}",
-            hint="wait until it is over, or give yours another name: --name NAME",
+            f"study {study!r} is in the queue already, with other files or options: number"
+            f" {submission.number}, of {submission.user}",
+            hint="wait until it is over, cancel it, or give yours another name: --name NAME",
         )
-    return repository.submit(token or secrets.token_hex(16), user, session.study, whole.facts())
+    return repository.submit(token or secrets.token_hex(16), user, study, facts, files)
 
 
 def cancel_submission(

@@ -11,7 +11,7 @@ thousand values are a graph of a thousand nodes, whose priorities are those of p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import RLock
@@ -23,6 +23,7 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import AnnotationError, InputError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.identity import framed_digest
+from zenturio.experiment.used_inputs import recall_versions
 from zenturio.expression.scalar_functions import text_of
 from zenturio.space import Point, Zip
 from zenturio.study.driver.in_flight import Inbox, SourceChanged
@@ -65,7 +66,7 @@ def stages_of(application: Application) -> tuple[Stage, ...]:
 
     Raise AnnotationError for a stage that is not there, InputError for two of the same name.
     """
-    finder = _StageFinder()
+    finder = _StageFinder(application)
     finder.add(application, _path_of(application), ())
     _check_distinct(finder.stages)
     return tuple(finder.stages)
@@ -125,6 +126,7 @@ def _path_of(application: Application) -> Path:
 class _StageFinder:
     """Reads each stage once, after the stages that it waits for."""
 
+    last: Application
     stages: list[Stage] = field(default_factory=list)
     _numbers: dict[Path, int] = field(default_factory=dict)
 
@@ -146,6 +148,11 @@ class _StageFinder:
         self._numbers[home.resolve()] = number
         return number
 
+    def _scan(self, path: Path) -> Application:
+        """Read an earlier stage; what was recorded of uses holds for all stages."""
+        application = replace(scan(path), recorded_uses=self.last.recorded_uses)
+        return recall_versions(application, self.last.versions)
+
     def _link(self, after: After, home: Path, chain: Sequence[tuple[Path, str]]) -> StageLink:
         path = _beside(after, home)
         for number, (ancestor, _) in enumerate(chain):
@@ -158,7 +165,7 @@ class _StageFinder:
                     hint="one of them must be first",
                 )
         stage = self._numbers.get(path.resolve())
-        number = self.add(scan(path), path, chain) if stage is None else stage
+        number = self.add(self._scan(path), path, chain) if stage is None else stage
         return StageLink(number, after.on, after)
 
 
