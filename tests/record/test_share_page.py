@@ -2,22 +2,17 @@
 
 import os
 import re
-import secrets
 import shutil
 import subprocess
-import sys
-import sysconfig
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from accounts import accounts, zen_for_everybody
 from needs import needs
 from postgres import PROGRAMS, Server
 
 PAGE = Path(__file__).parents[2] / "docs" / "share.md"
-SOURCES = Path(__file__).parents[2]
 MOST_COMMANDS = 10
 STUDY = """\
 #!/bin/sh
@@ -37,36 +32,6 @@ class PackagedServer(Server):
         (self.data / "pg_ident.conf").write_text("owner postgres zen\nowner /^(.*)$ \\1\n")
         self.folder.chmod(0o711)
         super().start()
-
-
-@contextmanager
-def accounts(*names):
-    """Accounts of this machine with homes, by the names that the page has for them."""
-    made = {name: f"zen-{name}-{secrets.token_hex(3)}" for name in names}
-    try:
-        for account in made.values():
-            subprocess.run(["useradd", "--create-home", account], check=True)
-        yield made
-    finally:
-        for account in made.values():
-            subprocess.run(["userdel", "--remove", account], check=False, capture_output=True)
-
-
-@contextmanager
-def zen_for_everybody():
-    """A folder with a ``zen`` that other accounts may run: ours may lie in root's home."""
-    python = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
-    needs(python)
-    packages = sysconfig.get_path("purelib")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        script = folder / "zen"
-        script.write_text(
-            f'#!/bin/sh\nPYTHONPATH={SOURCES}:{packages} exec {python} -m zenturio "$@"\n'
-        )
-        script.chmod(0o755)
-        yield folder
 
 
 def commands():

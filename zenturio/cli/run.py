@@ -414,16 +414,26 @@ def cancel(
 def _cancel_submission(repository: Repository, target: str, json: bool) -> bool:
     """Cancel the submissions that *target* names, if any; return whether there were some."""
     from zenturio.study.service import submission_queue
+    from zenturio.study.service.submission_socket import ServiceClient
 
     matches = submission_queue.submissions_of(repository, target) or tuple(
         submission for submission in repository.submissions() if str(submission.number) == target
     )
     user = repository.current_user()
     is_admin = bool(matches) and (repository.is_queue_admin() or _is_named_admin(user))
-    cancelled = [
-        submission_queue.cancel_submission(repository, submission.number, user, is_admin=is_admin)
-        for submission in matches
-    ]
+    service = ServiceClient.of(repository) if matches else None
+    if service is not None:
+        for submission in matches:
+            service.cancel(submission.number)
+        numbers = {submission.number for submission in matches}
+        cancelled = [s for s in repository.submissions() if s.number in numbers]
+    else:
+        cancelled = [
+            submission_queue.cancel_submission(
+                repository, submission.number, user, is_admin=is_admin
+            )
+            for submission in matches
+        ]
     if json and cancelled:
         output.facts([{"number": s.number, "study": s.study, "turn": s.turn} for s in cancelled])
         return True

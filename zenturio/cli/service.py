@@ -15,7 +15,8 @@ from zenturio.errors import InputError
 from zenturio.record.timestamps import iso_time, utc_time
 
 if TYPE_CHECKING:
-    from zenturio.record import StudySubmission
+    from zenturio.record import Repository, StudySubmission
+    from zenturio.study.study_request import StudyRequest
 
 
 LATELY = 10
@@ -123,14 +124,13 @@ def submit(
 ) -> None:
     """Submit a study to the service.
 
-    The files travel with it: what is edited later does not count. Experiments that have a result are
-    not run again, unless another kind of machine measured it: see zen run --help.
+    The files travel with it: what is edited later does not count. Experiments that have a
+    result are not run again, unless another kind of machine measured it: see zen run --help.
 
     Examples: zen submit matmul.c; zen submit model.py --search ga --budget 500
     """
     from zenturio.record.open import FOLDER, open_repository, project_folder
     from zenturio.study.service.submission_queue import is_served
-    from zenturio.study.service.submission_queue import submit_study as hand_in
     from zenturio.study.study_request import StudyRequest
 
     request = StudyRequest(
@@ -140,7 +140,7 @@ def submit(
     )  # fmt: skip
     repository = open_repository(db)
     try:
-        submission = hand_in(repository, request, repository.current_user())
+        submission = _hand_in(repository, request)
         before = sum(s.number < submission.number for s in repository.submissions(("waiting",)))
     finally:
         repository.close()
@@ -153,6 +153,18 @@ def submit(
     )
     if db is None and not is_served(project_folder() / FOLDER):
         typer.echo("no service is running: zen serve", err=True)
+
+
+def _hand_in(repository: "Repository", request: "StudyRequest") -> "StudySubmission":
+    """Submit through the service, which checks who submits; without one write the queue."""
+    from zenturio.study.service.submission_queue import prepare_submission, submit_study
+    from zenturio.study.service.submission_socket import ServiceClient
+
+    service = ServiceClient.of(repository)
+    if service is None:
+        return submit_study(repository, request, repository.current_user())
+    number = service.submit(prepare_submission(request, repository))
+    return next(s for s in repository.submissions() if s.number == number)
 
 
 def queue(
@@ -236,8 +248,9 @@ def _row(submission: "StudySubmission") -> tuple[Any, ...]:
     cause = submission.cause.splitlines()[0] if submission.cause else ""
     if "waits_for" in progress and submission.turn in ("waiting", "running"):
         cause = f"waits for {progress['waits_for']}"
+    user = submission.user if submission.verified else f"{submission.user} (unverified)"
     return (
-        submission.number, submission.user, submission.study, submission.turn, done, lent, slowdown,
+        submission.number, user, submission.study, submission.turn, done, lent, slowdown,
         utc_time(submission.submitted), cause,
     )  # fmt: skip
 
@@ -246,6 +259,7 @@ def _facts(submission: "StudySubmission") -> dict[str, Any]:
     return {
         "number": submission.number,
         "user": submission.user,
+        "verified": submission.verified,
         "study": submission.study,
         "turn": submission.turn,
         "cause": submission.cause,
@@ -316,7 +330,7 @@ def portal(
         service = PortalServer(settings, host, port, password, _print_next_link)
         where = ""
     else:
-        from zenturio.show.portal.connections import allowed_users, listen_at
+        from zenturio.unix_socket import allowed_users, listen_at
 
         system_users = allowed_users(proxy_user)
         listening = listen_at(socket, others=bool(proxy_user))

@@ -30,6 +30,7 @@ from zenturio.study.service.service_config import ServiceConfig
 from zenturio.study.service.slot_policy import choose_policy
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import is_served, locked_alone, locked_repository
+from zenturio.study.service.submission_socket import SubmissionSocket
 
 
 def serve_here(
@@ -52,8 +53,11 @@ def serve_here(
             places[name] = stack.enter_context(opened)
         serving = StudyService(
             repository, places, config.policy, _tell, CancelRequests(project / FOLDER),
-            config.shares,
+            config.shares, run_unverified=config.run_unverified,
         )  # fmt: skip
+        if dialect_at(locate(db)).name == "sqlite":
+            admins = {name for name, user in config.users.items() if user.role == "admin"}
+            stack.enter_context(SubmissionSocket(repository, admins.__contains__))
         slots = ", ".join(f"{place.slots} on {name}" for name, place in places.items())
         _tell(f"serving {project}: slots {slots}; policy {config.policy}")
         settings = PortalSettings(db, project, serves=True)

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from zenturio.errors import InputError, PlaceError
-from zenturio.show.portal.connections import allowed_users, listen_at
 from zenturio.show.portal.server import PortalServer
 from zenturio.show.portal.state import PortalSettings
+from zenturio.unix_socket import allowed_users, listen_at
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 OTHER, PROXY = 65534, 33
@@ -116,7 +116,7 @@ def test_a_socket_that_a_killed_portal_left_is_replaced_and_nothing_else_is(port
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
     portal_at(allowed_users())
-    with pytest.raises(PlaceError, match="a portal answers there"):
+    with pytest.raises(PlaceError, match="a process answers there"):
         listen_at(path, others=False)
     other = path.with_name("file")
     other.write_text("keep me")

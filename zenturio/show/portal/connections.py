@@ -3,106 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 import resource
-import socket
-import stat
-import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from zenturio.errors import InputError, NotFoundError, PlaceError
+from zenturio.errors import NotFoundError
 from zenturio.record import ResultCount
 from zenturio.show.portal.access import USER
 from zenturio.show.portal.login_attempts import network
 from zenturio.show.portal.state import Portal
 from zenturio.study.overview import by_machine, by_round
-
-_CREDENTIALS = struct.Struct("3i")
-"""Of who connects, as Linux tells them: process, user, group."""
-
-
-def allowed_users(proxy_user: str = "") -> frozenset[int]:
-    """The numbers of the users who may connect; InputError if there is no *proxy_user*."""
-    if not hasattr(socket, "SO_PEERCRED"):
-        raise PlaceError(
-            "this system does not say who connects to a Unix socket",
-            hint="listen at a port, and share a secret with the proxy",
-        )
-    users = {0, os.geteuid()}
-    if proxy_user:
-        try:
-            users.add(pwd.getpwnam(proxy_user).pw_uid)
-        except KeyError:
-            raise InputError(
-                f"there is no user {proxy_user!r} on this machine",
-                hint="name the user that the proxy runs as, such as www-data",
-            ) from None
-    return frozenset(users)
-
-
-def listen_at(path: Path, *, others: bool) -> socket.socket:
-    """A socket that listens at *path*; *others* than its owner may try to connect, or not.
-
-    One that a killed portal left is replaced; PlaceError if something else is there.
-    """
-    _remove_left(path)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o777)  # nobody connects before its permissions are what they shall be
-    try:
-        listening.bind(str(path))
-        path.chmod(0o666 if others else 0o600)
-        listening.listen(512)
-    except OSError as error:
-        listening.close()
-        raise PlaceError(
-            f"cannot listen at {path}: {error.strerror or error}",
-            hint="a short path in a folder of yours, such as $XDG_RUNTIME_DIR/zenturio.sock",
-        ) from error
-    finally:
-        os.umask(before)
-    return listening
-
-
-def peer(connection: socket.socket) -> int | None:
-    """The number of the user at the other end; None if it is no Unix socket."""
-    if connection.family != socket.AF_UNIX:
-        return None
-    size = _CREDENTIALS.size
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return int(_CREDENTIALS.unpack(credentials)[1])
-
-
-def _remove_left(path: Path) -> None:
-    """Remove the socket of a portal that is gone."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return
-    ours = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
-    # Only a socket of ours that nobody answers at: anything else may belong to somebody.
-    if not ours or _answers(path):
-        what = "a portal answers there" if ours else "something else is there"
-        raise PlaceError(f"cannot listen at {path}: {what}", hint="name another path")
-    path.unlink()
-
-
-def _answers(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
-        try:
-            caller.connect(str(path))
-        except ConnectionRefusedError:
-            return False
-        except OSError:
-            return True
-    return True
-
+from zenturio.unix_socket import peer
 
 MOST_CONNECTIONS = 1024
 RESERVED_DESCRIPTORS = 256

@@ -26,10 +26,10 @@ from typing import IO, Any, Self
 from zenturio import errors
 from zenturio.errors import PlaceError, ZenError
 from zenturio.show.portal.access import UserDirectory
-from zenturio.show.portal.connections import allowed_users, listen_at
 from zenturio.show.portal.server import PortalServer, check_access_control, open_socket
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.service.service_config import ServiceUser
+from zenturio.unix_socket import allowed_users, listen_at
 
 HEARTBEAT_SECONDS = 1.0
 """Between two messages of a process that is alive."""

@@ -12,6 +12,7 @@ import os
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from math import inf
 from threading import Event, Lock, Thread
@@ -36,6 +37,7 @@ from zenturio.study.service.slot_policy import (
     seconds_alone,
     slowdown,
 )
+from zenturio.study.service.submission_queue import is_signed
 from zenturio.study.service.submitted_program import SubmittedFolders, SubmittedProgram
 from zenturio.study.stages.pipeline import Pipeline
 from zenturio.study.study_request import StudyRequest
@@ -262,12 +264,18 @@ class StudyService:
         notify: Callable[[str], None] = lambda _words: None,
         cancel_requests: CancelRequests | None = None,
         shares: Mapping[str, UserShare] | None = None,
+        *,
+        run_unverified: bool = False,
     ) -> None:
-        """*notify* hears what begins and ends, a line each; *shares* are what users may have."""
+        """*notify* hears what begins and ends, a line each; *shares* are what users may have.
+
+        With *run_unverified* submissions are run whose user nobody checked.
+        """
         self.policy = policy
         self._repository = repository
         self._notify = notify
         self._cancel_requests = cancel_requests
+        self._run_unverified = run_unverified
         self._folders = SubmittedFolders(project_folder() / FOLDER)
         self._workers: dict[int, SubmissionWorker] = {}
         self._retry_at: dict[int, float] = {}
@@ -314,8 +322,13 @@ class StudyService:
             if number not in numbers and worker.end is None:
                 worker.stop()
         now = monotonic()
-        pending = [s for s in standing if s.number not in self._workers]
-        ready = [s for s in pending if self._retry_at.get(s.number, 0.0) <= now]
+        pending = self._checked([s for s in standing if s.number not in self._workers])
+        ready = [
+            submission
+            for submission in pending
+            if self._retry_at.get(submission.number, 0.0) <= now
+            and (submission.verified or self._run_unverified)
+        ]
         active = Counter(worker.submission.user for worker in self._workers.values())
         shares = next(iter(self._fair.values()))
         order = in_turns([submission.user for submission in ready], active, shares)
@@ -326,12 +339,28 @@ class StudyService:
                 self._tell_why_pending(submission)
         self._report()
 
+    def _checked(self, pending: Sequence[StudySubmission]) -> list[StudySubmission]:
+        """Return *pending* with what is known of their users, which is also recorded.
+
+        In a file that others may write only what this service, or its owner, signed is believed.
+        """
+        others_write = bool(pending) and self._repository.may_others_write()
+        checked = []
+        for submission in pending:
+            is_verified = not others_write or is_signed(submission)
+            if is_verified != submission.verified:
+                self._repository.set_verified(submission.number, verified=is_verified)
+            checked.append(replace(submission, verified=is_verified))
+        return checked
+
     def _tell_why_pending(self, submission: StudySubmission) -> None:
         """Record for what a submission waits that has not begun."""
         user = submission.user
         active = sum(worker.submission.user == user for worker in self._workers.values())
         most = next(iter(self._fair.values())).share(user).active
-        if cause := self._retry_cause.get(submission.number):
+        if not submission.verified and not self._run_unverified:
+            reason = f"{user} to submit it again: who submitted it was not checked"
+        elif cause := self._retry_cause.get(submission.number):
             reason = f"another try: {cause}"
         elif active >= most:
             reason = f"another study of {user} to end: {most} at a time"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from zenturio import trust
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.files import FileLock, is_locked, lock_holder
 from zenturio.record import Lease, Repository, StudySubmission
@@ -23,6 +27,27 @@ PATIENCE = 30.0
 LOOK = 0.1
 
 
+@dataclass(frozen=True)
+class PreparedSubmission:
+    """A study whose files were read and understood: what is put into the queue."""
+
+    study: str
+    facts: Mapping[str, Any]
+    """The request as JSON, with the program."""
+    files: Mapping[str, bytes]
+    """Contents by SHA-256."""
+
+
+def prepare_submission(request: StudyRequest, repository: Repository) -> PreparedSubmission:
+    """Read the files of *request*; InputError where it cannot be run or cannot travel."""
+    paths = tuple(str(Path(path).absolute()) for path in request.paths)
+    whole = replace(request, paths=paths)
+    session = whole.session(repository)
+    program, files = collect_program(whole, session.application)
+    facts = {**whole.facts(), "program": program.facts(), "contents": program.contents}
+    return PreparedSubmission(session.study, facts, files)
+
+
 def submit_study(
     repository: Repository, request: StudyRequest, user: str, token: str = ""
 ) -> StudySubmission:
@@ -30,26 +55,30 @@ def submit_study(
 
     What waits or runs already is not asked for twice; another one of that name is a ConflictError.
     """
-    paths = tuple(str(Path(path).absolute()) for path in request.paths)
-    whole = replace(request, paths=paths, project=repository.begin_project())
-    session = whole.session(repository)
-    program, files = collect_program(whole, session.application)
-    facts = {**whole.facts(), "program": program.facts(), "contents": program.contents}
-    return enter_submission(repository, user, session.study, facts, files, token)
+    submitted = replace(request, project=repository.begin_project())
+    return enter_submission(repository, prepare_submission(submitted, repository), user, token)
 
 
 def enter_submission(
     repository: Repository,
+    prepared: PreparedSubmission,
     user: str,
-    study: str,
-    facts: Mapping[str, Any],
-    files: Mapping[str, bytes],
     token: str = "",
+    *,
+    is_checked: bool = False,
 ) -> StudySubmission:
-    """Put what `submit_study` made of a request into the queue."""
+    """Put what was prepared into the queue; *is_checked* says that *user* is who submits it.
+
+    A checked user is not held up by rows that anybody may have written.
+    """
+    study, facts = prepared.study, prepared.facts
     project = facts.get("project", "")
     for submission in repository.submissions(("waiting", "running")):
         if submission.study != study or submission.request.get("project", "") != project:
+            continue
+        if is_checked and not submission.verified:
+            if submission.user == user:
+                repository.update_submission(submission.number, "cancelled", "submitted again")
             continue
         if submission.request == facts:
             return submission
@@ -58,7 +87,32 @@ def enter_submission(
             f" {submission.number}, of {submission.user}",
             hint="wait until it is over, cancel it, or give yours another name: --name NAME",
         )
-    return repository.submit(token or secrets.token_hex(16), user, study, facts, files)
+    return repository.submit(
+        token or signed_token(user, study, facts),
+        user,
+        study,
+        facts,
+        prepared.files,
+        verified=is_checked or not repository.may_others_write(),
+    )
+
+
+def signed_token(user: str, study: str, facts: Mapping[str, Any]) -> str:
+    """Return a new token of a submission, by which this user's processes recognise it."""
+    nonce = secrets.token_hex(16)
+    return f"{nonce}.{_signature(nonce, user, study, facts)}"
+
+
+def is_signed(submission: StudySubmission) -> bool:
+    """Return whether a process of this user entered the submission, and nobody changed it."""
+    nonce, _, signature = submission.token.partition(".")
+    expected = _signature(nonce, submission.user, submission.study, submission.request)
+    return hmac.compare_digest(signature.encode(), expected.encode())
+
+
+def _signature(nonce: str, user: str, study: str, facts: Mapping[str, Any]) -> str:
+    text = json.dumps([nonce, user, study, facts], sort_keys=True)
+    return blake2b(text.encode(), key=trust.user_key(), digest_size=16).hexdigest()
 
 
 def cancel_submission(

@@ -1,0 +1,263 @@
+"""The Unix socket of a service on a file of SQLite: the kernel says who submits and who cancels.
+
+Whoever may write a file of SQLite can write any name into it. So a service listens at a socket
+beside the file, asks the kernel who is at the other end (``SO_PEERCRED``), and enters the
+submission itself, with a signature of its own. Users of the socket need not be able to write the
+file. A request and its answer are one message each, as in `wire`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, Self
+
+from zenturio import errors, trust
+from zenturio.errors import PlaceError, SafetyError, ZenError
+from zenturio.execute import wire
+from zenturio.execute.json_checks import (
+    MalformedError,
+    anything,
+    boolean,
+    first_of,
+    integer,
+    list_of,
+    object_of,
+    one_of,
+    record,
+    text,
+)
+from zenturio.record import Repository
+from zenturio.study.service.submission_queue import (
+    PreparedSubmission,
+    cancel_submission,
+    enter_submission,
+)
+from zenturio.study.service.submitted_program import LARGEST_BYTES, SubmittedProgram
+from zenturio.unix_socket import listen_at, peer, short_path
+
+_log = logging.getLogger(__name__)
+ENDING = "serve.sock"
+"""How the name of the socket ends, behind that of the database."""
+SILENT_SECONDS = 30
+"""For which a connection may be silent."""
+CANCEL_SECONDS = 60
+"""For which a client waits for an answer: a study may have to be stopped."""
+MOST_OF_ONE_USER = 4
+"""Connections of a user at a time: nobody can take those of others."""
+MOST_CONNECTIONS = 64
+_TIMEOUT = struct.Struct("@ll")
+_OPTION = first_of(
+    text(2**16), integer(-(2**63)), boolean, one_of(None), list_of(text(2**16), 4096)
+)
+_check_submit = record(
+    {
+        "do": one_of("submit"),
+        "study": text(255),
+        "options": object_of(text(64), _OPTION, 64),
+        "program": anything,
+    },
+    {"lengths": list_of(integer(0, LARGEST_BYTES))},
+)
+_check_cancel = record({"do": one_of("cancel"), "number": integer(1)})
+_check_answer = first_of(
+    record({"number": integer(1)}),
+    record({"failure": text(64), "message": text(2**16), "hint": text(2**16)}),
+)
+
+
+def socket_path(database: Path) -> Path:
+    """Return where a service on the file *database* listens."""
+    return database.with_name(f"{database.name}.{ENDING}")
+
+
+class SubmissionSocket:
+    """Takes submissions and cancellations of the users of this machine, while a block runs."""
+
+    def __init__(
+        self, repository: Repository, is_admin: Callable[[str], bool] = lambda _user: False
+    ) -> None:
+        """For a *repository* in a file; *is_admin* says whose users may cancel all submissions."""
+        self._repository = repository
+        self._is_admin = is_admin
+        self._path = socket_path(Path(repository.location))
+        self._connections: Counter[int] = Counter()
+        self._lock = Lock()
+
+    def __enter__(self) -> Self:
+        self._listening = listen_at(self._path, others=True)
+        self._thread = Thread(target=self._accept, name="zenturio-submissions", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # wakes who waits for a connection
+        self._thread.join()
+        self._listening.close()
+        self._path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            user = peer(connection)
+            if user is None or not self._admit(user):
+                connection.close()
+                continue
+            Thread(target=self._serve, args=(connection, user), daemon=True).start()
+
+    def _admit(self, user: int) -> bool:
+        with self._lock:
+            is_full = self._connections.total() >= MOST_CONNECTIONS
+            if is_full or self._connections[user] >= MOST_OF_ONE_USER:
+                return False
+            self._connections[user] += 1
+            return True
+
+    def _serve(self, connection: socket.socket, user: int) -> None:
+        try:
+            with closing(connection):
+                _limit_silence(connection, SILENT_SECONDS)
+                wire.send(connection.fileno(), self._answer(connection, user))
+        except OSError as error:  # whoever asked has gone, or is silent
+            _log.info("a connection of %s ended: %s", trust.user_name(user), error)
+        finally:
+            with self._lock:
+                self._connections[user] -= 1
+
+    def _answer(self, connection: socket.socket, user: int) -> dict[str, Any]:
+        try:
+            message = wire.receive(connection.fileno()) or {}
+            number = self._handle(connection, message, user)
+            _log.info("%d: %s of submission %d", user, message["do"], number)
+        except MalformedError as error:
+            return _failure(SafetyError(f"the request is malformed: {error}"))
+        except ZenError as error:
+            return _failure(error)
+        return {"number": number}
+
+    def _handle(self, connection: socket.socket, message: dict[str, Any], user: int) -> int:
+        """Do what *user* asks for, and return the number of the submission."""
+        name = trust.user_name(user)
+        if message.get("do") != "cancel":
+            prepared = _receive_submission(connection, message)
+            return enter_submission(self._repository, prepared, name, is_checked=True).number
+        _check_cancel(message, "the request")
+        is_admin = user in (0, os.geteuid()) or self._is_admin(name)
+        number = message["number"]
+        return cancel_submission(self._repository, number, name, is_admin=is_admin).number
+
+
+def _receive_submission(connection: socket.socket, message: dict[str, Any]) -> PreparedSubmission:
+    _check_submit(message, "the request")
+    if sum(message.get("lengths", ())) > LARGEST_BYTES:
+        raise MalformedError(f"the files have more than {LARGEST_BYTES} bytes")
+    program = SubmittedProgram.read(message["program"])
+    blobs = wire.receive_blobs(connection.fileno(), message, most=LARGEST_BYTES)
+    files = {sha256(blob).hexdigest(): blob for blob in blobs or ()}
+    if sorted(files) != program.contents:
+        raise MalformedError("the files are not those of the program")
+    options = {**message["options"], "project": ""}
+    facts = {**options, "program": program.facts(), "contents": program.contents}
+    return PreparedSubmission(message["study"], facts, files)
+
+
+def _failure(error: ZenError) -> dict[str, Any]:
+    first = error.diagnostics[0]
+    message = f"{first.place}: {first.message}" if first.place else first.message
+    return {"failure": type(error).__name__, "message": message, "hint": first.hint}
+
+
+def _limit_silence(connection: socket.socket, seconds: int) -> None:
+    # Not `settimeout`: `wire` reads the descriptor, which that would make non-blocking.
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        connection.setsockopt(socket.SOL_SOCKET, option, _TIMEOUT.pack(seconds, 0))
+
+
+@dataclass(frozen=True)
+class ServiceClient:
+    """Whom users of a file of SQLite ask: the service that works on it."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, repository: Repository) -> ServiceClient | None:
+        """Return the client of the service of *repository*; None if none listens.
+
+        SafetyError where who listens is neither root nor the owner of the file: somebody else
+        would get the files that are submitted.
+        """
+        database = Path(repository.location)
+        if not database.is_file():
+            return None
+        client = cls(socket_path(database))
+        try:
+            with closing(client._connected()) as connection:
+                user = peer(connection)
+        except OSError:
+            return None
+        if user not in (0, database.stat().st_uid):
+            raise SafetyError(
+                f"{client.path} belongs to {trust.user_name(user or 0)}, not to the owner of the"
+                " database",
+                hint=f"ask who runs the service; {client.path.parent} should be writable for the"
+                " service alone",
+            )
+        return client
+
+    def submit(self, prepared: PreparedSubmission) -> int:
+        """Submit a study as the user of this process; return its number."""
+        names = ("program", "contents")
+        options = {n: v for n, v in prepared.facts.items() if n not in names}
+        blobs = list(prepared.files.values())
+        message = {
+            "do": "submit",
+            "study": prepared.study,
+            "options": options,
+            "program": prepared.facts["program"],
+            "lengths": [len(blob) for blob in blobs],
+        }
+        return self._ask(message, *blobs)
+
+    def cancel(self, number: int) -> None:
+        """Cancel a submission as the user of this process, and wait until nothing of it runs."""
+        self._ask({"do": "cancel", "number": number})
+
+    def _ask(self, message: dict[str, Any], *blobs: bytes) -> int:
+        try:
+            with closing(self._connected()) as connection:
+                _limit_silence(connection, CANCEL_SECONDS)
+                wire.send(connection.fileno(), message, *blobs)
+                answer = wire.receive(connection.fileno())
+            if answer is None:
+                raise PlaceError("the service ended the connection", hint="try again")
+            _check_answer(answer, "the answer")
+        except (OSError, MalformedError) as error:
+            raise PlaceError(f"the service does not answer at {self.path}: {error}") from error
+        if "failure" in answer:
+            kind = getattr(errors, answer["failure"], PlaceError)
+            is_known = isinstance(kind, type) and issubclass(kind, ZenError)
+            raise (kind if is_known else PlaceError)(answer["message"], hint=answer["hint"])
+        return int(answer["number"])
+
+    def _connected(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with short_path(self.path) as name:
+                connection.connect(name)
+        except OSError:
+            connection.close()
+            raise
+        return connection
