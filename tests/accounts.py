@@ -27,6 +27,19 @@ def accounts(*names):
 
 
 @contextmanager
+def group_of(*members):
+    """A group with these accounts in it."""
+    name = f"zen-{secrets.token_hex(4)}"
+    subprocess.run(["groupadd", name], check=True)
+    try:
+        for member in members:
+            subprocess.run(["usermod", "--append", "--groups", name, member], check=True)
+        yield name
+    finally:
+        subprocess.run(["groupdel", name], check=False, capture_output=True)
+
+
+@contextmanager
 def zen_for_everybody():
     """A folder with a ``zen`` and a ``python`` that other accounts may run.
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import typer
 
-from zenturio.errors import NotFoundError, SafetyError
+from zenturio.errors import InputError, NotFoundError, SafetyError
 from zenturio.execute.executor import Executor
-from zenturio.execute.places import open_place
+from zenturio.execute.places import ClosableExecutor, open_place
+from zenturio.execute.runas import RunAs
 from zenturio.record.open import (
     FOLDER,
     begin_project,
@@ -49,7 +50,7 @@ def serve_here(
         stack.enter_context(locked_repository(repository))
         places: dict[str, Executor] = {}
         for name in config.places:
-            opened = open_place(name, project / FOLDER, jobs, keep="failed")
+            opened = _open_place(config, name, project, jobs)
             places[name] = stack.enter_context(opened)
         serving = StudyService(
             repository, places, config.policy, _tell, CancelRequests(project / FOLDER),
@@ -95,13 +96,29 @@ def check_here(
     lines = [f"project: {project}", f"policy: {config.policy}"]
     lines.append(f"database: {_check_database(db)}")
     for name in config.places:
-        with open_place(name, project / FOLDER, jobs, keep="failed") as place:
+        with _open_place(config, name, project, jobs) as place:
             lines.append(f"place {name}: {place.slots} slots")
+    if config.runas is not None:
+        RunAs.check(config.runas)
+        lines.append(f"experiments run as who submitted them, by {config.runas}")
     where = str(config.socket) if config.socket else f"http://{config.host}:{config.port}/"
     lines.append(f"pages: {where}, {len(config.users)} users")
     running = is_served(project / FOLDER)
     lines.append("a service runs here" if running else "no service runs here")
     return lines
+
+
+def _open_place(
+    config: ServiceConfig, name: str, project: Path, jobs: int | None
+) -> ClosableExecutor:
+    if config.runas is None:
+        return open_place(name, project / FOLDER, jobs, keep="failed")
+    if name != "local":
+        raise InputError(
+            f"experiments at {name} would run as the service, not as who submitted them",
+            hint="leave out runas in [serve], or the place",
+        )
+    return RunAs(project / FOLDER, config.runas, jobs)
 
 
 def _check_database(db: str | None) -> str:

@@ -73,6 +73,15 @@ class Resumable(Executor, Protocol):
 
 
 @runtime_checkable
+class RunsAsUsers(Executor, Protocol):
+    """A place that runs experiments with the rights of a user of this machine."""
+
+    def submit_as(self, user: str, experiment: Experiment) -> Future[Outcome]:
+        """Take an experiment that is run as *user*."""
+        ...
+
+
+@runtime_checkable
 class EmitsMessages(Executor, Protocol):
     """A place that has something to say to its user while it works."""
 

@@ -463,8 +463,19 @@ class SQLRepository:
         submission_queue.set_verified(transaction, number, verified=verified)
 
     def may_others_write(self) -> bool:
-        dialect = self._database.dialect
-        return isinstance(dialect, SQLite) and trust.is_writable_by_others(dialect.path)
+        if isinstance(self._database.dialect, SQLite):
+            return trust.is_writable_by_others(self._database.dialect.path)
+        return self._is_queue_open()
+
+    @reads
+    def _is_queue_open(self, transaction: Transaction) -> bool:
+        """Whether roles may write the queue without the row security of `team_roles`."""
+        ((is_open,),) = transaction.sql(
+            "SELECT NOT relrowsecurity AND EXISTS (SELECT 1 FROM aclexplode(relacl) a"
+            " WHERE a.privilege_type IN ('INSERT', 'UPDATE') AND a.grantee <> relowner)"
+            " FROM pg_class WHERE oid = 'submissions'::regclass"
+        )
+        return bool(is_open)
 
     def submissions(
         self, turns: Iterable[SubmissionState] | None = None

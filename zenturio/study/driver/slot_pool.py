@@ -24,6 +24,7 @@ from zenturio.execute.executor import (
     EmitsMessages,
     Executor,
     Resumable,
+    RunsAsUsers,
     SelectsMachine,
     machines_of,
 )
@@ -161,12 +162,17 @@ class SlotPool:
     """Lends the slots of a place."""
 
     def __init__(
-        self, place: Executor, choose: ChooseOwner = lambda owners, _demands: owners[0]
+        self,
+        place: Executor,
+        choose: ChooseOwner = lambda owners, _demands: owners[0],
+        user_of: Callable[[Hashable], str | None] = lambda _owner: None,
     ) -> None:
+        """*user_of* says as whom the experiments of an owner run, where the place can do that."""
         self.remarks: deque[str] = place.remarks if isinstance(place, EmitsMessages) else deque()
         self._place = place
         self._used = 0
         self._choose = choose
+        self._user_of = user_of
         self._allotments: list[Allotment] = []
         self._numbers = count()
         self._lock = Lock()
@@ -265,6 +271,11 @@ class SlotPool:
             inner.add_done_callback(partial(self._ended, request))
 
     def _begun(self, request: SlotRequest) -> Future[Outcome]:
+        if isinstance(self._place, RunsAsUsers):
+            user = self._user_of(request.allotment.owner)
+            if user is None:
+                raise PlaceError("nobody is known who submitted this experiment")
+            return self._place.submit_as(user, request.experiment)
         if request.machine is None:
             return self._place.submit(request.experiment)
         assert isinstance(self._place, SelectsMachine), "others have no such share"

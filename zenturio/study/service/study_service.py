@@ -20,8 +20,8 @@ from time import monotonic, time
 from typing import Any, Literal
 
 from zenturio.annotate.model import Application
-from zenturio.errors import ConflictError, Interrupted, RecordError, ZenError
-from zenturio.execute.executor import Executor
+from zenturio.errors import ConflictError, Interrupted, RecordError, SafetyError, ZenError
+from zenturio.execute.executor import Executor, RunsAsUsers
 from zenturio.failpoints import Failpoint
 from zenturio.record import Repository, StudySubmission, SubmissionState
 from zenturio.record.open import FOLDER, project_folder
@@ -58,6 +58,8 @@ class SubmissionWorker:
         folders: SubmittedFolders,
         cancel_requests: CancelRequests | None = None,
         notify: Callable[[str], None] = lambda _words: None,
+        *,
+        as_users: bool = False,
     ) -> None:
         self.submission = submission
         self.number = submission.number
@@ -67,6 +69,7 @@ class SubmissionWorker:
         self._repository = repository
         self._pool = pool
         self._folders = folders
+        self._as_users = as_users
         self._cancel_requests = cancel_requests
         self._notify = notify
         self._studies = [submission.study]
@@ -194,14 +197,17 @@ class SubmissionWorker:
     def _application(self, request: StudyRequest) -> Application | None:
         """Return the submitted program; none where the files are read at their paths.
 
-        Submissions of before this version have paths alone.
+        Submissions of before this version have paths alone. Where experiments run as their users,
+        nothing that a user wrote is executed by this process, nor read from a path of theirs.
         """
         facts = self.submission.request.get("program")
+        if facts is None and self._as_users:
+            raise SafetyError("its files did not come with it", hint="submit it again")
         if facts is None:
             return None
         program = SubmittedProgram.read(facts)
         root = self._folders.write(self.number, program, self._repository.submitted_content)
-        return program.application(request, root)
+        return program.application(request, root, ask_anew=not self._as_users)
 
     def _begun(self, run: StudyDriver | Pipeline) -> None:
         with self._turn:
@@ -269,13 +275,15 @@ class StudyService:
     ) -> None:
         """*notify* hears what begins and ends, a line each; *shares* are what users may have.
 
-        With *run_unverified* submissions are run whose user nobody checked.
+        With *run_unverified* submissions are run whose user nobody checked; never where a place
+        runs experiments as their users.
         """
         self.policy = policy
         self._repository = repository
         self._notify = notify
         self._cancel_requests = cancel_requests
-        self._run_unverified = run_unverified
+        self._as_users = any(isinstance(place, RunsAsUsers) for place in places.values())
+        self._run_unverified = run_unverified and not self._as_users
         self._folders = SubmittedFolders(project_folder() / FOLDER)
         self._workers: dict[int, SubmissionWorker] = {}
         self._retry_at: dict[int, float] = {}
@@ -285,7 +293,8 @@ class StudyService:
         """Slot-seconds of studies that are over, by place and user."""
         self._ledger = Lock()
         self._pools = {
-            name: SlotPool(place, partial(self._choose, name)) for name, place in places.items()
+            name: SlotPool(place, partial(self._choose, name), self._user_of)
+            for name, place in places.items()
         }
         self._is_unreachable = False
         self._reported: dict[int, object] = {}
@@ -430,6 +439,7 @@ class StudyService:
             self._folders,
             self._cancel_requests,
             self._notify,
+            as_users=self._as_users,
         )
         self._workers[submission.number] = worker
         worker.start()
