@@ -83,8 +83,8 @@ def enter_submission(
         if submission.request == facts:
             return submission
         raise ConflictError(
-            f"study {study!r} is in the queue already, with other files or options: number"
-            f" {submission.number}, of {submission.user}",
+            f"study {study!r} is in the queue already: number {submission.number}, of"
+            f" {submission.user}, with other files or options",
             hint="wait until it is over, cancel it, or give yours another name: --name NAME",
         )
     return repository.submit(
