@@ -384,10 +384,10 @@ def test_a_mistake_of_ours_fails_the_study_and_not_the_service(lab, monkeypatch,
     lab.submit(lab.write("one", 1))
     session = StudyRequest.session
 
-    def mistaken(request, repository):
+    def mistaken(request, repository, application=None):
         if "one" in request.paths[0]:
             raise ZeroDivisionError("nothing")
-        return session(request, repository)
+        return session(request, repository, application)
 
     monkeypatch.setattr(StudyRequest, "session", mistaken)
     with lab.serving():

@@ -203,8 +203,7 @@ def test_files_that_are_not_those_of_the_program_are_refused(lab):
 def test_one_user_cannot_take_all_connections(lab, monkeypatch):
     monkeypatch.setattr(submission_socket, "MOST_OF_ONE_USER", 2)
     with SubmissionSocket(lab) as service:
-        client = ServiceClient.of(lab)
-        until(lambda: not service._connections.total())
+        client = ServiceClient(socket_path(Path(lab.location)))
         held = [client._connected() for _ in range(2)]
         until(lambda: service._connections.total() == 2)
         with closing(client._connected()) as third:
