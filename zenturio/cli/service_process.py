@@ -54,7 +54,7 @@ def serve_here(
             places[name] = stack.enter_context(opened)
         serving = StudyService(
             repository, places, config.policy, _tell, CancelRequests(project / FOLDER),
-            config.shares, run_unverified=config.run_unverified,
+            config.shares, run_unverified=config.unverified == "run",
         )  # fmt: skip
         if dialect_at(locate(db)).name == "sqlite":
             admins = {name for name, user in config.users.items() if user.role == "admin"}

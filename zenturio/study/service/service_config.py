@@ -12,6 +12,8 @@ What zenturio.toml says of a service:
     proxy_secret = "sha256:..."    # by what the proxy is known: zen serve --proxy-secret makes it
     proxies = ["10.0.0.7"]         # from where alone the proxy may come
     metrics_token = "sha256:..."   # with which Prometheus reads /metrics: zen serve --metrics-token
+    unverified = "run"             # also run what was written into a shared file past the service
+    runas = "/run/zenturio-runas/socket"   # experiments run as who submitted them, by this program
     names = ["lab.example.org"]    # by which the proxy, or a browser, calls this machine
 
     [serve.shares]                 # of slots: for each user first, then by the policy
@@ -129,6 +131,13 @@ def _shares(name: str, entry: Entry) -> dict[str, UserShare]:
     return shares
 
 
+def _unverified(name: str, entry: Entry) -> str:
+    if entry.value not in ("hold", "run"):
+        hint = "hold: they wait until they are submitted again; or run"
+        raise InputError(f"{name} = {entry.value!r} is not possible", hint=hint)
+    return str(entry.value)
+
+
 def _users(_name: str, entry: Entry) -> dict[str, ServiceUser]:
     if not isinstance(entry.value, dict):
         raise InputError("users are a table", hint="write [serve.users]")
@@ -184,6 +193,12 @@ class ServiceConfig:
     metrics_token: str = setting(
         "", "the hash of the token of Prometheus", read=_secret, is_secret=True
     )
+    runas: Path | None = setting(
+        None, "the socket of the program of root that starts workers as users", read=_path
+    )
+    unverified: str = setting(
+        "hold", "run or hold submissions whose user was not checked", read=_unverified
+    )
 
     @classmethod
     def of(cls, project: Path) -> ServiceConfig:
@@ -198,12 +213,16 @@ class ServiceConfig:
             faults = [*error.diagnostics, *faults]
         if faults:
             raise InputError.all(faults)
-        return replace(config, socket=project / config.socket if config.socket else None)
+        return replace(
+            config,
+            socket=project / config.socket if config.socket else None,
+            runas=project / config.runas if config.runas else None,
+        )
 
 
 def _conflicts(entries: Mapping[str, Entry]) -> list[Diagnostic]:
     """Return what is wrong with settings of the proxy that do not go together."""
-    faults = []
+    faults = _conflicts_of_users(entries)
     if "socket" in entries:
         hint = "leave it out, or leave socket out"
         for name in ("host", "port", "proxies"):
@@ -219,4 +238,19 @@ def _conflicts(entries: Mapping[str, Entry]) -> list[Diagnostic]:
     if "proxy_user" in entries:
         message, hint = "proxy_user is for a socket", 'write socket = "PATH", too'
         faults.append(Diagnostic(message, entries["proxy_user"].place, hint))
+    return faults
+
+
+def _conflicts_of_users(entries: Mapping[str, Entry]) -> list[Diagnostic]:
+    """Return what does not go together with experiments that run as their users."""
+    faults: list[Diagnostic] = []
+    if "runas" not in entries:
+        return faults
+    if "unverified" in entries and entries["unverified"].value == "run":
+        hint = "leave it out: experiments run as who submitted them, which has to be known"
+        message = "unverified submissions cannot run as a user"
+        faults.append(Diagnostic(message, entries["unverified"].place, hint))
+    if "places" in entries and entries["places"].value != ["local"]:
+        message, hint = "runas is for the place local", "leave places out, or runas"
+        faults.append(Diagnostic(message, entries["places"].place, hint))
     return faults
