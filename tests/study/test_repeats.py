@@ -13,10 +13,13 @@ import pytest
 from cli.conftest import zen as command
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError
+from zenturio.experiment import ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import deviation, mean, median, median_interval
 from zenturio.experiment.experiment import RunPosition
 from zenturio.experiment.repeat_rule import RepeatRule, relative_width
 from zenturio.record.open import open_repository
+from zenturio.study.driver import repeats_as_needed
+from zenturio.study.driver.repeats_as_needed import PointsWithinBudget
 from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.local_run import run_locally
 from zenturio.study.place_options import PlaceOptions
@@ -319,6 +322,68 @@ class TestTable:
         run = command("results", "study", "--repeats", "--by", "n", "--db", study.db,
                       cwd=study.folder, code=2)  # fmt: skip
         assert "--by does not go with --repeats" in run.err
+
+
+class TestBudget:
+    """``zen run --budget 2h`` runs points whose intervals are widest, until the time is over."""
+
+    @pytest.fixture
+    def clock(self, monkeypatch):
+        """The time is the number of runs that were made."""
+        made = [0.0]
+        monkeypatch.setattr(repeats_as_needed, "monotonic", lambda: made[0])
+        return made
+
+    def source(self, study, seconds, repeat="6:50 UNTIL t WITHIN 2%"):
+        study.write(program(repeat))
+        application = scan(["study.sh"])
+        generator = ExperimentGenerator(application)
+        points = select_points(application.space)
+        return PointsWithinBudget(points, generator, application.repeat, 150, seconds)
+
+    def drive(self, source, clock):
+        """Run each experiment at once; return the points in their order."""
+        ran = []
+        while not source.over:
+            for experiment in source:
+                n = experiment.values["n"]
+                measured = {"t": value(n, experiment.repeat)}
+                source.complete(experiment, Outcome(experiment.digest, "ok", metrics=measured))
+                ran.append(n)
+                clock[0] += 1
+        return ran
+
+    def test_wide_points_run_more_often_than_others(self, study, clock):
+        source = self.source(study, 40)
+        ran = self.drive(source, clock)
+        assert len(ran) == 40
+        assert sorted(ran[:18]) == [1] * 6 + [2] * 6 + [3] * 6
+        counts = Counter(ran)
+        assert counts[1] <= counts[2] < counts[3]
+        assert source.is_spent
+        assert source.stops["budget"] >= 1
+
+    def test_a_budget_that_is_not_needed_changes_no_number(self, study, clock):
+        source = self.source(study, 1000, "6:20 UNTIL t WITHIN 2%")
+        assert Counter(self.drive(source, clock)) == NEEDED
+        assert not source.is_spent
+        assert source.stops == {"narrow": 2, "wide": 1}
+
+    def test_time_may_be_over_within_the_first_blocks(self, study, clock):
+        assert len(self.drive(self.source(study, 4), clock)) == 4
+
+    def test_a_study_with_any_number_of_repeats_may_have_one(self, study):
+        study.write(program("20 SEED s"))
+        run = command("run", "study.sh", "--budget", "2h", "--objective", "MINIMIZE t",
+                      "--db", study.db, cwd=study.folder)  # fmt: skip
+        assert study_counts_of_search(study) == {1: 7, 2: 20, 3: 20}, "equal values are precise"
+        assert "47 ok" in run.out
+
+    def test_a_budget_that_counts_points_belongs_to_a_search(self, study):
+        run = command(
+            "run", "study.sh", "--budget", "9", "--db", study.db, cwd=study.folder, code=2
+        )
+        assert "--budget belongs to a search, unless it is a time" in run.err
 
 
 class TestWarmUp:

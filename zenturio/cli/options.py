@@ -55,7 +55,12 @@ Engine = Annotated[
     ),
 ]
 Budget = Annotated[
-    str, typer.Option(metavar="N|10min", help="Budget of a search: points, time or both.")
+    str,
+    typer.Option(
+        metavar="N|10min",
+        help="Budget of a search: points, time or both. Of a run: its time, which goes to the"
+        " points whose intervals are widest.",
+    ),
 ]
 Stop = Annotated[
     list[str] | None,

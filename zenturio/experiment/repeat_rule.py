@@ -18,15 +18,17 @@ from zenturio.experiment.aggregates import median, median_interval, serial_corre
 UNTIL = "until"
 """The note of a study that says when the repeats of a point suffice."""
 
-StopReason = Literal["narrow", "wide", "dependent", "no value"]
+StopReason = Literal["narrow", "wide", "dependent", "no value", "budget"]
 """Why a point has no more repeats: its interval is narrow enough; it is not, and the limit is
-reached, for runs that depend on each other, too; or none of its runs has a number."""
+reached, for runs that depend on each other, too; none of its runs has a number; or the time of the
+whole run is over."""
 
 STOPS: Mapping[str, str] = {
     "narrow": "precise enough",
     "wide": "not precise enough after the most repeats",
     "dependent": "with runs that depend on each other, so that the interval is too narrow",
     "no value": "without a number",
+    "budget": "not precise enough when the budget was spent",
 }
 """Each `StopReason` behind a number of points."""
 STOPPED: Mapping[StopReason | None, str] = {

@@ -162,6 +162,7 @@ class StudyRequest:
             self.join,
             settings=self.driver_settings(),
             search=spec,
+            seconds=None if spec else read_seconds(self.budget),
             objectives=read_goals(self.objective, application) if self.objective else (),
             order=choose_order(self.order),
             remembered=self.remembered(),
@@ -195,7 +196,8 @@ def read_search(
 ) -> SearchSpec | None:
     """Return the search that the options describe; None if there is no --search."""
     if not engine:
-        for option, value in (("--budget", budget), ("--stop", stop), ("--set", settings)):
+        read_seconds(budget)
+        for option, value in (("--stop", stop), ("--set", settings)):
             if value:
                 raise InputError(f"{option} belongs to a search", hint="name one: --search ga")
         return None
@@ -212,3 +214,19 @@ def read_search(
     return SearchSpec(
         engine, pairs, parse_budget(budget or None), parse_stop_rules(list(stop)), seed
     )
+
+
+def read_seconds(budget: str) -> float | None:
+    """Return the time that ``--budget`` gives a run that is no search."""
+    if not budget:
+        return None
+    # Most runs have none, and do not load the engines.
+    from zenturio.search import parse_budget  # noqa: PLC0415 - see above
+
+    limits = parse_budget(budget)
+    if limits.trials is not None:
+        raise InputError(
+            f"--budget belongs to a search, unless it is a time: {budget}",
+            hint="name one: --search ga; or say how long: --budget 2h",
+        )
+    return limits.seconds

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, count, islice
+from time import monotonic
 
 from zenturio.annotate.model import Repeat
 from zenturio.experiment import Experiment, ExperimentGenerator, MachineKind, Outcome
 from zenturio.experiment.experiment import RunPosition
-from zenturio.experiment.repeat_rule import RepeatRule, StopReason
+from zenturio.experiment.repeat_rule import RepeatRule, StopReason, relative_width
 from zenturio.space import Point
 from zenturio.study.driver.progress import score
 from zenturio.study.driver.run_order import WINDOW, RunOrder
@@ -35,6 +37,17 @@ class PointRuns:
         until, number = self._repeat.until, self._repeat.numbers[self._proposed]
         is_needed = until is None or number <= until.least or self._completed == self._proposed
         return number if is_needed else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all runs that were proposed are complete."""
+        return self._completed == self._proposed
+
+    @property
+    def width(self) -> float:
+        """How far the interval of the median reaches from it, as a share; infinite of too few."""
+        width = relative_width(self._in_order())
+        return math.inf if width is None else width
 
     @property
     def spared(self) -> int:
@@ -66,13 +79,19 @@ class PointRuns:
             self.stop = self._judged(RepeatRule(until.least, self._repeat.count, until.within))
 
     def _judged(self, rule: RepeatRule) -> StopReason | None:
-        """Return why no more runs are needed, by the machines that have the most values.
+        return rule.stop(self._in_order(), self._completed - self._repeat.warmup)
+
+    def _in_order(self) -> list[float]:
+        """Return the values of the kind of machine that has the most, by their repeats.
 
         Values of two kinds of machine are of two distributions.
         """
         values = max(self._values.values(), key=len, default={})
-        in_order = [value for _, value in sorted(values.items())]
-        return rule.stop(in_order, self._completed - self._repeat.warmup)
+        return [value for _, value in sorted(values.items())]
+
+
+Turn = tuple[tuple[int, Point], int, RunPosition]
+"""A point with its number in the run, its turn from 1, and where that stands in the order."""
 
 
 class PointsAsNeeded:
@@ -100,8 +119,8 @@ class PointsAsNeeded:
         self._runs: dict[int, PointRuns] = {}
         self._window = 0
         self._in_flight: dict[str, list[int]] = {}
-        self._turns = RunOrder().arrange(self._all_points(), len(repeat.numbers))
-        self._waiting: tuple[tuple[int, Point], int, RunPosition] | None = None
+        self._turns = self._turns_in(RunOrder())
+        self._waiting: Turn | None = None
 
     def try_first(self) -> Iterable[Experiment]:
         """Return the experiments of the first points, made now; they come in their turn, too."""
@@ -111,12 +130,14 @@ class PointsAsNeeded:
 
     def arrange(self, order: RunOrder) -> None:
         """Go through the points in *order* from now on."""
-        self._turns = order.arrange(self._all_points(), len(self._repeat.numbers))
+        self._turns = self._turns_in(order)
 
     def __iter__(self) -> Iterator[Experiment]:
-        while (turn := self._waiting or next(self._turns, None)) is not None:
-            (at, point), _, position = turn
+        for turn in chain([self._waiting] if self._waiting else (), self._turns):
             self._waiting = None
+            if turn is None:
+                return
+            (at, point), _, position = turn
             runs = self._runs_of(at)
             if runs.stop is not None:
                 continue
@@ -141,6 +162,10 @@ class PointsAsNeeded:
             self.stops[runs.stop] += 1
             self.total -= runs.spared
 
+    def _turns_in(self, order: RunOrder) -> Iterator[Turn | None]:
+        """Yield points that may run now, by the order; None where results are to be waited for."""
+        yield from order.arrange(self._all_points(), len(self._repeat.numbers))
+
     def _runs_of(self, at: int) -> PointRuns:
         if at // WINDOW != self._window:  # nothing asks for earlier windows again
             self._window = at // WINDOW
@@ -160,3 +185,68 @@ class PointsAsNeeded:
         if self._repeat.until is not None:
             self._in_flight.setdefault(experiment.digest, []).append(at)
         return experiment
+
+
+class PointsWithinBudget(PointsAsNeeded):
+    """The same for so many seconds, which go where the intervals are widest.
+
+    All points have the blocks that they need in any case. Then each block has the wider half of
+    the points that may need more runs, so that wide ones are run more often than others.
+    """
+
+    ahead = 0  # what was made ahead would run when the time is over
+
+    def __init__(
+        self,
+        points: PointSelection,
+        generator: ExperimentGenerator,
+        repeat: Repeat,
+        total: int,
+        seconds: float,
+    ) -> None:
+        super().__init__(points, generator, repeat, total)
+        self.is_spent = False
+        """Whether the time was over before no point needed more runs."""
+        self._seconds = seconds
+        self._end = math.inf
+        self._kept: list[tuple[int, Point]] = []
+
+    def __iter__(self) -> Iterator[Experiment]:
+        if self._end == math.inf:
+            self._end = monotonic() + self._seconds
+        for experiment in super().__iter__():
+            yield experiment
+            if monotonic() >= self._end:
+                break
+        if not self.over and monotonic() >= self._end:
+            self.over = self.is_spent = True
+            unfinished = sum(runs.stop is None for runs in self._runs.values())
+            self.stops["budget"] = unfinished
+
+    def _turns_in(self, order: RunOrder) -> Iterator[Turn | None]:
+        block = 0
+        for turn in order.arrange(self._keeping_points(), self._repeat.at_once):
+            block = turn[2].block
+            yield turn
+        for number in count(block + 1):
+            while not all(runs.is_idle for runs in self._runs.values()):
+                yield None
+            open_points = [(at, p) for at, p in self._kept if self._may_run(self._runs[at])]
+            if not open_points:
+                return
+            open_points.sort(key=lambda numbered: -self._runs[numbered[0]].width)
+            widest = open_points[: (len(open_points) + 1) // 2]
+            for at, place in enumerate(order.places(len(widest), number), 1):
+                yield widest[place], number, RunPosition(order.kind, number, at)
+
+    def _keeping_points(self) -> Iterator[tuple[int, Point]]:
+        for numbered in self._all_points():
+            self._kept.append(numbered)
+            yield numbered
+
+    @staticmethod
+    def _may_run(runs: PointRuns) -> bool:
+        return runs.stop is None and runs.spared > 0
+
+    def _runs_of(self, at: int) -> PointRuns:
+        return self._runs.setdefault(at, PointRuns(self._repeat))

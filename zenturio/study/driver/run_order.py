@@ -92,6 +92,10 @@ class RunOrder:
         draw = self._draw(repeat, number)
         return (repeat, draw) if self.kind == "blocks" else (draw,)
 
+    def places(self, size: int, block: int) -> list[int]:
+        """Return the places 0 to *size* - 1 of a block in their order."""
+        return list(range(size)) if self.kind == "sorted" else self._shuffled(size, block)
+
     def _shuffled(self, size: int, block: int) -> list[int]:
         return sorted(range(size), key=lambda item: self._draw(block, item))
 

@@ -9,12 +9,14 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from zenturio.annotate.model import Application, Goal
+from zenturio.annotate.grammar import FEWEST_REPEATS
+from zenturio.annotate.model import Application, Goal, Until
 from zenturio.errors import InputError, NotFoundError
 from zenturio.execute.executor import Executor, machines_of
 from zenturio.experiment import ExperimentGenerator, MachineKind, Outcome
 from zenturio.experiment.experiment import Kinds
 from zenturio.experiment.used_inputs import ask_versions
+from zenturio.expression import parse
 from zenturio.failpoints import Failpoint
 from zenturio.record import SPACES, Repository, StudyDefinition
 from zenturio.record.open import FOLDER, project_folder
@@ -39,7 +41,7 @@ from zenturio.study.driver.experiment_source import ArrangedPoints, ExperimentSo
 from zenturio.study.driver.experiment_states import LOOK_UPS
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary
 from zenturio.study.driver.refusals import refuse
-from zenturio.study.driver.repeats_as_needed import PointsAsNeeded
+from zenturio.study.driver.repeats_as_needed import PointsAsNeeded, PointsWithinBudget
 from zenturio.study.driver.run_order import OrderKind, RunOrder
 from zenturio.study.driver.study_driver import (
     AnyExecutor,
@@ -101,6 +103,8 @@ class StudySession:
     """What it takes to go on from the study's name alone; anything JSON."""
     same: bool = False
     """Whether it must be the program that was run before: else it is an error."""
+    seconds: float | None = None
+    """How long points are run at the most, if they are not searched for."""
 
     @property
     def goals(self) -> tuple[Goal, ...]:
@@ -132,6 +136,11 @@ class StudySession:
                 hint="leave one of them out",
             )
         if self.search is None:
+            if self.seconds is not None and (self.settings.each_machine or self.application.after):
+                raise InputError(
+                    "--budget is the time of one study on one kind of machine at a time",
+                    hint="leave out --budget, or run the stages or the kinds one by one",
+                )
             return
         if self.settings.each_machine:
             raise InputError(
@@ -320,7 +329,8 @@ class StudySession:
             planned(replace(plan, remarks=notes))
             summary = replace(runs.drive(), notes=notes, round=round_)
             # A round that was interrupted stays open: the next run goes on with it.
-            if round_ is not None and runs.has_completed:
+            is_spent = isinstance(source, PointsWithinBudget) and source.is_spent
+            if round_ is not None and runs.has_completed and not is_spent:
                 self.repository.end_round(self.study, round_)
             DRIVEN()
             return self._concluded(summary, sources, definition)
@@ -390,13 +400,24 @@ class StudySession:
             self.repository.open(self.study, replace(definition, notes=notes))
         return replace(summary, stops=dict(stops))
 
+    def _widest_first(self) -> Until:
+        """Return by what the time of a run is shared where REPEAT does not say it."""
+        metric = self.goals[0].expression if self.goals else parse("wtime")
+        return Until(metric, 0.0, min(self.application.repeat.count, FEWEST_REPEATS))
+
     def _walk(self, generator: ExperimentGenerator) -> ArrangedPoints | PointsAsNeeded | None:
         """The points in their order, if they are not searched for and come from nowhere else."""
         if self.search is not None or self.source is not None:
             return None
         repeat = self.application.repeat
+        if self.seconds is not None and repeat.until is None:
+            repeat = replace(repeat, until=self._widest_first())
         if "missing" not in self.only:  # what has no result is not run, so nothing waits for it
             repeat = replace(repeat, until=None)
+        if self.seconds is not None:
+            return PointsWithinBudget(
+                self.points, generator, repeat, self.experiments, self.seconds
+            )
         if repeat.until is None and not repeat.warmup:
             return ArrangedPoints(self.points, generator, repeat.count, self.experiments)
         return PointsAsNeeded(self.points, generator, repeat, self.experiments)
