@@ -35,6 +35,7 @@ OPTIONS = {
     "scatter": {"x": "wtime", "y": "gflops", "colour": "solver", "log": "x"},
     "box": {"x": "n", "y": "wtime", "colour": "solver", "facet": "threads"},
     "parallel": {"y": "wtime"},
+    "scaling": {"x": "threads", "y": "wtime", "colour": "n", "facet": "solver", "log": "xy"},
 }
 
 

@@ -1,4 +1,4 @@
-"""The verbs of charts: plot, report."""
+"""The verbs of charts: plot, report, scaling."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,8 @@ from zenturio.cli.results import (
 )
 
 if TYPE_CHECKING:
+    from zenturio.experiment.signed_ranks import Interval
+    from zenturio.query.scaling import Scaling, ScalingModel
     from zenturio.show.charts.chart_query import ChartQuery
 
 
@@ -31,6 +33,7 @@ def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
     app.command()(plot)
     app.command()(report)
+    app.command()(scaling)
 
 
 def plot(
@@ -42,7 +45,7 @@ def plot(
         str,
         typer.Option(
             metavar="line|bar|...",
-            help="Kind of chart: line bar scatter box pie heatmap surface; for searches: "
+            help="Kind of chart: line bar scatter box scaling pie heatmap surface; for searches: "
             "convergence importance slice pareto parallel; for hosts and times: gantt; or one of a "
             "plug-in.",
         ),
@@ -189,6 +192,128 @@ def report(
     pictures = sum(isinstance(block, ChartBlock) for block in parsed.blocks)
     facts = {"file": str(path), "title": parsed.title, "pictures": pictures}
     output.facts(facts) if json else typer.echo(f"{path}: {parsed.title}, charts: {pictures}")
+
+
+def scaling(
+    study: Annotated[str, typer.Argument(help="Name of the study.")],
+    over: Annotated[
+        str, typer.Option(metavar="PARAM", help="Parameter: threads, processes, nodes.")
+    ],
+    metric: Annotated[str, typer.Option(help="Time, or with --rate a rate.")] = "wtime",
+    weak: Annotated[
+        str,
+        typer.Option(
+            metavar="WORK",
+            help="Weak scaling: the work of a point, such as n or 'n ** 3'; points with as much "
+            "work for each of PARAM make a curve.",
+        ),
+    ] = "",
+    by: Annotated[
+        str, typer.Option(metavar="a,b", help="One curve for each value; default: all others.")
+    ] = "",
+    rate: Annotated[
+        bool, typer.Option(help="The metric is a rate, such as GFLOP/s: more is better.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Chart of the speedups: .html, .png, .svg or .pdf; - for the terminal.",
+        ),
+    ] = None,
+    where: Where = None,
+    outside: All = False,
+    machine: OfMachine = "",
+    round_: OfRound = "",
+    db: Database = None,
+    json: Json = False,
+) -> None:
+    """Show speedup, efficiency and limits over threads or nodes.
+
+    Speedups are ratios of geometric means with 95% intervals; the serial fraction is that of Karp
+    and Flatt. The laws of Amdahl, Gustafson and Gunther (USL) are fitted, the best first.
+
+    Examples: zen scaling matmul --over threads; zen scaling matmul --over nodes --weak 'n ** 3';
+    zen scaling matmul --over threads --metric gflops --rate -o speedup.svg
+    """
+    from zenturio.query.scaling import study_scaling
+    from zenturio.record.row_filter import RowChoice, read_round
+    from zenturio.study.overview import opened_repository
+
+    with opened_repository(db) as repository, output.copy_progress():
+        answer = study_scaling(
+            repository, study, over, metric, by=names_in(by) if by else None, weak=weak,
+            is_rate=rate, where=expression(where, "--where"), outside=outside,
+            rows=RowChoice(machine, read_round(round_)),
+        )  # fmt: skip
+    if json:
+        output.facts(answer.facts())
+    else:
+        _tell_scaling(answer)
+    if out is not None:
+        _draw_scaling(answer, out)
+
+
+def _tell_scaling(scaling: "Scaling") -> None:
+    unit = f" ({scaling.unit})" if scaling.unit else ""
+    for number, curve in enumerate(scaling.curves):
+        name = f", {curve.name}" if curve.name else ""
+        if number:
+            typer.echo("")
+        typer.echo(f"{scaling.mode} scaling of {scaling.metric} over {scaling.over}{name}\n")
+        rows = [
+            (
+                output.number(point.workers),
+                str(point.rows),
+                output.number(point.value),
+                _with_interval(point.speedup, point.speedup_interval),
+                _with_interval(point.efficiency, point.efficiency_interval),
+                _with_interval(point.serial, point.serial_interval),
+            )
+            for point in curve.points
+        ]
+        heads = ("runs", f"{scaling.metric}{unit}", "speedup", "efficiency", "serial fraction")
+        output.table((scaling.over, *heads), rows, right="rrrlll")
+        if curve.base != 1:
+            typer.echo(f"\nspeedups are against {output.number(curve.base)} {scaling.over}")
+        typer.echo("")
+        for model in curve.models:
+            typer.echo(_model_line(model, curve.base, scaling.over))
+    for note in scaling.notes:
+        typer.echo(note)
+
+
+def _with_interval(value: float | None, interval: "Interval | None") -> str:
+    if value is None:
+        return ""
+    if interval is None:
+        return f"{value:.4g}"
+    return f"{value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
+
+
+def _model_line(model: "ScalingModel", base: float, over: str) -> str:
+    parts = [
+        f"{name} {_with_interval(value, model.intervals[name])}"
+        for name, value in model.coefficients.items()
+    ]
+    if model.best_at is not None and model.best_at > 1:
+        parts.append(f"slower again beyond {model.best_at * base:.4g} {over}")
+    elif model.limit is not None:
+        parts.append(f"at most {model.limit:.4g} times as fast")
+    return f"{model.name:10} {'; '.join([*parts, f'misses {model.missed:.1%}'])}"
+
+
+def _draw_scaling(scaling: "Scaling", out: Path) -> None:
+    from zenturio.show.chart_files import save
+    from zenturio.show.charts.scaling_charts import scaling_chart
+    from zenturio.show.renderers.terminal import render_text
+
+    chart = scaling_chart(scaling)
+    if str(out) == TERMINAL:
+        typer.echo("\n".join(render_text(chart)))
+    else:
+        save(chart, out)
 
 
 def _check_source(chart_query: "ChartQuery", sql: str, tables: list[str] | None) -> None:

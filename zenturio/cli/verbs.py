@@ -50,6 +50,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "results": ("results", "Show the results of a study: filter, group, sort, export."),
         "sql": ("results", "Query the database with read-only SQL."),
         "fit": ("results", "Fit formulas to a metric and select the best."),
+        "scaling": ("charts", "Show speedup, efficiency and limits over threads or nodes."),
         "plot": ("charts", "Draw a chart of a study."),
         "report": ("charts", "Export a report with its charts as one file."),
         "portal": (

@@ -49,10 +49,11 @@ def half_width(values: Sequence[float] | np.ndarray, confidence: float = CONFIDE
     return student(0.5 + confidence / 2, count - 1) * deviation(values) / math.sqrt(count)
 
 
-def student(probability: float, freedom: int) -> float:
+def student(probability: float, freedom: float) -> float:
     """The quantile of Student's t distribution, for a *probability* above one half.
 
     Exact for one and two degrees of freedom, else found by bisection on the distribution itself.
+    Degrees of freedom may be broken, as Satterthwaite's are.
     """
     if freedom == 1:
         return math.tan(math.pi * (probability - 0.5))
@@ -71,8 +72,14 @@ def student(probability: float, freedom: int) -> float:
     return (low + high) / 2
 
 
-def _student_below(t: float, freedom: int) -> float:
-    """P(T <= t) by the finite sums of Abramowitz & Stegun 26.7.3 and 26.7.4; normal beyond 1000."""
+def _student_below(t: float, freedom: float) -> float:
+    """P(T <= t) by the finite sums of Abramowitz & Stegun 26.7.3 and 26.7.4; normal beyond 1000.
+
+    Broken degrees of freedom have no such sums, but the incomplete beta function (26.7.1).
+    """
+    if freedom != int(freedom):
+        whole = freedom + t * t
+        return 1 - _beta(freedom / whole, t * t / whole, freedom / 2, 0.5) / 2
     if freedom > 1000:
         # Their fourth-order term (26.7.8, inverted to first order) is below 1e-7 here.
         return NormalDist().cdf(t * (1 - 1 / (4 * freedom)) / math.sqrt(1 + t * t / (2 * freedom)))
@@ -81,7 +88,7 @@ def _student_below(t: float, freedom: int) -> float:
     odd = freedom % 2
     term = cosine if odd else 1.0
     total = term if freedom > 1 else 0.0
-    for k in range(3 if odd else 2, freedom - 1, 2):
+    for k in range(3 if odd else 2, int(freedom) - 1, 2):
         term *= cosine * cosine * (k - 1) / k
         total += term
     between = 2 / math.pi * (angle + sine * total) if odd else sine * total

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from zenturio.query import Comparison, Importances, Recommendation, ResultTable
     from zenturio.query.importance import RankedSetting
+    from zenturio.query.scaling import Scaling
     from zenturio.show.chart import Chart
     from zenturio.show.gate_report import GateReport
 
@@ -205,6 +206,27 @@ class Study:
         with open_or_use(self.db, create=True) as repository:
             versions = compared.gated_versions(repository, self.name, baseline, options)
             return GateReport.of(compared.run_gate(repository, versions, options, worse))
+
+    def scaling(
+        self,
+        over: str,
+        metric: str = "wtime",
+        *,
+        by: Sequence[str] | None = None,
+        weak: str = "",
+        rate: bool = False,
+        where: str | None = None,
+        machine: str = "",
+        round: int | str = "",  # noqa: A002 - as the column is called
+    ) -> Scaling:
+        """Return speedups, efficiencies and laws over threads, as ``zen scaling`` shows them."""
+        from zenturio.query.scaling import study_scaling  # noqa: PLC0415 - pandas takes its time
+
+        with open_or_use(self.db) as repository:
+            return study_scaling(
+                repository, self.name, over, metric, by=by, weak=weak, is_rate=rate, where=where,
+                rows=RowChoice(machine, read_round(str(round))),
+            )  # fmt: skip
 
     def plot(self, kind: str = "line", *, where: str | None = None, **options: Any) -> Chart:
         """Return the chart that ``zen plot`` draws; notebooks display it, ``zen.save`` writes it.

@@ -14,6 +14,7 @@ ADDRESSES = {
     "pie": "study=matmul&kind=pie&x=threads&y=wtime&agg=sum",
     "heatmap": "study=matmul&kind=heatmap&x=n&y=threads&z=wtime&log=z",
     "surface": "study=matmul&kind=surface&x=n&y=threads&z=wtime",
+    "scaling": "study=matmul&kind=scaling&x=threads&y=wtime&color=n",
     "convergence": "study=stencil&kind=convergence",
     "importance": "study=stencil&kind=importance",
     "slice": "study=stencil&kind=slice",

@@ -102,6 +102,7 @@ BUILT_IN: Mapping[str, ChartKind] = {
         _kind("bar", "By column", "groups", "x y colour facet aggregate errors log", log="y"),
         _kind("scatter", "By column", "rows", "x y colour facet log", log="xy"),
         _kind("box", "By column", "rows", "x y colour facet log", log="y"),
+        _kind("scaling", "By column", "rows", "x y colour facet log", log="xy"),
         _kind("pie", "By column", "groups", "x y facet aggregate"),
         _kind("heatmap", "By two columns", "groups", "x y z facet aggregate log", log="z"),
         _kind("surface", "By two columns", "groups", "x y z facet aggregate log", log="xyz"),

@@ -98,6 +98,13 @@ def is_missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
+def has_level(column: pd.Series[Any], level: Any) -> np.ndarray:
+    """Return the rows of one level; NULL is a level too."""
+    rows = column.isna() if is_missing(level) else column == level
+    mask: np.ndarray = rows.to_numpy(bool, na_value=False)
+    return mask
+
+
 def levels(column: pd.Series[Any]) -> list[Any]:
     """Return the distinct values: numbers ascending, texts as they come; None for NULL is last."""
     distinct = list(column.drop_duplicates())

@@ -29,11 +29,13 @@ from zenturio.show.charts.chart_table import (
     ChartTable,
     GroupedTable,
     group_key,
+    has_level,
     is_missing,
     is_number,
     label_of,
     levels,
 )
+from zenturio.show.charts.scaling_charts import chart_of_rows
 from zenturio.show.charts.search_charts import search_chart
 
 MOST_COLOURS = 20
@@ -190,7 +192,7 @@ def _scatter_chart(table: ChartTable) -> Chart:
     if not has_scale:
 
         def series(name: str, rank: int, facet: Any, colour: Any) -> Points | None:
-            rows = parts[_has_level(parts["facet"], facet) & _has_level(parts["colour"], colour)]
+            rows = parts[has_level(parts["facet"], facet) & has_level(parts["colour"], colour)]
             return _points(name, rank, x, rows) if len(rows) else None
 
         return _chart_with_panels(table, x, y, series)
@@ -199,17 +201,10 @@ def _scatter_chart(table: ChartTable) -> Chart:
     panels = [
         Panel(_panel_title(table, facet), (_points("", 0, x, rows, shaded=True),))
         for facet in table.split("facet", MOST_PANELS)
-        if len(rows := coloured[_has_level(coloured["facet"], facet)])
+        if len(rows := coloured[has_level(coloured["facet"], facet)])
     ]
     colour = ChartAxis(table.query.colour, table.unit(table.query.colour))
     return table.chart(panels, x, y, colour=colour, ordered=True)
-
-
-def _has_level(column: pd.Series[Any], level: Any) -> np.ndarray:
-    """Return the rows of one level; NULL is a level too."""
-    rows = column.isna() if is_missing(level) else column == level
-    mask: np.ndarray = rows.to_numpy(bool, na_value=False)
-    return mask
 
 
 def _points(
@@ -307,6 +302,7 @@ _BUILDERS: Mapping[str, Callable[[ChartTable], Chart]] = {
     "bar": _bar_chart,
     "scatter": _scatter_chart,
     "box": _box_chart,
+    "scaling": chart_of_rows,
     "pie": _pie_chart,
     "heatmap": _grid_chart,
     "surface": _grid_chart,

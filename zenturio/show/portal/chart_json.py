@@ -46,7 +46,9 @@ def selection_meaning(
         return {"of": column, "type": types.get(name) or "real"}
 
     kind = KINDS[query.kind]
-    if kind.source == "attempts" or any(_is_summary(mark) for mark in chart.marks()):
+    # What stands at a speedup is no value of a column: neither are rows of many experiments.
+    is_computed = kind.source == "attempts" or kind.name == "scaling"
+    if is_computed or any(_is_summary(mark) for mark in chart.marks()):
         return None
     if strands := next((mark for mark in chart.marks() if isinstance(mark, Strands)), None):
         axes = [
