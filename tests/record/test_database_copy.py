@@ -9,7 +9,14 @@ import pytest
 import loaded
 from record.worker import result
 from zenturio.errors import ConflictError, InputError, RecordError
-from zenturio.record import DriverProcess, Field, StudyDefinition, database_copy, maintenance
+from zenturio.record import (
+    DriverProcess,
+    Field,
+    StudyDefinition,
+    database_copy,
+    maintenance,
+    sqlite,
+)
 from zenturio.record.open import open_repository
 from zenturio.testing.experiments import ODD_MEASURES, experiment, outcome
 
@@ -259,3 +266,20 @@ def test_a_copy_says_in_which_tables_it_differs(places):
         repository.add_event("one", "remark", "an event of its own")
     with pytest.raises(RecordError, match=r"differ in events$|differ in events\n"):
         maintenance.copy_repository(source, target, lambda _table, _rows: None)
+
+
+def test_a_database_that_a_run_creates_during_a_restore_is_not_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    fill(path)
+    backup = maintenance.backup(path, tmp_path / "copy")
+    copy = sqlite.SQLite.copy
+
+    def copy_beside_a_run(dialect, target):
+        copy(dialect, target)
+        (tmp_path / "b.db").write_bytes(b"of a run")
+
+    monkeypatch.setattr(sqlite.SQLite, "copy", copy_beside_a_run)
+    with pytest.raises(InputError, match=r"b\.db already exists"):
+        maintenance.restore(backup, tmp_path / "b.db")
+    assert (tmp_path / "b.db").read_bytes() == b"of a run"
+    assert not (tmp_path / "b.db.part").exists()

@@ -11,7 +11,7 @@ from record.worker import DEFINITION
 from zenturio.experiment.experiment import Artifact, Log
 from zenturio.record import DriverProcess, maintenance, sqlite
 from zenturio.record.open import open_repository
-from zenturio.record.salvage import RecognisedTables, shapes
+from zenturio.record.salvage import RecognisedTables, TableShape, shapes
 from zenturio.record.sqlite_pages import SQLitePages
 from zenturio.testing.experiments import experiment, outcome
 
@@ -207,3 +207,29 @@ def test_pages_of_indexes_are_not_taken_for_destroyed_ones(tmp_path):
     kinds = {pages.pointers(number)[0] for number in range(2, pages.count + 1)}
     assert kinds == {2, 10}
     assert RecognisedTables(pages, TABLES).destroyed == 0
+
+
+NUMBER, TEXT = frozenset([int]), frozenset([str])
+NARROW = TableShape("narrow", ("a", "b"), (NUMBER, TEXT))
+WIDE = TableShape("wide", ("a", "b"), (NUMBER | TEXT, TEXT))
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+@pytest.mark.parametrize("table", ["narrow", "wide"])
+def test_a_tree_that_fits_two_tables_is_what_the_schema_says_or_the_narrower_one(
+    tmp_path, table, has_schema
+):
+    path = tmp_path / "a.db"
+    with contextlib.closing(sqlite.sqlite_module().connect(path)) as connection:
+        for name in ("narrow", "wide"):
+            connection.execute(f"CREATE TABLE {name} (a, b)")
+        connection.execute(f"CREATE INDEX of_{table} ON {table} (a)")
+        connection.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(n, "x") for n in range(9)])
+        connection.commit()
+    if not has_schema:
+        content = path.read_bytes()
+        path.write_bytes(b"\xa5" * 4096 + content[4096:])
+    tables = RecognisedTables(SQLitePages(path), [WIDE, NARROW])
+    expected = table if has_schema else "narrow"
+    assert tables.trees.keys() - {"sqlite_schema", "sqlite_master"} == {expected}
+    assert [row.values for row in tables.rows(expected)] == [(n, "x") for n in range(9)]
