@@ -1,6 +1,8 @@
 """PostgreSQL keeps the contract, and what is particular to a server."""
 
+import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -11,6 +13,7 @@ from zenturio.errors import RecordError
 from zenturio.record import DriverProcess, schema_version
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.repository import Repository
+from zenturio.testing.executor import until
 from zenturio.testing.experiments import experiment, outcome
 from zenturio.testing.repository import RepositoryContract
 
@@ -64,6 +67,23 @@ def test_a_connection_that_was_cut_is_made_again(postgres, postgres_url):
         )
     assert repository.study(STUDY).name == STUDY
     repository.close()
+
+
+def test_who_acquires_a_lease_waits_for_who_does_so_already(postgres, postgres_url):
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with (
+        contextlib.closing(open_repository(postgres_url)) as repository,
+        ThreadPoolExecutor(1) as pool,
+        psycopg.connect(postgres_url) as connection,
+    ):
+        repository.open(STUDY, DEFINITION)
+        connection.execute("SELECT id FROM versions FOR UPDATE")
+        lease = pool.submit(repository.acquire_lease, STUDY, DriverProcess.current())
+        with postgres.connect() as observer:
+            until(lambda: lease.done() or observer.execute(waits).fetchone()[0])
+        assert not lease.done()
+        connection.rollback()
+        assert lease.result().number == 1
 
 
 def test_a_server_that_stays_away_is_told_without_the_password(postgres, postgres_url, monkeypatch):

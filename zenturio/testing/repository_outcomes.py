@@ -76,6 +76,16 @@ class Outcomes:
         with pytest.raises(NotFoundError):
             repository.experiment_record("s", C.digest)
 
+    def test_a_result_that_is_given_twice_in_one_call_is_recorded_once(
+        self, repository: Repository
+    ) -> None:
+        (driver,) = driven(repository)
+        repository.claim("s", driver, [A, B])
+        given = [outcome(A), outcome(A), outcome(B), replace(outcome(B), cause="another")]
+        assert repository.record("s", driver, given) == {A.digest, B.digest}
+        assert repository.find_outcomes(ALL) == {A.digest: outcome(A), B.digest: outcome(B)}
+        assert [a.state for a in repository.attempts(A.digest)] == ["ok"]
+
     def test_a_late_result_that_is_told_twice_in_one_call_costs_no_other_one(
         self, repository: Repository
     ) -> None:
