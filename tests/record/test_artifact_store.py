@@ -470,3 +470,10 @@ def test_where_there_are_no_links_a_file_is_copied_into_the_store(home, monkeypa
         kept = [a.kept for a in repository.artifacts(experiment(0).digest)]
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o444}
     assert [path for path in (home / "store").rglob(".*") if path.name != ".lock"] == []
+
+
+def test_a_row_that_names_the_store_already_keeps_its_name_and_says_its_permissions(home):
+    store = ArtifactStore(home)
+    for mode in (0o755, 0o640):
+        row = Artifact("f", 1, "0" * 64, Path(artifact_store.in_store(mode)), 0)
+        assert store.adopt(row, "1" * 32) == replace(row, mode=mode)

@@ -1,5 +1,6 @@
 """Groups of rows by numbers are those that a dictionary of lists makes, whatever their sizes."""
 
+import math
 import statistics
 from collections import defaultdict
 
@@ -112,3 +113,15 @@ def test_magnitudes_are_summed_where_signs_differ():
     negative = GroupedValues(groups, np.array([-1.0, -3.0, -2.0, -0.5, 0.0]))
     assert (negative.sums.tolist(), negative.sizes.tolist()) == ([-4.0, -2.5], [4.0, 2.5])
     assert negative.is_one_signed
+
+
+def test_sums_and_means_leave_nothing_of_the_rounding_of_a_plain_sum():
+    chance = np.random.default_rng(7)
+    values = 1e6 + chance.random(200_000)
+    exact = math.fsum(values.tolist())
+    plain = np.bincount(np.zeros(len(values), dtype=int), values)[0]
+    assert abs(plain - exact) > 10 * math.ulp(exact), "the plain sum is no good"
+    grouped = GroupedValues(RowGroups([], [], len(values)), values)
+    assert abs(grouped.sums[0] - exact) <= 4 * math.ulp(exact)
+    assert abs(grouped.means[0] - exact / len(values)) <= 4 * math.ulp(1e6)
+    assert grouped.deviations[0] == pytest.approx(statistics.stdev(values.tolist()), rel=1e-12)
