@@ -244,13 +244,6 @@ class SynchronousInFlight(InFlight):
         self._tracked[tracked.experiment.digest] = tracked
         self._calls.submit(tracked.experiment)
 
-    def restore(self, tracked: TrackedExperiment, outcome: Outcome) -> None:
-        """Take in an experiment that ran for an earlier driver, which could not record it."""
-        future: Future[Outcome] = Future()
-        future.set_result(outcome)
-        self._futures[tracked.experiment.digest] = future
-        self._inbox.put(Completed(tracked, future))
-
     def arrivals(self, seconds: float) -> Iterator[Arrival]:
         """Run experiments until a commit is due; yield what came of them."""
         for arrival in super().arrivals(0.0 if self._tracked else seconds):
