@@ -1,5 +1,6 @@
 """Studies to be queried, in each kind of database."""
 
+from dataclasses import replace
 from hashlib import blake2b
 
 import pytest
@@ -49,7 +50,9 @@ def fill(repository, study, parameters, metrics, rows):
         status = row.get("status", "ok")
         measured = {name: row[name] for name in metrics if row.get(name) is not None}
         cause = row.get("cause", "" if status == "ok" else "exit 3")
-        results.append((experiment, Outcome(digest, status, cause, measured, 1, "kofel", 1.0, 2.0)))
+        host, started = row.get("host", "kofel"), row.get("started", 1.0)
+        outcome = Outcome(digest, status, cause, measured, 1, host, started, started + 1)
+        results.append((experiment, replace(outcome, conditions=row.get("conditions"))))
     repository.add_results(study, lease.number, results)
     repository.release_lease(lease)
 

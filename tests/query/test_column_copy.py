@@ -11,12 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.query.conftest import fill
-from zenturio.query import results, study_frame
+from zenturio.experiment.experiment import HostConditions
+from zenturio.query import compare_studies, results, study_frame
 from zenturio.query.frames import group_frame, varying_parameters
+from zenturio.query.run_frame import run_frame
 from zenturio.query.study_table import TableQuery, open_table
 from zenturio.record import column_copy
 from zenturio.record.open import open_repository
 from zenturio.record.redaction import redact
+from zenturio.record.row_filter import NEWEST
 from zenturio.record.secret import Secret
 from zenturio.show.portal.state import CopyMaker
 from zenturio.study.best_points import best
@@ -123,6 +126,56 @@ def test_rows_of_the_copy_stand_in_the_order_of_the_database(study, sort, limit,
         return results(study, "s", sort=sort, limit=limit, where=where)
 
     assert differences(ask(), without_copy(ask)) == []
+
+
+def compared_rows(seed, count=240):
+    """Two versions in blocks; some runs failed, some ran elsewhere or have no value."""
+    chance = random.Random(seed)
+    rows = []
+    for number in range(count):
+        place = number // 12, number % 12
+        conditions = HostConditions(
+            load_start=chance.choice([0.1, 2.5, None]), slots=chance.choice([1, 1, 1, 2]),
+            governor=chance.choice(["performance", None]),
+            run_order=chance.choice(["blocks"] * 9 + ["sorted"]), run_block=place[0] + 1,
+            run_turn=place[1] + 1,
+        )  # fmt: skip
+        rows.append(
+            {
+                "index": place[1] // 2,
+                "repeat": place[0] + 1,
+                "n": place[1] // 2 if place[1] < 10 else None,
+                "version": "old" if place[1] % 2 else "new",
+                "wtime": chance.choice([None] + 9 * [chance.lognormvariate(number % 2, 0.1)]),
+                "status": chance.choice(["ok"] * 12 + ["failed"]),
+                "host": chance.choice(["kofel"] * 20 + ["hafelekar"]),
+                "started": float(number) + chance.random() / 2,
+                "conditions": conditions if chance.random() < 0.9 else None,
+            }
+        )
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_comparisons_by_the_copy_are_those_of_the_database(repository, seed):
+    parameters, metrics = {"n": "int", "version": "str"}, {"wtime": "real s"}
+    fill(repository, "s", parameters, metrics, compared_rows(seed))
+    fill(repository, "t", parameters, metrics, compared_rows(seed + 50, 150))
+    sides = ('version == "old"', 'version == "new"')
+    for studies, options in (
+        (("s", "s"), {"where": sides}),
+        (("s", "t"), {"on": ["n"]}),
+        (("s", "t"), {"where": (sides[0], None)}),
+    ):
+
+        def ask(studies=studies, options=options):
+            return compare_studies(repository, *studies, "wtime", outside=True, **options)
+
+        assert run_frame(
+            repository, "s", "wtime", where=None, rows=NEWEST, outside=True, is_paired=True
+        ) is not None  # fmt: skip
+        assert repr(ask()) == repr(without_copy(ask))
+        assert any(pair.blocks for pair in ask().pairs) == (studies == ("s", "s"))
 
 
 def test_frames_of_the_copy_are_those_of_the_database(study):

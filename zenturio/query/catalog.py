@@ -91,6 +91,13 @@ class SnapshotReader:
             while rows := self._cursor.fetchmany(_FETCHED):
                 yield from rows
 
+    def batches(self, text: str) -> Iterator[list[tuple[Any, ...]]]:
+        """What *text* answers, many rows at a time; nothing else is asked meanwhile."""
+        with self._explaining(None):
+            self._cursor.execute(text)
+            while rows := self._cursor.fetchmany(_FETCHED):
+                yield rows
+
     def _with_views(self, text: str, *, escaped: bool) -> str:
         """*text* behind what the views are that it names: the database need not have them."""
         parts = []

@@ -41,6 +41,7 @@ from zenturio.query.interleaved_pairs import (
 )
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
+from zenturio.query.run_frame import run_frame
 from zenturio.query.statistics import CONFIDENCE, median
 from zenturio.record import Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
@@ -227,13 +228,18 @@ def compare_studies(
             replace(choice, round=newest) if choice.round == "newest" else choice for choice in rows
         )  # type: ignore[assignment] # there are two of them
         where = tuple(f"{paired['parameter']} == {json.dumps(label)}" for label in paired["labels"])  # type: ignore[assignment]
-    frames = [
-        study_frame(
-            repository, name, where=condition, everything=True, metrics=[metric], outside=outside,
-            rows=choice, facts=FACTS,
-        )
-        for name, condition, choice in zip((first, second), where, rows, strict=True)
-    ]  # fmt: skip
+    frames = []
+    for name, condition, choice in zip((first, second), where, rows, strict=True):
+        frame = run_frame(
+            repository, name, metric, where=condition, rows=choice, outside=outside,
+            is_paired=first == second, parameters=() if first == second else on,
+        )  # fmt: skip
+        if frame is None:
+            frame = study_frame(
+                repository, name, where=condition, everything=True, metrics=[metric],
+                outside=outside, rows=choice, facts=FACTS,
+            )  # fmt: skip
+        frames.append(frame)
     return compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
 
 

@@ -117,6 +117,11 @@ class CopiedTable:
         """How many rows there are."""
         return self._copy.rows if self._chosen is None else len(self._chosen)
 
+    @property
+    def row_numbers(self) -> Array:
+        """The number of each row in the database."""
+        return self._take(self._copy.column("number").data).astype(np.int64, copy=False)
+
     def reals(self, column: StudyColumn) -> Array:
         """The values of a column in each row, NaN where there is none."""
         return self._take(self._column(column).reals())
@@ -180,8 +185,7 @@ class CopiedTable:
                 rows = rows[_is_among_first(values[rows], limit, falling=falling)]
             keys = values[rows]
             rows = rows[np.argsort(-keys if falling else keys, kind="stable")]
-        numbers: Array = self._take(self._copy.column("number").data)[rows[:limit]]
-        return numbers.astype(np.int64, copy=False)
+        return self.row_numbers[rows[:limit]]
 
     def groups(self, heads: Sequence[SelectItem], keys: int) -> list[tuple[Any, ...]]:
         """The *heads* for each combination of the first *keys* of them, in any order."""
