@@ -41,7 +41,7 @@ SPACES = {
 }
 SMALL = zen.Space(n=zen.span(1, 6), k=["a", "b"]).where("n != 3 or k == 'a'")
 
-THOROUGH = ("model", "portfolio", "optuna", "optuna:CmaEs")
+THOROUGH = ("auto", "model", "portfolio", "optuna", "optuna:CmaEs")
 """Engines that think longer about each trial than all others about a search."""
 
 

@@ -87,4 +87,4 @@ def test_a_portfolio_of_nothing_or_of_itself_is_refused(engines):
 
 
 def test_its_engines_are_those_of_the_docs():
-    assert Portfolio.Settings().engines == "model,ga,hill"
+    assert Portfolio.Settings().engines == "model,ga,hill,simplex"

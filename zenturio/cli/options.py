@@ -1,9 +1,10 @@
 """Options and arguments that several verbs share."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from zenturio import trust
 
@@ -51,9 +52,28 @@ Engine = Annotated[
     str,
     typer.Option(
         metavar="ENGINE",
-        help="Search with this engine instead of running all points; see zen engines.",
+        help="Search with this engine instead of running all points; default: auto; see zen"
+        " engines.",
     ),
 ]
+
+
+DEFAULT_ENGINE = "auto"
+
+
+class SearchCommand(TyperCommand):
+    """A verb whose option ``--search`` may have no name behind it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the name of the default engine behind each --search that has none."""
+        named: list[str] = []
+        for at, word in enumerate(args):
+            named.append(word)
+            if word == "--search" and (at + 1 == len(args) or args[at + 1].startswith("-")):
+                named.append(DEFAULT_ENGINE)
+        return super().parse_args(ctx, named)
+
+
 Budget = Annotated[
     str,
     typer.Option(

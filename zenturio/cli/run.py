@@ -33,7 +33,7 @@ ENDS = {
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
-    app.command()(run)
+    app.command(cls=options.SearchCommand)(run)
     app.command()(attach)
     app.command()(cancel)
 
@@ -109,7 +109,7 @@ def run(
     everything in a new round, and results show the newest round unless --round names another. An
     interrupted round is resumed.
 
-    Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search ga
+    Examples: zen run matmul.c; zen run . -j 4 --only failed; zen run model.py --search
     --budget 500; zen run matmul.c --on dask
     """
     from zenturio.annotate.lint import lint

@@ -80,6 +80,7 @@ class Anneal(GeneratorEngine):
             if genome.ordered[gene]:
                 step = 1 + int(abs(rng.normal()) * reach * (size - 1))
                 target[gene] += step if rng.integers(2) else -step
+                target = genome.above(row, target)
             else:
                 target[gene] = rng.integers(size)
             (neighbour,) = genome.repair(target[None, :])

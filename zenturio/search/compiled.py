@@ -34,6 +34,7 @@ def search_compiled(
     Evaluating a kernel is faster than looking a point up. So a point may be evaluated more than
     once, and the budget counts evaluations.
     """
+    search = getattr(search, "chosen", search)
     if not isinstance(search, GeneratorEngine) or len(directions) > 1:
         raise InputError(
             "a compiled objective has one score, and is for engines that work on genes",

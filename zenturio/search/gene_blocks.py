@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.search.region_genes import RegionGenes, Trie, is_box
+from zenturio.search.region_genes import RegionGenes, Trie, is_box, newly_active
 from zenturio.space import Continuous, Parameter
 from zenturio.space.component import Component, FreeComponent
 from zenturio.space.definition import Part
@@ -54,6 +54,11 @@ class GeneBlock(Protocol):
     @property
     def ordered(self) -> tuple[bool, ...]:
         """Whether each gene is ordered: near numbers mean near values."""
+        ...
+
+    @property
+    def optional(self) -> tuple[bool, ...]:
+        """Whether each gene is 0 where its dimension is inactive, and only there."""
         ...
 
     @property
@@ -129,6 +134,7 @@ class DiscreteGene:
         self.names = self.of = line.part.names
         self.sizes = (line.size,)
         self.count = line.size
+        self.optional = (False,)
         self.ordered = (parameter.domain is not None and parameter.domain.ordered,)
         self._line = line
         self._order = _order(parameter)
@@ -160,6 +166,7 @@ class ContinuousGene:
         self.sizes = (FINE + 1,)
         self.count = None
         self.ordered = (True,)
+        self.optional = (False,)
         self._domain = parameter.domain
 
     def draw(self, rng: np.random.Generator, length: int) -> Ints:
@@ -220,6 +227,7 @@ class TabulatedGenes:
         self.sizes = self._trie.sizes
         self.of = tuple(self.names[level] for level in levels)
         self.ordered = tuple(_is_ordered(dimensions[level]) for level in levels)
+        self.optional = tuple(dimensions[level].when is not None for level in levels)
         self._genes = np.stack([ranked[level] for level in levels], axis=1) if levels else None
         self._part = part
         self._row = (
@@ -237,6 +245,12 @@ class TabulatedGenes:
         return self._genes[numbers]
 
     def repair(self, genes: Ints) -> Ints:
+        for gene in np.flatnonzero(self.optional):
+            # Where the trie makes a gene inactive, it is 0 afterwards, whatever stands here.
+            new = genes[:, gene] == 0
+            if new.any():
+                genes = genes.copy()
+                genes[new, gene] = newly_active(genes[new], self.sizes[gene], int(gene))
         return self.by_number(self._trie.rows(genes))
 
     def codes(self, genes: Ints) -> tuple[Column, ...]:
@@ -260,7 +274,7 @@ class SampledGenes:
         self.names = lot.part.names
         self.of = ("",)
         self.sizes = (SAMPLE_SIZE,)
-        self.ordered = (False,)
+        self.ordered = self.optional = (False,)
         self.count = None
         self._seen: dict[tuple[Any, ...], int] = {}
         self._batches = lot.batches(random.Random(seed))  # noqa: S311 - not for secrets

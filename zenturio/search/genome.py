@@ -49,6 +49,14 @@ class Genome:
         )
 
     @cached_property
+    def optional(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether each gene is 0 where its dimension is inactive, and only there."""
+        return np.array(
+            [is_optional for block in self._blocks for is_optional in block.optional],
+            dtype=np.bool_,
+        )
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The dimension of each gene; empty if it stands for several."""
         return tuple(name for block in self._blocks for name in block.of)
@@ -97,6 +105,18 @@ class Genome:
             for block, span in zip(self._blocks, self._spans, strict=True)
         ]
         return self._joined(blocks, len(genes))
+
+    def moved(self, origins: Ints, targets: Ints) -> Ints:
+        """Return the valid rows nearest to *targets*, steps from *origins* along ordered genes.
+
+        A step downwards leaves an active gene active.
+        """
+        return self.repair(self.above(origins, targets))
+
+    def above(self, origins: Ints, targets: Ints) -> Ints:
+        """Return *targets* without genes below the lowest value that is active in *origins*."""
+        raised: Ints = np.maximum(targets, np.minimum(origins, self.optional))
+        return raised
 
     def points(self, genes: Ints) -> list[Point]:
         """Return the points of valid rows."""

@@ -72,7 +72,7 @@ class Gradient(GeneratorEngine):
         whole: Ints = np.rint(steps * self._scale).astype(np.int64)
         targets[np.arange(count), self._moving] -= whole
         targets[np.arange(count) + count, self._moving] += whole
-        return self.genome.repair(targets)
+        return self.genome.moved(row, targets)
 
     def _downhill(self, row: Ints, loss: float, nearby: Ints, losses: Reals) -> Reals:
         """Return the direction of descent as shares of each set, scaled to a maximum of 1.
@@ -98,4 +98,4 @@ class Gradient(GeneratorEngine):
         targets = np.repeat(row[None, :], len(lengths), axis=0)
         steps = lengths[:, None] * direction[None, :] * self._scale
         targets[:, self._moving] += np.rint(steps).astype(np.int64)
-        return self.genome.repair(targets)
+        return self.genome.moved(row, targets)

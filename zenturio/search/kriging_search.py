@@ -32,9 +32,14 @@ KINDS = 1024
 
 
 class Features:
-    """Maps rows of genes to feature vectors: ordered genes scaled, unordered ones one-hot."""
+    """Maps rows of genes to feature vectors: ordered genes scaled, unordered ones one-hot.
 
-    def __init__(self, sizes: Ints, ordered: Any) -> None:
+    An inactive gene (0 of an *optional* one) is in the middle of its range, or of no kind. So rows
+    of one branch are compared by the genes that they share, and the kernel is positive definite,
+    which a kernel that leaves out what only one of two rows has is not.
+    """
+
+    def __init__(self, sizes: Ints, ordered: Any, optional: Any = None) -> None:
         kinds = [
             1 if yes else min(size, KINDS)
             for size, yes in zip(sizes.tolist(), ordered, strict=True)
@@ -44,15 +49,19 @@ class Features:
         self.usual = np.where(ordered, np.log(6.0), np.log(2.0)) - 0.5 * np.log(len(kinds))
         """The prior mean of each gene's log weight."""
         self._sizes, self._ordered = sizes, ordered
+        self._optional = np.zeros(len(kinds), dtype=np.bool_) if optional is None else optional
         self._starts = np.cumsum([0, *kinds[:-1]]).tolist()
 
     def __call__(self, genes: Ints) -> Reals:
         features = np.zeros((len(genes), len(self.of)))
         for at, start in enumerate(self._starts):
+            column, lowest = genes[:, at], int(self._optional[at])
             if self._ordered[at]:
-                features[:, start] = genes[:, at] / max(int(self._sizes[at]) - 1, 1)
+                scaled = (column - lowest) / max(int(self._sizes[at]) - 1 - lowest, 1)
+                features[:, start] = np.where(column < lowest, 0.5, scaled)
             else:
-                features[np.arange(len(genes)), start + genes[:, at] % KINDS] = np.sqrt(0.5)
+                active = np.flatnonzero(column >= lowest)
+                features[active, start + column[active] % KINDS] = np.sqrt(0.5)
         return features
 
 
@@ -162,6 +171,8 @@ FINEST, COARSEST = 1e-6, 0.01
 """Limits of the share of a continuous range by which two points of one search differ."""
 POOL = 20
 """The number of best rows from which new candidates are made."""
+BRANCH_CHANCE = 0.25
+"""The share of proposals that are confined to a branch of a conditional space."""
 LEVEL = 0.3
 """Offset of the logarithm of losses: smaller values stretch differences among the best."""
 
@@ -192,6 +203,9 @@ class KrigingSearch(GeneratorEngine):
     def __init__(self, problem: SearchProblem, settings: KrigingSettings) -> None:
         super().__init__(problem, settings)
         self._settings = settings
+        genome = self.genome
+        self._model = GaussianProcess(Features(genome.sizes, genome.ordered, genome.optional))
+        self._fitted_at = 0
 
     @property
     def starts(self) -> int:
@@ -209,44 +223,81 @@ class KrigingSearch(GeneratorEngine):
         return lag_for(self.problem)
 
     def walk(self) -> SearchGenerator:
-        model = GaussianProcess(Features(self.genome.sizes, self.genome.ordered))
         yield self.genome.scatter(self.rng, self.starts)
-        fitted_at = 0
         while True:
-            rows, losses = self._evaluated_rows()
-            if len(rows) < FEWEST:
-                yield self._anything()
-                continue
-            selected = select_training(losses, self._settings.memory)
-            costs = log_levels(losses[selected])
-            if len(rows) >= REFIT_FACTOR * fitted_at:
-                model.learn(rows[selected], costs)
-                fitted_at = len(rows)
-            model.fit(rows[selected], costs)
-            pending = self.rows_of(self.unanswered)
-            if len(pending):
-                model.believe(pending)
-            best = rows[np.argsort(losses, kind="stable")[:POOL]]
-            yield self._candidate(model, best, np.concatenate([rows[selected], pending]))
+            yield self.propose()
 
-    def _evaluated_rows(self) -> tuple[Ints, Reals]:
+    def propose(self) -> Ints:
+        """Return the next row, from the results of all evaluated ones."""
+        rows, losses = self.evaluated_rows()
+        if len(rows) < FEWEST:
+            return self._anything()
+        model = self._model
+        selected = select_training(losses, self._settings.memory)
+        costs = log_levels(losses[selected])
+        if len(rows) >= REFIT_FACTOR * self._fitted_at:
+            model.learn(rows[selected], costs)
+            self._fitted_at = len(rows)
+        model.fit(rows[selected], costs)
+        pending = self.rows_of(self.unanswered)
+        if len(pending):
+            model.believe(pending)
+        best = rows[np.argsort(losses, kind="stable")]
+        branch = self._branch(best, pending)
+        if branch is not None:
+            best = best[self._is_in(branch, best)]
+        others = np.concatenate([rows[selected], pending])
+        return self._candidate(model, best[:POOL], others, branch)
+
+    def evaluated_rows(self) -> tuple[Ints, Reals]:
         """Return the rows and losses of all trials, those of other engines included."""
         losses = np.array([bounds[0] for row, bounds in self.evaluated.items() if row])
         return self.rows_of(self.evaluated), losses
 
-    def _candidate(self, model: GaussianProcess, pool: Ints, others: Ints) -> Ints:
+    def _branch(self, ranked: Ints, pending: Ints) -> Mask | None:
+        """Return the branch that the next row is confined to, as a mask of active optional genes.
+
+        None for no branch. The branch whose best row has rank i among all branches gets a share
+        in proportion to 1/i: it may win as long as its shape is not known. *ranked* are the
+        evaluated rows, the best first.
+        """
+        optional = self.genome.optional
+        if not optional.any() or self.rng.random() >= BRANCH_CHANCE:
+            return None
+        drawn = self.genome.scatter(self.rng, POOL)
+        rows = np.concatenate([ranked, pending, drawn])
+        branches, first, of = np.unique(
+            rows[:, optional] != 0, axis=0, return_index=True, return_inverse=True
+        )
+        counts = np.bincount(of.ravel()[: len(ranked) + len(pending)], minlength=len(branches))
+        ranks = np.argsort(np.argsort(first)) + 1
+        branch: Mask = branches[np.argmin(counts * ranks)]
+        return branch
+
+    def _is_in(self, branch: Mask, rows: Ints) -> Mask:
+        inside: Mask = ((rows[:, self.genome.optional] != 0) == branch).all(axis=1)
+        return inside
+
+    def _candidate(
+        self, model: GaussianProcess, pool: Ints, others: Ints, branch: Mask | None = None
+    ) -> Ints:
         """Search for the row with the best lower confidence bound by evolution.
 
-        It differs from each of *others* by more than noise hides.
+        It differs from each of *others* by more than noise hides, and is in *branch* if there is
+        one.
         """
         count = self._settings.candidates
         caution = self._settings.caution * self.rng.exponential()
         steps = np.where(self.genome.sizes > FINE, self._resolution(model), 0)
         best, bounds = np.empty((0, pool.shape[1]), dtype=np.int64), np.empty(0)
-        targets = [self.genome.scatter(self.rng, count // 3), self._variations(pool, count)]
+        targets = [self.genome.scatter(self.rng, count // 3)]
+        if len(pool):
+            targets.append(self._variations(pool, count))
         for _ in range(ROUNDS):
             # An evaluated row has little uncertainty, but noise may still rank it first.
             new = self.unseen(np.unique(self.genome.repair(np.concatenate(targets)), axis=0))
+            if branch is not None:
+                new = new[self._is_in(branch, new)]
             new = new[~near(new, others, steps)]
             mean, deviation = model.predict(new)
             best = np.concatenate([best, new])
@@ -284,7 +335,8 @@ class KrigingSearch(GeneratorEngine):
         steps = rng.normal(size=(count, width)) * reach * (sizes - 1)
         offsets = (np.sign(steps) * np.ceil(np.abs(steps))).astype(np.int64)
         anything = rng.integers(sizes, size=(count, width))
-        return np.where(hit, np.where(self.genome.ordered, targets + offsets, anything), targets)
+        moved = self.genome.above(targets, targets + offsets)
+        return np.where(hit, np.where(self.genome.ordered, moved, anything), targets)
 
 
 def near(rows: Ints, others: Ints, steps: Ints) -> Mask:

@@ -34,7 +34,7 @@ def move_gene(genome: Genome, row: Ints, gene: int, steps: Ints) -> Ints:
     """Return *row* with *gene* moved by each of *steps*, repaired; without rows equal to *row*."""
     targets = np.repeat(row[None, :], len(steps), axis=0)
     targets[:, gene] += steps
-    rows = genome.repair(targets)
+    rows = genome.moved(row, targets) if genome.ordered[gene] else genome.repair(targets)
     different: Ints = rows[(rows != row).any(axis=1)]
     return different
 

@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Part
+from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import PointColumns
 from zenturio.space.rejection_sampling import RejectionSampler
 
@@ -73,6 +75,25 @@ HALVINGS = 24
 """Bisection steps that locate the border of the region."""
 
 
+def newly_active(genes: Ints, size: int, gene: int) -> Ints:
+    """Return a value from 1 to below *size* for each of *genes*, whose *gene* became active.
+
+    It is as if drawn, but the same for equal rows: repairing is a function of the row alone.
+    """
+    factors = _MIX ** np.arange(1, genes.shape[1] + 1, dtype=np.uint64)
+    mixed = genes.astype(np.uint64) * factors
+    number = mixed.sum(axis=1, dtype=np.uint64) + np.uint64(gene)
+    # The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        number = (number ^ (number >> np.uint64(shift))) * np.uint64(factor)
+    number ^= number >> np.uint64(31)
+    values: Ints = 1 + (number % np.uint64(size - 1)).astype(np.int64)
+    return values
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
 class GeneAxis(Protocol):
     """The gene of one dimension, and the codes of its values."""
 
@@ -87,17 +108,46 @@ class GeneAxis(Protocol):
     def find(self, codes: dict[str, Any]) -> list[int]: ...
 
 
+class OptionalAxis:
+    """The gene of a dimension with a WHEN: 0 where it is inactive, else its value's gene plus 1."""
+
+    def __init__(self, axis: GeneAxis, parameter: Parameter) -> None:
+        self.sizes = (axis.sizes[0] + 1,)
+        self.ordered = axis.ordered
+        self._axis = axis
+        self._parameter = parameter
+
+    def codes(self, genes: Ints) -> tuple[Column, ...]:
+        active = genes[:, 0] != 0
+        (codes,) = self._axis.codes(np.maximum(genes - 1, 0))
+        if isinstance(self._parameter.domain, Continuous):
+            return (np.where(active, codes, np.nan),)
+        return (np.where(active, codes + 1, 0),)
+
+    def find(self, codes: dict[str, Any]) -> list[int]:
+        ((name, code),) = codes.items()
+        if isinstance(self._parameter.domain, Continuous):
+            return [0] if np.isnan(code) else [self._axis.find(codes)[0] + 1]
+        return [self._axis.find({name: code - 1})[0] + 1] if code else [0]
+
+
 class RegionGenes:
     """One gene for each of some dependent dimensions that cannot be listed.
 
-    An invalid row is repaired by bisection on the straight line to the nearest anchor, a valid row
-    that was sampled. So rows that are near in genes stay near in values.
+    A gene is 0 while its WHEN is false. Where another gene makes it active, it takes a value of its
+    own. An invalid row is repaired by bisection on the straight line to the nearest anchor, a valid
+    row that was sampled. So rows that are near in genes stay near in values.
     """
 
     count = None
 
     def __init__(self, lot: RejectionSampler, axes: tuple[GeneAxis, ...], seed: int) -> None:
         self.names = self.of = lot.part.names
+        self.optional = tuple(parameter.when is not None for parameter in lot.part.dimensions)
+        axes = tuple(
+            axis if parameter.when is None else OptionalAxis(axis, parameter)
+            for axis, parameter in zip(axes, lot.part.dimensions, strict=True)
+        )
         self.sizes = tuple(size for axis in axes for size in axis.sizes)
         self.ordered = tuple(ordered for axis in axes for ordered in axis.ordered)
         self._axes = axes
@@ -128,6 +178,7 @@ class RegionGenes:
         return [gene for axis, name in pairs for gene in axis.find({name: codes[name]})]
 
     def repair(self, genes: Ints) -> Ints:
+        genes = self._settled(genes)
         wrong = np.flatnonzero(~self._valid(genes))
         if not len(wrong):
             return genes
@@ -138,18 +189,39 @@ class RegionGenes:
     def _moved(self, targets: Ints) -> Ints:
         """Return the last valid rows on the lines from anchors to *targets*, which are invalid."""
         starts = self._starts(targets)
-        ordered = np.array(self.ordered, dtype=np.bool_)
-        # There is nothing between the values of an unordered gene: it is taken over or not.
-        line = np.where(ordered, targets - starts, 0)
+        # There is nothing between the values of an unordered gene, nor between those of an active
+        # and of an inactive one: it is taken over or not.
+        off = np.array(self.optional, dtype=np.bool_) & ((starts == 0) | (targets == 0))
+        line = np.where(np.array(self.ordered, dtype=np.bool_) & ~off, targets - starts, 0)
         low, high = np.zeros(len(targets)), np.ones(len(targets))
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            middles = starts + np.rint(line * middle[:, None]).astype(np.int64)
+            middles = self._settled(starts + np.rint(line * middle[:, None]).astype(np.int64))
             # Bisection finds one border of the region on the line, not always the nearest to the
             # target.
             valid = self._valid(middles)
             low, high = np.where(valid, middle, low), np.where(valid, high, middle)
-        return starts + np.rint(line * low[:, None]).astype(np.int64)
+        return self._settled(starts + np.rint(line * low[:, None]).astype(np.int64))
+
+    def _settled(self, genes: Ints) -> Ints:
+        """Return *genes* with 0 in all inactive genes, and a value in all active ones."""
+        if not any(self.optional):
+            return genes
+        genes = genes.copy()
+        codes: dict[str, Column] = {}
+        active_by_when: dict[str, Mask] = {}
+        for at, (parameter, axis) in enumerate(zip(self._part.dimensions, self._axes, strict=True)):
+            if parameter.when is not None:
+                if parameter.when.text not in active_by_when:
+                    rows = PointColumns(self._part.parameters, codes, len(genes))
+                    active_by_when[parameter.when.text] = rows.active(parameter)
+                active = active_by_when[parameter.when.text]
+                genes[~active, at] = 0
+                new = active & (genes[:, at] == 0)
+                if new.any():
+                    genes[new, at] = newly_active(genes[new], self.sizes[at], at)
+            (codes[parameter.name],) = axis.codes(genes[:, at : at + 1])
+        return genes
 
     def _starts(self, targets: Ints) -> Ints:
         """Return the nearest anchors, with the unordered genes of the targets if valid."""
@@ -160,7 +232,7 @@ class RegionGenes:
             off = np.where(ordered, (anchors - target) / scale, anchors != target)
             nearest[at] = np.argmin((off**2).sum(axis=1))
         starts = anchors[nearest]
-        changed = np.where(ordered, starts, targets)
+        changed = self._settled(np.where(ordered, starts, targets))
         valid = self._valid(changed)
         return np.where(valid[:, None], changed, starts)
 
@@ -197,8 +269,7 @@ class RegionGenes:
 
 
 def is_box(part: Part) -> bool:
-    """Return whether the set of each dimension is independent of the others."""
-    return not part.zips and all(
-        dimension.when is None and not part.needs[dimension.name] - {dimension.name}
-        for dimension in part.dimensions
+    """Return whether the set of each dimension is independent of the others, but for a WHEN."""
+    return not part.zips and not any(
+        isinstance(dimension.domain, Dependent) for dimension in part.dimensions
     )

@@ -10,6 +10,7 @@ import numpy as np
 from zenturio.search.engine import SearchProblem
 from zenturio.search.gene_blocks import Ints
 from zenturio.search.generator_engine import GeneratorEngine, Reals, SearchGenerator
+from zenturio.search.genome import Genome
 from zenturio.search.neighbours import interleave
 from zenturio.settings.schema import setting
 
@@ -30,8 +31,6 @@ class Simplex(GeneratorEngine):
     def __init__(self, problem: SearchProblem, settings: SimplexSettings) -> None:
         super().__init__(problem, settings)
         self._settings = settings
-        self._moving = np.flatnonzero(self.genome.ordered & (self.genome.sizes > 1))
-        self._scale = (self.genome.sizes[self._moving] - 1).astype(np.float64)
 
     def walk(self) -> SearchGenerator:
         return interleave([self._restarts(rng) for rng in self.rng.spawn(self._settings.simplexes)])
@@ -41,12 +40,29 @@ class Simplex(GeneratorEngine):
         while True:
             starts = self.genome.scatter(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
-            if len(self._moving):
-                yield from self._descend(starts[losses.argmin()])
+            simplex = RowSimplex(self.genome, starts[losses.argmin()], self._settings)
+            if simplex.dimensions:
+                yield from simplex.descend()
 
-    def _descend(self, row: Ints) -> SearchGenerator:
-        corners = self._first(row[self._moving] / self._scale)
-        losses = (yield self._placed(row, corners))[:, 0]
+
+class RowSimplex:
+    """A simplex in the active ordered genes of *row*; its other genes keep their value."""
+
+    def __init__(self, genome: Genome, row: Ints, settings: SimplexSettings) -> None:
+        is_active = ~genome.optional | (row != 0)
+        self._genome, self._row, self._settings = genome, row, settings
+        self._moving = np.flatnonzero(genome.ordered & (genome.sizes > 1) & is_active)
+        self._scale = (genome.sizes[self._moving] - 1).astype(np.float64)
+
+    @property
+    def dimensions(self) -> int:
+        """The number of genes that it moves in."""
+        return len(self._moving)
+
+    def descend(self) -> SearchGenerator:
+        """Yield corners until all of them are the same."""
+        corners = self._first(self._row[self._moving] / self._scale)
+        losses = (yield self._placed(corners))[:, 0]
         while True:
             order = np.argsort(losses, kind="stable")
             corners, losses = corners[order], losses[order]
@@ -54,7 +70,7 @@ class Simplex(GeneratorEngine):
                 return
             middle = corners[:-1].mean(axis=0)
             reflection = np.clip(middle + (middle - corners[-1]), 0, 1)
-            reflected = float((yield self._placed(row, reflection[None, :]))[0, 0])
+            reflected = float((yield self._placed(reflection[None, :]))[0, 0])
             # Reflection 1, expansion 2, contraction and shrinking 1/2: the coefficients of the
             # paper.
             if reflected < losses[0]:
@@ -65,7 +81,7 @@ class Simplex(GeneratorEngine):
             else:
                 towards = reflection if reflected < losses[-1] else corners[-1]
                 other = middle + (towards - middle) / 2
-            loss = float((yield self._placed(row, other[None, :]))[0, 0])
+            loss = float((yield self._placed(other[None, :]))[0, 0])
             if loss < min(reflected, losses[-1]):
                 corners[-1], losses[-1] = other, loss
             elif reflected < losses[0]:
@@ -73,7 +89,7 @@ class Simplex(GeneratorEngine):
             else:
                 # All corners but the best move, so all are evaluated again; repeats cost nothing.
                 corners = corners[0] + (corners - corners[0]) / 2
-                losses = (yield self._placed(row, corners))[:, 0]
+                losses = (yield self._placed(corners))[:, 0]
 
     def _first(self, start: Reals) -> Reals:
         """Return the first simplex: *start*, and one corner a step inwards for each dimension."""
@@ -87,7 +103,7 @@ class Simplex(GeneratorEngine):
         edges = np.ptp(corners, axis=0)
         return bool((edges < np.maximum(self._settings.finest, 0.5 / self._scale)).all())
 
-    def _placed(self, row: Ints, corners: Reals) -> Ints:
-        rows = np.repeat(row[None, :], len(corners), axis=0)
+    def _placed(self, corners: Reals) -> Ints:
+        rows = np.repeat(self._row[None, :], len(corners), axis=0)
         rows[:, self._moving] = np.rint(corners * self._scale).astype(np.int64)
-        return self.genome.repair(rows)
+        return self._genome.moved(self._row, rows)

@@ -199,7 +199,7 @@ def read_search(
         read_seconds(budget)
         for option, value in (("--stop", stop), ("--set", settings)):
             if value:
-                raise InputError(f"{option} belongs to a search", hint="name one: --search ga")
+                raise InputError(f"{option} belongs to a search", hint="add --search")
         return None
     pairs = {}
     for setting in settings:
