@@ -275,6 +275,27 @@ def test_a_verification_is_a_condition_or_a_command():
     found = statement("VERIFY 'done' in state").verification
     assert found.expression == parse("'done' in state")
     assert diagnostics("VERIFY")[0].message == "VERIFY needs an expression"
+
+
+def test_a_file_that_has_to_be_that_of_the_baseline():
+    same = statement('VERIFY SAME "out.dat" WITHIN 1e-9 AS BASELINE').verification
+    assert (same.same.path.text, same.same.within, same.same.where) == ("out.dat", 1e-9, {})
+    assert same.text == 'VERIFY SAME "out.dat" WITHIN 1e-09 AS BASELINE'
+    named = statement("VERIFY SAME 'a' AS baseline WHERE `my n` == -1 and s == 'x y'").verification
+    assert named.same.where == {"my n": -1, "s": "x y"}
+    assert statement("VERIFY same <= 3").verification.expression.text == "same <= 3"
+    for wrong, message in {
+        'SAME "out.dat"': "AS BASELINE is missing",
+        'SAME "out.dat" AS reference': "AS BASELINE is missing",
+        'SAME "../out.dat" AS BASELINE': "../out.dat is outside",
+        'SAME "o" WITHIN 2s AS BASELINE': "2s is not a difference of numbers",
+        'SAME "o" AS BASELINE WHERE n < 3': "n < 3 does not name a value",
+        'SAME "o" AS BASELINE WHERE n == m': "n == m does not name a value",
+    }.items():
+        assert diagnostics(f"VERIFY {wrong}")[0].message == message
+
+
+def test_a_verify_that_is_no_condition():
     assert diagnostics('VERIFY "./compare" RETRY 2')
 
 

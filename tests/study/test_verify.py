@@ -3,6 +3,7 @@
 import pytest
 
 from cli.conftest import zen
+from zenturio.annotate.own_values import own_values
 from zenturio.annotate.scan import scan
 from zenturio.experiment import ExperimentGenerator
 from zenturio.record.open import open_repository
@@ -89,3 +90,107 @@ def test_a_build_knows_nothing_of_verifications(study):
 
     text = '#ZEN$ BUILD "true"\n' + (study / "p.sh").read_text()
     assert build(text) == build(text.replace("<= 3", "<= 2"))
+
+
+SAME = """\
+threads=1
+#ZEN$ ASSIGN threads = { 1, 2, 4 }
+#ZEN$ PARAM n = { 10, 20 }
+#ZEN$ VERIFY SAME "out.dat" WITHIN 1e-6 AS BASELINE
+#ZEN$ RUN "sh s.sh {n}"
+x=1.5
+[ $threads = 2 ] && x=1.50000001
+[ $threads = 4 ] && x=1.75
+printf "# result\\nenergy $1 $x\\n" > out.dat
+echo "$threads $1" >> "$FOLDER/.ran"
+"""
+
+
+class TestSame:
+    """Files are compared with those of the program as it stands, or of a point that is named."""
+
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("FOLDER", str(tmp_path))
+        (tmp_path / ".zenturio").mkdir()
+        (tmp_path / "s.sh").write_text(SAME)
+        return tmp_path
+
+    def states(self, folder):
+        repository = open_repository(str(folder / ".zenturio" / "zenturio.db"))
+        try:
+            return {tuple(r.values.values()): r.state for r in repository.records("s")}
+        finally:
+            repository.close()
+
+    def ran(self, folder):
+        return (folder / ".ran").read_text().splitlines()
+
+    @pytest.mark.parametrize("jobs", [1, 3])
+    def test_a_result_that_differs_is_wrong_and_the_log_says_where(self, folder, jobs):
+        ran = zen("run", "s.sh", "-j", jobs, "--json", cwd=folder, code=3).facts
+        assert (ran["ok"], ran["wrong"], ran["known"], ran["unfinished"]) == (4, 2, 0, 0)
+        (failure,) = ran["failures"]
+        assert failure["cause"] == 'VERIFY SAME "out.dat" WITHIN 1e-06 AS BASELINE'
+        assert failure["end"] == "out.dat: line 2, column 11: 1.75 instead of 1.5, 0.25 off"
+        assert self.states(folder)[4, 10] == "wrong"
+        assert self.states(folder)[2, 10] == "ok"
+
+    def test_baselines_run_before_all_others_and_once(self, folder):
+        zen("run", "s.sh", "-j", "1", cwd=folder, code=3)
+        order = self.ran(folder)
+        assert len(order) == 6
+        for n in ("10", "20"):
+            assert next(line for line in order if line.endswith(n)) == f"1 {n}"
+        again = zen("run", "s.sh", "--json", cwd=folder, code=3).facts
+        assert (again["known"], again["ok"], len(self.ran(folder))) == (6, 0, 6)
+
+    def test_a_baseline_runs_even_if_it_is_not_among_the_points(self, folder):
+        zen("run", "s.sh", "-P", "threads={1,4}", "-P", "n={20}", "--search", "random", "--budget", "1",
+            "--objective", "MAXIMIZE wtime", "--seed", "3", "--json", cwd=folder, code=None)  # fmt: skip
+        assert self.ran(folder)[0] == "1 20"
+
+    def test_a_point_can_be_named(self, folder):
+        named = SAME.replace("BASELINE", "BASELINE WHERE threads == 4 and n == 10", 1)
+        (folder / "s.sh").write_text(named.replace("energy $1", "energy"))
+        zen("run", "s.sh", "-j", "1", cwd=folder, code=3)
+        good = {point for point, state in self.states(folder).items() if state == "ok"}
+        assert good == {(4, 10), (4, 20)}
+        assert self.ran(folder)[0] == "4 10"
+
+    def test_without_a_baseline_that_succeeds_nothing_is_right(self, folder):
+        (folder / "s.sh").write_text(
+            SAME.replace("x=1.5\n", "x=1.5\n[ $threads = 1 ] && exit 3\n", 1)
+        )
+        ran = zen("run", "s.sh", "--json", cwd=folder, code=3).facts
+        assert (ran["ok"], ran["failed"], ran["wrong"]) == (0, 6, 0)
+        causes = {failure["cause"] for failure in ran["failures"]}
+        assert any(cause.endswith("the baseline did not succeed") for cause in causes)
+
+    def test_files_without_a_value_of_the_set_need_a_name(self, folder):
+        (folder / "s.sh").write_text(SAME.replace("threads=1\n", "threads=3\n", 1))
+        words = "the files have no value of threads that is an element of its set"
+        assert words in zen("check", "s.sh", cwd=folder, code=None).out
+        run = zen("run", "s.sh", cwd=folder, code=2)
+        assert words in run.err
+        assert "AS BASELINE WHERE threads == ..." in run.err
+
+    def test_a_parameter_that_is_none_is_refused(self, folder):
+        (folder / "s.sh").write_text(SAME.replace("BASELINE", "BASELINE WHERE thread == 1", 1))
+        assert "no parameter is named thread" in zen("check", "s.sh", cwd=folder, code=2).out
+
+    def test_each_seed_has_a_baseline_of_its_own(self, folder):
+        text = SAME.replace('{n}"', '{n} {s}"\n#ZEN$ REPEAT 2 SEED s').replace("$1 $x", "$2 $x")
+        (folder / "s.sh").write_text(text)
+        ran = zen("run", "s.sh", "--json", cwd=folder, code=3).facts
+        assert (ran["ok"], ran["wrong"]) == (8, 4)
+
+
+def test_values_of_files_are_found_before_assignments_and_in_targets(tmp_path):
+    (tmp_path / "a.py").write_text(
+        "tile = 16  # cells\n#ZEN$ ASSIGN tile = { 8, 16 }\n"
+        "#ZEN$ SUBSTITUTE 0.8 = { 0.5, 0.8 } AS rate\nr = 0.8\n"
+        '#ZEN$ SUBSTITUTE NAME = { a, b }\ns = NAME\n#ZEN$ PARAM n = { 1, 2 }\n#ZEN$ RUN "true"\n'
+    )
+    assert own_values(scan(tmp_path / "a.py")) == {"tile": 16, "rate": 0.8, "NAME": None}

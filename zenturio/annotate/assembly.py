@@ -36,6 +36,7 @@ from zenturio.annotate.model import (
     RunStatement,
     Use,
     UseStatement,
+    Verification,
     VerifyStatement,
     ZipStatement,
 )
@@ -399,6 +400,7 @@ class Assembly:
         commands += [step.command for step in self.statements_of(RunStatement)]
         verifications = [s.verification for s in self.statements_of(VerifyStatement)]
         commands += [each.command for each in verifications if each.command is not None]
+        self.check_baselines(verifications, dimensions)
         for each in verifications:
             if each.expression is not None:
                 names.truth(each.expression, "VERIFY", metrics=True)
@@ -411,6 +413,18 @@ class Assembly:
         for aim in self.statements_of(ObjectiveStatement):
             for goal in aim.goals:
                 names.number(goal.expression, "an objective", metrics=True)
+
+    def check_baselines(
+        self, verifications: Sequence[Verification], dimensions: Mapping[str, Parameter]
+    ) -> None:
+        """A baseline is named by parameters that vary."""
+        for same in (verification.same for verification in verifications):
+            for name in same.where if same is not None else ():
+                if name not in dimensions or dimensions[name].derived is not None:
+                    assert same is not None, "it has names"
+                    place = same.path.place(0, len(same.path.text))
+                    hint = did_you_mean(name, dimensions)
+                    self.diagnostics.error(f"no parameter is named {name}", place, hint)
 
     def after(self, names: NameTable) -> tuple[After, ...]:
         programs = []

@@ -45,6 +45,7 @@ from zenturio.annotate.model import (
     RepeatStatement,
     RequireStatement,
     RunStatement,
+    SameFile,
     Statement,
     Take,
     Until,
@@ -57,7 +58,7 @@ from zenturio.annotate.model import (
 )
 from zenturio.annotate.set_syntax import NUMBER, read_elements
 from zenturio.errors import AnnotationError, Passage, Place, did_you_mean
-from zenturio.expression import Expression, Type, parse
+from zenturio.expression import Expression, Type, Value, parse
 
 _WAYS: dict[str, Way] = {
     "SUBSTITUTE": "substitute",
@@ -648,9 +649,12 @@ def _comma(text: str, start: int) -> int:
 
 
 def _verify(body: Passage, token: DirectiveToken) -> Statement:
-    """``error <= 1e-6``, or ``"./compare out.dat" TIMEOUT 10s``."""
+    """``error <= 1e-6``, ``"./compare out.dat" TIMEOUT 10s``, or ``SAME "out.dat" AS BASELINE``."""
     words = list(islice(tokens(body.text, token.end), 2))
     limits = ("TIMEOUT", "MEMORY")
+    # No expression has a text right behind a name.
+    if len(words) == 2 and words[0].upper() == "SAME" and words[1].kind == "text":
+        return VerifyStatement(Verification(same=_same(body, words[0])))
     # Behind a text of an expression there is a sign.
     if words and words[0].kind == "text" and all(w.upper() in limits for w in words[1:]):
         return VerifyStatement(Verification(command=command(body, token, limits)))
@@ -714,6 +718,55 @@ def _counted(event: Passage) -> Metric:
     name = counter_metric(event.text)
     observed = f"perf {event.text}"
     return Metric(name, unit=counted.unit, optional=True, place=place, observed=observed)
+
+
+def _same(body: Passage, token: DirectiveToken) -> SameFile:
+    """``SAME "out.dat" WITHIN 1e-9 AS BASELINE WHERE threads == 1``."""
+    example = 'VERIFY SAME "out.dat" WITHIN 1e-9 AS BASELINE'
+    path, at = quoted_text(body, token, example)
+    check_inside(path, "SAME")
+    diagnostics = Diagnostics()
+    clauses = Clauses(body, "VERIFY SAME", ("WITHIN", "AS", "WHERE"), diagnostics).read(at)
+    baseline = clauses.by_keyword.get("AS")
+    if not diagnostics.errors and (baseline is None or baseline.text.text.upper() != "BASELINE"):
+        place = baseline.value_place if baseline else path.place(0, len(path.text))
+        diagnostics.error("AS BASELINE is missing", place, f"write {example}")
+    within, where = _tolerance(clauses), _named_values(clauses)
+    diagnostics.close()
+    return SameFile(path, within, where)
+
+
+def _tolerance(clauses: Clauses) -> float:
+    clause = clauses.by_keyword.get("WITHIN")
+    if clause is None:
+        return 0.0
+    if NUMBER.fullmatch(clause.text.text) and 0 <= float(clause.text.text) < 1:
+        return float(clause.text.text)
+    message = f"{clause.text.text} is not a difference of numbers"
+    clauses.diagnostics.error(message, clause.value_place, "write WITHIN 1e-9")
+    return 0.0
+
+
+_EQUALITY = re.compile(r"\s*(\w+|`(?:[^`]|``)+`)\s*==\s*(\S.*?)\s*")
+
+
+def _named_values(clauses: Clauses) -> dict[str, Value]:
+    """The values of ``threads == 1 and solver == 'cg'``."""
+    clause = clauses.by_keyword.get("WHERE")
+    values: dict[str, Value] = {}
+    for term in re.split(r"\s+and\s+", clause.text.text) if clause else ():
+        match = _EQUALITY.fullmatch(term)
+        with clauses.diagnostics.gather():
+            value = parse(match[2]) if match else None
+        if match is None or value is None or value.names:
+            assert clause is not None, "it has terms"
+            message = f"{term.strip()} does not name a value"
+            hint = "write WHERE threads == 1 and solver == 'cg'"
+            clauses.diagnostics.error(message, clause.value_place, hint)
+        else:
+            name = match[1].strip("`").replace("``", "`")
+            values[name] = value.value({})
+    return values
 
 
 def _output(body: Passage, token: DirectiveToken) -> Statement:

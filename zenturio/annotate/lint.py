@@ -18,6 +18,7 @@ from zenturio.annotate.hole_search import ASSIGNMENT, Replacement, occurrences, 
 from zenturio.annotate.lint_space import constraints, elements, size, unused, warning
 from zenturio.annotate.metric_patterns import check_pattern
 from zenturio.annotate.model import MEASURED, Annotated, Application, Assignment, Command, Hole
+from zenturio.annotate.own_values import own_values
 from zenturio.annotate.path_patterns import GitIgnore, IgnoreRule
 from zenturio.annotate.region_probes import unguarded
 from zenturio.annotate.source import Spans, without_end
@@ -448,6 +449,17 @@ def verification(application: Application) -> Iterator[Diagnostic]:
             yield warning(message, _whole(goal.expression.passage), hint)
 
 
+def baselines(application: Application) -> Iterator[Diagnostic]:
+    """A VERIFY SAME whose baseline is not known: the files have no element of a set."""
+    for same in application.same_files:
+        for name, value in own_values(application).items():
+            if value is None and name not in same.where:
+                message = f"the files have no value of {name} that is an element of its set"
+                place = same.path.place(0, len(same.path.text))
+                hint = f"name the baseline: AS BASELINE WHERE {name} == ..."
+                yield warning(message, place, hint)
+
+
 def exactness(application: Application) -> Iterator[Diagnostic]:
     """A metric declared EXACT that is computed from what each machine measures anew."""
     for metric in application.metrics:
@@ -483,6 +495,7 @@ RULES: tuple[Rule, ...] = (
     environment,
     objectives,
     exactness,
+    baselines,
     patterns,
     unused,
     elements,

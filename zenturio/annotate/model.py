@@ -13,7 +13,7 @@ from zenturio.errors import Diagnostic, Passage, Place
 if TYPE_CHECKING:
     from zenturio.annotate.dialects import Dialect
     from zenturio.annotate.source import Source
-    from zenturio.expression import Expression, Type
+    from zenturio.expression import Expression, Type, Value
     from zenturio.space import Domain, Space
 
 
@@ -168,18 +168,40 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class SameFile:
+    """A file that has to hold what the same file of the baseline does."""
+
+    path: Passage
+    within: float = 0.0
+    """How far numbers may differ, times the greater one, or absolutely where both are below 1."""
+    where: Mapping[str, Value] = field(default_factory=dict)
+    """What the baseline's point has; what is not named is as the files have it."""
+
+    @property
+    def text(self) -> str:
+        within = f" WITHIN {self.within:g}" if self.within else ""
+        terms = " and ".join(f"{name} == {value!r}" for name, value in self.where.items())
+        return f'SAME "{self.path.text}"{within} AS BASELINE' + (f" WHERE {terms}" if terms else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
-    """A VERIFY: what has to hold of a result, or a command that says by its status if it does."""
+    """A VERIFY: a condition on the result, a command whose status says if it is right, or a file
+    that has to be the same as that of the baseline.
+    """
 
     expression: Expression | None = None
     command: Command | None = None
+    same: SameFile | None = None
 
     @property
     def text(self) -> str:
         """The directive as causes and identities name it."""
         if self.command is not None:
             return f'VERIFY "{self.command.text.text}"'
-        assert self.expression is not None, "it is one or the other"
+        if self.same is not None:
+            return f"VERIFY {self.same.text}"
+        assert self.expression is not None, "it is one of the three"
         return f"VERIFY {self.expression.text}"
 
 
@@ -340,6 +362,11 @@ class Application:
     left_out: tuple[str, ...] = ()
     """Files in its folders that zenturio wrote itself, and that nobody edited since."""
     warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def same_files(self) -> tuple[SameFile, ...]:
+        """The files that have to be the same as those of a baseline."""
+        return tuple(v.same for v in self.verifications if v.same is not None)
 
     @property
     def file_paths(self) -> list[str]:

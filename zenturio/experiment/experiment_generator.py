@@ -131,7 +131,7 @@ class ExperimentGenerator:
             _kept(application),
             application.requires,
             application.rank,
-            application.required,
+            (*application.required, *_compared(application)),
             tuple(v.expression for v in verifications if v.expression is not None),
             tuple(v.text for v in verifications if v.command is not None),
         )
@@ -396,7 +396,12 @@ def _kept(application: Application) -> tuple[str, ...]:
     read = (
         escape(metric.source) for metric in application.metrics if metric.source not in _STREAMS
     )
-    return tuple(dict.fromkeys((*application.outputs, *read)))
+    return tuple(dict.fromkeys((*application.outputs, *read, *_compared(application))))
+
+
+def _compared(application: Application) -> tuple[str, ...]:
+    """The files that are compared with those of baselines, as patterns."""
+    return tuple(escape(same.path.text) for same in application.same_files)
 
 
 class _Writer:

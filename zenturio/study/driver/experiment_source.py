@@ -67,6 +67,15 @@ class SkipsCached(Protocol):
         ...
 
 
+@runtime_checkable
+class JudgesOutcomes(Protocol):
+    """A source that has a say in what an outcome is."""
+
+    def judge(self, experiment: Experiment, outcome: Outcome) -> Outcome:
+        """Return what *outcome* is in view of others; it is not recorded yet."""
+        ...
+
+
 class Proposals:
     """Experiments of a source, taken in batches that are not too many, too large, or too slow."""
 

@@ -59,6 +59,8 @@ class InFlight:
     """What asks the run to stop, instead of what it does else."""
 
     def __init__(self, executor: Executor, inbox: Inbox) -> None:
+        self.judge: Callable[[Experiment, Outcome], Outcome] = lambda _experiment, outcome: outcome
+        """Has the last word on what an outcome is."""
         self.slots = executor.slots
         self._executor = executor
         self._resumable = executor if isinstance(executor, Resumable) else None
@@ -131,6 +133,7 @@ class InFlight:
         # Where jobs outlive drivers it may have run for an earlier claim; it counts for this one.
         if outcome.attempt != tracked.attempt:
             outcome = replace(outcome, attempt=tracked.attempt)
+        outcome = self.judge(tracked.experiment, outcome)
         return Finished([(tracked, as_counted(outcome, tracked.experiment.repeat))])
 
     def cancel(self, digest: str) -> None:

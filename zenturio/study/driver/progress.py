@@ -383,6 +383,7 @@ def count_failure(
     if seen is None:
         _, end = log_end(outcome.stderr, outcome.stdout, LINES)
         reasons = missing_reasons(cause, outcome.metrics)
-        failures[cause] = FailureGroup(cause, 1, experiment.digest, experiment.values, end, reasons)
+        values = dict(experiment.values)
+        failures[cause] = FailureGroup(cause, 1, experiment.digest, values, end, reasons)
     else:
         failures[cause] = replace(seen, count=seen.count + 1)

@@ -24,7 +24,12 @@ from zenturio.record import Lease, Repository
 from zenturio.study.driver import experiment_states as states
 from zenturio.study.driver.cached_results import ProgramHistory
 from zenturio.study.driver.driver_threads import LeaseKeeper
-from zenturio.study.driver.experiment_source import ExperimentSource, Proposals, SkipsCached
+from zenturio.study.driver.experiment_source import (
+    ExperimentSource,
+    JudgesOutcomes,
+    Proposals,
+    SkipsCached,
+)
 from zenturio.study.driver.experiment_states import ExperimentStates, StopRequested
 from zenturio.study.driver.in_flight import (
     Inbox,
@@ -152,6 +157,8 @@ class StudyDriver:
         else:
             self._records = StudyRecords(*record)
             self._in_flight = InFlight(executor, self.inbox)
+            if isinstance(source, JudgesOutcomes):
+                self._in_flight.judge = source.judge
         self._observers = observers
         self._states = ExperimentStates(settings.retry, is_observed=observers is not None)
         self._pace = self._records.pace()

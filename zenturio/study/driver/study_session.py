@@ -135,6 +135,11 @@ class StudySession:
                 " kind, too",
                 hint="leave one of them out",
             )
+        if self.application.after and self.application.same_files:
+            raise InputError(
+                f"{self.study} waits for another stage, so it has no VERIFY SAME",
+                hint='compare by a command: VERIFY "./compare out.dat"',
+            )
         if self.search is None:
             if self.seconds is not None and (self.settings.each_machine or self.application.after):
                 raise InputError(
@@ -306,7 +311,7 @@ class StudySession:
                     lease,
                     self.repository,
                     place,
-                    next(sources_left),
+                    self._verified(next(sources_left), generator),
                     only=self.only,
                     goals=self.goals,
                     settings=self.settings,
@@ -395,10 +400,23 @@ class StudySession:
         # Repeats may suffice early, and versions are measured until they are told apart.
         is_over = bool(stops) and not summary.unfinished and len(sources) == 1
         is_over |= self.program is not None and sources[0].over
-        if (summary.ended or is_over) and summary.total != self.experiments:
-            notes = {**definition.notes, "experiments": summary.total}
+        total = sources[0].total  # without baselines that run besides
+        if (summary.ended or is_over) and total != self.experiments:
+            notes = {**definition.notes, "experiments": total}
             self.repository.open(self.study, replace(definition, notes=notes))
         return replace(summary, stops=dict(stops))
+
+    def _verified(
+        self, source: ExperimentSource, generator: ExperimentGenerator
+    ) -> ExperimentSource:
+        """Return *source* so that its results are compared with those of baselines."""
+        if self.source is not None or not self.application.same_files:
+            return source
+        # Most studies compare nothing.
+        from zenturio.study.driver.baselines import ComparedWithBaselines  # noqa: PLC0415
+
+        artifacts = self.repository.artifacts
+        return ComparedWithBaselines(source, self.application, generator, artifacts)
 
     def _widest_first(self) -> Until:
         """Return by what the time of a run is shared where REPEAT does not say it."""

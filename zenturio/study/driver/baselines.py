@@ -1,0 +1,194 @@
+"""VERIFY SAME "out.dat" AS BASELINE: results are compared with those of another point.
+
+The baseline of an experiment is the point with the values that the files have by themselves, or
+that WHERE names; parameters that are in no file (PARAM, ENV) have the experiment's own values. It
+runs before the experiments that are compared with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from zenturio.annotate.model import Application, SameFile
+from zenturio.annotate.own_values import own_values
+from zenturio.errors import InputError, SpaceError
+from zenturio.experiment import Artifact, Experiment, ExperimentGenerator, Log, Outcome
+from zenturio.experiment.experiment import SUCCEEDED
+from zenturio.experiment.text_difference import first_difference
+from zenturio.expression import Value
+from zenturio.expression.scalar_functions import shown
+from zenturio.study.driver.experiment_source import ExperimentSource
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A file, and what the points with which it is compared have."""
+
+    same: SameFile
+    values: Mapping[str, Value]
+
+    @property
+    def text(self) -> str:
+        return f"VERIFY {self.same.text}"
+
+
+class ComparedWithBaselines:
+    """The experiments of a source, each behind the baselines that it is compared with."""
+
+    def __init__(
+        self,
+        source: ExperimentSource,
+        application: Application,
+        generator: ExperimentGenerator,
+        artifacts: Callable[[str], tuple[Artifact, ...]],
+    ) -> None:
+        """*artifacts* returns the files of a baseline that is recorded."""
+        self._source = source
+        self._space = application.space
+        self._make = generator.experiment
+        self._is_seeded = application.repeat.seed is not None
+        self._artifacts = artifacts
+        self._comparisons = [_comparison(application, s) for s in application.same_files]
+        self._cache: dict[tuple[object, ...], Experiment | str] = {}
+        self._outcomes: dict[str, Outcome | None] = {}
+        """Of baselines, by digest; None until they are complete."""
+        self._besides: set[str] = set()
+        """Baselines that run although the source has not had them yet."""
+        self._waiting: dict[str, list[Experiment]] = {}
+        self._ready: deque[Experiment] = deque()
+
+    @property
+    def over(self) -> bool:
+        return self._source.over and not self._ready and not self._waiting
+
+    @property
+    def expecting(self) -> bool:
+        return self._source.expecting
+
+    @property
+    def total(self) -> int:
+        return self._source.total + len(self._besides)
+
+    @property
+    def ahead(self) -> int:
+        return self._source.ahead
+
+    def __iter__(self) -> Iterator[Experiment | None]:
+        while self._ready:
+            yield from self._released(self._ready.popleft())
+        for experiment in self._source:
+            if experiment is None:
+                yield None
+            else:
+                yield from self._released(experiment)
+
+    def complete(self, experiment: Experiment, outcome: Outcome) -> None:
+        """Release what waited for this experiment."""
+        if experiment.digest in self._outcomes:
+            self._outcomes[experiment.digest] = outcome
+            self._ready += self._waiting.pop(experiment.digest, ())
+        if experiment.digest not in self._besides:
+            self._source.complete(experiment, outcome)
+
+    def judge(self, experiment: Experiment, outcome: Outcome) -> Outcome:
+        """Return *outcome* as wrong where a file is not that of its baseline."""
+        for comparison in self._comparisons:
+            if outcome.status not in SUCCEEDED:
+                break
+            baseline = self._baseline(comparison, experiment)
+            if isinstance(baseline, str):
+                outcome = replace(outcome, status="failed", cause=f"{comparison.text}: {baseline}")
+            elif baseline.digest != experiment.digest:
+                outcome = self._compared(comparison, baseline, outcome)
+        return outcome
+
+    def _released(self, experiment: Experiment) -> Iterator[Experiment]:
+        """Yield *experiment* if its baselines are complete, else the one that it waits for."""
+        if experiment.digest in self._besides:
+            outcome = self._outcomes[experiment.digest]
+            if outcome is None:
+                self._waiting.setdefault(experiment.digest, []).append(experiment)
+            else:
+                self._besides.remove(experiment.digest)
+                self._source.complete(experiment, outcome)
+            return
+        for comparison in self._comparisons:
+            baseline = self._baseline(comparison, experiment)
+            if isinstance(baseline, str):
+                continue
+            is_new = baseline.digest not in self._outcomes
+            outcome = self._outcomes.setdefault(baseline.digest, None)
+            if baseline.digest == experiment.digest or outcome is not None:
+                continue
+            self._waiting.setdefault(baseline.digest, []).append(experiment)
+            if is_new:
+                self._besides.add(baseline.digest)
+                yield baseline
+            return
+        yield experiment
+
+    def _baseline(self, comparison: _Comparison, experiment: Experiment) -> Experiment | str:
+        """Return what *experiment* is compared with, or why there is nothing."""
+        names = [parameter.name for parameter in self._space.dimensions]
+        values = {name: experiment.values[name] for name in names} | dict(comparison.values)
+        # Without a seed all repeats are to give the same; with one those of the same seed are.
+        repeat = max(experiment.repeat, 1) if self._is_seeded else 1
+        key = (comparison.text, repeat, *values.values())
+        if key not in self._cache:
+            try:
+                self._cache[key] = self._make(self._space.find(values), repeat)
+            except SpaceError:
+                where = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+                self._cache[key] = f"{where} is no point of the space"
+        return self._cache[key]
+
+    def _compared(self, comparison: _Comparison, baseline: Experiment, outcome: Outcome) -> Outcome:
+        cause, path = comparison.text, comparison.same.path.text
+        completed = self._outcomes.get(baseline.digest)
+        if completed is None or completed.status not in SUCCEEDED:
+            return replace(outcome, status="failed", cause=f"{cause}: the baseline did not succeed")
+        ours, theirs = (
+            next((artifact for artifact in artifacts if artifact.path == path), None)
+            for artifacts in (outcome.artifacts, self._artifacts(baseline.digest))
+        )
+        if ours is None or theirs is None:
+            return replace(outcome, status="failed", cause=f"{cause}: the file is not there")
+        if ours.sha256 == theirs.sha256:
+            return outcome
+        try:
+            difference = first_difference(ours.kept, theirs.kept, comparison.same.within)
+        except OSError as error:
+            why = error.strerror or str(error)
+            return replace(outcome, status="failed", cause=f"{cause}: {error.filename}: {why}")
+        if difference is None:
+            return outcome
+        # Where and by how much differs from run to run, and causes group: so it is in the log.
+        message = f"{path}: {difference}\n".encode("utf-8", "backslashreplace")
+        return replace(
+            outcome, status="wrong", cause=cause, stderr=_with_line(outcome.stderr, message)
+        )
+
+
+def _comparison(application: Application, same: SameFile) -> _Comparison:
+    """Return what the baseline of *same* has; InputError where that is not known."""
+    values: dict[str, Value] = {}
+    for name, value in {**own_values(application), **same.where}.items():
+        if value is None:
+            path = same.path
+            raise InputError(
+                f"the files have no value of {name} that is an element of its set, so it is not"
+                " known which point is the baseline",
+                place=path.place(0, len(path.text)),
+                hint=f"name it: AS BASELINE WHERE {name} == ...",
+            )
+        values[name] = value
+    return _Comparison(same, values)
+
+
+def _with_line(log: Log, line: bytes) -> Log:
+    """Return *log* with another *line* at its end."""
+    if log.tail or log.size > len(log.head):
+        return Log(log.head, log.tail + line, log.size + len(line))
+    return Log(log.head + line, b"", log.size + len(line))
