@@ -169,3 +169,16 @@ def test_the_workflows_run_a_gate_whose_reports_they_publish(project, name):
     page = (EXAMPLES.parents[1] / "decide.md").read_text(encoding="utf-8")
     for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
         assert block in (EXAMPLES / "github.yml").read_text()
+
+
+def test_noise_a_history_and_a_search_print_facts(project):
+    (point,) = zen("noise", "timed.py", "--repeat", 6, "--json", cwd=project).facts["rows"]
+    assert point[-1] == "yes"
+    told = zen("history", "timed.py", "--repeat", 1, "-o", "h.html", "--json", cwd=project)
+    (commit,) = told.facts["rows"]
+    ratio, subject = (commit[told.facts["columns"].index(name)] for name in ("ratio", "subject"))
+    assert (ratio, subject) == (1.0, "begin")
+    assert "h.html" in told.err
+    assert b"plotly" in (project / "h.html").read_bytes().lower()
+    told = zen("bisect", "timed.py", "--good", "HEAD", cwd=project, code=2)
+    assert "does not come after" in told.err

@@ -14,6 +14,7 @@ from zenturio.experiment.signed_ranks import (
     EXACT_BLOCKS,
     BlockPlan,
     decide_in_looks,
+    expected_half_width,
     fewest_blocks,
     hodges_lehmann,
     signed_rank_level,
@@ -130,3 +131,22 @@ def test_between_two_looks_the_earlier_one_counts():
     before = decide_in_looks(first_fifteen, BlockPlan(), 0.05, differs, reached=5)
     assert before.estimate.interval is None
     assert math.isfinite(before.estimate.value)
+
+
+@pytest.mark.parametrize("blocks", [10, 20, 50])
+def test_the_width_of_an_interval_is_foretold(blocks):
+    random = np.random.default_rng(blocks)
+    widths = []
+    for _ in range(200):
+        low, high = hodges_lehmann(random.normal(size=blocks), 0.05).interval
+        widths.append((high - low) / 2)
+    foretold = [
+        expected_half_width(random.normal(size=20).tolist(), blocks, seed=seed)
+        for seed in range(20)
+    ]
+    assert statistics.median(foretold) == pytest.approx(statistics.median(widths), rel=0.15)
+
+
+def test_too_few_blocks_foretell_nothing():
+    assert expected_half_width([0.1] * 20, 5) is None
+    assert expected_half_width([], 20) is None

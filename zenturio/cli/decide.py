@@ -1,5 +1,7 @@
-"""The verbs that decide between versions: compare, gate."""
+"""The verbs that decide between versions: compare, gate, noise, history, bisect."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +13,11 @@ from zenturio.cli.options import Database, Json, Overrides
 from zenturio.cli.results import All, expression, names_in, print_table, table_facts, write_file
 
 if TYPE_CHECKING:
+    from zenturio.cli.run import ProgressLine
+    from zenturio.record import Repository
     from zenturio.study.driver.progress import RunSummary
     from zenturio.study.paired.compared import PairedOptions
+    from zenturio.study.paired.paired_study import PairedResult
 
 Blocks = Annotated[
     str,
@@ -32,6 +37,9 @@ def add_to(app: typer.Typer) -> None:
     """Register the verbs of this module in *app*."""
     app.command()(compare)
     app.command()(gate)
+    app.command()(noise)
+    app.command()(history)
+    app.command()(bisect)
 
 
 def compare(
@@ -193,11 +201,8 @@ def gate(
     Examples: zen gate matmul.c --baseline main --worse 5%; zen gate matmul --baseline matmul@3
     --metric wtime --format markdown; zen gate . --baseline origin/main -o gate.xml -o gate.md
     """
-    from zenturio.cli.run import ProgressLine
     from zenturio.errors import InputError, did_you_mean
     from zenturio.show.gate_report import GateReport, render
-    from zenturio.study.driver.stop_requests import interrupt_at_end_signals
-    from zenturio.study.local_run import open_for_run
     from zenturio.study.paired.compared import gated_versions, run_gate
 
     if unclear not in ("ok", "fail"):
@@ -208,13 +213,9 @@ def gate(
         if path.suffix not in suffixes:
             raise InputError(f"-o {path}: no format has this suffix", hint=", ".join(suffixes))
     how = _paired_options(metric, param, limit, repeat, warmup, json)
-    live = ProgressLine()
-    try:
-        with interrupt_at_end_signals(), open_for_run(db) as repository:
-            versions = gated_versions(repository, study, baseline, how)
-            measured = run_gate(repository, versions, replace(how, listener=live), bound)
-    finally:
-        live.close()
+    with _running(db) as (repository, live):
+        versions = gated_versions(repository, study, baseline, how)
+        measured = run_gate(repository, versions, replace(how, listener=live), bound)
     end_if_stopped(measured.result.summary)
     report = GateReport.of(measured)
     for path in out or []:
@@ -286,23 +287,12 @@ def _run_comparison(
     names: list[str], commits: list[str], how: "PairedOptions", margin: float, db: str | None
 ) -> tuple[str, str]:
     """Run two versions and return the study that holds them, and the metric."""
-    from zenturio.cli.run import ProgressLine
-    from zenturio.study.driver.stop_requests import interrupt_at_end_signals
-    from zenturio.study.local_run import open_for_run
     from zenturio.study.paired.compared import compared_versions, run_comparison
 
-    live = ProgressLine()
-    try:
-        with interrupt_at_end_signals(), open_for_run(db) as repository:
-            versions = compared_versions(repository, names, commits, how)
-            result = run_comparison(repository, versions, replace(how, listener=live), margin)
-    finally:
-        live.close()
-    end_if_stopped(result.summary)
-    if result.summary.failures:
-        output.print_failures(result.summary.failures, result.study.name, db)
-        if not all(result.measured.of(v.label, 0) for v in versions):
-            raise typer.Exit(3)
+    with _running(db) as (repository, live):
+        versions = compared_versions(repository, names, commits, how)
+        result = run_comparison(repository, versions, replace(how, listener=live), margin)
+    _end_where_incomplete(result, db)
     return result.study.name, result.study.metric
 
 
@@ -311,3 +301,153 @@ def end_if_stopped(summary: "RunSummary") -> None:
     if summary.interrupted:
         typer.echo("interrupted: repeat the command to continue", err=True)
         raise typer.Exit(130)
+
+
+def noise(
+    study: Annotated[str, typer.Argument(help="Study, annotated file, or folder of a program.")],
+    metric: MetricName = None,
+    param: Overrides = None,
+    limit: options.Limit = None,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=6, help="Number of blocks that are measured.")
+    ] = 20,
+    warmup: Warmup = True,
+    db: Database = None,
+    trust: options.Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Show which differences this machine can see.
+
+    Runs the present files next to themselves, as if they were two versions, and says which
+    difference between two versions 5, 10, 20 and 50 blocks would show.
+
+    Examples: zen noise matmul; zen noise matmul.c --metric ctime --limit 3
+    """
+    from zenturio.show.paired_reports import noise_table
+    from zenturio.study.paired.compared import run_noise
+
+    how = _paired_options(metric, param, limit, f"{repeat}", warmup, json)
+    with _running(db) as (repository, live):
+        result = run_noise(repository, study, replace(how, listener=live))
+    _end_where_incomplete(result, db)
+    table = noise_table(result)
+    table_facts(table) if json else print_table(table)
+
+
+def bisect(
+    study: Annotated[str, typer.Argument(help="Study, annotated file, or folder of a program.")],
+    good: Annotated[str, typer.Option(metavar="COMMIT", help="Commit before the change.")],
+    bad: Annotated[str, typer.Option(metavar="COMMIT", help="Commit after the change.")] = "HEAD",
+    metric: MetricName = None,
+    param: Overrides = None,
+    limit: options.Limit = None,
+    most: Annotated[int, typer.Option("--most", min=16, help="Runs at each point, at most.")] = 600,
+    db: Database = None,
+    trust: options.Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Find the commit that changed a metric.
+
+    Runs commits beside the good and the bad one in random order, as often as the noise asks for,
+    and names a commit only if a test against its predecessor confirms it. Exits with 8 if both
+    ends cannot be told apart, or if the runs do not suffice: then it prints the range that is left.
+    Commits that cannot be run are skipped.
+
+    Examples: zen bisect matmul --good v1.2 --bad HEAD; zen bisect matmul.c --good HEAD~64 --metric
+    ctime --limit 1
+    """
+    from zenturio.show.paired_reports import bisect_facts, bisect_lines
+    from zenturio.study.paired.commits import run_bisect
+
+    how = _paired_options(metric, param, limit, "8:50", True, json)
+    with _running(db) as (repository, live):
+        run = run_bisect(repository, study, good, bad, replace(how, listener=live), most_runs=most)
+    end_if_stopped(run.result.summary)
+    if json:
+        output.facts(bisect_facts(run))
+    else:
+        typer.echo("\n".join(bisect_lines(run)))
+        output.print_failures(run.result.summary.failures, run.result.study.name, db)
+    if run.search.state != "found":
+        raise typer.Exit(8)
+
+
+def history(
+    study: Annotated[str, typer.Argument(help="Study, annotated file, or folder of a program.")],
+    metric: MetricName = None,
+    commits: Annotated[
+        int, typer.Option("--commits", "-n", min=1, help="How many of the newest commits.")
+    ] = 20,
+    last: Annotated[str, typer.Option(metavar="COMMIT", help="The newest commit.")] = "HEAD",
+    reference: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMIT",
+            help="What each commit runs beside; default: as before, else the oldest.",
+        ),
+    ] = "",
+    param: Overrides = None,
+    limit: options.Limit = None,
+    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Blocks of each commit.")] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Write a chart: .html, .svg, .png, .pdf."),
+    ] = None,
+    db: Database = None,
+    trust: options.Trust = False,  # noqa: ARG001 - its callback does it
+    json: Json = False,
+) -> None:
+    """Show a metric over the commits, and where it changed.
+
+    Runs each of the newest commits that touch the files beside one reference commit, those that
+    were measured before not again, and finds changes of the level of the ratio. So a machine that
+    gets slower makes no change.
+
+    Examples: zen history matmul -n 40; zen history matmul.c --metric ctime -o history.html
+    """
+    from zenturio.show.chart_files import save
+    from zenturio.show.paired_reports import history_chart, history_table
+    from zenturio.study.paired.commits import run_history
+
+    how = _paired_options(metric, param, limit, f"{repeat}", True, json)
+    with _running(db) as (repository, live):
+        run = run_history(
+            repository, study, replace(how, listener=live), commits=commits, last=last,
+            reference=reference,
+        )  # fmt: skip
+    end_if_stopped(run.result.summary)
+    table = history_table(run)
+    if json:
+        table_facts(table)
+    else:
+        print_table(table)
+        output.print_failures(run.result.summary.failures, run.result.study.name, db)
+    if out is not None:
+        save(history_chart(run), out)
+        typer.echo(f"wrote {out}", err=True)
+
+
+@contextmanager
+def _running(db: str | None) -> "Iterator[tuple[Repository, ProgressLine]]":
+    """Yield the repository for a run, and the line that shows how far it is."""
+    from zenturio.cli.run import ProgressLine
+    from zenturio.study.driver.stop_requests import interrupt_at_end_signals
+    from zenturio.study.local_run import open_for_run
+
+    live = ProgressLine()
+    try:
+        with interrupt_at_end_signals(), open_for_run(db) as repository:
+            yield repository, live
+    finally:
+        live.close()
+
+
+def _end_where_incomplete(result: "PairedResult", db: str | None) -> None:
+    """Exit where the run was interrupted, or where a version failed at a point."""
+    end_if_stopped(result.summary)
+    if result.summary.failures:
+        output.print_failures(result.summary.failures, result.study.name, db)
+        points = range(len(result.study.points))
+        labels = [version.label for version in result.study.versions]
+        if not all(result.measured.of(label, at) for label in labels for at in points):
+            raise typer.Exit(3)

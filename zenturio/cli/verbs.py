@@ -61,6 +61,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Decide": {
         "compare": ("decide", "Compare two versions or studies, point by point."),
         "gate": ("decide", "Fail if the program is worse than a baseline: for tests."),
+        "noise": ("decide", "Show which differences this machine can see."),
+        "history": ("decide", "Show a metric over the commits, and where it changed."),
+        "bisect": ("decide", "Find the commit that changed a metric."),
     },
     "Search and tune": {
         "engines": ("search", "List the search engines and their settings."),

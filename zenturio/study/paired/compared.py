@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zenturio.annotate.model import MEASURED, Application
@@ -12,6 +12,7 @@ from zenturio.experiment.signed_ranks import LEAST_BLOCKS, MOST_BLOCKS, BlockPla
 from zenturio.record import Repository
 from zenturio.study.driver.progress import RunPlan, RunProgress
 from zenturio.study.paired.designs import ALPHA, GatedPoint, UntilCompared, UntilGated
+from zenturio.study.paired.paired_source import FixedBlocks
 from zenturio.study.paired.paired_study import PairedResult, PairedStudy, distinct_labels
 from zenturio.study.paired.versions import (
     Version,
@@ -169,4 +170,19 @@ def _study(verb: str, versions: tuple[Version, Version], options: PairedOptions)
         options.metric_of(application),
         options.limit,
         notes=notes,
+    )
+
+
+NOISE_LABELS = ("first", "second")
+"""The labels of the same files, run as if they were two versions."""
+
+
+def run_noise(repository: Repository, name: str, options: PairedOptions) -> PairedResult:
+    """Run the present files beside themselves, in as many blocks as the plan has at the most."""
+    present = named_version(repository, name, options.overrides)
+    first, second = (replace(present, label=label) for label in NOISE_LABELS)
+    study = _study("noise", (first, second), options)
+    design = FixedBlocks(NOISE_LABELS, len(study.points), options.plan.most, options.warmup)
+    return study.run(
+        repository, design, options.plan.most, planned=options.planned, listener=options.listener
     )

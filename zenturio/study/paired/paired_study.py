@@ -17,7 +17,7 @@ from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import RunPosition
 from zenturio.experiment.used_inputs import ask_versions
 from zenturio.record import Repository
-from zenturio.space import Point
+from zenturio.space import Point, Space
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary, scalars
 from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.study_driver import DriverSettings
@@ -50,6 +50,9 @@ class PairedStudy:
     accumulates: bool = False
     """Whether results of earlier commands count: there is one round then."""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+    """All that may be run, where *version_of* makes them; those of *versions* by default."""
+    version_of: Callable[[str], Version] | None = None
 
     @cached_property
     def parameter(self) -> str:
@@ -115,19 +118,20 @@ class PairedStudy:
         """
         self.check_metric()
         sources: list[PairedSource] = []
-        labels = [version.label for version in self.versions]
-        applications = {
-            version.label: labelled(
-                ask_versions(version.application), self.parameter, [version.label]
-            )
-            for version in self.versions
-        }
-        makers = {label: ExperimentGenerator(a) for label, a in applications.items()}
+        labels = self.labels or names_of(self.versions)
+        makers: dict[str, tuple[Space, ExperimentGenerator]] = {}
+
+        def maker(label: str) -> tuple[Space, ExperimentGenerator]:
+            if label not in makers:
+                application = ask_versions(self._version(label).application)
+                application = labelled(application, self.parameter, [label])
+                makers[label] = application.space, ExperimentGenerator(application)
+            return makers[label]
 
         def make(label: str, point: int, block: int, position: RunPosition) -> Experiment:
-            values = {**self.points[point], self.parameter: label}
-            at = applications[label].space.find(values)
-            return makers[label].experiment(at, block, position, index=-1)
+            space, generator = maker(label)
+            at = space.find({**self.points[point], self.parameter: label})
+            return generator.experiment(at, block, position, index=-1)
 
         def source(_generator: ExperimentGenerator, order: RunOrder) -> PairedSource:
             most = len(labels) * len(self.points) * blocks  # a warm-up is small beside it
@@ -137,8 +141,8 @@ class PairedStudy:
 
         program = self.program or {
             f"{label}: {part}": digest
-            for label, maker in makers.items()
-            for part, digest in maker.program.items()
+            for label in labels
+            for part, digest in maker(label)[1].program.items()
         }
         application = labelled(self.base, self.parameter, labels)
         application = replace(application, repeat=replace(application.repeat, count=blocks))
@@ -162,6 +166,21 @@ class PairedStudy:
                 self.name, EVENT, f"round {number}: {used.measured.reached} blocks"
             )
         return PairedResult(self, used.measured, summary, is_complete=used.over)
+
+    def can_run(self, label: str) -> bool:
+        """Whether the version *label* has the points and the metric of the study."""
+        try:
+            version = self._version(label)
+        except InputError:
+            return False
+        space = version.application.space
+        names = [*MEASURED, *(metric.name for metric in version.application.metrics)]
+        return self.metric in names and all(point in space for point in self.points)
+
+    def _version(self, label: str) -> Version:
+        if self.version_of is not None:
+            return self.version_of(label)
+        return next(version for version in self.versions if version.label == label)
 
     def _begins_round(self, repository: Repository) -> bool:
         """Whether what was measured is complete, so that another round begins."""

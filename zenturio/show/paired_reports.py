@@ -1,0 +1,219 @@
+"""What zen noise, bisect and history answer: tables, sentences and a chart."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import numpy as np
+
+from zenturio.experiment.aggregates import median
+from zenturio.experiment.signed_ranks import (
+    DETECTABLE,
+    Interval,
+    expected_half_width,
+    hodges_lehmann,
+)
+from zenturio.quantities import amount
+from zenturio.query.change_points import LEAST_SEGMENT, change_points
+from zenturio.query.result_table import ResultTable
+from zenturio.show.chart import Chart, ChartAxis, Line, Mark, Panel, Points
+from zenturio.study.paired.commits import BisectRun, HistoryRow, HistoryRun
+from zenturio.study.paired.compared import NOISE_LABELS
+from zenturio.study.paired.designs import ALPHA, differences
+from zenturio.study.paired.paired_study import PairedResult
+from zenturio.study.paired.versions import LABEL_DIGITS
+
+NOISE_BLOCKS = (5, 10, 20, 50)
+"""Numbers of blocks for which the noise is foretold."""
+OUTLIER = 3 * 1.4826
+"""Median absolute deviations beyond which a value is an outlier."""
+
+
+def noise_table(result: PairedResult) -> ResultTable:
+    """Return which differences can be seen at each point, and at all together."""
+    study = result.study
+    by_point, is_ratio = pairs = differences(result.measured, NOISE_LABELS, len(study.points))
+    names = tuple(parameter.name for parameter in study.base.space.parameters)
+    heads = tuple(f"{blocks} blocks" for blocks in NOISE_BLOCKS)
+    columns = (*names, study.metric, "outliers", *heads, "equal")
+    rows = []
+    for at, (point, by_block) in enumerate(zip(study.points, by_point, strict=True)):
+        values = [
+            value for label in NOISE_LABELS for value in result.measured.of(label, at).values()
+        ]
+        cells = _noise_cells(list(by_block.values()), ALPHA / len(study.points), is_ratio)
+        rows.append((*(point[name] for name in names), median(values), _outliers(values), *cells))
+    meaning = (
+        "differences between two versions that so many blocks would show in 8 of 10 comparisons,"
+        " from the same files run as two versions; empty where so few blocks show none"
+    )
+    notes = [meaning]
+    if len(study.points) > 1:
+        cells = _noise_cells(list(pairs.common().values()), ALPHA, is_ratio)
+        words = ", ".join(
+            f"{cell} with {head}"
+            for cell, head in zip(cells[:-1], heads, strict=True)
+            if cell is not None
+        )
+        notes.append(f"over all points together: {words}")
+    if any(row[-1] == "no" for row in rows):
+        notes.append(
+            "equal files seem to differ: this happens by chance in 5% of commands; if it happens"
+            " again, one run disturbs the next"
+        )
+    notes.append(
+        "this is the noise of this machine now; two builds may differ by their layout beside it"
+    )
+    units = {study.metric: study.unit} if study.unit else {}
+    return ResultTable(columns, tuple(rows), units, found=len(rows), notes=tuple(notes))
+
+
+def _noise_cells(
+    values: list[float], alpha: float, is_ratio: bool
+) -> tuple[str | float | None, ...]:
+    """Return the detectable difference for each number of blocks, and whether both are equal."""
+    cells: list[str | float | None] = []
+    for blocks in NOISE_BLOCKS:
+        half = expected_half_width(values, blocks, alpha)
+        if half is None:
+            cells.append(None)
+        else:
+            seen = DETECTABLE * half
+            cells.append(f"{math.expm1(seen):.1%}" if is_ratio else seen)
+    interval = hodges_lehmann(values, alpha).interval if values else None
+    if interval is None:
+        return *cells, "unclear"
+    return *cells, "yes" if interval.low <= 0 <= interval.high else "no"
+
+
+def _outliers(values: list[float]) -> int:
+    """Return how many values lie far from the median; they are counted, not left out."""
+    array = np.asarray(values)
+    distances = np.abs(array - np.median(array))
+    return int((distances > OUTLIER * np.median(distances)).sum())
+
+
+def bisect_lines(run: BisectRun) -> list[str]:
+    """Return what a search came to, in sentences."""
+    search, commits = run.search, run.commits
+    runs = f"{run.result.measured.runs:,} runs"
+    ends = search.ends.estimate if search.ends else None
+    if search.state == "no difference" and ends is not None:
+        both = f"{_name(run, 0)} and {_name(run, -1)} cannot be told apart"
+        return [f"nothing to find: {both} ({_change(ends.value, ends.interval)}, {runs})"]
+    if search.state == "found" and search.confirmed is not None:
+        suspects = search.suspects()
+        change = _change(
+            math.copysign(search.confirmed.estimate.value, ends.value if ends else 1.0), None
+        )
+        if len(suspects) > 1:
+            names = ", ".join(_name(run, at) for at in suspects)
+            return [f"one of {len(suspects)} commits changed it by {change} ({runs}): {names}",
+                    "those before the last one cannot be run"]  # fmt: skip
+        commit = commits[search.first_different]
+        return [
+            f"{commit.oid[:LABEL_DIGITS]} changed it by {change} ({runs}): {commit.subject}",
+            f"committed {_day(commit.time)}, confirmed against the commit before",
+        ]
+    first, last = search.credible
+    between = f"{_name(run, first)} and {_name(run, last)}, {last - first + 1} commits"
+    return [f"cannot tell after {runs}: the change lies between {between}, with about 95%"]
+
+
+def bisect_facts(run: BisectRun) -> dict[str, object]:
+    """Return the same as JSON."""
+    search, commits = run.search, run.commits
+    is_found = search.state == "found"
+    places = search.suspects() if is_found else range(search.credible[0], search.credible[1] + 1)
+    return {
+        "state": search.state,
+        "commits": [] if search.state == "no difference" else [commits[at].oid for at in places],
+        "ratio": _ratio(search.ends.estimate.value if search.ends else None),
+        "runs": run.result.measured.runs,
+        "skipped": [commits[at].oid for at in sorted(search.skipped)],
+    }
+
+
+def _name(run: BisectRun, at: int) -> str:
+    return run.commits[at].oid[:LABEL_DIGITS]
+
+
+def _change(value: float, interval: Interval | None) -> str:
+    if interval is None:
+        return f"{math.expm1(value):+.1%}"
+    low, high = map(math.expm1, interval)
+    return f"{math.expm1(value):+.1%}, {low:+.1%} to {high:+.1%}"
+
+
+def _ratio(value: float | None) -> float | None:
+    return None if value is None else math.exp(value)
+
+
+def _day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def _changes(run: HistoryRun) -> dict[int, float]:
+    """Return by how much the level changes, by the place of the commit among the rows."""
+    measured = [(at, row.ratio) for at, row in enumerate(run.rows) if row.ratio is not None]
+    points = change_points([math.log(ratio) for _, ratio in measured])
+    return {measured[p.position][0]: math.expm1(p.after - p.before) for p in points}
+
+
+def history_table(run: HistoryRun) -> ResultTable:
+    """Return a row for each commit, the oldest first, with the change of level at it."""
+    study = run.result.study
+    changes = _changes(run)
+    rows = tuple(
+        (
+            row.commit.oid[:LABEL_DIGITS], _day(row.commit.time), row.value, row.ratio, row.blocks,
+            row.failures, f"{changes[at]:+.1%}" if at in changes else None, row.commit.subject,
+        )
+        for at, row in enumerate(run.rows)
+    )  # fmt: skip
+    columns = ("commit", "date", study.metric, "ratio", "blocks", "failed", "change", "subject")
+    units = {study.metric: study.unit} if study.unit else {}
+    count = sum(row.ratio is not None for row in run.rows)
+    notes = [
+        f"ratio: to the reference {run.reference[:LABEL_DIGITS]}, which ran beside each commit",
+        f"change: of the level from this commit on; none is seen in the last {LEAST_SEGMENT - 1}",
+        "confirm one before you believe it: zen bisect, or zen compare --commit",
+    ]
+    if 0 < count < 20:
+        notes.append(f"{count} commits are few: 20 see 65% of changes of 5% at 2% noise, 40 98%")
+    return ResultTable(columns, rows, units, found=len(rows), notes=tuple(notes))
+
+
+def history_chart(run: HistoryRun) -> Chart:
+    """Return the ratio over the commits, its levels, and where these change."""
+    study = run.result.study
+    rows: list[tuple[HistoryRow, float]] = [
+        (row, row.ratio) for row in run.rows if row.ratio is not None
+    ]
+    names = tuple(row.commit.oid[:LABEL_DIGITS] for row, _ in rows)
+    ratios = tuple(ratio for _, ratio in rows)
+    points = change_points([math.log(ratio) for ratio in ratios])
+    edges = [0, *(point.position for point in points), len(ratios)]
+    levels = [
+        Line("", 1, names[first:last], (float(np.exp(np.median(np.log(ratios[first:last])))),)
+             * (last - first))
+        for first, last in pairwise(edges)
+    ]  # fmt: skip
+    changed = tuple(names[point.position] for point in points)
+    marks: tuple[Mark, ...] = (
+        Points("", 0, names, ratios),
+        *levels,
+        Points("", 1, changed, tuple(ratios[point.position] for point in points), role="best"),
+    )
+    return Chart(
+        "history",
+        f"{study.metric} of {study.name.removesuffix('-history')} over {len(names)} commits",
+        f"ratio to {run.reference[:LABEL_DIGITS]}, median of blocks;"
+        f" {amount(len(points), 'change')} of level",
+        ChartAxis("commit", categories=names),
+        ChartAxis(f"{study.metric} against {run.reference[:LABEL_DIGITS]}",
+                  ends=(min(ratios, default=1.0), max(ratios, default=1.0))),
+        (Panel(marks=marks),),
+    )  # fmt: skip
