@@ -12,7 +12,7 @@ from loaded import zen
 from zenturio.errors import SafetyError
 from zenturio.execute.batch.session_folder import BatchSession
 from zenturio.execute.dask.session_folder import DaskSession
-from zenturio.execute.file_staging import COPY_LIMIT_BYTES, remove_tree
+from zenturio.execute.folder_files import COPY_LIMIT_BYTES, remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.experiment.experiment import Artifact
 from zenturio.files import make_folder

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from zenturio.execute.file_staging import COPY_LIMIT_BYTES
+from zenturio.execute.folder_files import COPY_LIMIT_BYTES
 from zenturio.execute.local import Local
 from zenturio.experiment import Build, ExperimentFile, Step
 from zenturio.experiment.identity import content_digest

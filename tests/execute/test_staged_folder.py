@@ -13,7 +13,8 @@ import pytest
 
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.execute import staged_folder
-from zenturio.execute.file_staging import COPY_LIMIT_BYTES, InputCache
+from zenturio.execute.file_staging import InputCache
+from zenturio.execute.folder_files import COPY_LIMIT_BYTES
 from zenturio.execute.staged_folder import FOLDER_MTIME, FolderPlan, StagedFolder, fill_folder
 from zenturio.experiment import ExperimentFile
 from zenturio.experiment.experiment import empty_folder, link_to

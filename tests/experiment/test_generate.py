@@ -7,8 +7,8 @@ import pytest
 
 from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, PlaceError
-from zenturio.execute.file_staging import COPY_LIMIT_BYTES as LARGE
 from zenturio.execute.file_staging import content_of, is_small
+from zenturio.execute.folder_files import COPY_LIMIT_BYTES as LARGE
 from zenturio.experiment import ExperimentGenerator, experiment_generator, identity
 from zenturio.experiment.identity import content_digest
 

@@ -27,14 +27,8 @@ from threading import Event
 from zenturio import trust
 from zenturio.annotate.file_digests import FileDigests, stamp_of
 from zenturio.errors import PlaceError
-from zenturio.execute.file_staging import (
-    COPY_LIMIT_BYTES,
-    InputCache,
-    SharedFile,
-    disk_errors,
-    file_digest,
-    remove_tree,
-)
+from zenturio.execute.file_staging import InputCache, SharedFile, disk_errors, file_digest
+from zenturio.execute.folder_files import COPY_LIMIT_BYTES, remove_tree
 from zenturio.execute.json_checks import any_text, integer, nullable, record, tuple_of
 from zenturio.execute.message_frame import frame_message, unframe_message
 from zenturio.execute.staged_folder import StagedFolder, fill_folder

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from zenturio import errors
 from zenturio.annotate.model import Metric
 from zenturio.errors import Diagnostic, Passage, Place, PlaceError, ZenError
-from zenturio.execute.file_staging import checked_path, content_of, disk_errors, is_small, write_new
+from zenturio.execute.file_staging import checked_path, content_of, disk_errors, is_small
+from zenturio.execute.folder_files import write_new
 from zenturio.execute.json_checks import (
     Check,
     any_text,

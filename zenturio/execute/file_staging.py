@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
 from collections import OrderedDict
@@ -29,20 +28,20 @@ from typing import BinaryIO
 
 from zenturio.annotate.file_digests import PIECE_BYTES, FileDigests, mode_of, mtime_of, stamp_of
 from zenturio.errors import PlaceError, SafetyError
+from zenturio.execute.folder_files import (
+    COPY_LIMIT_BYTES,
+    FICLONE,
+    leads_out,
+    link_leads_out,
+    write_all,
+)
 from zenturio.experiment import ExperimentFile
 from zenturio.experiment.identity import checked_digest, content_digest, content_hash
-from zenturio.files import make_folder, open_regular
+from zenturio.files import make_folder
 
-COPY_LIMIT_BYTES = 2**20
-"""Files up to so many bytes are copied."""
-MTIME_STEP_NANOSECONDS = 10_000_000
-"""Nanoseconds by which a filled file is newer than a copied one that was written just now: more
-than a tick of any file system's clock, less than a program takes to look."""
 _REMEMBERED_BYTES = 2**24
 """Bytes of originals that are held in memory at the most."""
-_FICLONE = 0x40049409
 _USER = os.geteuid()
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
@@ -54,19 +53,6 @@ def disk_errors(folder: str | Path) -> Iterator[None]:
         reason = error.strerror or str(error)
         hint = "make room, or name another folder" if error.errno == 28 else ""
         raise PlaceError(f"{error.filename or folder}: {reason}", hint=hint) from error
-
-
-def write_new(path: str, content: bytes, mode: int, mtime: int | None = None) -> None:
-    """A new file, of this *mtime* if one is given; nothing that is there is written through."""
-    descriptor = os.open(path, _NEW, mode & 0o777)
-    try:
-        if mode & 0o022:  # bits that the umask commonly takes away
-            os.fchmod(descriptor, mode & 0o777)
-        _write_all(descriptor, content)
-        if mtime is not None:
-            os.utime(descriptor, ns=(mtime, mtime))
-    finally:
-        os.close(descriptor)
 
 
 def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
@@ -86,22 +72,16 @@ def overwrite(path: str, content: bytes, mode: int, mtime: int) -> bool:
             os.fchmod(descriptor, mode & 0o777)
         if status.st_size > len(content):
             os.ftruncate(descriptor, len(content))
-        _write_all(descriptor, content)
+        write_all(descriptor, content)
         os.utime(descriptor, ns=(mtime, mtime))
     finally:
         os.close(descriptor)
     return True
 
 
-def _write_all(descriptor: int, content: bytes) -> None:
-    remaining = memoryview(content)
-    while remaining:
-        remaining = remaining[os.write(descriptor, remaining) :]
-
-
 def checked_path(path: str) -> str:
     """*path* if it stays inside the folder that it is for."""
-    if not path or path.startswith("/") or (".." in path and ".." in path.split("/")):
+    if leads_out(path):
         raise SafetyError(f"{path!r} leads out of the experiment's folder")
     return path
 
@@ -109,11 +89,8 @@ def checked_path(path: str) -> str:
 def checked_link(filed: ExperimentFile) -> str:
     """Return where a link leads, if that is inside the folder that it is for."""
     text = os.fsdecode(filed.content or b"")
-    depth = checked_path(filed.path).count("/")
-    for part in text.split("/"):
-        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
-        if text.startswith("/") or depth < 0:
-            raise SafetyError(f"{filed.path!r} leads out of the experiment's folder, to {text!r}")
+    if link_leads_out(checked_path(filed.path), text):
+        raise SafetyError(f"{filed.path!r} leads out of the experiment's folder, to {text!r}")
     return text
 
 
@@ -314,7 +291,7 @@ def _is_cloned(original: BinaryIO, file: BinaryIO, filed: ExperimentFile) -> boo
     if not filed.stamp or not _has_stamp(original, filed.stamp):
         return False
     try:
-        fcntl.ioctl(file.fileno(), _FICLONE, original.fileno())
+        fcntl.ioctl(file.fileno(), FICLONE, original.fileno())
     except OSError:
         return False
     if _has_stamp(original, filed.stamp):
@@ -344,36 +321,3 @@ def _keep_first(draft: str, path: Path) -> None:
         os.replace(draft, path)  # noqa: PTH105
         return
     os.unlink(draft)  # noqa: PTH108
-
-
-def clone_file(source: Path, target: str, mode: int, mtime: int) -> bool:
-    """Make a copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
-    with suppress(OSError), open_regular(source) as file:
-        descriptor = os.open(target, _NEW, mode & 0o777)
-        try:
-            fcntl.ioctl(descriptor, _FICLONE, file.fileno())
-            os.utime(descriptor, ns=(mtime, mtime))
-        except OSError:
-            os.unlink(target)  # noqa: PTH108
-            return False
-        finally:
-            os.close(descriptor)
-        return True
-    return False
-
-
-def remove_tree(folder: str) -> None:
-    """Take a folder away with all that is in it, whatever its mode; links are not followed."""
-    if os.path.islink(folder):  # noqa: PTH114 - called often
-        with suppress(OSError):
-            os.unlink(folder)  # noqa: PTH108
-        return
-    for path, folders, _ in os.walk(folder, followlinks=False):
-        for name in folders:
-            with suppress(OSError):
-                inside = f"{path}/{name}"
-                if not stat.S_ISLNK(os.lstat(inside).st_mode):
-                    os.chmod(inside, 0o700)  # noqa: PTH101 - an experiment took it away
-    with suppress(OSError):
-        os.chmod(folder, 0o700)  # noqa: PTH101
-    shutil.rmtree(folder, ignore_errors=True)

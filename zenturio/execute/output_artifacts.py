@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
 
-from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.output_patterns import matching_files
 from zenturio.experiment import Artifact
 from zenturio.experiment.identity import checked_digest

@@ -23,18 +23,15 @@ from typing import NamedTuple
 
 from zenturio.annotate.file_digests import stamp_of
 from zenturio.execute.file_staging import (
-    MTIME_STEP_NANOSECONDS,
     InputCache,
     SharedFile,
     checked_link,
     checked_path,
-    clone_file,
     content_of,
     is_small,
     overwrite,
-    remove_tree,
-    write_new,
 )
+from zenturio.execute.folder_files import MTIME_STEP_NANOSECONDS, clone_file, remove_tree, write_new
 from zenturio.experiment import ExperimentFile
 
 FOLDER_MTIME = 946_684_800 * 10**9

@@ -22,7 +22,8 @@ from threading import Thread
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute import wire
 from zenturio.execute.experiment_codec import pack_failure, pack_outcome, unpack_experiment
-from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
 from zenturio.execute.worker import die_with_parent

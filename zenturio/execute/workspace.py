@@ -18,7 +18,8 @@ from threading import Lock
 from typing import Literal
 
 from zenturio.execute import process_tree
-from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.staged_folder import FolderPlan, StagedFolder
 from zenturio.experiment import METRICS
 from zenturio.experiment.identity import checked_digest

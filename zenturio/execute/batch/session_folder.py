@@ -26,7 +26,8 @@ from pathlib import Path
 
 from zenturio.errors import PlaceError
 from zenturio.execute.batch.system import ArrayTask, log_end
-from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.json_checks import is_digest
 from zenturio.execute.worker import write_whole
 from zenturio.experiment.identity import checked_digest

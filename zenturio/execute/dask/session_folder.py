@@ -11,7 +11,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from zenturio.execute.file_staging import disk_errors, remove_tree
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import remove_tree
 from zenturio.files import LockedFolder, make_folder
 
 _PREFIX = "dask-"

@@ -19,7 +19,8 @@ from zenturio.execute.batch.system import option_lines, setup_lines
 from zenturio.execute.dask.job_renewal import JobRenewal, forget_unsubmitted
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.session_folder import QUEUED
-from zenturio.execute.file_staging import disk_errors, write_new
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import write_new
 from zenturio.execute.slurm_commands import SlurmCommands
 from zenturio.files import make_folder
 from zenturio.install_hint import extra_hint

@@ -19,7 +19,8 @@ from time import monotonic, time
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.dask.session_folder import session_path
 from zenturio.execute.experiment_codec import pack_failure, pack_outcome, unpack_experiments
-from zenturio.execute.file_staging import COPY_LIMIT_BYTES, disk_errors, remove_tree
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import COPY_LIMIT_BYTES, remove_tree
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
 from zenturio.execute.workspace import Keep

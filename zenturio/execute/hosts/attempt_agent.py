@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
 from zenturio.errors import InputError, PlaceError, PluginError, ZenError
-from zenturio.execute.file_staging import remove_tree
+from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, EventLog, HostAttempt
 from zenturio.execute.hosts.broker import Broker, HostJob
 from zenturio.execute.hosts.connection import DroppedError, RefusedError

@@ -26,7 +26,8 @@ from typing import Any, Literal, TextIO
 
 from zenturio.errors import ConflictError, NotFoundError, PlaceError
 from zenturio.execute.experiment_codec import pack_outcome, unpack_outcome
-from zenturio.execute.file_staging import disk_errors, remove_tree, write_new
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import remove_tree, write_new
 from zenturio.execute.json_checks import (
     MalformedError,
     any_text,

@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 _FILES = (
     "name_patterns.py",
     "annotate/counter_events.py",
+    "execute/folder_files.py",
     "execute/launcher.py",
     "execute/output_patterns.py",
     "execute/run_facts.py",

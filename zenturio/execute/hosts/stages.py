@@ -25,7 +25,8 @@ from zenturio.execute.command_line import (
     plain_words,
     step_request,
 )
-from zenturio.execute.file_staging import checked_path, content_of, is_small, remove_tree
+from zenturio.execute.file_staging import checked_path, content_of, is_small
+from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.answer_checks import PIECE_BYTES, STREAM_BYTES
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.execute.hosts.connection import Answer, DroppedError, RefusedError

@@ -20,7 +20,8 @@ from zenturio.annotate.file_selection import IGNORE
 from zenturio.annotate.model import Application, ApplicationOrigin, ElementSource, UseKind
 from zenturio.annotate.path_patterns import PathPattern, TooManyEntries
 from zenturio.errors import InputError, PlaceError, SafetyError, ZenError
-from zenturio.execute.file_staging import disk_errors, write_new
+from zenturio.execute.file_staging import disk_errors
+from zenturio.execute.folder_files import write_new
 from zenturio.execute.json_checks import (
     MalformedError,
     any_text,

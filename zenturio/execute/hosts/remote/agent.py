@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.execute import process_tree, wire
+from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.remote import host_facts, supervisor
-from zenturio.execute.hosts.remote.job_store import JobStore, remove_tree
+from zenturio.execute.hosts.remote.job_store import JobStore
 from zenturio.execute.hosts.remote.job_watch import WatchedJob
 from zenturio.execute.machine_facts import machine_facts
 from zenturio.execute.output_patterns import folder_fault, matching_files

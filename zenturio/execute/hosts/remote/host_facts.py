@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from zenturio.execute.machine_facts import cpu_model
+
 _STEPS = 100_000
 _TIMING_ROUNDS = 3
 
@@ -20,7 +22,7 @@ def static_facts() -> dict[str, Any]:
         "arch": platform.machine(),
         "os": _system_name(),
         "kernel": platform.release(),
-        "cpu": _cpu(),
+        "cpu": cpu_model(),
         "mhz": _mhz(),
         "cores": usable_cores(),
         "memory": usable_memory(),
@@ -76,14 +78,6 @@ def _available_memory() -> int | None:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return None
-
-
-def _cpu() -> str:
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
-            if line.startswith(("model name", "Model")):
-                return line.partition(":")[2].strip()
-    return platform.processor()
 
 
 def _mhz() -> float | None:

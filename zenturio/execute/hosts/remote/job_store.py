@@ -30,12 +30,16 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-COPY_LIMIT_BYTES = 2**20
-"""Files up to so many bytes are copied."""
-MTIME_STEP_NANOSECONDS = 10_000_000
-"""Nanoseconds by which a filled file is newer than one that was written just now."""
-_FICLONE = 0x40049409
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from zenturio.execute.folder_files import (
+    COPY_LIMIT_BYTES,
+    MTIME_STEP_NANOSECONDS,
+    clone_file,
+    leads_out,
+    link_leads_out,
+    remove_tree,
+    write_new,
+)
+
 FileStamp = tuple[str, int, int, int]
 """A path that is shared, and the inode, size and time of change that it had."""
 
@@ -237,19 +241,6 @@ class JobStore:
                 yield path
 
 
-def remove_tree(folder: Path) -> None:
-    """Take a folder away with all that is in it, whatever its mode; links are not followed."""
-    for path, folders, _ in os.walk(folder, followlinks=False):
-        for name in folders:
-            inside = Path(path, name)
-            with suppress(OSError):
-                if not stat.S_ISLNK(inside.lstat().st_mode):
-                    inside.chmod(0o700)
-    with suppress(OSError):
-        folder.chmod(0o700)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def _checked_name(text: str) -> str:
     """*text* if it can be the name of a file, and of nothing else."""
     if not text or text.startswith(".") or not text.replace("-", "").isalnum():
@@ -259,7 +250,7 @@ def _checked_name(text: str) -> str:
 
 def _target(folder: Path, path: str) -> Path:
     """Return where *path* goes, inside *folder*; the folders above it are there."""
-    if not path or path.startswith("/") or ".." in path.split("/"):
+    if leads_out(path):
         raise ValueError(f"{path!r} leads out of the experiment's folder")
     target = folder / path
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -268,52 +259,28 @@ def _target(folder: Path, path: str) -> Path:
 
 def _checked_link(path: str, text: str) -> str:
     """Return where the link *path* leads, if that is inside the experiment's folder."""
-    depth = path.count("/")
-    for part in text.split("/"):
-        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
-        if text.startswith("/") or depth < 0:
-            raise ValueError(f"{path!r} leads out of the experiment's folder")
+    if link_leads_out(path, text):
+        raise ValueError(f"{path!r} leads out of the experiment's folder")
     return text
 
 
 def _write(target: Path, content: bytes, mode: int, mtime: int) -> None:
     with suppress(FileNotFoundError):
         target.unlink()
-    with os.fdopen(os.open(target, _NEW, mode & 0o777), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fchmod(file.fileno(), mode & 0o777)
-        os.utime(file.fileno(), ns=(mtime, mtime))
+    write_new(str(target), content, mode, mtime)
 
 
 def _place_own_copy(source: Path, target: Path, mode: int, mtime: int) -> bool:
     """A file that may be written to: copied, or cloned if it is large; false if it cannot be."""
     if source.stat().st_size <= COPY_LIMIT_BYTES:
         _write(target, source.read_bytes(), mode, mtime)
-    elif _clone(source, target, mode):
-        os.utime(target, ns=(mtime, mtime))
-    else:
-        return False
-    return True
+        return True
+    return clone_file(source, str(target), mode, mtime)
 
 
 def _place_link(source: Path, target: Path, stamps: list[FileStamp]) -> None:
     target.symlink_to(source)
     stamps.append((str(source), *_stamp(source)))
-
-
-def _clone(source: Path, target: Path, mode: int) -> bool:
-    """A copy on write (btrfs, XFS, bcachefs); false where there is no such thing."""
-    with source.open("rb") as file:
-        descriptor = os.open(target, _NEW, mode & 0o777)
-        try:
-            fcntl.ioctl(descriptor, _FICLONE, file.fileno())
-        except OSError:
-            target.unlink()
-            return False
-        finally:
-            os.close(descriptor)
-    return True
 
 
 def _stamp(path: str | Path) -> tuple[int, int, int]:
