@@ -14,7 +14,6 @@ from typing import Any
 
 from zenturio.execute import output_artifacts
 from zenturio.execute.builds import BuildCache, BuildFailure, BuildResult
-from zenturio.execute.call import exception_name, read_metrics
 from zenturio.execute.command_line import (
     allowed_threads,
     observe_request,
@@ -30,22 +29,15 @@ from zenturio.execute.launcher_process import (
     LocalTask,
     PreparedRun,
 )
-from zenturio.execute.machine_json import own_machine_parts, run_conditions
-from zenturio.execute.output_patterns import folder_fault, missing_outputs
-from zenturio.execute.run_verdict import (
-    judge_run,
-    judge_steps,
-    program_facts,
-    run_remark,
-    usage_metrics,
-)
+from zenturio.execute.machine_json import own_machine_parts
+from zenturio.execute.output_patterns import folder_fault
+from zenturio.execute.run_verdict import FinishedRun, judge_run, run_outcome
 from zenturio.execute.spawn import CALL_COMMAND
 from zenturio.execute.staged_folder import FolderPlan, StagedFolder, is_constant
 from zenturio.execute.workspace import REPORT, Keep, Workspace
 from zenturio.experiment import (
     INCOMING,
     METRICS,
-    Evidence,
     Experiment,
     ExperimentFile,
     MetricReaders,
@@ -311,49 +303,29 @@ class LocalRunner:
     def _outcome(
         self, experiment: Experiment, folder: StagedFolder, reply: LauncherReply
     ) -> Outcome:
-        recipe, steps = experiment.recipe, experiment.steps
-        status, cause = judge_steps(reply.facts, steps, recipe.verifiers, reply.stderr)
-        facts = program_facts(reply.facts, len(steps), len(recipe.verifiers))
         # The minimum reacts at once to short runs; the average forgets one that was long.
-        self._wall = min(facts["wtime"], self._wall * 0.75 + facts["wtime"] * 0.25)
-        meter = self._meters.of(experiment.recipe)
-        reported, used = _read_report(folder.path), usage_metrics(facts, "launcher")
-        evidence = Evidence(reply.stdout, reply.stderr, folder.path, reported, used)
-        if _is_function_call(experiment):
-            metrics = {**used, **read_metrics(reported)}
-            cause = (
-                exception_name(reply.stderr.head + reply.stderr.tail) if cause else ""
-            ) or cause
-        else:
-            metrics = meter.measure(experiment.values, evidence)
-        if status == "ok":
-            cause = (
-                self._find_spoilt(experiment, folder)
-                or folder_fault(folder.path)
-                or missing_outputs(folder.path, experiment.recipe.required)
-                or meter.lacking(metrics)
-            )
-            status = "failed" if cause else "ok"
-        if status == "ok":
-            cause = meter.unverified(experiment.values, metrics)
-            status = "wrong" if cause else "ok"
-        patterns = experiment.recipe.outputs
-        return Outcome(
-            experiment.digest,
-            status,
-            cause,
-            metrics,
-            1,
-            self._host,
-            facts["started"],
-            facts["ended"],
-            None if facts["stop"] == "unstartable" else facts["status"],
-            reply.stdout.trimmed(self.settings.log),
-            reply.stderr.trimmed(self.settings.log),
-            self._artifacts(experiment.digest, folder.path, patterns) if patterns else (),
-            remark=run_remark(facts, metrics, is_build_idle=self._is_build_idle(experiment)),
-            conditions=run_conditions(facts, self.settings.slots or None),
-            **own_machine_parts(),
+        wall = reply.facts["wtime"]
+        self._wall = min(wall, self._wall * 0.75 + wall * 0.25)
+        run = FinishedRun(
+            reply.facts,
+            reply.stdout,
+            reply.stderr,
+            folder.path,
+            _read_report(folder.path),
+            "launcher",
+            lambda: self._find_spoilt(experiment, folder) or folder_fault(folder.path),
+            is_call=_is_function_call(experiment),
+            is_build_idle=self._is_build_idle(experiment),
+        )
+        return run_outcome(
+            experiment,
+            run,
+            self._meters.of(experiment.recipe),
+            lambda: self._artifacts(experiment.digest, folder.path, experiment.recipe.outputs),
+            host=self._host,
+            log_bytes=self.settings.log,
+            machine=own_machine_parts(),
+            slots=self.settings.slots or None,
         )
 
     def _is_build_idle(self, experiment: Experiment) -> bool:

@@ -1,13 +1,28 @@
-"""From how a run ended to a status and a cause: short, and the same for the same fault."""
+"""From what a run left to its outcome: wherever it ran, the same for the same fault."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from zenturio.execute.call import exception_name, read_metrics
 from zenturio.execute.command_line import plain_words
-from zenturio.experiment import Log, MetricValue, Missing, Status, Step
+from zenturio.execute.machine_json import run_conditions
+from zenturio.execute.output_patterns import missing_outputs
+from zenturio.experiment import (
+    Artifact,
+    Evidence,
+    Experiment,
+    Log,
+    MetricReader,
+    MetricValue,
+    Missing,
+    Outcome,
+    Status,
+    Step,
+)
 from zenturio.experiment.failure import describe_failure
 
 IDLE_BUILD = (
@@ -16,6 +31,75 @@ IDLE_BUILD = (
 )
 """The remark of outcomes whose build did nothing."""
 _HIDDEN = "the run was short, and smaller than its {}, which has {} B"
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """What a run left, in a folder here."""
+
+    facts: dict[str, Any]
+    stdout: Log
+    stderr: Log
+    folder: str
+    reported: bytes
+    """What it appended to ``$ZEN_METRICS``."""
+    starter: str
+    """What started it, and hides the size of smaller ones: launcher or supervisor."""
+    fault: Callable[[], str]
+    """Returns why it failed although its commands succeeded: it wrote to what others share."""
+    is_call: bool = False
+    """Whether it called a function of Python, which answered what is measured."""
+    is_build_idle: bool = False
+    """Whether the build that it used left every file as it was."""
+
+
+def run_outcome(
+    experiment: Experiment,
+    run: FinishedRun,
+    meter: MetricReader,
+    collect: Callable[[], tuple[Artifact, ...]],
+    *,
+    host: str,
+    log_bytes: int,
+    machine: Mapping[str, Any],
+    slots: int | None = None,
+) -> Outcome:
+    """Return what came of the first attempt at *experiment*; *collect* sets its outputs apart."""
+    recipe, steps = experiment.recipe, experiment.steps
+    status, cause = judge_steps(run.facts, steps, recipe.verifiers, run.stderr)
+    facts = program_facts(run.facts, len(steps), len(recipe.verifiers))
+    used = usage_metrics(facts, run.starter)
+    if run.is_call:
+        metrics = {**used, **read_metrics(run.reported)}
+        cause = (exception_name(run.stderr.head + run.stderr.tail) if cause else "") or cause
+    else:
+        evidence = Evidence(run.stdout, run.stderr, run.folder, run.reported, used)
+        metrics = meter.measure(experiment.values, evidence)
+    if status == "ok":
+        cause = (
+            run.fault() or missing_outputs(run.folder, recipe.required) or meter.lacking(metrics)
+        )
+        status = "failed" if cause else "ok"
+    if status == "ok":
+        cause = meter.unverified(experiment.values, metrics)
+        status = "wrong" if cause else "ok"
+    return Outcome(
+        experiment.digest,
+        status,
+        cause,
+        metrics,
+        1,
+        host,
+        facts["started"],
+        facts["ended"],
+        None if facts["stop"] == "unstartable" else facts["status"],
+        run.stdout.trimmed(log_bytes),
+        run.stderr.trimmed(log_bytes),
+        collect() if recipe.outputs else (),
+        remark=run_remark(facts, metrics, is_build_idle=run.is_build_idle),
+        conditions=run_conditions(facts, slots),
+        **machine,
+    )
 
 
 def judge_run(facts: dict[str, Any], step: Step, *, shell: bool, stderr: Log) -> tuple[Status, str]:

@@ -7,16 +7,9 @@ from time import time
 
 from zenturio.execute import output_artifacts
 from zenturio.execute.hosts.stages import KEPT_BYTES, FinishedAttempt, HostBuildFailure
-from zenturio.execute.machine_json import machine_parts, run_conditions
-from zenturio.execute.output_patterns import missing_outputs
-from zenturio.execute.run_verdict import (
-    judge_steps,
-    program_facts,
-    run_remark,
-    usage_metrics,
-)
+from zenturio.execute.machine_json import machine_parts
+from zenturio.execute.run_verdict import FinishedRun, run_outcome
 from zenturio.experiment import (
-    Evidence,
     Experiment,
     MachineKind,
     MetricReaders,
@@ -36,52 +29,27 @@ class OutcomeBuilder:
 
     def outcome(self, experiment: Experiment, host: str, finished: FinishedAttempt) -> Outcome:
         """Return what happened, as the host tells it."""
-        recipe, steps = experiment.recipe, experiment.steps
-        status, cause = judge_steps(finished.facts, steps, recipe.verifiers, finished.stderr)
-        facts = program_facts(finished.facts, len(steps), len(recipe.verifiers))
-        meter = self._meters.of(experiment.recipe)
-        evidence = Evidence(
+        folder, recipe = str(finished.folder), experiment.recipe
+        run = FinishedRun(
+            finished.facts,
             finished.stdout,
             finished.stderr,
-            finished.folder,
+            folder,
             finished.reported,
-            usage_metrics(facts, "supervisor"),
+            "supervisor",
+            lambda: "a large input file was written to" if finished.spoilt else finished.fault,
+            is_build_idle=finished.is_build_idle,
         )
-        metrics = meter.measure(experiment.values, evidence)
-        if status == "ok":
-            cause = (
-                ("a large input file was written to" if finished.spoilt else finished.fault)
-                or missing_outputs(str(finished.folder), experiment.recipe.required)
-                or meter.lacking(metrics)
-            )
-            status = "failed" if cause else "ok"
-        if status == "ok":
-            cause = meter.unverified(experiment.values, metrics)
-            status = "wrong" if cause else "ok"
-        patterns = experiment.recipe.outputs
-        artifacts = (
-            output_artifacts.collect_outputs(
-                str(finished.folder), patterns, self._kept, experiment.digest, move=True
-            )
-            if patterns
-            else ()
-        )
-        return Outcome(
-            experiment.digest,
-            status,
-            cause,
-            metrics,
-            1,
-            host,
-            facts["started"],
-            facts["ended"],
-            None if facts["stop"] == "unstartable" else facts["status"],
-            finished.stdout.trimmed(KEPT_BYTES),
-            finished.stderr.trimmed(KEPT_BYTES),
-            artifacts,
-            remark=run_remark(facts, metrics, is_build_idle=finished.is_build_idle),
-            conditions=run_conditions(facts),
-            **({} if finished.machine is None else machine_parts(finished.machine)),
+        return run_outcome(
+            experiment,
+            run,
+            self._meters.of(recipe),
+            lambda: output_artifacts.collect_outputs(
+                folder, recipe.outputs, self._kept, experiment.digest, move=True
+            ),
+            host=host,
+            log_bytes=KEPT_BYTES,
+            machine={} if finished.machine is None else machine_parts(finished.machine),
         )
 
     def unbuilt(
