@@ -6,26 +6,49 @@ import json
 import logging
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, TypeVar
 
 from zenturio.errors import InputError, PlaceError, PluginError, SafetyError
 from zenturio.execute.dask.job_renewal import JobRenewal, LossReason
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.ticket_queue import TaskBatch
 from zenturio.execute.dask.worker_runtime import SessionSettings
-from zenturio.execute.deadline import call_with_timeout
 from zenturio.execute.machine_facts import check_machine_facts
 from zenturio.execute.machine_json import machine_parts
 from zenturio.experiment import MachineKind
 from zenturio.experiment.provenance import cores
 from zenturio.install_hint import extra_hint
+
+T = TypeVar("T")
+
+
+def call_with_timeout(seconds: float, function: Callable[[], T]) -> T:
+    """Return what *function* returns, or raise what it raises.
+
+    TimeoutError where it takes longer than so many *seconds*: it goes on then, in a thread that
+    ends with the process at the latest.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - it is raised where somebody waits
+            result.set_exception(error)
+
+    # A daemon thread cannot be stopped, but does not keep the process alive either.
+    Thread(target=run, name="zenturio-within", daemon=True).start()
+    return result.result(seconds)
+
 
 _ADDRESS_HINT = "write dask://host:8786, or tls://host:8786"
 _CERTIFICATES_HINT = 'ca = "ca.pem", cert = "cert.pem" and key = "key.pem" in [places.NAME]'
