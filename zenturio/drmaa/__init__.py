@@ -29,7 +29,8 @@ from zenturio.drmaa.errors import (
     ResumeInconsistentStateException,
     SuspendInconsistentStateException,
 )
-from zenturio.drmaa.names import (
+from zenturio.drmaa.session import JobInfo, Session
+from zenturio.drmaa.template import (
     HOME_DIRECTORY,
     JOB_IDS_SESSION_ALL,
     JOB_IDS_SESSION_ANY,
@@ -40,9 +41,8 @@ from zenturio.drmaa.names import (
     JobControlAction,
     JobState,
     JobSubmissionState,
+    JobTemplate,
 )
-from zenturio.drmaa.session import JobInfo, Session
-from zenturio.drmaa.template import JobTemplate
 
 __all__ = [
     "HOME_DIRECTORY",

@@ -15,7 +15,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, ClassVar, NamedTuple, Self
 
-from zenturio.drmaa import names
+from zenturio.drmaa import template
 from zenturio.drmaa.errors import (
     AlreadyActiveSessionException,
     DeniedByDrmException,
@@ -29,8 +29,14 @@ from zenturio.drmaa.errors import (
     ResumeInconsistentStateException,
     SuspendInconsistentStateException,
 )
-from zenturio.drmaa.names import JobControlAction, JobState, JobSubmissionState
-from zenturio.drmaa.template import ERRORS, OUTPUT, JobTemplate
+from zenturio.drmaa.template import (
+    ERRORS,
+    OUTPUT,
+    JobControlAction,
+    JobState,
+    JobSubmissionState,
+    JobTemplate,
+)
 from zenturio.errors import ZenError
 from zenturio.execute.executor import Resumable
 from zenturio.execute.places import open_place
@@ -67,10 +73,10 @@ class _Job:
 class Session:
     """``with Session("hosts.toml") as session``; the place is named as ``zen run --on`` has it."""
 
-    JOB_IDS_SESSION_ANY: ClassVar[str] = names.JOB_IDS_SESSION_ANY
-    JOB_IDS_SESSION_ALL: ClassVar[str] = names.JOB_IDS_SESSION_ALL
-    TIMEOUT_WAIT_FOREVER: ClassVar[int] = names.TIMEOUT_WAIT_FOREVER
-    TIMEOUT_NO_WAIT: ClassVar[int] = names.TIMEOUT_NO_WAIT
+    JOB_IDS_SESSION_ANY: ClassVar[str] = template.JOB_IDS_SESSION_ANY
+    JOB_IDS_SESSION_ALL: ClassVar[str] = template.JOB_IDS_SESSION_ALL
+    TIMEOUT_WAIT_FOREVER: ClassVar[int] = template.TIMEOUT_WAIT_FOREVER
+    TIMEOUT_NO_WAIT: ClassVar[int] = template.TIMEOUT_NO_WAIT
 
     def __init__(self, contactString: str = "local", folder: Path = Path(".zenturio")) -> None:
         self.contact = contactString
@@ -130,9 +136,9 @@ class Session:
             raise InvalidArgumentException(f"a bulk from {bounds[0]} to {bounds[1]} has no jobs")
         return [self._run(jobTemplate, i) for i in indices]
 
-    def wait(self, jobId: str, timeout: float = names.TIMEOUT_WAIT_FOREVER) -> JobInfo:
+    def wait(self, jobId: str, timeout: float = template.TIMEOUT_WAIT_FOREVER) -> JobInfo:
         """How that job ended, or the first of all; then it is forgotten."""
-        if jobId != names.JOB_IDS_SESSION_ANY:
+        if jobId != template.JOB_IDS_SESSION_ANY:
             return self._reaped(self._ended([self._job(jobId)], timeout))
         self._active()
         if not self._jobs:
@@ -142,13 +148,13 @@ class Session:
     def synchronize(
         self,
         jobIds: Sequence[str],
-        timeout: float = names.TIMEOUT_WAIT_FOREVER,
+        timeout: float = template.TIMEOUT_WAIT_FOREVER,
         dispose: bool = False,
     ) -> None:
         """Waits until all of them have ended; with *dispose* they are forgotten."""
         if isinstance(jobIds, str):
             raise InvalidArgumentException(f"{jobIds!r} is not a list", hint=f"write [{jobIds!r}]")
-        every = names.JOB_IDS_SESSION_ALL in jobIds
+        every = template.JOB_IDS_SESSION_ALL in jobIds
         job_ids = self._jobs if every else dict.fromkeys(jobIds)
         jobs = [self._job(job_id) for job_id in list(job_ids)]
         end = None if timeout < 0 else monotonic() + timeout
@@ -159,7 +165,7 @@ class Session:
 
     def control(self, jobId: str, operation: str) -> None:
         """Holds, releases, suspends, resumes or ends a job, or all of them."""
-        every = jobId == names.JOB_IDS_SESSION_ALL
+        every = jobId == template.JOB_IDS_SESSION_ALL
         for job in list(self._jobs.values()) if every else [self._job(jobId)]:
             self._control(job, operation)
 

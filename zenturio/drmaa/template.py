@@ -1,7 +1,5 @@
 """A job template: what is to be run, and how it becomes an experiment."""
 
-# ruff: noqa: N815 - the names are DRMAA's
-
 from __future__ import annotations
 
 import argparse
@@ -12,16 +10,52 @@ from pathlib import Path
 from typing import NoReturn
 
 from zenturio.drmaa.errors import InvalidAttributeValueException
-from zenturio.drmaa.names import (
-    HOME_DIRECTORY,
-    PARAMETRIC_INDEX,
-    WORKING_DIRECTORY,
-    JobSubmissionState,
-)
 from zenturio.errors import InputError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import experiment_digest
 from zenturio.expression import Expression, parse
+
+
+class JobState:
+    """What ``jobStatus`` answers."""
+
+    UNDETERMINED = "undetermined"
+    QUEUED_ACTIVE = "queued_active"
+    USER_ON_HOLD = "user_on_hold"
+    RUNNING = "running"
+    USER_SUSPENDED = "user_suspended"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class JobControlAction:
+    """What ``control`` can do."""
+
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    HOLD = "hold"
+    RELEASE = "release"
+    TERMINATE = "terminate"
+
+
+class JobSubmissionState:
+    """How a job begins."""
+
+    ACTIVE_STATE = "active"
+    HOLD_STATE = "hold"
+
+
+JOB_IDS_SESSION_ANY = "DRMAA_JOB_IDS_SESSION_ANY"
+JOB_IDS_SESSION_ALL = "DRMAA_JOB_IDS_SESSION_ALL"
+TIMEOUT_WAIT_FOREVER = -1
+TIMEOUT_NO_WAIT = 0
+HOME_DIRECTORY = "$drmaa_hd_ph$"
+WORKING_DIRECTORY = "$drmaa_wd_ph$"
+PARAMETRIC_INDEX = "$drmaa_incr_ph$"
+
+
+# ruff: noqa: N815 - the names are DRMAA's
+
 
 JOB = "ZEN_JOB"
 TASK = "ZEN_TASK_ID"
