@@ -1,4 +1,4 @@
-"""A job template: what is to be run, and how it becomes an experiment."""
+"""A job template: what is to be run, and how it becomes an experiment; DRMAA 1.0's constants."""
 
 from __future__ import annotations
 

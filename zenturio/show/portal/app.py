@@ -1,4 +1,4 @@
-"""The application: routes, error pages, and the middleware in front of them."""
+"""The application: routes, error pages, a deadline for each request, and other middleware."""
 
 from __future__ import annotations
 
