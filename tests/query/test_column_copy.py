@@ -459,3 +459,16 @@ def test_who_must_not_wait_has_the_copy_made_beside_the_question(sqlite, folder)
     assert before
     check_follows(sqlite)
     assert (wanted, segments(folder)) == (["s"], before)
+
+
+def test_a_column_of_many_values_is_copied_without_a_dictionary(study, monkeypatch):
+    monkeypatch.setattr(column_copy, "MOST_VALUES", 2)
+
+    def ask():
+        return results(study, "s", by=["n", "omega"], aggregates=["mean", "count"])
+
+    assert differences(ask(), without_copy(ask)) == []
+    copied = study.column_copy("s")
+    assert copied is not None
+    words = copied.column("parameter:omega").codes()[1]
+    assert sorted(words) == [1e-3, 0.5, 1.25]

@@ -1,5 +1,6 @@
 """Who did something is who the system or the server says, never what the environment says."""
 
+import contextlib
 import os
 import pwd
 
@@ -36,3 +37,11 @@ def test_with_a_server_it_is_who_logged_in(postgres, postgres_url):
             repository.close()
         finally:
             admin.execute('DROP ROLE "alice b"')
+
+
+def test_the_queue_of_a_file_is_managed_by_its_owner_and_by_root(tmp_path, monkeypatch):
+    with contextlib.closing(open_repository(tmp_path / "a.db")) as repository:
+        owner = (tmp_path / "a.db").stat().st_uid
+        for user, is_admin in ((0, True), (owner, True), (owner + 4711, False)):
+            monkeypatch.setattr(os, "getuid", lambda user=user: user)
+            assert repository.is_queue_admin() is is_admin

@@ -3,6 +3,7 @@
 import shutil
 from contextlib import chdir, contextmanager
 
+import psycopg
 import pytest
 
 from record.test_team_roles import lab
@@ -158,3 +159,15 @@ def test_what_is_no_folder_gets_no_id(tmp_path):
     project.begin()
     assert project.uuid == ""
     assert not (tmp_path / "none").exists()
+
+
+def test_a_project_that_begins_without_a_study_is_known_to_the_database(postgres_url, tmp_path):
+    with (
+        working_in(tmp_path / "fresh", postgres_url) as repository,
+        psycopg.connect(postgres_url) as connection,
+    ):
+        query = "SELECT name FROM projects WHERE uuid = %s"
+        uuid = repository.begin_project()
+        assert connection.execute(query, (uuid,)).fetchall() == [("fresh",)]
+        assert repository.begin_project() == uuid
+        assert connection.execute(query, (uuid,)).fetchall() == [("fresh",)]

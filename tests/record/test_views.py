@@ -1,5 +1,6 @@
 """The views of a study: names as they were given, values that SQL can use."""
 
+import contextlib
 import math
 from dataclasses import replace
 
@@ -421,3 +422,15 @@ def test_a_field_that_was_named_before_a_fact_of_its_name_keeps_it(repository, m
     (row,) = _asked(repository, "SELECT * FROM study_s_all")
     assert (row["run_block"], row["run_turn"]) == (64, None)
     assert repository.refresh_views("s")
+
+
+def test_truths_among_texts_are_written_as_words_unless_there_are_integers_too(postgres_url):
+    with contextlib.closing(open_repository(postgres_url)) as repository:
+        for study, values, texts in (
+            ("words", [True, False, "x"], ["true", "false", "x"]),
+            ("digits", [True, 0, "x"], ["1", "0", "x"]),
+        ):
+            for index, value in enumerate(values):
+                _entered(repository, study, {"n": index}, {"m": value}, index=index)
+            rows = _asked(repository, f"SELECT m FROM study_{study} ORDER BY n")
+            assert [row["m"] for row in rows] == texts
