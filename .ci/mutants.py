@@ -11,8 +11,9 @@ copy of the package, the quickest first; if all pass, the mutant has survived, a
 mutant that changes nothing that could be observed is listed in .ci/equivalent-mutants.txt, as it
 was printed, with the reason. Tests that fail without any mutant are named, and judge none.
 
-With --map only the test files that changed are run with coverage, or all after an edit of the
-package. Tests run in copies of a process that has loaded pytest and other people's packages.
+With --map only the test files that changed are run with coverage, or all where the package has
+other modules; lines that an edit moved keep their tests. Tests run in copies of a process that has
+loaded pytest and other people's packages.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
-import hashlib
 import json
 import os
 import random
@@ -34,22 +34,15 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
-from xml.etree import ElementTree as ET
 
-import coverage
+from reached_lines import OPTIONS, ROOT, Map, Reached, environment_in
 
-ROOT = Path(__file__).resolve().parent.parent
 EQUIVALENT = ROOT / ".ci" / "equivalent-mutants.txt"
 LEAST_PATIENCE = 120.0
 """Seconds after which a mutant hangs, which counts as noticed; or five times as long as its tests
 took without a mutant."""
-MOST_TESTS = 400
-"""A line that more tests reach is judged by the quickest of them, and by those that reach the
-fewest lines: they are likely to be about it."""
 NEIGHBOURS = {
     "record": [
         "query/test_column_copy.py",
@@ -211,7 +204,7 @@ class Copy:
             if path.name not in {"zenturio", ".git", ".zenturio", ".hypothesis"}:
                 (folder / path.name).symlink_to(path)
         self._loaded = subprocess.Popen(
-            [sys.executable, "-P", "-c", LOADED], cwd=folder, env=_environment(folder),
+            [sys.executable, "-P", "-c", LOADED], cwd=folder, env=environment_in(folder),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -260,165 +253,6 @@ for line in sys.stdin:
 """A process that runs pytest in a copy of itself for each line that it reads, and prints how that
 ended. It has loaded what takes long, and nothing of zenturio, which is another one each time."""
 
-OPTIONS = ("-p", "no:cacheprovider", "--assert=plain", "-m", "not slow")
-"""Rewriting assertions takes longer than most tests; nobody reads their messages."""
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    return dict(os.environ, PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
-
-
-@dataclass(frozen=True)
-class Reached:
-    """Which tests reach which line, and how long each takes."""
-
-    lines: dict[str, dict[int, list[str]]]
-    """By file and line; of a line that runs when its module is loaded there is none."""
-    seconds: dict[str, float]
-
-    def chosen(self, mutant: Mutant) -> list[str]:
-        """The tests that judge *mutant*, the quickest first."""
-        lines = self.lines.get(mutant.path.as_posix(), {})
-        # What runs when its module is loaded, a constant above all, is reached before any test:
-        # it is judged by those that reach something in the same file.
-        tests = lines.get(mutant.line) or (mutant.line in lines and set().union(*lines.values()))
-        candidates = sorted(tests or (), key=self._cost)
-        if len(candidates) > MOST_TESTS:
-            half = MOST_TESTS // 2
-            special = sorted(candidates[half:], key=lambda test: (self._breadth[test], test))
-            candidates = [*candidates[:half], *sorted(special[:half], key=self._cost)]
-        return candidates
-
-    def seconds_of(self, tests: Iterable[str]) -> float:
-        return sum(self.seconds.get(test, 0.0) for test in tests)
-
-    def _cost(self, test: str) -> tuple[float, str]:
-        return self.seconds.get(test, 0.0), test
-
-    @cached_property
-    def _breadth(self) -> Counter[str]:
-        """How many lines each test reaches."""
-        reaching = (tests for lines in self.lines.values() for tests in lines.values())
-        return Counter(test for tests in reaching for test in tests)
-
-    def merged(self, other: Reached) -> Reached:
-        """The tests of both."""
-        lines = {name: dict(tests_by_line) for name, tests_by_line in self.lines.items()}
-        for name, tests_by_line in other.lines.items():
-            merged = lines.setdefault(name, {})
-            for line, tests in tests_by_line.items():
-                merged[line] = [*merged.get(line, ()), *tests]
-        return Reached(lines, {**self.seconds, **other.seconds})
-
-
-def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:
-    """Which lines of *package* its *tests* reach: one run of them with coverage."""
-    data, report, configuration = (folder / name for name in ("coverage", "tests.xml", "rc"))
-    configuration.write_text(f"[run]\nbranch = True\ndata_file = {data}\nconcurrency = thread\n")
-    command = [
-        sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
-        "-n", str(jobs), "--dist", "worksteal",
-        f"--cov=zenturio/{package}", "--cov-context=test", "--cov-branch", "--cov-report=",
-        f"--junitxml={report}", f"--cov-config={configuration}",
-    ]  # fmt: skip
-    environment = {**_environment(ROOT), "ZENTURIO_COVER_LAWS": "1"}
-    code = subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False
-    ).returncode
-    if code not in (0, 1) or not report.exists():
-        sys.exit(f"the tests of {package} could not be run: pytest ended with {code}")
-    seconds, failed = _outcomes(report)
-    for test in sorted(failed):
-        print(f"fails without any mutant, and judges none: {test}", flush=True)
-    seconds = {test: time for test, time in seconds.items() if test not in failed}
-    return Reached(dict(_tests_by_line(data, failed)), seconds)
-
-
-def _tests_by_line(data: Path, failed: set[str]) -> Iterator[tuple[str, dict[int, list[str]]]]:
-    """Yield each file that coverage measured, and the tests that reach its lines."""
-    measured = coverage.CoverageData(str(data))
-    measured.read()
-    for file in measured.measured_files():
-        contexts_by_line = measured.contexts_by_lineno(file).items()
-        yield (
-            Path(file).resolve().relative_to(ROOT).as_posix(),
-            {
-                line: [*{context.rpartition("|")[0] for context in contexts if context} - failed]
-                for line, contexts in contexts_by_line
-            },
-        )
-
-
-def _outcomes(report: Path) -> tuple[dict[str, float], set[str]]:
-    """How long each test took, and which failed, after what pytest wrote."""
-    seconds, failed = {}, set()
-    for case in ET.parse(report).iter("testcase"):
-        # The name of a class follows that of its file; the methods of a contract are inherited.
-        parts = case.get("classname", "").split(".")
-        paths = [ROOT.joinpath(*parts[:end]).with_suffix(".py") for end in range(1, len(parts) + 1)]
-        end = next((number for number, path in enumerate(paths, 1) if path.exists()), len(parts))
-        test = "::".join(["/".join(parts[:end]) + ".py", *parts[end:], case.get("name", "")])
-        seconds[test] = float(case.get("time", 0.0))
-        if case.find("failure") is not None or case.find("error") is not None:
-            failed.add(test)
-    return seconds, failed
-
-
-class Map:
-    """What one run has learnt about tests, for those that follow."""
-
-    def __init__(
-        self, path: Path | None, package: str, tests: list[str], select: str, jobs: int
-    ) -> None:
-        self._path = path
-        self._run = partial(reached, package, select, jobs)
-        self._tests = tests
-        roots = [ROOT / test for test in tests]
-        files = [p for root in roots for p in ([root] if root.is_file() else root.rglob("*.py"))]
-        states = _digests(files)
-        self._tests_now = {n: d for n, d in states.items() if Path(n).name.startswith("test_")}
-        helpers = {name: digest for name, digest in states.items() if name not in self._tests_now}
-        sources = _digests((ROOT / "zenturio" / package).rglob("*.py"))
-        self._base = {"select": select, "sources": sources, "helpers": helpers}
-        """After a change of these all tests are run again."""
-
-    def read(self, folder: Path) -> Reached:
-        """Which tests reach what: from the file, and from a run of those that it does not know."""
-        stored = self._stored()
-        if stored.get("base") != self._base:
-            return self._written(self._run(self._tests, folder))
-        before = stored["tests"]
-        same = {name for name, digest in self._tests_now.items() if before.get(name) == digest}
-
-        def is_same(test: str) -> bool:
-            return test.partition("::")[0] in same
-
-        lines = {
-            name: {int(line): [*filter(is_same, tests)] for line, tests in at.items()}
-            for name, at in stored["lines"].items()
-        }
-        known = Reached(lines, {t: s for t, s in stored["seconds"].items() if is_same(t)})
-        changed = sorted(self._tests_now.keys() - same)
-        return self._written(known.merged(self._run(changed, folder))) if changed else known
-
-    def _stored(self) -> dict[str, Any]:
-        is_there = self._path is not None and self._path.exists()
-        return json.loads(self._path.read_text()) if self._path and is_there else {}
-
-    def _written(self, reach: Reached) -> Reached:
-        if self._path is not None:
-            learnt = {"lines": reach.lines, "seconds": reach.seconds}
-            state = {"base": self._base, "tests": self._tests_now}
-            self._path.write_text(json.dumps({**state, **learnt}))
-        return reach
-
-
-def _digests(paths: Iterable[Path]) -> dict[str, str]:
-    return {
-        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(paths)
-    }
-
 
 def verdicts(sample: list[Mutant], reach: Reached, jobs: int, folder: Path) -> Iterator[str]:
     """Yield what became of each mutant of *sample*, so many at a time."""
@@ -428,7 +262,7 @@ def verdicts(sample: list[Mutant], reach: Reached, jobs: int, folder: Path) -> I
     def judge(mutant: Mutant) -> str:
         if mutant.key in equivalent:
             return "equivalent"
-        tests = reach.chosen(mutant)
+        tests = reach.chosen(mutant.path, mutant.line)
         if not tests:
             return "not reached"
         copy = copies.get()

@@ -1,6 +1,6 @@
 """The tool that changes the code in small ways: what it changes, and what it remembers."""
 
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -28,14 +28,17 @@ def count(items, *, most=2):
 '''
 
 
-@pytest.fixture(scope="module")
-def mutants():
-    spec = importlib.util.spec_from_file_location("mutants", CI / "mutants.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["mutants"]
+@pytest.fixture
+def mutants(monkeypatch):
+    monkeypatch.syspath_prepend(CI)
+    yield importlib.import_module("mutants")
+    for name in ("mutants", "reached_lines"):
+        del sys.modules[name]
+
+
+@pytest.fixture
+def reached_lines(mutants):
+    return sys.modules["reached_lines"]
 
 
 def test_code_is_changed_and_nothing_that_is_never_executed(mutants, monkeypatch, tmp_path):
@@ -65,8 +68,10 @@ def test_each_equivalent_mutant_has_a_reason():
         assert " => " in key
 
 
-def test_a_line_is_judged_by_quick_tests_and_by_those_that_reach_little_else(mutants, monkeypatch):
-    monkeypatch.setattr(mutants, "MOST_TESTS", 4)
+def test_a_line_is_judged_by_quick_tests_and_by_those_that_reach_little_else(
+    reached_lines, monkeypatch
+):
+    monkeypatch.setattr(reached_lines, "MOST_TESTS", 4)
     seconds = {f"t{n}": float(n) for n in range(10)}
     every = list(seconds)
     lines = {
@@ -74,10 +79,10 @@ def test_a_line_is_judged_by_quick_tests_and_by_those_that_reach_little_else(mut
         "b.py": {1: [], 2: ["t7"], 3: ["t3", "t7"]},
         "c.py": {1: []},
     }
-    reach = mutants.Reached(lines, seconds)
+    reach = reached_lines.Reached(lines, seconds)
 
     def chosen(line, name="a.py"):
-        return reach.chosen(mutants.Mutant(Path(name), line, 0, 0, "", ""))
+        return reach.chosen(Path(name), line)
 
     assert chosen(5) == ["t1"]
     assert chosen(1) == chosen(2) == ["t0", "t1", "t8", "t9"]
@@ -86,8 +91,8 @@ def test_a_line_is_judged_by_quick_tests_and_by_those_that_reach_little_else(mut
     assert chosen(1, "c.py") == chosen(1, "d.py") == []
 
 
-def test_only_test_files_that_changed_are_run_again(mutants, monkeypatch, tmp_path):
-    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+def test_only_test_files_that_changed_are_run_again(reached_lines, monkeypatch, tmp_path):
+    monkeypatch.setattr(reached_lines, "ROOT", tmp_path)
     for path in (
         "zenturio/p/a.py",
         "tests/p/test_a.py",
@@ -102,13 +107,13 @@ def test_only_test_files_that_changed_are_run_again(mutants, monkeypatch, tmp_pa
         runs.append(tests)
         names = ["tests/p/test_a.py", "tests/p/test_b.py"] if tests == ["tests/p"] else tests
         found = [f"{name}::test{len(runs)}" for name in names]
-        return mutants.Reached({"zenturio/p/a.py": {1: found}}, dict.fromkeys(found, 0.5))
+        return reached_lines.Reached({"zenturio/p/a.py": {1: found}}, dict.fromkeys(found, 0.5))
 
-    monkeypatch.setattr(mutants, "reached", reached)
+    monkeypatch.setattr(reached_lines, "reached", reached)
     stored = tmp_path / "map.json"
 
     def learnt():
-        reach = mutants.Map(stored, "p", ["tests/p"], "", 1).read(tmp_path)
+        reach = reached_lines.Map(stored, "p", ["tests/p"], "", 1).read(tmp_path)
         return sorted(reach.lines["zenturio/p/a.py"][1]), sorted(reach.seconds)
 
     both = ["tests/p/test_a.py::test1", "tests/p/test_b.py::test1"]
@@ -122,5 +127,17 @@ def test_only_test_files_that_changed_are_run_again(mutants, monkeypatch, tmp_pa
     learnt()
     (tmp_path / "zenturio/p/a.py").write_text("# changed")
     learnt()
+    assert runs[2:] == [["tests/p"]]
+    (tmp_path / "zenturio/p/b.py").write_text("# new")
+    learnt()
     assert runs[2:] == [["tests/p"], ["tests/p"]]
     assert json.loads(stored.read_text())["seconds"]
+
+
+def test_lines_that_an_edit_moved_keep_their_tests(reached_lines):
+    before = "a\nb\nc\n\nd\n"
+    tests = {1: [], 2: ["t2"], 3: ["t3"], 5: ["t5"]}
+    assert reached_lines.moved(tests, before, before) == tests
+    assert reached_lines.moved(tests, before, "new\na\nb\nnew\n\nd\nc\n") == {
+        1: [], 2: [], 3: ["t2"], 4: ["t2"], 6: ["t5"], 7: ["t5"],
+    }  # fmt: skip

@@ -1,0 +1,207 @@
+"""Which tests reach which line of a package: learnt in one run with coverage, and remembered.
+
+An edit of a test file lets that file be run again; lines of the package that were moved keep their
+tests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import coverage
+
+ROOT = Path(__file__).resolve().parent.parent
+MOST_TESTS = 400
+"""A line that more tests reach is judged by the quickest of them, and by those that reach the
+fewest lines: they are likely to be about it."""
+OPTIONS = ("-p", "no:cacheprovider", "--assert=plain", "-m", "not slow")
+"""Rewriting assertions takes longer than most tests; nobody reads their messages."""
+
+
+def environment_in(folder: Path) -> dict[str, str]:
+    return dict(os.environ, PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Which tests reach which line, and how long each takes."""
+
+    lines: dict[str, dict[int, list[str]]]
+    """By file and line; of a line that runs when its module is loaded there is none."""
+    seconds: dict[str, float]
+
+    def chosen(self, path: Path, line: int) -> list[str]:
+        """The tests that judge a change of that line of a file, the quickest first."""
+        lines = self.lines.get(path.as_posix(), {})
+        # What runs when its module is loaded, a constant above all, is reached before any test:
+        # it is judged by those that reach something in the same file.
+        tests = lines.get(line) or (line in lines and set().union(*lines.values()))
+        candidates = sorted(tests or (), key=self._cost)
+        if len(candidates) > MOST_TESTS:
+            half = MOST_TESTS // 2
+            special = sorted(candidates[half:], key=lambda test: (self._breadth[test], test))
+            candidates = [*candidates[:half], *sorted(special[:half], key=self._cost)]
+        return candidates
+
+    def seconds_of(self, tests: Iterable[str]) -> float:
+        return sum(self.seconds.get(test, 0.0) for test in tests)
+
+    def _cost(self, test: str) -> tuple[float, str]:
+        return self.seconds.get(test, 0.0), test
+
+    @cached_property
+    def _breadth(self) -> Counter[str]:
+        """How many lines each test reaches."""
+        reaching = (tests for lines in self.lines.values() for tests in lines.values())
+        return Counter(test for tests in reaching for test in tests)
+
+    def merged(self, other: Reached) -> Reached:
+        """The tests of both."""
+        lines = {name: dict(tests_by_line) for name, tests_by_line in self.lines.items()}
+        for name, tests_by_line in other.lines.items():
+            merged = lines.setdefault(name, {})
+            for line, tests in tests_by_line.items():
+                merged[line] = [*merged.get(line, ()), *tests]
+        return Reached(lines, {**self.seconds, **other.seconds})
+
+
+def reached(package: str, select: str, jobs: int, tests: list[str], folder: Path) -> Reached:
+    """Which lines of *package* its *tests* reach: one run of them with coverage."""
+    data, report, configuration = (folder / name for name in ("coverage", "tests.xml", "rc"))
+    configuration.write_text(f"[run]\nbranch = True\ndata_file = {data}\nconcurrency = thread\n")
+    command = [
+        sys.executable, "-P", "-m", "pytest", *OPTIONS, *tests, "-k", select, "-q",
+        "-n", str(jobs), "--dist", "worksteal",
+        f"--cov=zenturio/{package}", "--cov-context=test", "--cov-branch", "--cov-report=",
+        f"--junitxml={report}", f"--cov-config={configuration}",
+    ]  # fmt: skip
+    environment = {**environment_in(ROOT), "ZENTURIO_COVER_LAWS": "1"}
+    code = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False
+    ).returncode
+    if code not in (0, 1) or not report.exists():
+        sys.exit(f"the tests of {package} could not be run: pytest ended with {code}")
+    seconds, failed = _outcomes(report)
+    for test in sorted(failed):
+        print(f"fails without any mutant, and judges none: {test}", flush=True)
+    seconds = {test: time for test, time in seconds.items() if test not in failed}
+    return Reached(dict(_tests_by_line(data, failed)), seconds)
+
+
+def _tests_by_line(data: Path, failed: set[str]) -> Iterator[tuple[str, dict[int, list[str]]]]:
+    """Yield each file that coverage measured, and the tests that reach its lines."""
+    measured = coverage.CoverageData(str(data))
+    measured.read()
+    for file in measured.measured_files():
+        contexts_by_line = measured.contexts_by_lineno(file).items()
+        yield (
+            Path(file).resolve().relative_to(ROOT).as_posix(),
+            {
+                line: [*{context.rpartition("|")[0] for context in contexts if context} - failed]
+                for line, contexts in contexts_by_line
+            },
+        )
+
+
+def _outcomes(report: Path) -> tuple[dict[str, float], set[str]]:
+    """How long each test took, and which failed, after what pytest wrote."""
+    seconds, failed = {}, set()
+    for case in ET.parse(report).iter("testcase"):
+        # The name of a class follows that of its file; the methods of a contract are inherited.
+        parts = case.get("classname", "").split(".")
+        paths = [ROOT.joinpath(*parts[:end]).with_suffix(".py") for end in range(1, len(parts) + 1)]
+        end = next((number for number, path in enumerate(paths, 1) if path.exists()), len(parts))
+        test = "::".join(["/".join(parts[:end]) + ".py", *parts[end:], case.get("name", "")])
+        seconds[test] = float(case.get("time", 0.0))
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.add(test)
+    return seconds, failed
+
+
+class Map:
+    """What one run has learnt about tests, for those that follow."""
+
+    def __init__(
+        self, path: Path | None, package: str, tests: list[str], select: str, jobs: int
+    ) -> None:
+        self._path = path
+        self._run = partial(reached, package, select, jobs)
+        self._paths = tests
+        roots = [ROOT / test for test in tests]
+        files = [p for root in roots for p in ([root] if root.is_file() else root.rglob("*.py"))]
+        digests = _digests(files)
+        self._tests = {n: d for n, d in digests.items() if Path(n).name.startswith("test_")}
+        helpers = {name: digest for name, digest in digests.items() if name not in self._tests}
+        modules = sorted((ROOT / "zenturio" / package).rglob("*.py"))
+        self._sources = {m.relative_to(ROOT).as_posix(): m.read_text() for m in modules}
+        self._base = {"select": select, "helpers": helpers, "modules": list(self._sources)}
+        """After a change of these all tests are run again."""
+
+    def read(self, folder: Path) -> Reached:
+        """Which tests reach what: from the file, and from a run of those that it does not know."""
+        stored = self._stored()
+        if stored.get("base") != self._base:
+            return self._written(self._run(self._paths, folder))
+        before = stored["tests"]
+        same = {name for name, digest in self._tests.items() if before.get(name) == digest}
+
+        def is_same(test: str) -> bool:
+            return test.partition("::")[0] in same
+
+        lines = {}
+        for name, tests_by_line in stored["lines"].items():
+            usable = {int(n): [*filter(is_same, tests)] for n, tests in tests_by_line.items()}
+            lines[name] = moved(usable, stored["sources"][name], self._sources[name])
+        mapped = Reached(lines, {t: s for t, s in stored["seconds"].items() if is_same(t)})
+        changed = sorted(self._tests.keys() - same)
+        return self._written(mapped.merged(self._run(changed, folder)) if changed else mapped)
+
+    def _stored(self) -> dict[str, Any]:
+        is_there = self._path is not None and self._path.exists()
+        return json.loads(self._path.read_text()) if self._path and is_there else {}
+
+    def _written(self, reach: Reached) -> Reached:
+        if self._path is not None:
+            state = {"base": self._base, "tests": self._tests, "sources": self._sources}
+            learnt = {"lines": reach.lines, "seconds": reach.seconds}
+            self._path.write_text(json.dumps({**state, **learnt}))
+        return reach
+
+
+def moved(tests_by_line: dict[int, list[str]], before: str, now: str) -> dict[int, list[str]]:
+    """The tests of the lines of a file that was edited: a changed line has those of the one above.
+
+    Others may reach it, too: a mutant may live that they would notice, never the other way round.
+    """
+    if before == now:
+        return tests_by_line
+    texts = before.splitlines(), now.splitlines()
+    blocks = SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
+    old_numbers = {new + i: old + i for old, new, size in blocks for i in range(1, size + 1)}
+    result: dict[int, list[str]] = {}
+    above: list[str] = []
+    for number in range(1, len(texts[1]) + 1):
+        if number not in old_numbers:
+            result[number] = above
+        elif (tests := tests_by_line.get(old_numbers[number])) is not None:
+            result[number] = above = tests
+    return result
+
+
+def _digests(paths: Iterable[Path]) -> dict[str, str]:
+    return {
+        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(paths)
+    }
