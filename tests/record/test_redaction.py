@@ -402,3 +402,7 @@ def test_what_cannot_be_read_as_json_is_a_text_and_names_of_parameters_stay():
     secret = Secret("hunter2222")
     assert secret.document("{ hunter2222") == f"{{ {MASK}"
     assert secret.document('{"hunter2222":1}') == f'{{"{MASK}":1}}'
+    assert secret.document('{"param:hunter2222":1}') == f'{{"param:{MASK}":1}}'
+    assert Secret("param:").document('{"param:param:":"param:"}') == (
+        f'{{"param:{MASK}":"{MASK}"}}'
+    )
