@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from zenturio.errors import ExpressionError
 from zenturio.expression import holds, parse, text_of
+from zenturio.expression.column_values import of_list
+from zenturio.expression.scalar_functions import SIGNATURES
+from zenturio.expression.vector_operators import floor_divide
 
 HERE = {"a": 7, "b": 2, "x": 2.5, "s": "node1-a", "t": True, "f": False, "null": None, "zero": 0}
 
@@ -357,3 +360,23 @@ def test_values_are_written_plainly():
         "",
         "a b",
     ]
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_a_function_takes_as_many_arguments_as_its_form_says(name):
+    signature = SIGNATURES[name]
+    arguments = signature.form.removeprefix(f"{name}(").rstrip(")").split(", ")
+    if arguments[-1] == "...":
+        assert (signature.fewest, signature.most) == (len(arguments) - 1, None)
+    else:
+        assert (signature.fewest, signature.most) == (len(arguments), len(arguments))
+        with pytest.raises(ExpressionError):
+            parse(f"{name}({', '.join(['n'] * (len(arguments) + 1))})")
+    with pytest.raises(ExpressionError):
+        parse(f"{name}({', '.join(['n'] * (signature.fewest - 1))})")
+
+
+def test_the_bounds_of_quotients_are_no_wider_than_they_have_to_be():
+    quotients = floor_divide(of_list([0, 9, 10]), of_list([3, 1, 2]))
+    assert (quotients.low, quotients.high) == (0, 10)
+    assert (list(quotients.list()), quotients.kind) == ([0, 9, 5], "int")

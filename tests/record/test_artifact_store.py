@@ -20,7 +20,13 @@ from zenturio.errors import ConflictError, PlaceError
 from zenturio.execute import output_artifacts
 from zenturio.experiment import INCOMING
 from zenturio.experiment.experiment import Artifact
-from zenturio.record import DriverProcess, artifact_store, maintenance, sqlite
+from zenturio.record import (
+    DriverProcess,
+    artifact_store,
+    consistency_check,
+    maintenance,
+    sqlite,
+)
 from zenturio.record.artifact_store import ArtifactStore, object_path
 from zenturio.record.open import open_repository
 from zenturio.testing.executor import until
@@ -477,3 +483,18 @@ def test_a_row_that_names_the_store_already_keeps_its_name_and_says_its_permissi
     for mode in (0o755, 0o640):
         row = Artifact("f", 1, "0" * 64, Path(artifact_store.in_store(mode)), 0)
         assert store.adopt(row, "1" * 32) == replace(row, mode=mode)
+
+
+def test_a_content_that_many_artifacts_have_is_read_once_by_a_check(home, monkeypatch):
+    home.parent.mkdir()
+    drive(home, COUNT, 3)
+    reads = []
+    is_whole = consistency_check.has_content
+
+    def count(path, *facts):
+        reads.append(path)
+        return is_whole(path, *facts)
+
+    monkeypatch.setattr(consistency_check, "has_content", count)
+    assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
+    assert len(reads) == len(set(reads)) > COUNT

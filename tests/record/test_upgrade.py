@@ -40,6 +40,7 @@ def holds(url):
         assert {study.name for study in repository.studies()} == EXPECTED.keys()
         for name, said in EXPECTED.items():
             _study_holds(repository, name, said)
+    assert any(row[5] is None and row[6] for said in EXPECTED.values() for row in said["rows"])
 
 
 def _study_holds(repository, name, said):
@@ -70,6 +71,10 @@ def _study_holds(repository, name, said):
         heard = [log.stdout.head.hex(), log.stdout.size, log.stderr.head.hex(),
                  log.stderr.tail.hex(), log.stderr.size]  # fmt: skip
         assert heard == logs
+    unfinished = {row[0]: row[6] for row in said["rows"] if row[5] is None and row[6]}
+    for digest, attempts in unfinished.items():
+        tried = [[a.number, a.state, a.cause, a.host] for a in repository.attempts(digest)]
+        assert sorted(tried) == sorted(attempts)
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
