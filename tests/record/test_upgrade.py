@@ -350,3 +350,16 @@ def test_a_file_that_is_being_read_is_not_replaced(tmp_path):
             upgrade._checkpoint(Database(kind, 0.05), kind)
         reader.execute("COMMIT")
         upgrade._checkpoint(Database(kind, 0.05), kind)
+
+
+def test_what_ran_when_its_driver_died_is_a_stale_attempt_after_the_upgrade(url):
+    make_old(url, "0003", empty=False)
+    digest = next(row[0] for row in EXPECTED["train"]["rows"] if row[3] == "waiting" and row[6])
+    changed = "UPDATE experiments SET state = 'running', attempt = 7, host = NULL WHERE digest = "
+    _sql(url, changed + (f"X'{digest}'" if "://" not in url else f"decode('{digest}', 'hex')"))
+    maintenance.upgrade_repository(url)
+    with contextlib.closing(open_repository(url)) as repository:
+        attempts = {a.number: a.state for a in repository.attempts(digest)}
+        assert attempts == {1: "failed", 2: "stale", 7: "stale"}
+        assert repository.count_states("train")["running"] == 0
+    assert maintenance.check_repository(url) == ()
