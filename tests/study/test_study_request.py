@@ -209,6 +209,9 @@ def test_the_script_of_the_first_experiment_is_shown_without_a_cluster(tmp_path,
     assert "#SBATCH --array=1-2\n" in job_script(application, none, slurm), "a point, twice"
     assert job_script(application, points, PlaceOptions()) == ""
     always = PlaceOptions(place="slurm", settings={"pilots": "always"})
+    text = (tmp_path / "a.sh").read_text()
+    (tmp_path / "a.sh").write_text(text.replace("#ZEN$ REPEAT 2\n", ""))
+    assert "#SBATCH --array=1-3\n" in job_script(scan("a.sh"), points, slurm)
     assert PILOTS in job_script(application, points, always)
 
 
