@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +62,9 @@ def main() -> None:
     try:
         command_log.begin(sys.argv[1:])
         code = _exit_code(app)
+        if error := terminal.output_error():
+            typer.echo(f"the output cannot be written: {error.strerror}", err=True)
+            code = code or 4
     except BaseException as error:
         code = _explain(error)
         if code is None:
@@ -96,10 +98,8 @@ def _explain(error: BaseException) -> int | None:
             return error.exit_code
         case KeyboardInterrupt():
             return 130
-        case BrokenPipeError():
-            # Who reads has gone (`zen space ... | head`): nothing more is to be said to them.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+        case SystemExit():  # the last words found no reader
+            return error.code if isinstance(error.code, int) else 1
         case MemoryError():
             typer.echo("there is not enough memory for this: ask for less of it", err=True)
             return 4

@@ -116,6 +116,7 @@ def run(
     from zenturio.study.local_run import job_script, plan_request, run_request
     from zenturio.study.study_request import StudyRequest
 
+    terminal.outlive_readers()
     request = StudyRequest(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio import quantities
-from zenturio.cli import output
+from zenturio.cli import output, terminal
 from zenturio.cli.options import Database, Json, MachineKind, Trust
 from zenturio.cli.results import All, OfMachine, OfRound
 
@@ -204,6 +204,8 @@ def tune(
     from zenturio.study.tuning.tune import Tuning
     from zenturio.study.tuning.tune import tune as run_tuning
     from zenturio.study.tuning.tuning_target import read_ranges, read_target
+
+    terminal.outlive_readers()
 
     ranges = read_ranges(describe(engine), settings or [])
     repository = open_repository(db)

@@ -4,12 +4,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import typer
 
+from zenturio.cli import terminal
 from zenturio.errors import InputError, NotFoundError, SafetyError
 from zenturio.execute.executor import Executor
 from zenturio.execute.places import ClosableExecutor, open_place
@@ -39,6 +40,7 @@ def serve_here(
     db: str | None,
 ) -> None:  # fmt: skip
     """Serve the project until somebody stops it."""
+    terminal.outlive_readers()
     project = project_folder()
     config = _configuration(project, host, port, policy, on)
     with ExitStack() as stack:
@@ -176,8 +178,7 @@ def _configuration(
 
 
 def _tell(words: str) -> None:
-    with suppress(OSError):  # who listened has gone; the service goes on
-        typer.echo(words)
+    typer.echo(words)
 
 
 def _say(kind: str, text: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import errno
+import io
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any, Literal, TextIO
@@ -42,13 +45,91 @@ class VisibleText:
         return getattr(self.unguarded, name)
 
 
+class _Output:
+    """What became of the streams of this process."""
+
+    error: OSError | None = None
+    """Why a stream could not be written, unless its reader went away."""
+    outlives_readers = False
+
+
+class OutputFile(io.FileIO):
+    """A descriptor that is written to nowhere after the first failure.
+
+    A full disk must not end a study with a traceback, and `zen results | head` just ends. Every
+    write of this process comes here, those of buffers and of other packages, too.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._is_terminal = self.isatty()
+
+    def write(self, content: Any) -> int:
+        """Write *content*; after a failure, count it as written."""
+        try:
+            return super().write(content) or 0
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            # A terminal that was closed answers EIO; a pipe without readers, EPIPE.
+            if error.errno != errno.EPIPE and not self._is_terminal:
+                _Output.error = _Output.error or error
+            elif not _Output.outlives_readers:
+                raise SystemExit(0) from error
+            return len(memoryview(content).cast("B"))
+
+
 def guard() -> None:
-    """Put the door before stdout and stderr, once."""
+    """Make stdout and stderr safe to write, once: see VisibleText and OutputFile."""
+    _open_closed_streams()
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        # None under pythonw and some services; twice would escape the escapes.
-        if stream is not None and not isinstance(stream, VisibleText):
-            setattr(sys, name, VisibleText(stream))
+        # Twice would escape the escapes.
+        if not isinstance(stream, VisibleText):
+            setattr(sys, name, VisibleText(_on_output_file(stream)))
+
+
+def _open_closed_streams() -> None:
+    # Where `zen list >&-` has closed a stream, the next file that is opened would get its number, a
+    # database for example, and be what experiments inherit as theirs.
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
+
+
+def _on_output_file(stream: TextIO) -> TextIO:
+    """Return a stream like *stream* that ends in an OutputFile; itself if it is no file."""
+    try:
+        raw = OutputFile(stream.fileno())
+    except (OSError, ValueError):  # a notebook, or a test that captures it
+        return stream
+    stream.flush()
+    # Unbuffered (python -u), a text stream writes to the file itself.
+    is_unbuffered = isinstance(getattr(stream, "buffer", None), io.RawIOBase)
+    return io.TextIOWrapper(
+        raw if is_unbuffered else io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=bool(stream.line_buffering),
+        write_through=is_unbuffered,
+    )
+
+
+def outlive_readers() -> None:
+    """Go on when a reader of the output has gone: what runs is worth more than what is said."""
+    _Output.outlives_readers = True
+
+
+def output_error() -> OSError | None:
+    """Write what is buffered, and return why output could not be written, if that is so."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return _Output.error
 
 
 def unguarded(stream: Any) -> Any:

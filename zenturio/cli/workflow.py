@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zenturio import quantities
-from zenturio.cli import output
+from zenturio.cli import output, terminal
 from zenturio.cli.options import Json, Trust
 
 if TYPE_CHECKING:
@@ -359,6 +359,7 @@ def run(
     from zenturio.schedule.formats.plan_json import trace_facts
     from zenturio.schedule.generators.generator import instance_of
 
+    terminal.outlive_readers()
     make_workflow_planner(algorithm)  # an unsuitable one is refused before hosts are connected
     flow = instance_of(source, {}, 0).workflow
     doing = TaskTemplate(command, tuple(file or []), tuple(hand_on or []), iterations)
