@@ -8,7 +8,7 @@ from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
 from zenturio.execute.local import Local
 from zenturio.execute.run_facts import NAMES, thread_limits
 from zenturio.experiment import Step
-from zenturio.experiment.provenance import cores
+from zenturio.machine_limits import usable_cores
 from zenturio.testing.executor import PATIENCE, experiment, outcome
 
 PRINT = 'echo "$OMP_NUM_THREADS:$OPENBLAS_NUM_THREADS:$VECLIB_MAXIMUM_THREADS"'
@@ -34,7 +34,7 @@ def test_an_experiment_may_start_as_many_threads_as_it_asks_for_cpus(tmp_path):
 @pytest.mark.parametrize(("slots", "pin", "threads"), [(1, False, 8), (3, False, 2), (16, False, 1),
                                                        (2, True, 1)])  # fmt: skip
 def test_without_cpus_the_slots_share_the_cores(tmp_path, monkeypatch, slots, pin, threads):
-    monkeypatch.setattr(local, "cores", lambda: 8)
+    monkeypatch.setattr(local, "usable_cores", lambda: 8)
     with Local(tmp_path, slots, pin=pin) as place:
         assert printed(place, PRINT) == f"{threads}:{threads}:{threads}"
 
@@ -87,7 +87,7 @@ def test_a_worker_goes_by_its_job_and_not_by_the_machine(tmp_path, monkeypatch):
         back = unpack_outcome(outcome.read_bytes(), what.digest, tmp_path)
         return back.stdout.head.decode().strip()
 
-    monkeypatch.setattr(local, "cores", lambda: 64)
+    monkeypatch.setattr(local, "usable_cores", lambda: 64)
     assert run(experiment(PRINT)) == "1:1:1"
     assert run(experiment(Step(PRINT, cpus=3)), "--cpus", "") == "3:3:3"
     assert run(experiment(PRINT), "--cpus", "8") == "8:8:8"
@@ -103,7 +103,7 @@ def test_the_limits_are_conditions_of_the_attempt(tmp_path):
 
 def test_ranks_of_several_mpirun_stay_on_the_cores_of_their_slots(tmp_path):
     needs("mpirun.openmpi")
-    if cores() < 2:
+    if usable_cores() < 2:
         pytest.skip("one core alone")
     ranks = "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 grep Cpus_allowed_list /proc/self/status"
     with Local(tmp_path, jobs=2, pin=True) as place:

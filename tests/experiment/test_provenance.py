@@ -16,14 +16,13 @@ from zenturio.experiment.provenance import (
     _cpu,
     _mhz,
     _system,
-    cores,
     describe_host,
     git_state,
     host_values,
-    memory,
     provenance,
     tool_version,
 )
+from zenturio.machine_limits import usable_cores, usable_memory
 
 
 def _git(folder, *words):
@@ -94,18 +93,9 @@ def test_all_of_it_is_json_and_the_time_is_utc_now():
 
 def test_the_host_is_described():
     found = describe_host()
-    assert found["cores"] == cores() >= 1
-    assert found["memory"] == memory() > 2**20
+    assert found["cores"] == usable_cores() >= 1
+    assert found["memory"] == usable_memory() > 2**20
     assert all(found[name] for name in ("name", "cpu", "arch", "os", "kernel"))
-
-
-@pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
-def test_the_memory_is_what_a_container_allows(tmp_path, name):
-    limit = tmp_path / name
-    limit.parent.mkdir(exist_ok=True)
-    for text, expected in ((f"{2**21}\n", 2**21), ("max\n", memory(tmp_path / "none"))):
-        limit.write_text(text)
-        assert memory(tmp_path) == expected
 
 
 HOSTILE = """
@@ -233,11 +223,11 @@ def test_the_command_is_that_which_was_called(monkeypatch):
 def test_the_cores_are_those_that_this_process_may_use(monkeypatch):
     allowed = {0: {0, 2, 5}}
     monkeypatch.setattr(os, "sched_getaffinity", allowed.__getitem__, raising=False)
-    assert cores() == 3
+    assert usable_cores() == 3
     monkeypatch.delattr(os, "sched_getaffinity")
     for count, expected in ((7, 7), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
-        assert cores() == expected
+        assert usable_cores() == expected
 
 
 def test_the_version_of_the_tool_is_that_which_is_installed(monkeypatch):

@@ -37,7 +37,7 @@ from zenturio.execute.local_runner import LocalRunner, RunnerSettings
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
-from zenturio.experiment.provenance import cores, memory
+from zenturio.machine_limits import usable_cores, usable_memory
 
 _log = logging.getLogger(__name__)
 
@@ -287,13 +287,13 @@ class Local(ClosesOnExit):
         settings: RunnerSettings = _DEFAULTS,
     ) -> None:
         """*jobs* at once, as many as there are cores if none is said; *pin*: each on own CPUs."""
-        self.slots = jobs or cores()
+        self.slots = jobs or usable_cores()
         self.machine = own_machine()
-        self._memory = min(memory(), settings.memory or memory())
+        self._memory = min(usable_memory(), settings.memory or usable_memory())
         self._closed = Event()
         self._lock = Lock()
         # Who is pinned has the CPUs that it asks for, and one if it does not say.
-        threads = settings.threads or (1 if pin else max(cores() // self.slots, 1))
+        threads = settings.threads or (1 if pin else max(usable_cores() // self.slots, 1))
         settings = replace(settings, keep=keep, threads=threads, slots=self.slots)
         self._runner = LocalRunner(folder, settings, self._closed)
         room = ResourcePool(self.slots, self._memory)

@@ -26,7 +26,7 @@ from zenturio.execute.json_checks import MalformedError, integer, list_of, recor
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.user_worker import LARGEST_MESSAGE_BYTES
 from zenturio.experiment import INCOMING, Experiment, Outcome
-from zenturio.experiment.provenance import cores
+from zenturio.machine_limits import usable_cores
 
 CANCEL_SECONDS = 20.0
 """Within which a worker ends a cancelled experiment; then the worker itself is killed."""
@@ -213,8 +213,8 @@ class RunAs(ClosesOnExit):
 
     def __init__(self, folder: Path, helper: Path, jobs: int | None = None) -> None:
         """*helper* is the socket of the program of root; *jobs* at once, for all users."""
-        self.slots = jobs or cores()
-        self.threads = max(cores() // self.slots, 1)
+        self.slots = jobs or usable_cores()
+        self.threads = max(usable_cores() // self.slots, 1)
         self.machine = own_machine()
         self.incoming = folder.absolute() / INCOMING
         self._helper = helper

@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zenturio.machine_limits import usable_cores, usable_memory
+
 if TYPE_CHECKING:
     from zenturio.expression import Value
 
@@ -71,8 +73,8 @@ def describe_host() -> dict[str, Any]:
     return {
         "name": platform.node(),
         "cpu": _cpu(),
-        "cores": cores(),
-        "memory": memory(),
+        "cores": usable_cores(),
+        "memory": usable_memory(),
         "arch": platform.machine(),
         "os": _system(),
         "kernel": platform.release(),
@@ -85,27 +87,6 @@ def host_values() -> dict[str, Value]:
     values = {name: facts[name] for name in ("name", "arch", "cores", "memory", "cpu", "os")}
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {**values, "mhz": _mhz(), "load": load}
-
-
-def cores() -> int:
-    """How many CPUs this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-_LIMITS = Path("/sys/fs/cgroup")
-
-
-def memory(limits: Path = _LIMITS) -> int:
-    """Bytes of memory that this process may use: the machine's, or less in a container."""
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            sizes.append(int((limits / limit).read_text()))
-        except (OSError, ValueError):  # not there, or "max"
-            continue
-    return min(sizes)
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

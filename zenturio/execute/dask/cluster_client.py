@@ -25,8 +25,8 @@ from zenturio.execute.dask.worker_runtime import SessionSettings
 from zenturio.execute.machine_facts import check_machine_facts
 from zenturio.execute.machine_json import machine_parts
 from zenturio.experiment import MachineKind
-from zenturio.experiment.provenance import cores
 from zenturio.install_hint import extra_hint
+from zenturio.machine_limits import usable_cores
 
 T = TypeVar("T")
 
@@ -364,7 +364,7 @@ def connect(options: DaskOptions, session: Path, jobs: int | None) -> DaskCluste
             cluster = DaskCluster(client, None, 0, str(address), loop=loop)
             cluster.slots = _wait_for_workers(cluster, options, address)
             return cluster
-        return _start_local(jobs or cores(), options)
+        return _start_local(jobs or usable_cores(), options)
 
 
 def _start_local(slots: int, options: DaskOptions) -> DaskCluster:

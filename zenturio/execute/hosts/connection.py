@@ -35,6 +35,7 @@ from zenturio.execute.json_checks import MalformedError, integer
 _log = logging.getLogger(__name__)
 
 _FILES = (
+    "machine_limits.py",
     "name_patterns.py",
     "annotate/counter_events.py",
     "execute/folder_files.py",

@@ -27,8 +27,8 @@ from zenturio.experiment import (
     Recipe,
 )
 from zenturio.experiment.experiment import Kinds
-from zenturio.experiment.provenance import cores
 from zenturio.files import make_folder, refuse_link
+from zenturio.machine_limits import usable_cores
 from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.acceptance_rules import machine_counts
 from zenturio.record.open import FOLDER, begin_project, project_folder
@@ -344,7 +344,7 @@ def _searches(
             experiment, lambda: local_trials.facts(*tuning.setting(experiment.values))
         )
 
-    jobs = (place.jobs or cores()) if local_trials.compiled else 1
+    jobs = (place.jobs or usable_cores()) if local_trials.compiled else 1
     if jobs == 1:
         yield Calls(search)
         return

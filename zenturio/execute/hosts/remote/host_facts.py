@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.execute.machine_facts import cpu_model
+from zenturio.machine_limits import usable_cores, usable_memory
 
 _STEPS = 100_000
 _TIMING_ROUNDS = 3
@@ -54,22 +55,6 @@ def measure_speed() -> float:
             state = (state * 1103515245 + step) & 0x7FFFFFFF
         best = min(best, time.perf_counter() - begun)
     return round(_STEPS / best / 1e6, 3)
-
-
-def usable_cores() -> int:
-    """Return how many CPUs this login may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def usable_memory() -> int:
-    """Bytes of memory that this login may use: the machine's, or less in a container."""
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
-        with suppress(OSError, ValueError):  # not there, or "max"
-            sizes.append(int(Path("/sys/fs/cgroup", limit).read_text()))
-    return min(sizes)
 
 
 def _available_memory() -> int | None:
