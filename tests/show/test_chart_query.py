@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.errors import InputError
-from zenturio.show.chart import AGGREGATES
+from zenturio.query.aggregates import AGGREGATES
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
 from zenturio.show.charts.schedule_query import ScheduleQuery
 from zenturio.show.portal.page_templates import address

@@ -10,9 +10,9 @@ from postgres import postgres, postgres_url
 from show.portal.example_project import enter
 from zenturio.errors import InputError
 from zenturio.query import study_frame
+from zenturio.query.aggregates import AGGREGATES
 from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
-from zenturio.show.chart import AGGREGATES
 from zenturio.show.charts import study_charts
 from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.column_charts import chart

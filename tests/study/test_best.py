@@ -9,6 +9,7 @@ from record.reference import ReferenceRepository
 from tests.query.conftest import fill
 from zenturio.errors import InputError
 from zenturio.query import results
+from zenturio.query.aggregates import exact_aggregate
 from zenturio.record.open import open_repository
 from zenturio.study.best_points import best
 
@@ -85,3 +86,13 @@ def test_the_objective_of_a_study_is_its_own_unless_another_is_named(repository)
     repository.open("s", replace(repository.definition("s"), goals=goals))
     assert sorted(point.values["n"] for point in best(repository, "s", 9).points) == [1, 2]
     assert [p.values["n"] for p in best(repository, "s", 1, "MINIMIZE y").points] == [1]
+
+
+def test_another_aggregate_of_the_repeats_ranks_the_points(repository):
+    # One repeat out of line spoils the mean of the point that is usually better.
+    rows = [*repeats(1, [9.0, 9.0, -90.0]), *repeats(2, [5.0, 5.0, 5.0])]
+    assert [each.values["n"] for each in ranked(repository, rows).points] == [2, 1]
+    found = best(repository, "s", 9, "MAXIMIZE y", reduce=exact_aggregate("median"))
+    assert [(each.values["n"], each.scores["y"]) for each in found.points] == [(1, 9.0), (2, 5.0)]
+    # Three repeats have no interval of a median, so that no point can be ranked by it.
+    assert not best(repository, "s", 9, "MAXIMIZE y", reduce=exact_aggregate("median_low")).points

@@ -66,8 +66,9 @@ def plot(
     agg: Annotated[
         str,
         typer.Option(
-            help="Aggregate of repeats: mean, median, min, max, sum, std or count. With median, a "
-            "convergence chart shows median and quartiles over all studies and repeats."
+            help="Aggregate of repeats: mean, median, min, max, sum, std, count, var, sem, iqr, "
+            "geomean, a quantile such as p90, mean_low, mean_high, median_low or median_high. With "
+            "median, a convergence chart shows median and quartiles over all studies and repeats."
         ),
     ] = "mean",
     errors: Annotated[

@@ -73,7 +73,10 @@ def results(
     agg: Annotated[
         str,
         typer.Option(
-            metavar="mean,min", help="Aggregates: mean, min, max, std, count, median, sum."
+            metavar="mean,p90",
+            help="Aggregates: mean, min, max, std, count, median, sum, var, sem, iqr, geomean, "
+            "p5 ... p99.9 (quantiles), mean_low, mean_high, median_low, median_high (95% "
+            "intervals), tried (experiments that ended, also failed ones).",
         ),
     ] = "",
     metric: Annotated[str, typer.Option(metavar="a,b", help="Show these metrics only.")] = "",

@@ -57,6 +57,9 @@ def best(
     objective: Annotated[
         str, typer.Option(metavar="'MINIMIZE expr'", help="Objective; default: that of the study.")
     ] = "",
+    agg: Annotated[
+        str, typer.Option(metavar="mean|median|p90|...", help="What ranks a point's repeats.")
+    ] = "mean",
     outside: All = False,
     machine: OfMachine = "",
     round_: OfRound = "",
@@ -65,12 +68,14 @@ def best(
 ) -> None:
     """Show the best points of a study.
 
-    Points are ranked by the mean of their repeats, separately for each kind of machine. Columns:
+    Points are ranked by the mean of their repeats, or by another aggregate such as median or p90,
+    separately for each kind of machine. Columns:
     used repeats have a value of the objective, ok ones succeeded, tried ones finished. For several
     objectives, the Pareto front is shown.
 
     Example: zen best matmul -n 5
     """
+    from zenturio.query.aggregates import check_aggregate, exact_aggregate
     from zenturio.query.present import digests_outside, left_out_notes
     from zenturio.query.result_table import display_rows
     from zenturio.record.row_filter import RowChoice, read_round
@@ -80,7 +85,11 @@ def best(
     with opened_repository(db) as repository, output.copy_progress():
         without = frozenset() if outside else digests_outside(repository, study)
         rows = RowChoice(machine, read_round(round_))
-        ranking = best_of(repository, study, count, objective, without=without, rows=rows)
+        check_aggregate(agg)
+        ranking = best_of(
+            repository, study, count, objective, without=without, rows=rows,
+            reduce=exact_aggregate(agg),
+        )  # fmt: skip
     if json:
         output.facts(
             [

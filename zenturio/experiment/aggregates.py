@@ -7,6 +7,7 @@ diverged (1e200) changes a digit. None is the answer where there is none.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -147,6 +148,62 @@ def _ranks(values: Sequence[Number]) -> list[float]:
             ranks[place] = first + (len(places) + 1) / 2
         first += len(places)
     return ranks
+
+
+def variance(values: Sequence[Number]) -> float | None:
+    """The sample's variance (n - 1); None where `deviation` is."""
+    spread = deviation(values)
+    return None if spread is None else spread * spread
+
+
+def standard_error(values: Sequence[Number]) -> float | None:
+    """The standard error of the mean: the deviation by the root of the number of values."""
+    spread = deviation(values)
+    return None if spread is None else spread / math.sqrt(len(values))
+
+
+def quantile(values: Sequence[Number], share: float) -> float | None:
+    """The value below which that *share* of the others lies, interpolated; None of no values.
+
+    Definition 7 of R. J. Hyndman & Y. Fan: Sample quantiles in statistical packages, The American
+    Statistician 50 (1996), which is that of NumPy and of percentile_cont in SQL.
+    """
+    if not values:
+        return None
+    ordered = sorted(values)
+    place = (len(values) - 1) * share
+    at = math.floor(place)
+    low, high = ordered[at], ordered[min(at + 1, len(values) - 1)]
+    if low == high or place == at:
+        return float(low)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return None if math.isinf(low) and math.isinf(high) else float(low if at < 0 else high)
+    # Both shares of a sum: the difference of values of both signs may overflow.
+    return low * (1 - (place - at)) + high * (place - at)
+
+
+def interquartile_range(values: Sequence[Number]) -> float | None:
+    """The distance of the upper from the lower quartile; None of no values."""
+    low, high = quantile(values, 0.25), quantile(values, 0.75)
+    if low is None or high is None or math.isinf(low) or math.isinf(high):
+        return None
+    return high - low
+
+
+def geometric_mean(values: Sequence[Number]) -> float | None:
+    """The root of the product: of ratios and times; None where a value is not positive."""
+    if not values or min(values) <= 0 or not math.isfinite(max(values)):
+        return None
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+_QUANTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,3})?)")
+
+
+def quantile_share(name: str) -> float | None:
+    """0.9 of ``p90``, 0.999 of ``p99.9``; None of any other name."""
+    match = _QUANTILE.fullmatch(name)
+    return float(match.group(1)) / 100 if match else None
 
 
 def _rounded(values: Sequence[Number], divisor: int) -> float | None:

@@ -17,11 +17,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
+from zenturio.errors import unknown_name
 from zenturio.experiment import aggregates
 from zenturio.experiment.experiment import UNKNOWN_KIND, machine_notes
 from zenturio.expression import Type
+from zenturio.query import statistics
 from zenturio.query.catalog import (
     ROW,
     Catalog,
@@ -50,6 +52,7 @@ from zenturio.query.sql_fragments import (
     sql,
     verbatim,
 )
+from zenturio.query.statistics import interval_end
 from zenturio.record.row_filter import round_notes
 from zenturio.record.sqlite import sqlite_module
 
@@ -126,6 +129,11 @@ DOUBT_RULES: dict[str, DoubtRule] = {
 
 def doubt_rule(kind: str, dialect: Dialect) -> DoubtRule | None:
     """The rule for an aggregate; None where the database is always right."""
+    if kind not in _AGGREGATE_SQL[dialect]:
+        # SQLite calls the definition itself; what PostgreSQL says is near enough to sort by.
+        return (
+            None if dialect == "sqlite" else (lambda _value, _guards: True, exact_aggregate(kind))
+        )
     rule = DOUBT_RULES.get(kind)
     if rule is None or kind not in ("sum", "mean") or dialect != "sqlite" or _compensated():
         return rule
@@ -212,8 +220,41 @@ def _plain(value: Any) -> float | None:
         return math.inf if value > 0 else -math.inf
 
 
-Aggregate = Literal["mean", "min", "max", "std", "count", "median", "sum"]
-AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
+Aggregate = str
+"""One of `AGGREGATES`, or a quantile: ``p5``, ``p99.9``."""
+
+
+_DEFINED: Mapping[str, Callable[[Sequence[Any]], float | None]] = {
+    "var": aggregates.variance,
+    "sem": aggregates.standard_error,
+    "iqr": aggregates.interquartile_range,
+    "geomean": aggregates.geometric_mean,
+    "mean_low": lambda values: interval_end(statistics.mean_interval(values), 0),
+    "mean_high": lambda values: interval_end(statistics.mean_interval(values), 1),
+    "median_low": lambda values: interval_end(aggregates.median_interval(values), 0),
+    "median_high": lambda values: interval_end(aggregates.median_interval(values), 1),
+}
+"""Aggregates that no database knows by itself; SQLite is told of them (`sql_writer`)."""
+AGGREGATES: tuple[Aggregate, ...] = (
+    "mean", "min", "max", "std", "count", "median", "sum", *_DEFINED, "p5", "p25", "p75", "p90",
+    "p95", "p99",
+)  # fmt: skip
+"""Those that have a name, and the quantiles that forms offer; others are written alike."""
+
+
+def check_aggregate(name: str) -> None:
+    """InputError if there is no such aggregate."""
+    if name not in AGGREGATES and aggregates.quantile_share(name) is None:
+        raise unknown_name("aggregate", name, AGGREGATES)
+
+
+def exact_aggregate(kind: Aggregate) -> Callable[[Sequence[Any]], Any]:
+    """The one definition of an aggregate: what computes it of the values themselves."""
+    share = aggregates.quantile_share(kind)
+    if share is not None:
+        return lambda values: aggregates.quantile(values, share)
+    return _COMPUTED[kind] if kind in _COMPUTED else _DEFINED[kind]
+
 
 _AGGREGATE_SQL: dict[Dialect, dict[str, str]] = {
     "sqlite": {
@@ -248,6 +289,39 @@ _AGGREGATE_SQL: dict[Dialect, dict[str, str]] = {
 _GUARDS = ("count", "min", "max", "size")
 
 
+def _student_sql(count: str) -> str:
+    """The quantile of Student's distribution for so many values, as SQL: exact up to 30."""
+    quantiles = ", ".join(f"{statistics.student(0.975, freedom):.6g}" for freedom in range(1, 30))
+    return f"(ARRAY[{quantiles}, 1.96])[greatest(least({count} - 1, 30), 1)]"
+
+
+def _defined_sql(kind: str, dialect: Dialect) -> str:
+    """How a database says an aggregate of `_DEFINED`, or a quantile."""
+    share = aggregates.quantile_share(kind)
+    if dialect == "sqlite":
+        if share is not None:
+            return f"quantile({{}}, {share!r})"
+        return f"{'var_samp' if kind == 'var' else kind}({{}})"
+    place = "percentile_cont({}) WITHIN GROUP (ORDER BY {{}}::double precision)"
+    error = "sqrt(var_samp({}::text::numeric) / count({}))"
+    ranks = "greatest(floor((count({}) - 1.96 * sqrt(count({}))) / 2), 1)::int"
+    values = "(array_agg({}::double precision ORDER BY {}::double precision {} NULLS LAST))"
+    half = f"{_student_sql('count({})::int')} * {error}"
+    return {
+        "var": "var_samp({}::text::numeric)",
+        "sem": error,
+        "iqr": f"{place.format(0.75)} - {place.format(0.25)}",
+        "geomean": (
+            "CASE WHEN min({}) > 0 THEN"
+            " exp(avg(ln(CASE WHEN {} > 0 THEN {}::double precision END))) END"
+        ),
+        "mean_low": f"avg({{}}::text::numeric) - {half}",
+        "mean_high": f"avg({{}}::text::numeric) + {half}",
+        "median_low": f"{values.replace(' {} NULLS', ' NULLS')}[{ranks}]",
+        "median_high": f"{values.replace(' {} NULLS', ' DESC NULLS')}[{ranks}]",
+    }.get(kind) or place.format(share)
+
+
 def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> SelectItem:
     """The column of an answer that holds an aggregate; NULL and NaN do not count."""
     keeps = kind in ("min", "max") and column.type == "int"
@@ -256,14 +330,21 @@ def aggregate_item(kind: Aggregate, column: StudyColumn, dialect: Dialect) -> Se
     return replace(
         _database_item(kind, column, dialect),
         fragment=fragment,
-        unit="" if kind == "count" else column.unit,
+        unit=aggregate_unit(kind, column.unit),
         convert=_whole if keeps else _number_or_none,
         check=_check(kind, column, dialect),
         values=SelectItem.of(column),
-        compute=_COMPUTED[kind],
+        compute=exact_aggregate(kind),
         column=column,
         aggregate=kind,
     )
+
+
+def aggregate_unit(kind: Aggregate, unit: str) -> str:
+    """The unit of an aggregate of values in this *unit*."""
+    if kind == "count":
+        return ""
+    return f"({unit})²" if kind == "var" and unit else unit
 
 
 def _database_item(kind: str, column: StudyColumn, dialect: Dialect) -> SelectItem:
@@ -273,7 +354,8 @@ def _database_item(kind: str, column: StudyColumn, dialect: Dialect) -> SelectIt
     has_digits = kind in ("min", "max") and dialect == "postgresql" and column.type == "real"
     if has_digits and fragment.digits is not None:
         fragment = exact_decimal(fragment, fragment.digits)
-    templates = [_AGGREGATE_SQL[dialect][word] for word in (kind, *needed)]
+    known = _AGGREGATE_SQL[dialect]
+    templates = [known.get(word) or _defined_sql(word, dialect) for word in (kind, *needed)]
     whole, *parts = (sql(text, *[fragment] * text.count("{}")) for text in templates)
     name = f"{kind}({column.name})"
     return SelectItem(name, whole, parts=tuple(parts), merge=merge, fact=has_digits and column.wide)
@@ -330,7 +412,7 @@ def _greatest(values: Iterable[Any]) -> Any:
     return max(_there(values), default=None)
 
 
-_PARTS: dict[str, tuple[tuple[Aggregate | Literal["size"], ...], Callable[..., Any]]] = {
+_PARTS: dict[str, tuple[tuple[Aggregate, ...], Callable[..., Any]]] = {
     "mean": (("sum", "count"), _mean),
     "min": (("min",), _least),
     "max": (("max",), _greatest),

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from zenturio.experiment.aggregates import quantile_share
 from zenturio.expression.syntax_tree import (
     Compare,
     Constant,
@@ -23,7 +24,13 @@ from zenturio.expression.syntax_tree import (
     Not,
     SyntaxNode,
 )
-from zenturio.query.aggregates import CANCELLED, DOUBT_RULES, HUGE, GroupGuards
+from zenturio.query.aggregates import (
+    CANCELLED,
+    DOUBT_RULES,
+    HUGE,
+    GroupGuards,
+    exact_aggregate,
+)
 from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.select_statement import SelectItem
 from zenturio.record.column_copy import Array, ColumnCopy, CopiedColumn, NotCopiedError
@@ -220,6 +227,8 @@ class CopiedTable:
         if column.name not in grouped:
             grouped[column.name] = GroupedValues(groups, self.reals(column))
         values = grouped[column.name]
+        if head.aggregate not in DOUBT_RULES and head.aggregate not in ("count", "min", "max"):
+            return _defined(head.aggregate, values)
         answer: Array = {
             "count": lambda: values.counts,
             "mean": lambda: values.means,
@@ -289,6 +298,22 @@ class CopiedTable:
         known = ~np.isnan(data)
         true = np.logical_or.reduce([relation(data, value) for value in values]) & known
         return true, known & ~true
+
+
+def _defined(kind: str, values: GroupedValues) -> list[Any]:
+    """An aggregate that databases do not have: quantiles of all groups at once, others of each."""
+    share = quantile_share(kind)
+    exact = exact_aggregate(kind)
+    if share is None:
+        return [exact(members) if members else None for members in values.members()]
+    answers = values.quantiles(share)
+    cells = [
+        cell if count else None
+        for cell, count in zip(answers.tolist(), values.counts.tolist(), strict=True)
+    ]
+    for group in _suspects("median", values, answers).tolist():
+        cells[group] = exact(values.values_of(group)) if cells[group] is not None else None
+    return cells
 
 
 def _suspects(kind: str, values: GroupedValues, answers: Array) -> Array:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
-from zenturio.errors import InputError, Passage, did_you_mean, unknown_name
+from zenturio.errors import InputError, Passage, did_you_mean
 from zenturio.expression import Expression
 from zenturio.query.aggregates import (
-    AGGREGATES,
-    Aggregate,
     aggregate_item,
+    check_aggregate,
     count_origins,
     row_count_item,
 )
@@ -18,13 +18,16 @@ from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.columns import choose_columns, compute_rows, study_columns
 from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
-from zenturio.query.select_statement import SelectItem, with_limit
+from zenturio.query.select_statement import SelectItem, group_key, with_limit
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
-from zenturio.record import Repository
+from zenturio.record import ExperimentState, Repository
 from zenturio.record.row_filter import RowChoice, read_round
 
 ROW_COUNT = "count(*)"
 """The column that counts the experiments of a group."""
+TRIED = "tried"
+"""The aggregate, and its column, that counts all experiments of a group that ran to an end."""
+TRIED_STATES: tuple[ExperimentState, ...] = ("ok", "failed", "wrong", "timeout")
 
 
 def results(
@@ -57,8 +60,8 @@ def results(
     is the round.
     """
     for name in aggregates:
-        if name not in AGGREGATES:
-            raise unknown_name("aggregate", name, AGGREGATES)
+        if name != TRIED:
+            check_aggregate(name)
     if limit is not None and limit < 0:
         raise InputError(f"the limit is {limit} rows", hint="0 or more")
     if columns and (by or aggregates or metrics):
@@ -121,7 +124,7 @@ def _grouped(table: StudyTable) -> ResultTable:
     reader, catalog, query, statement = table.reader, table.catalog, table.query, table.statement
     keys = [catalog.column(name) for name in query.by] or list(catalog.parameters)
     metrics = [c for c in _metrics(catalog, query, numbers=True) if c not in keys]
-    aggregates = cast("tuple[Aggregate, ...]", query.aggregates or ("mean",))
+    aggregates = tuple(name for name in query.aggregates if name != TRIED) or ("mean",)
     heads = [SelectItem.key(key, reader.dialect) for key in keys]
     heads.append(row_count_item(ROW_COUNT))
     heads += [aggregate_item(kind, c, reader.dialect) for c in metrics for kind in aggregates]
@@ -129,14 +132,15 @@ def _grouped(table: StudyTable) -> ResultTable:
     order = _group_order(query, keys, heads, metrics)
     shown = with_limit(statement.select(heads, group=len(keys), order=order), query.limit)
     everything = table.groups([*heads, *counts], len(keys), order=order)
-    rows = [
-        tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
-        for row in everything[: query.limit]
-    ]
+    rows = [_converted(heads, row) for row in everything[: query.limit]]
+    names = [head.name for head in heads]
+    if TRIED in query.aggregates:
+        rows = _with_tried(table, rows, heads, len(keys))
+        names.insert(len(keys) + 1, TRIED)
     experiments = sum(row[len(keys)] for row in everything)
     measured = [sum(row[len(heads) + i] for row in everything) for i in range(len(metrics))]
     return ResultTable(
-        columns=tuple(head.name for head in heads),
+        columns=tuple(names),
         rows=tuple(rows),
         units={head.name: head.unit for head in heads if head.unit},
         found=len(everything),
@@ -150,6 +154,23 @@ def _grouped(table: StudyTable) -> ResultTable:
         ),
         sql=shown.plain(reader.dialect),
     )
+
+
+def _with_tried(
+    table: StudyTable, rows: Sequence[tuple[Any, ...]], heads: Sequence[SelectItem], keys: int
+) -> list[tuple[Any, ...]]:
+    """Return *rows* with the number of experiments of each group that were tried."""
+    query = replace(table.query, states=TRIED_STATES, succeeded=False, aggregates=(), sort=())
+    with open_table(table.reader.repository, query) as ended:
+        groups = ended.groups([*heads[:keys], row_count_item(TRIED)], keys)
+    keyed = {group_key(_converted(heads, row[:keys])): row[keys] for row in groups}
+    return [
+        (*row[: keys + 1], keyed.get(group_key(row[:keys]), 0), *row[keys + 1 :]) for row in rows
+    ]
+
+
+def _converted(heads: Sequence[SelectItem], row: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(head.convert(value) for head, value in zip(heads, row, strict=False))
 
 
 def _metrics(catalog: Catalog, query: TableQuery, *, numbers: bool = False) -> list[StudyColumn]:

@@ -46,7 +46,7 @@ from zenturio.expression.syntax_tree import (
     SyntaxNode,
     Within,
 )
-from zenturio.query import sql_fragments
+from zenturio.query import sql_fragments, statistics
 from zenturio.query.sql_fragments import (
     DIALECTS,
     Dialect,
@@ -58,6 +58,7 @@ from zenturio.query.sql_fragments import (
     join_fragments,
     sql,
 )
+from zenturio.query.statistics import interval_end
 
 
 def register_functions(connection: Any) -> None:
@@ -66,6 +67,7 @@ def register_functions(connection: Any) -> None:
         connection.create_function(name, count, function, deterministic=True)
     for name, aggregate in _AGGREGATES.items():
         connection.create_aggregate(name, 1, aggregate)
+    connection.create_aggregate("quantile", 2, Quantile)
 
 
 def _answered(function: Callable[..., Value]) -> Callable[..., Value]:
@@ -151,21 +153,50 @@ class _Sample:
         return [value for value in self._values if value is not None]
 
 
-class Deviation(_Sample):
-    """The sample's standard deviation."""
+def _sample_aggregate(reduce: Callable[[Sequence[float]], float | None]) -> type[_Sample]:
+    """The class that aggregates the values of a group by *reduce*."""
+
+    class Reduced(_Sample):
+        def finalize(self) -> float | None:
+            return reduce(self.values())
+
+    return Reduced
+
+
+class Quantile:
+    """A quantile: ``quantile(x, 0.9)``."""
+
+    def __init__(self) -> None:
+        self._values: list[float] = []
+        self._share = 0.5
+
+    def step(self, value: float | None, share: float) -> None:
+        if value is not None:
+            self._values.append(value)
+        self._share = share
 
     def finalize(self) -> float | None:
-        return aggregates.deviation(self.values())
+        share = self._share
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            return None
+        return aggregates.quantile(self._values, share)
 
 
-class Median(_Sample):
-    """The middle value."""
-
-    def finalize(self) -> float | None:
-        return aggregates.median(self.values())
-
-
-_AGGREGATES: dict[str, type[_Sample]] = {"stddev_samp": Deviation, "median": Median}
+_AGGREGATES: dict[str, type[_Sample]] = {
+    name: _sample_aggregate(reduce)
+    for name, reduce in {
+        "stddev_samp": aggregates.deviation,
+        "median": aggregates.median,
+        "var_samp": aggregates.variance,
+        "sem": aggregates.standard_error,
+        "iqr": aggregates.interquartile_range,
+        "geomean": aggregates.geometric_mean,
+        "mean_low": lambda values: interval_end(statistics.mean_interval(values), 0),
+        "mean_high": lambda values: interval_end(statistics.mean_interval(values), 1),
+        "median_low": lambda values: interval_end(aggregates.median_interval(values), 0),
+        "median_high": lambda values: interval_end(aggregates.median_interval(values), 1),
+    }.items()
+}
 
 
 _MOST_DOUBTS = 100

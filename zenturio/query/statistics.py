@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
 from zenturio.experiment import aggregates
+from zenturio.experiment.signed_ranks import Interval
 
 CONFIDENCE = 0.95
+
+
+def interval_end(interval: tuple[float, float] | None, end: Literal[0, 1]) -> float | None:
+    """The lower or the upper end; None of none."""
+    return None if interval is None else interval[end]
 
 
 def mean(values: Sequence[float] | np.ndarray) -> float:
@@ -47,6 +55,23 @@ def half_width(values: Sequence[float] | np.ndarray, confidence: float = CONFIDE
     if count < 2:
         return math.nan
     return student(0.5 + confidence / 2, count - 1) * deviation(values) / math.sqrt(count)
+
+
+def mean_interval(values: Sequence[float]) -> Interval | None:
+    """Student's 95% interval of the mean; None of fewer than two values or infinite ones.
+
+    Student: The probable error of a mean, Biometrika 6 (1908).
+    """
+    centre, error = aggregates.mean(values), aggregates.standard_error(values)
+    if centre is None or error is None:
+        return None
+    half = _student_95(len(values) - 1) * error
+    return Interval(centre - half, centre + half)
+
+
+@lru_cache(maxsize=1024)
+def _student_95(freedom: int) -> float:
+    return student(0.5 + CONFIDENCE / 2, freedom)
 
 
 def student(probability: float, freedom: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -156,7 +156,14 @@ class GroupedValues:
     @cached_property
     def medians(self) -> Array:
         """The middle value, or the mean of the two in the middle."""
+        return self.quantiles(0.5)
+
+    def quantiles(self, share: float) -> Array:
+        """The value below which that *share* of a group lies, interpolated; NaN of no values."""
         groups, counts = self._groups, self.counts
+        places = (np.maximum(counts, 1) - 1) * share
+        lower = np.floor(places).astype(np.int64)
+        upper = np.minimum(lower + 1, np.maximum(counts - 1, 0))
         ordered = self._values[groups.order]
         if groups.count > len(ordered) // 256:
             # Many small groups: all are sorted at once, by value and then by group.
@@ -164,15 +171,19 @@ class GroupedValues:
             cells = groups.cells[by_value]
             ordered = self._values[by_value[np.argsort(cells, kind="stable")]]
         else:
-            for start, length, count in zip(
-                groups.starts.tolist(), groups.rows.tolist(), counts.tolist(), strict=True
+            bounds = (groups.starts, groups.rows, counts, lower, upper)
+            for start, length, count, low_rank, high_rank in zip(
+                *(bound.tolist() for bound in bounds), strict=True
             ):
                 if count:  # NaN comes last
-                    ordered[start : start + length].partition([(count - 1) // 2, count // 2])
-        places = groups.starts + np.maximum(counts - 1, 0) // 2
-        others = groups.starts + np.minimum(counts // 2, np.maximum(groups.rows - 1, 0))
-        low, high = ordered[places], ordered[others]
-        return np.where(counts > 0, low + (high - low) / 2, np.nan)
+                    ordered[start : start + length].partition([low_rank, high_rank])
+        low, high = ordered[groups.starts + lower], ordered[groups.starts + upper]
+        return np.where(counts > 0, low + (high - low) * (places - lower), np.nan)
+
+    def members(self) -> Iterator[list[Any]]:
+        """Yield the values of each group."""
+        for group in range(self._groups.count):
+            yield self.values_of(group)
 
     def values_of(self, group: int) -> list[Any]:
         """The values of a group."""

@@ -11,13 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 Role = Literal["plain", "faint", "front", "best"]
 """What a mark is for: the data, its background, a Pareto front, the best point."""
-
-Aggregate = Literal["mean", "median", "min", "max", "sum", "std", "count"]
-AGGREGATES: tuple[Aggregate, ...] = get_args(Aggregate)
 
 Errors = Literal["interval", "std", "none"]
 """Error bars: the 95 % interval of the mean (Student), the sample's deviation, or none."""

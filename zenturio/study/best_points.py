@@ -6,7 +6,7 @@ import heapq
 import math
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import cast
@@ -28,7 +28,7 @@ from zenturio.study.driver.progress import scalars, score_of_values
 
 @dataclass(frozen=True, slots=True)
 class ScoredPoint:
-    """A point with its score for each goal, the mean of the repeats that have a number for all."""
+    """A point with one score for each goal, made of the repeats that have a number for all."""
 
     values: Mapping[str, Value]
     scores: Mapping[str, float]
@@ -87,12 +87,14 @@ class _Repeats:
     scores: array[float] = field(default_factory=lambda: array("d"))
     """Of each repeat that has a number for all goals, these numbers one behind the other."""
 
-    def means(self, goals: int) -> tuple[float, ...]:
-        """Return the mean of each of so many *goals*; nothing where no repeat has numbers."""
-        means = (mean(self.scores[goal::goals]) for goal in range(goals))
-        return tuple(value for value in means if value is not None)
+    def reduced(self, goals: int, reduce: Reduce) -> tuple[float, ...]:
+        """Return one number for each of so many *goals*; nothing where one of them has none."""
+        numbers = [reduce(self.scores[goal::goals].tolist()) for goal in range(goals)]
+        return tuple([number for number in numbers if number is not None]) * (None not in numbers)
 
 
+Reduce = Callable[[Sequence[float]], float | None]
+"""Makes one number of those of a point's repeats, such as their mean."""
 TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "wrong", "timeout")
 
 
@@ -104,8 +106,11 @@ def best(
     *,
     without: Collection[str] = (),
     rows: RowChoice = NEWEST,
+    reduce: Reduce = mean,
 ) -> PointRanking:
     """The *count* best points of *study*; of several goals all that no other point is better than.
+
+    A point's score is the mean of its repeats, or what *reduce* makes of them.
 
     Results of several kinds of machine are not averaged: a point has a score for each kind, and
     for each round if *rows* are of all rounds. A point none of whose repeats has a number for each
@@ -118,7 +123,8 @@ def best(
     needed = frozenset[str]().union(*(goal.expression.names for goal in goals))
     request = ColumnRequest(names + sorted(needed), needed, TRIED, rows.round, without)
     rule = RepeatRule.of(repository.definition(study).notes, goals[0].expression.text)
-    if len(goals) == 1 and rows == NEWEST and not without and rule is None:
+    is_plain = rule is None and reduce is mean
+    if len(goals) == 1 and rows == NEWEST and not without and is_plain:
         ranking = _best_in_copy(repository, study, count, names, goals[0])
         if ranking is not None:
             return ranking
@@ -132,13 +138,14 @@ def best(
         machines = {only: machines[only]}
         measured = [r for r in measured if _label(r.machine) == only]
     directions = Directions([goal.direction for goal in goals])
-    scored = [(directions.losses(means), r) for r in measured if (means := r.means(len(goals)))]
+    reduced = ((repeats.reduced(len(goals), reduce), repeats) for repeats in measured)
+    scored = [(directions.losses(numbers), repeats) for numbers, repeats in reduced if numbers]
     if len(goals) == 1:
         chosen = heapq.nsmallest(count, scored, key=itemgetter(0))  # stable, as sorting is
     else:
         chosen = _front(sorted(scored, key=itemgetter(0)))
     return PointRanking(
-        tuple(_scored_point(names, goals, repeats, rule) for _, repeats in chosen),
+        tuple(_scored_point(names, goals, repeats, rule, reduce) for _, repeats in chosen),
         len({repeats.point for repeats in measured}) if points.has_several else len(measured),
         ", ".join(f"{goal.direction} {goal.expression.text}" for goal in goals),
         len(without),
@@ -292,11 +299,16 @@ def _goals(repository: Repository, study: str, objective: str) -> tuple[Goal, ..
 
 
 def _scored_point(
-    names: Sequence[str], goals: Sequence[Goal], repeats: _Repeats, rule: RepeatRule | None
+    names: Sequence[str],
+    goals: Sequence[Goal],
+    repeats: _Repeats,
+    rule: RepeatRule | None,
+    reduce: Reduce,
 ) -> ScoredPoint:
+    numbers = repeats.reduced(len(goals), reduce)
     return ScoredPoint(
         dict(zip(names, repeats.point, strict=True)),
-        dict(zip((goal.expression.text for goal in goals), repeats.means(len(goals)), strict=True)),
+        dict(zip((goal.expression.text for goal in goals), numbers, strict=True)),
         len(repeats.scores) // len(goals),
         repeats.ok,
         repeats.tried,

@@ -12,8 +12,9 @@ from typing import Any, Literal, Protocol, cast
 
 from zenturio import plugins
 from zenturio.errors import InputError, Passage, did_you_mean
+from zenturio.query.aggregates import check_aggregate
 from zenturio.record.row_filter import RowChoice, read_round
-from zenturio.show.chart import AGGREGATES, Aggregate, Chart, Errors
+from zenturio.show.chart import Chart, Errors
 
 Pairs = Sequence[tuple[str, str]]
 """The query string of an address, as names and values."""
@@ -161,7 +162,7 @@ class ChartQuery:
     z: str = ""
     colour: str = ""
     facet: str = ""
-    aggregate: Aggregate = "mean"
+    aggregate: str = "mean"
     errors: Errors | None = None
     """None: the 95 % interval where there are repeats."""
     log: str = ""
@@ -282,9 +283,7 @@ class ChartQuery:
     def check(self) -> None:
         """Raise InputError if the options contradict each other or name nothing that exists."""
         self.check_kind()
-        if self.aggregate not in AGGREGATES:
-            hint = did_you_mean(self.aggregate, AGGREGATES)
-            raise InputError(f"there is no aggregate {self.aggregate!r}", hint=hint)
+        check_aggregate(self.aggregate)
         if self.aggregate != "mean" and self.errors in ("interval", "std"):
             raise InputError(
                 f"error bars need the aggregate mean, not {self.aggregate}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,10 +13,10 @@ import pandas as pd
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.query import statistics
-from zenturio.query.aggregates import Origins
+from zenturio.query.aggregates import Aggregate, Origins, exact_aggregate
 from zenturio.query.frames import Grouping
 from zenturio.query.present import left_out_notes
-from zenturio.show.chart import Aggregate, Chart, ChartAxis, Errors, Panel
+from zenturio.show.chart import Chart, ChartAxis, Errors, Panel
 from zenturio.show.charts.chart_query import KINDS, ChartQuery
 from zenturio.show.renderers.plotly import NotebookChart
 
@@ -28,7 +28,16 @@ INACTIVE = "(none)"
 _AGGREGATE_LABELS = {
     "mean": "mean {}", "median": "median {}", "min": "least {}", "max": "greatest {}",
     "sum": "total {}", "std": "standard deviation of {}", "count": "number of experiments",
+    "var": "variance of {}", "sem": "standard error of {}", "iqr": "interquartile range of {}",
+    "geomean": "geometric mean of {}", "mean_low": "lower end of the mean {}",
+    "mean_high": "upper end of the mean {}", "median_low": "lower end of the median {}",
+    "median_high": "upper end of the median {}",
 }  # fmt: skip
+
+
+def _aggregate_label(aggregate: Aggregate) -> str:
+    """Return what an aggregate is called in a title, with a place for the metric."""
+    return _AGGREGATE_LABELS.get(aggregate, f"{aggregate} of {{}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +55,12 @@ def aggregate_cells(
 ) -> dict[tuple[Any, ...], Cell]:
     """Return the *aggregate* of *y* for each combination of the *keys*, in the frame's order."""
     groups = frame.groupby(list(keys), sort=False, dropna=False, observed=True)[y]
-    reduce = _REDUCTIONS[aggregate]
+    reduce = exact_aggregate(aggregate)
     cells = {}
     for key, column in groups:
         values = np.ones(len(column)) if aggregate == "count" else column.to_numpy(dtype=float)
-        value = reduce(values)
+        exact = reduce(values.tolist())
+        value = math.nan if exact is None else float(exact)
         half = _half_width(values, errors)
         cells[group_key(key)] = Cell(value, value - half, value + half, len(values))
     return cells
@@ -60,17 +70,6 @@ def group_key(key: Any) -> tuple[Any, ...]:
     """Return the key of a group with None for NULL: NaN does not equal itself."""
     parts = key if isinstance(key, tuple) else (key,)
     return tuple(None if is_missing(part) else part for part in parts)
-
-
-_REDUCTIONS: dict[Aggregate, Callable[[np.ndarray], float]] = {
-    "mean": statistics.mean,
-    "median": statistics.median,
-    "min": lambda values: float(values.min()),
-    "max": lambda values: float(values.max()),
-    "sum": statistics.total,
-    "std": statistics.deviation,
-    "count": lambda values: float(len(values)),
-}
 
 
 def _half_width(values: np.ndarray, errors: Errors) -> float:
@@ -291,7 +290,7 @@ class ChartTable:
         is_aggregated = any(note.startswith(f"{query.aggregate} of") for note in self.notes)
         title = query.metric
         if is_aggregated:
-            title = _AGGREGATE_LABELS[query.aggregate].format(query.metric)
+            title = _aggregate_label(query.aggregate).format(query.metric)
         title += f" over {query.x}"
         title += f" and {query.y_column}" if query.is_grid else ""
         title += f", by {query.colour}" if query.colour else ""

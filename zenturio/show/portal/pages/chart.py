@@ -20,10 +20,10 @@ from zenturio.errors import (
     did_you_mean,
 )
 from zenturio.expression import parse
+from zenturio.query.aggregates import AGGREGATES
 from zenturio.query.listing import ExperimentRow, Listing, query_listing
 from zenturio.query.study_table import TableQuery
 from zenturio.record import Field
-from zenturio.show.chart import AGGREGATES
 from zenturio.show.charts.chart_query import KINDS, ChartKind, ChartQuery
 from zenturio.show.charts.study_charts import draw_charts
 from zenturio.show.portal.chart_json import figure_json, selection_meaning
