@@ -183,7 +183,7 @@ def test_parallel_axes_are_the_parameters_that_vary_and_then_the_metric():
         ("line", {"x": "n"}, "a line chart needs a column for its y"),
         ("heatmap", {"x": "n", "y": "threads"}, "needs a column for its z"),
         ("line", {"x": "n", "y": "solver"}, "'solver' holds text"),
-        ("line", {"x": "n", "y": "wtime", "aggregate": "avg"}, "there is no aggregate 'avg'"),
+        ("line", {"x": "n", "y": "wtime", "aggregate": "avg"}, "no aggregate is named 'avg'"),
         ("line", {"x": "n", "y": "wtime", "log": "q"}, "there is no axis 'q'"),
         ("bar", {"x": "n", "y": "wtime", "log": "x"}, "cannot be logarithmic"),
         (

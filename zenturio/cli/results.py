@@ -1,6 +1,7 @@
 """The verbs that query results: results, sql, fit, extract."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -243,6 +244,19 @@ def fit(
     kind: Annotated[
         str, typer.Option(metavar="linear,power,...", help="Kinds of formula to try.")
     ] = "",
+    at: Annotated[
+        list[str] | None,
+        typer.Option(metavar="n=4096", help="Predict the metric there; repeat it for each column."),
+    ] = None,
+    runners_up: Annotated[
+        bool, typer.Option("--runners-up", help="Show the best formula of each other kind, too.")
+    ] = False,
+    against_constant: Annotated[
+        bool,
+        typer.Option(
+            "--against-constant", help="Test whether the metric depends on the columns at all."
+        ),
+    ] = False,
     where: Where = None,
     outside: All = False,
     machine: OfMachine = "",
@@ -254,12 +268,16 @@ def fit(
 
     The best formula is the one that predicts held-out points best (cross-validation).
 
-    Example: zen fit matmul --y wtime --x n --by threads
+    Intervals of the coefficients are about 95%, and suppose that the formula is right.
+
+    Examples: zen fit matmul --y wtime --x n --by threads; zen fit matmul --y wtime --x n --at
+    n=4096 --runners-up
     """
     from zenturio.errors import InputError, did_you_mean
-    from zenturio.query import KINDS, fit_each, study_frame
+    from zenturio.query import KINDS, fit_each, fits, study_frame
     from zenturio.query import fit as fit_one
     from zenturio.query.aggregates import Origins
+    from zenturio.query.fit_certainty import chance_of_constant
     from zenturio.query.present import left_out_notes
     from zenturio.record.row_filter import RowChoice, read_round
     from zenturio.study.overview import opened_repository
@@ -277,17 +295,32 @@ def fit(
             rows=rows,
         )  # fmt: skip
     columns = {str(name): table[name] for name in table.columns}
+    point = _point(at or [])
     models = (
         fit_each(columns, y, names_in(x), keys, kinds=kinds)
         if keys
         else {(): fit_one(columns, y, names_in(x), kinds=kinds)}
     )
-    if json:
-        output.facts([_model_facts(keys, key, model) for key, model in models.items()])
-        return
+    listed = []
     for key, model in models.items():
-        where_it_is = ", ".join(f"{n}={v}" for n, v in zip(keys, key, strict=True))
+        part = _rows_of(columns, keys, key)
+        facts = _model_facts(keys, key, model)
+        if point:
+            facts |= _prediction(part, model, point)
+        if runners_up:
+            others = fits(part, y, names_in(x), kinds=[k for k in kinds if k != model.kind])
+            facts["runners_up"] = [_model_facts(keys, key, other) for other in others]
+        if against_constant:
+            facts["chance"] = chance_of_constant(part, y, names_in(x), kinds=kinds)
+        listed.append(facts)
+    if json:
+        output.facts(listed)
+        return
+    for model, facts in zip(models.values(), listed, strict=True):
+        where_it_is = ", ".join(f"{n}={v}" for n, v in facts["by"].items())
         typer.echo(f"{where_it_is + ': ' if where_it_is else ''}{model}")
+        for line in _certainty_lines(facts):
+            typer.echo(f"    {line}")
     for note in (*left_out_notes(table.attrs["left_out"]), *Origins.of(table.attrs).notes):
         typer.echo(note)
 
@@ -433,4 +466,66 @@ def _model_facts(keys: list[str], key: tuple[Any, ...], model: "Model") -> dict[
         "error": model.error,
         "rows": model.rows,
         "points": model.points,
+        "coefficients": [
+            {"value": value, "interval": interval}
+            for value, interval in zip(model.coefficients, model.intervals, strict=True)
+        ],
     }
+
+
+def _point(texts: list[str]) -> dict[str, float]:
+    """The columns and numbers of --at."""
+    from zenturio.errors import InputError
+
+    point = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        try:
+            point[name.strip()] = float(number)
+        except ValueError:
+            raise InputError(f"--at {text}", hint="a column and a number: --at n=4096") from None
+    return point
+
+
+def _rows_of(columns: dict[str, Any], keys: list[str], key: tuple[Any, ...]) -> dict[str, Any]:
+    """The rows whose columns *keys* have the values *key*."""
+    import numpy as np
+
+    inside = np.ones(len(next(iter(columns.values()))), dtype=np.bool_)
+    for name, value in zip(keys, key, strict=True):
+        inside &= np.array([cell == value for cell in columns[name]], dtype=np.bool_)
+    return {name: column[inside] for name, column in columns.items()}
+
+
+def _prediction(columns: dict[str, Any], model: "Model", point: dict[str, float]) -> dict[str, Any]:
+    from zenturio.errors import InputError
+    from zenturio.query.fit_certainty import prediction_interval
+
+    for name in model.x:
+        if name not in point:
+            raise InputError(f"--at says no {name}", hint=f"--at {name}=...")
+    value = float(model.predict({name: [number] for name, number in point.items()})[0])
+    return {"at": point, "predicted": value, "band": prediction_interval(columns, model, point)}
+
+
+def _certainty_lines(facts: dict[str, Any]) -> Iterator[str]:
+    """What is printed below a formula."""
+    intervals = [part["interval"] for part in facts["coefficients"]]
+    if any(intervals):
+        shown = [
+            f"{part['value']:.4g}" if part["interval"] is None
+            else "{:.4g} [{:.4g}, {:.4g}]".format(part["value"], *part["interval"])
+            for part in facts["coefficients"]
+        ]  # fmt: skip
+        yield f"coefficients: {', '.join(shown)}"
+    if "predicted" in facts:
+        at = ", ".join(f"{name}={number:g}" for name, number in facts["at"].items())
+        band = facts["band"]
+        reach = f" [{band.low:.4g}, {band.high:.4g}]" if band else " (a band needs 19 rows)"
+        yield f"at {at}: {facts['predicted']:.4g}{reach}"
+    for other in facts.get("runners_up", ()):
+        yield f"{other['kind']}: {other['formula']}   (left-out error {other['error']:.4g})"
+    if "chance" in facts:
+        chance = facts["chance"]
+        words = "depends on" if chance <= 0.05 else "may not depend on"
+        yield f"{facts['y']} {words} {', '.join(facts['x']) or 'them'} (p = {chance:.3g})"

@@ -11,8 +11,10 @@ from typing import Any, get_args
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.experiment.signed_ranks import Interval
 from zenturio.query.formula_shapes import FitPoints, FormulaShape, Kind, Noise, candidates
 from zenturio.query.frames import as_reals
+from zenturio.query.statistics import CONFIDENCE, student
 
 FEWEST = 3
 """Distinct points that a regression needs."""
@@ -141,6 +143,8 @@ class Model:
     noise: Noise
     shape: FormulaShape
     coefficients: tuple[float, ...]
+    intervals: tuple[Interval | None, ...] = ()
+    """Of each coefficient, about 95%; narrower than they should be, for the shape was chosen."""
 
     def predict(self, columns: Mapping[str, Any]) -> np.ndarray:
         """The formula's value on each row; NaN where it has none."""
@@ -159,6 +163,12 @@ class Model:
 
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def lowest_price(kinds: Iterable[Kind], data: Iterable[FitPoints]) -> float:
+    """What the best formula of these *kinds* misses, with its size; infinite if there is none."""
+    chosen = tuple(kinds)
+    return min((t.price() for part in data for t in _tries(chosen, part)), default=math.inf)
 
 
 def fit(
@@ -284,7 +294,31 @@ def _model(best: _Try, y: str, rows: FitRows) -> Model:
         noise=data.noise,
         shape=shape,
         coefficients=coefficients,
+        intervals=_intervals(best, rows.unit),
     )
+
+
+def _intervals(best: _Try, unit: float) -> tuple[Interval | None, ...]:
+    """Student's intervals of the coefficients, of weighted least squares at the points.
+
+    N. R. Draper & H. Smith: Applied Regression Analysis (1998), 9.2; of shapes that are no sums,
+    those of the linearized model (Bates & Watts 1988, chapter 2).
+    """
+    shape, data = best.shape, best.data
+    freedom = data.points - len(best.coefficients)
+    if freedom < 1:
+        return (None,) * len(best.coefficients)
+    slopes = shape.slopes(data.columns, best.coefficients) * data.root[:, None]
+    # Columns differ by powers of x: scaled, their triangle can be inverted.
+    sizes = np.linalg.norm(slopes, axis=0)
+    inverse = np.linalg.pinv(np.linalg.qr(slopes / sizes, mode="r")) / sizes[:, None]
+    off = (data.y - shape.values(data.columns, best.coefficients)) * data.root
+    errors = np.sqrt((inverse**2).sum(axis=1) * float(off @ off) / freedom)
+    half = student(0.5 + CONFIDENCE / 2, freedom) * errors
+    low, high = (
+        shape.scaled(best.coefficients + sign * half, unit).tolist() for sign in (-1.0, 1.0)
+    )
+    return tuple(Interval(*sorted(ends)) for ends in zip(low, high, strict=True))
 
 
 def _rounded(best: _Try, error: float, unit: float) -> list[str]:
