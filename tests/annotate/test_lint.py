@@ -58,3 +58,17 @@ def test_an_objective_that_is_a_time_asks_what_is_right(tmp_path):
     assert str(warning).startswith(f"{file}:3:27")
     file.write_text(text + '# ZEN$ VERIFY "./compare"\n')
     assert lint(scan(file)) == ()
+
+
+THREADS = '# ZEN$ ENV OMP_NUM_THREADS = { 1, 2, 4 } AS threads\n# ZEN$ RUN "./solve"'
+
+
+def test_threads_without_cpus_are_warned_of(tmp_path):
+    file = tmp_path / "a.sh"
+    file.write_text(THREADS + "\n")
+    (found,) = [w for w in lint(scan(file)) if "slot" in w.message]
+    assert found.message == "each experiment takes one slot, and OMP_NUM_THREADS is up to 4"
+    assert "CPUS threads" in found.hint
+    for text in (THREADS + " CPUS threads\n", THREADS.replace("{ 1, 2, 4 }", "{ 1 }") + "\n"):
+        file.write_text(text)
+        assert not [w for w in lint(scan(file)) if "slot" in w.message]

@@ -449,6 +449,38 @@ def verification(application: Application) -> Iterator[Diagnostic]:
             yield warning(message, _whole(goal.expression.passage), hint)
 
 
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
+            "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS")  # fmt: skip
+"""Variables that say how many threads a library starts."""
+
+
+def threads(application: Application) -> Iterator[Diagnostic]:
+    """A variable that sets a number of threads where no command says how many CPUS it needs.
+
+    An experiment without CPUS takes one slot, so several of them at a time share the cores.
+    """
+    commands = (*application.runs, *application.builds)
+    if not application.runs or any(command.cpus is not None for command in commands):
+        return
+    domains = {p.name: p.domain for p in application.space.dimensions}
+    for variable in _THREADS:
+        name = application.environment.get(variable)
+        domain = domains.get(name) if name is not None else None
+        if domain is None or isinstance(domain, Continuous | Dependent) or domain.type != "int":
+            continue
+        numbers = (domain.value(at) for at in range(min(domain.size, _MOST_NUMBERS)))
+        most = max((number for number in numbers if isinstance(number, int)), default=0)
+        if most > 1:
+            message = f"each experiment takes one slot, and {variable} is up to {most}"
+            hint = f"write RUN ... CPUS {name}, so that experiments at a time have their own cores"
+            yield warning(message, _whole(application.runs[0].text), hint)
+            return
+
+
+_MOST_NUMBERS = 1000
+"""Elements of a set that are looked at."""
+
+
 def baselines(application: Application) -> Iterator[Diagnostic]:
     """A VERIFY SAME whose baseline is not known: the files have no element of a set."""
     for same in application.same_files:
@@ -496,6 +528,7 @@ RULES: tuple[Rule, ...] = (
     objectives,
     exactness,
     baselines,
+    threads,
     patterns,
     unused,
     elements,

@@ -86,6 +86,14 @@ def run(
         str,
         typer.Option(metavar="auto|N", help="Number of short experiments that are sent together."),
     ] = "",
+    quiet_machine: Annotated[
+        bool,
+        typer.Option(
+            "--quiet-machine",
+            help="Start experiments only while this machine is quiet; stop after 10 minutes of"
+            " waiting.",
+        ),
+    ] = False,
     machine: options.MachineKind = "same",
     each_machine: options.EachMachine = False,
     again: options.Again = False,
@@ -121,7 +129,7 @@ def run(
         tuple(paths), tuple(param or ()), limit, sample, search, budget, tuple(stop or ()),
         tuple(settings or ()), objective, seed, only, name or "", on, machine, again,
         each_machine, jobs, fail_fast, go_on, keep, pin, batch, join, order,
-        tuple(observe or ()),
+        tuple(observe or ()), quiet_machine,
     )  # fmt: skip
     place = request.place_options
     application = request.application()

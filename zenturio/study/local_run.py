@@ -104,6 +104,12 @@ def run_session(
 ) -> RunSummary:
     """Run *session* at *place*, which is opened for it and closed behind."""
     session.check()
+    is_local = find_place(place.place, project_folder()).kind == "local"
+    if session.settings.quiet_machine and not is_local:
+        raise InputError(
+            f"--quiet-machine is for this machine, and {place.place} has others",
+            hint="leave it out; conditions of each run are recorded all the same",
+        )
     folder = project_folder() / FOLDER
     requests = CancelRequests(folder)
     opened = partial(

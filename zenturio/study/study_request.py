@@ -66,6 +66,8 @@ class StudyRequest:
     """In which order points and repeats run: in blocks, at random, or sorted."""
     observe: tuple[str, ...] = ()
     """The plug-ins that are told of each transition of an experiment, by name."""
+    quiet_machine: bool = False
+    """Whether experiments start only while this machine is quiet."""
     project: str = ""
     """The project of who submitted it, on a database that several share."""
 
@@ -131,6 +133,7 @@ class StudyRequest:
             each_machine=self.each_machine,
             observers=self.observe,
             go_on=self.go_on,
+            quiet_machine=self.quiet_machine,
         )
 
     @cached_property

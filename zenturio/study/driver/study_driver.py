@@ -49,6 +49,7 @@ from zenturio.study.driver.study_records import (
 from zenturio.study.driver.unrecorded import UnrecordedOutcomes
 
 if TYPE_CHECKING:
+    from zenturio.execute.quiet_machine import QuietMachine
     from zenturio.study.driver.cached_points import CachedPoints
     from zenturio.study.driver.observers import Observers
 
@@ -90,6 +91,8 @@ class DriverSettings:
     """The plug-ins that are told of each transition of an experiment, by name."""
     go_on: bool = False
     """Whether to go on although the first experiments fail for one cause of the study itself."""
+    quiet_machine: bool = False
+    """Whether experiments start only while this machine is quiet."""
 
 
 DEFAULT_SETTINGS = DriverSettings()
@@ -135,6 +138,12 @@ class StudyDriver:
         self._cached_points: CachedPoints | None = None
         if isinstance(source, SkipsCached):
             source.skip_cached(self._load_cached_points)
+        self._quiet_machine: QuietMachine | None = None
+        if settings.quiet_machine:
+            # Most runs do not ask for it.
+            from zenturio.execute import quiet_machine  # noqa: PLC0415 - see above
+
+            self._quiet_machine = quiet_machine.QuietMachine()
         self._fail_fast = settings.fail_fast
         self._go_on = settings.go_on
         self._listener = listener
@@ -280,11 +289,24 @@ class StudyDriver:
         if self._states.has_to_look_elsewhere and monotonic() >= self._next_look:
             self._look_elsewhere()
             self._next_look = monotonic() + ELSEWHERE
-        return self._fill()
+        return not self._has_to_wait() and self._fill()
+
+    def _has_to_wait(self) -> bool:
+        """Whether the machine is too busy to start an experiment on."""
+        if self._quiet_machine is None or self._states.is_dry:
+            return False
+        reason = self._quiet_machine.wait_reason(has_running=bool(self._in_flight))
+        if reason:
+            self._counts.announce(reason)
+        return bool(reason)
 
     def _fill(self) -> bool:
         """Submit as many experiments as there is room for, and a few more; see `_advance`."""
         slots, submitted = self._in_flight.slots, len(self._in_flight)
+        if self._quiet_machine is not None:  # what waits at the place would start whatever happens
+            if submitted < slots:
+                self._handle(states.RoomFor(slots - submitted))
+            return False
         ahead = max(min(int(self._counts.rate * AHEAD), GROUP), self._in_flight.wants)
         room = max(slots * 2, ahead) - submitted
         if room <= 0 or (submitted > slots and room < ahead // 4):
