@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,9 +43,11 @@ from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
 from zenturio.query.run_frame import run_frame
 from zenturio.query.statistics import CONFIDENCE, median
-from zenturio.record import Repository
+from zenturio.record import PAIRED, Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 
+MOST_BLOCKS_EVER = 100_000
+"""More blocks than anybody runs: a plan that has more was not made here."""
 MARGIN = 0.02
 """Ratios within 1.02 and 1 / 1.02 are the same."""
 NOT_INTERLEAVED = "unclear (not interleaved)"
@@ -201,6 +203,29 @@ class Comparison:
         }
 
 
+class _PairedVersions(NamedTuple):
+    """The two versions of a study that ran them beside each other."""
+
+    where: tuple[str, str]
+    plan: BlockPlan
+    """It was looked again and again whether the blocks suffice."""
+
+
+def _paired_versions(repository: Repository, study: str) -> _PairedVersions | None:
+    """Return the versions that *study* notes; None of any other study."""
+    note: Any = repository.definition(study).notes.get(PAIRED)
+    try:
+        first, second = (json.dumps(str(label)) for label in note["labels"])
+        least, most = (int(count) for count in note["blocks"])
+        parameter = str(note["parameter"])
+    except (KeyError, TypeError, ValueError):  # none, or not one of ours
+        return None
+    if not 1 <= least <= most <= MOST_BLOCKS_EVER:
+        return None
+    where = (f"{parameter} == {first}", f"{parameter} == {second}")
+    return _PairedVersions(where, BlockPlan(least, most))
+
+
 def compare_studies(
     repository: Repository,
     first: str,
@@ -218,16 +243,16 @@ def compare_studies(
     A study of versions that were run for a comparison has its own: those of its newest round are
     compared unless *where* names others.
     """
-    paired = repository.definition(first).notes.get("paired") if first == second else None
     plan = None
-    if paired and where == (None, None) and len(paired["labels"]) == 2:
-        # It was looked again and again whether the blocks suffice, in each round by itself.
-        plan = BlockPlan(*paired["blocks"])
+    versions = _paired_versions(repository, first) if first == second else None
+    if versions is not None and where == (None, None):
+        where, plan = versions.where, versions.plan
+        # Each round was looked at by itself: results of several do not add up.
         newest = repository.rounds(first)[-1].number
-        rows = tuple(
+        before, after = (
             replace(choice, round=newest) if choice.round == "newest" else choice for choice in rows
-        )  # type: ignore[assignment] # there are two of them
-        where = tuple(f"{paired['parameter']} == {json.dumps(label)}" for label in paired["labels"])  # type: ignore[assignment]
+        )
+        rows = (before, after)
     frames = []
     for name, condition, choice in zip((first, second), where, rows, strict=True):
         frame = run_frame(

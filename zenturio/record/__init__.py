@@ -3,6 +3,7 @@
 from zenturio.record.entities import (
     EXPERIMENT_STATES,
     FINISHED_SUBMISSION_STATES,
+    PAIRED,
     SEED_KIND,
     SPACES,
     AttemptLogs,
@@ -29,6 +30,7 @@ from zenturio.record.repository import Repository
 __all__ = [
     "EXPERIMENT_STATES",
     "FINISHED_SUBMISSION_STATES",
+    "PAIRED",
     "SEED_KIND",
     "SPACES",
     "AttemptLogs",

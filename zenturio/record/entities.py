@@ -100,6 +100,8 @@ AttemptState = Literal[
 """The state of an attempt: stale if its driver was lost, superseded if its outcome came late."""
 
 
+PAIRED = "paired"
+"""The note of a study of versions that ran beside each other: which, and in how many blocks."""
 SPACES = "spaces"
 """The note of a definition with the fingerprints of all spaces that the study was run with."""
 SEED_KIND = "seed"

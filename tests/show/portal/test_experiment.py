@@ -3,6 +3,7 @@
 import html
 import re
 import threading
+from contextlib import closing
 from hashlib import sha256
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from show.portal.example_project import EVIL, enter
 from show.portal.running_portal import served
 from zenturio.experiment.experiment import Artifact, Log
+from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.show.portal.state import PortalSettings
+from zenturio.study.paired.compared import PairedOptions, compared_versions, run_comparison
 from zenturio.testing.executor import until
 
 
@@ -167,6 +170,32 @@ def test_two_experiments_stand_side_by_side(portal):
     across = portal.page(f"/compare?of={one}&of={portal.failed('matmul')}")
     assert "their files cannot be shown" in across
     assert portal.get(f"/compare?of={one}&of=ffffffffff").status_code == 404
+
+
+def test_two_versions_stand_side_by_side_with_their_verdict(portal, tmp_path, monkeypatch):
+    page = portal.page("/compare?study=matmul&study=matmul&metric=wtime")
+    assert "unclear (not interleaved)" in page
+    assert portal.get("/compare?study=matmul").status_code == 400
+    assert portal.get("/compare?study=nothing").status_code == 404
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "timed.sh").write_text(TIMED)
+    with closing(open_repository(None, create=True)) as repository:
+        options = PairedOptions(plan=BlockPlan(8, 8))
+        versions = compared_versions(repository, ["timed.sh", "timed.sh"], (), options)
+        run_comparison(repository, versions, options, 0.02)
+        database = repository.location
+    with served(PortalSettings(db=database, folder=tmp_path)) as found:
+        page = found.page("/compare?study=timed-compare")
+        assert "time: same (within 2%); ratio 1 (1 to 1 at 95%), 8 blocks" in page
+        assert "version=timed again (s)" in page
+
+
+TIMED = """\
+#ZEN$ PARAM n = { 3 }
+#ZEN$ RUN "echo time {n}"
+#ZEN$ METRIC time FROM stdout REGEX "time (\\S+)" UNIT "s"
+#ZEN$ OBJECTIVE MINIMIZE time
+"""
 
 
 def test_sql_is_answered(portal):

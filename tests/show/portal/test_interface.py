@@ -23,7 +23,7 @@ GIVEN = {
     "/experiment/{digest}/files": ("study",),
     "/experiment/{digest}/log/{stream}": ("attempt",),
     "/experiment/{digest}/file/{number}": ("attempt",),
-    "/compare": ("of",),
+    "/compare": ("of", "study", "metric"),
     "/sql": ("query",),
     "/download": (*TABLE, "query", "format", "spreadsheet"),
     "/run": (),

@@ -16,7 +16,7 @@ from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import RunPosition
 from zenturio.experiment.used_inputs import ask_versions
-from zenturio.record import Repository
+from zenturio.record import PAIRED, Repository
 from zenturio.space import Point, Space
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary, scalars
 from zenturio.study.driver.run_order import RunOrder
@@ -29,8 +29,6 @@ from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.study_definition import recorded_notes
 
-NOTE = "paired"
-"""The note of a study of versions: its labels, their parameter, and how many blocks it plans."""
 EVENT = "paired round"
 """The kind of events that say that the measurement of a round suffices."""
 MOST_POINTS = 1000
@@ -154,7 +152,7 @@ class PairedStudy:
             settings=DriverSettings(retry=0, again=self._begins_round(repository)),
             source=source,
             program=program,
-            more_notes={NOTE: {"labels": labels, "parameter": self.parameter,
+            more_notes={PAIRED: {"labels": labels, "parameter": self.parameter,
                                "metric": self.metric, "points": len(self.points), **self.notes}},
         )  # fmt: skip
         place = place or PlaceOptions(jobs=1)
@@ -215,7 +213,7 @@ class PairedResult:
 
 def plan_of(repository: Repository, study: str) -> Mapping[str, Any] | None:
     """Return the note of a study of versions; None of another study."""
-    note = recorded_notes(repository, study).get(NOTE)
+    note = recorded_notes(repository, study).get(PAIRED)
     return note if isinstance(note, dict) else None
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, Response
 
-from zenturio.errors import NotFoundError
+from zenturio.errors import InputError, NotFoundError
 from zenturio.experiment import Log
 from zenturio.record import AttemptLogs
+from zenturio.show.charts.study_charts import default_metric
 from zenturio.show.portal.page_templates import printable
 from zenturio.show.portal.pages.artifacts import (
     BINARY,
@@ -27,6 +28,8 @@ from zenturio.study.pinned_versions import is_version
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+    from zenturio.query import Comparison
 
 MOST_STREAM_BYTES = 24_000
 """Of a stream that a page shows, a third of them from its beginning."""
@@ -179,14 +182,28 @@ def compare(request: Request) -> Response:
     """Return the comparison of two experiments, or a form to choose them."""
     portal = portal_of(request)
     digests = [text.strip() for text in request.query_params.getlist("of") if text.strip()]
+    studies = [text.strip() for text in request.query_params.getlist("study") if text.strip()]
     if len(digests) < 2:
-        return portal.page(request, "compare.html", digests=digests, pair=None)
+        return portal.page(
+            request,
+            "compare.html",
+            digests=digests,
+            pair=None,
+            studies=studies,
+            names=[info.name for info in portal.repository.studies()],
+            metric=request.query_params.get("metric", ""),
+            versions=_compared_versions(portal, request, studies) if studies else None,
+        )
     first, second = (find_experiment(portal.repository, digest) for digest in digests[:2])
     files = compare_experiments(first, second)
     return portal.page(
         request,
         "compare.html",
         digests=digests,
+        studies=[],
+        names=[info.name for info in portal.repository.studies()],
+        metric="",
+        versions=None,
         pair=(first, second),
         parameters=_compared_values(first, second, first.record.values, second.record.values),
         metrics=_compared_values(first, second, first.metrics, second.metrics),
@@ -194,6 +211,22 @@ def compare(request: Request) -> Response:
         note=files.note,
         outputs=list(_output_diffs(portal, first, second)),
     )
+
+
+def _compared_versions(portal: Portal, request: Request, studies: list[str]) -> Comparison:
+    """Return the verdicts on two studies, or on the versions of a study that ran both."""
+    from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
+    from zenturio.study.paired.paired_study import plan_of  # noqa: PLC0415 - it loads what runs
+
+    first, second = studies[0], studies[-1]
+    portal.repository.study(first)  # which says so where there is none
+    if len(studies) == 1 and plan_of(portal.repository, first) is None:
+        raise InputError(
+            f"{first} is to be compared with what?", hint="name a second study or version"
+        )
+    metric = request.query_params.get("metric", "").strip()
+    metric = metric or default_metric(portal.repository, first)
+    return compare_studies(portal.repository, first, second, metric)
 
 
 def _compared_values(
