@@ -42,10 +42,9 @@ ENGINES = {
 IN_THE_GATE = {"ga", "model"}
 
 
-def trials(folder):
-    told = zen(
-        "sql", 'SELECT "index", height, status FROM study_hill_all ORDER BY 1', "--json", cwd=folder
-    )
+def trials(folder, study="hill"):
+    query = f'SELECT "index", height, status FROM study_{study}_all ORDER BY 1'
+    told = zen("sql", query, "--json", cwd=folder)
     return [tuple(row) for row in told.facts["rows"]]
 
 
@@ -109,12 +108,21 @@ def test_failures_and_what_is_no_number_are_never_the_best_and_are_tried_once(tm
     assert (again["known"], again["ok"]) == (60, 0)
 
 
-def test_a_search_recalls_what_another_study_of_the_same_program_knows(tmp_path):
+def test_a_search_learns_from_what_another_study_of_the_same_program_knows(tmp_path):
     written(tmp_path)
-    command = ["run", "hill.py", "--search", "ga", "--budget", 40, "--seed", 2, "--json"]
-    zen(*command, cwd=tmp_path, code=3)
-    other = zen(*command, "--name", "other", cwd=tmp_path, code=None).facts
-    assert (other["study"], other["known"], other["ok"], other["failed"]) == ("other", 40, 0, 0)
+    command = ["run", "hill.py", "--search", "ga", "--seed", 2, "--budget"]
+    first = zen(*command, 40, "--json", cwd=tmp_path, code=3).facts
+    assert first["notes"] == []
+    other = [*command, 20, "--name", "other"]
+    assert "starts with 40 points that are known" in zen(*other, "--dry-run", cwd=tmp_path).out
+    second = zen(*other, "--json", cwd=tmp_path, code=None).facts
+    assert second["notes"] == ["the search starts with 40 points that are known"]
+    assert (second["known"], second["ok"] + second["failed"]) == (0, 20)
+    assert second["best"]["value"] >= first["best"]["value"]
+    tried = {row[0] for row in trials(tmp_path)}
+    assert not tried & {row[0] for row in trials(tmp_path, "other")}
+    again = zen(*other, "--json", cwd=tmp_path, code=None).facts
+    assert (again["known"], again["ok"], again["failed"]) == (20, 0, 0)
 
 
 def test_a_search_in_time_ends_in_time_and_tries_whole_points(tmp_path):

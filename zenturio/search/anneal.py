@@ -52,7 +52,7 @@ class Anneal(GeneratorEngine):
     def _chain(self, rng: np.random.Generator) -> SearchGenerator:
         """Cool down from one start after another, without end."""
         while True:
-            starts = self.genome.scatter(rng, self._settings.starts)
+            starts = self.start_rows(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             yield from self._cool(starts[losses.argmin()], losses, rng)
 

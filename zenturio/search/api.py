@@ -44,6 +44,7 @@ def search(
     takes: Takes | None = None,
     jobs: int = 1,
     cached: Mapping[Point, Scores] | None = None,
+    known: Mapping[Point, Scores | float] | None = None,
     allow_repeats: bool = False,
     **settings: Any,
 ) -> SearchResult:
@@ -60,8 +61,9 @@ def search(
       without saying so.
 
     The same seed and *jobs* make the same trials, whichever evaluation finishes first. Points in
-    *cached* are not evaluated. No point is evaluated twice, except with *allow_repeats* or by a
-    kernel.
+    *cached* are not evaluated, and use budget if the engine proposes them. The engine learns from
+    the points in *known* before it proposes any; they use no budget. No point is evaluated twice,
+    except with *allow_repeats* or by a kernel.
     """
     ordering, limit, rules = Directions(directions), parse_budget(budget), parse_stop_rules(stops)
     problem = SearchProblem(space, ordering, seed, limit.trials, allow_repeats, jobs)
@@ -74,10 +76,21 @@ def search(
     if jobs > 1 and takes != "point":
         raise InputError(f"jobs={jobs} is for objectives that take a point", hint="jobs=1")
     if takes == "kernel":
+        if known:
+            raise InputError(
+                "a search with a compiled objective takes no known points",
+                hint="takes='point' and a function that is not compiled",
+            )
         return search_compiled(searcher, objective, ordering, limit, rules)
     started = monotonic()
     loop = SearchLoop(
-        searcher, ordering, limit, rules, _lookup(cached), allow_repeats=allow_repeats
+        searcher,
+        ordering,
+        limit,
+        rules,
+        _lookup(cached),
+        allow_repeats=allow_repeats,
+        known={point: scores_for(ordering, scores) for point, scores in (known or {}).items()},
     )
     if takes == "columns":
         _run_columns(loop, objective, len(ordering))

@@ -110,6 +110,8 @@ class MixedSearch(KrigingSearch):
     def _reward(self) -> None:
         """Count the successes of proposals whose results arrived, in the order of proposals."""
         arrived = [row for row in self._turns if row in self.evaluated]
+        others = (loss for row, (loss, *_) in self.evaluated.items() if row not in self._turns)
+        self._best = min(others, default=np.inf)
         for row in arrived:
             name, epoch = self._turns.pop(row)
             loss = self.evaluated[row][0]

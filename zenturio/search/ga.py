@@ -99,8 +99,10 @@ class Ga(GeneratorEngine):
         return max(1, round(self._settings.generations * self._settings.steady / 100))
 
     def first(self) -> Ints:
-        """Return the first generation."""
-        return self.genome.scatter(self.rng, self.population)
+        """Return the first generation; up to a half of it are the best rows of known ones."""
+        best = sorted(filter(None, self.evaluated), key=self.evaluated.__getitem__)
+        known = self.rows_of(best[: self.population // 2])
+        return np.concatenate([known, self.genome.scatter(self.rng, self.population - len(known))])
 
     def rules(self) -> Rules:
         """Return the settings in the form that the kernels take."""

@@ -142,6 +142,16 @@ class GeneratorEngine(ABC):
         except SpaceError:
             return b""  # not a point of this space
 
+    def start_rows(self, rng: np.random.Generator, count: int) -> Ints:
+        """Return *count* random rows to start from, and the best row that was known before."""
+        rows = self.genome.scatter(rng, count)
+        if self._rows:  # later starts lead elsewhere
+            return rows
+        best = min(
+            (row for row in self.evaluated if row), key=self.evaluated.__getitem__, default=b""
+        )
+        return np.concatenate([rows, self.rows_of([best] if best else [])])
+
     def unseen(self, genes: Ints) -> Ints:
         """Return the rows that were not proposed."""
         new = [

@@ -40,7 +40,7 @@ class Gradient(GeneratorEngine):
     def _restarts(self, rng: np.random.Generator) -> SearchGenerator:
         """Descend from one start after another, without end; unordered genes keep their value."""
         while True:
-            starts = self.genome.scatter(rng, self._settings.starts)
+            starts = self.start_rows(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             if len(self._moving):
                 yield from self._descend(starts[losses.argmin()], losses.min())

@@ -40,7 +40,7 @@ class Hill(GeneratorEngine):
     def _climb(self, rng: np.random.Generator) -> SearchGenerator:
         """Climb from one start after another, without end."""
         while True:
-            starts = self.genome.scatter(rng, self._settings.starts)
+            starts = self.start_rows(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             yield from self._ascend(starts[losses.argmin()], losses.min(), rng)
 

@@ -223,7 +223,9 @@ class KrigingSearch(GeneratorEngine):
         return lag_for(self.problem)
 
     def walk(self) -> SearchGenerator:
-        yield self.genome.scatter(self.rng, self.starts)
+        unknown = self.starts - len(self.evaluated)
+        if unknown > 0:
+            yield self.genome.scatter(self.rng, unknown)
         while True:
             yield self.propose()
 

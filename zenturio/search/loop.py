@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -132,6 +132,9 @@ class SearchLoop:
     points, so that the same seed makes the same trials whatever the number of slots and whichever
     evaluation finishes first. Trials that are pending when a rule ends the search do not count.
 
+    *known* are scores of points that were evaluated before. The engine is told of them first; they
+    are not proposed, count as no trial, and use no budget.
+
     No point is evaluated twice, whatever the engine proposes, unless *allow_repeats*: for a point
     that it proposed before, the engine is told the same scores again, and no trial is counted.
     """
@@ -145,6 +148,7 @@ class SearchLoop:
         cached: CachedScores | None = None,
         *,
         allow_repeats: bool = False,
+        known: Mapping[Point, Scores] | None = None,
     ) -> None:
         self.directions = directions
         self.trials: list[Trial] = []
@@ -168,17 +172,21 @@ class SearchLoop:
         is a repeat. A repeat is not evaluated, and never stands first."""
         self._pending = 0
         """How many points in the queue are no repeats."""
-        self._scores: dict[Point, Scores] = {}
-        """The scores of each proposed point; empty while it is pending."""
+        self._scores: dict[Point, Scores] = dict(known or {})
+        """The scores of each proposed or known point; empty while it is pending."""
         self._repeats = 0
         """How many repeats were proposed in a row."""
         self._out_of_order: dict[int, Scores] = {}
         """Scores that arrived before those of an earlier point."""
-        self._untold: list[Trial] = []
+        self._untold = [Trial(point, scores) for point, scores in self._scores.items()]
         self._front: list[Losses] = []
         self._best: Losses = directions.worst
         self._improved_at = 0
         self._closed = False
+        for trial in self._untold:
+            self._compare(trial)
+        if self._target is not None and self._best[0] <= self._target[0]:
+            self._close("target")
 
     @property
     def is_over(self) -> bool:
@@ -293,16 +301,22 @@ class SearchLoop:
         self.trials.append(trial)
         self._untold.append(trial)
         self._tell_repeats()
-        losses = self.directions.losses(scores)
-        # A failed trial is never an improvement, not even as the first one.
-        if losses != self.directions.worst and self._improves(losses):
+        if self._compare(trial):
             self._improved_at = len(self.trials)
-            if losses < self._best:
-                self.best, self._best = trial, losses
             if self._target is not None and self._best[0] <= self._target[0]:
                 self._close("target")
         if self._patience is not None and len(self.trials) - self._improved_at >= self._patience:
             self._close("stall")
+
+    def _compare(self, trial: Trial) -> bool:
+        """Return whether *trial* is an improvement, and keep it if it is the best."""
+        losses = self.directions.losses(trial.scores)
+        # A failed trial is never an improvement, not even as the first one.
+        if losses == self.directions.worst or not self._improves(losses):
+            return False
+        if losses < self._best:
+            self.best, self._best = trial, losses
+        return True
 
     def _improves(self, losses: Losses) -> bool:
         """Add *losses* to the front unless a trial there is at least as good in every objective."""

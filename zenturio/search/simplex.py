@@ -38,7 +38,7 @@ class Simplex(GeneratorEngine):
     def _restarts(self, rng: np.random.Generator) -> SearchGenerator:
         """Descend from one start after another, without end; unordered genes keep their value."""
         while True:
-            starts = self.genome.scatter(rng, self._settings.starts)
+            starts = self.start_rows(rng, self._settings.starts)
             losses = (yield starts)[:, 0]
             simplex = RowSimplex(self.genome, starts[losses.argmin()], self._settings)
             if simplex.dimensions:

@@ -12,7 +12,15 @@ from zenturio.errors import InputError
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.aggregates import mean
 from zenturio.experiment.repeat_rule import StopReason
-from zenturio.search import Budget, Directions, SearchLoop, SearchProblem, StopRules, make
+from zenturio.search import (
+    Budget,
+    Directions,
+    Scores,
+    SearchLoop,
+    SearchProblem,
+    StopRules,
+    make,
+)
 from zenturio.space import Point, Space
 from zenturio.study.driver.progress import BestPoint, score
 from zenturio.study.driver.repeats_as_needed import PointRuns
@@ -33,16 +41,23 @@ class SearchSpec:
     seed: int = 0
     slots: int = 1
     """How many points are evaluated at a time."""
+    known: tuple[str, ...] | None = None
+    """Digests of the experiments of known points, abbreviated; None before they were collected."""
 
     def resumed(self, before: Mapping[str, Any], slots: int) -> SearchSpec:
         """Return this search for *slots*, or for as many as it had when it was interrupted.
 
         *before* are the notes of its study. An engine asks ahead by the number of slots, so with
-        the recorded number a search proposes the same points. With more slots than that it goes
-        another way, because otherwise slots would be idle.
+        the recorded number, and the points that were known when it began, a search proposes the
+        same points. With more slots than that it begins anew, because otherwise slots would be
+        idle.
         """
         noted = before.get(SEARCH, {})
-        recorded = replace(self, slots=max(slots, int(noted.get("slots", 1))))
+        recorded = replace(
+            self,
+            slots=max(slots, int(noted.get("slots", 1))),
+            known=tuple(noted.get("known", ())),
+        )
         return recorded if noted == recorded.note() else replace(self, slots=max(slots, 1))
 
     def note(self) -> dict[str, Any]:
@@ -54,9 +69,12 @@ class SearchSpec:
             "trials": self.budget.trials,
             "seed": self.seed,
             "slots": self.slots,
+            "known": list(self.known or ()),
         }
 
-    def loop(self, space: Space, goals: Sequence[Goal]) -> SearchLoop:
+    def loop(
+        self, space: Space, goals: Sequence[Goal], known: Mapping[Point, Scores] | None = None
+    ) -> SearchLoop:
         """Return the search on its way; InputError if it is not one for this engine or space."""
         if not goals:
             raise InputError(
@@ -65,9 +83,8 @@ class SearchSpec:
             )
         directions = Directions(tuple(goal.direction for goal in goals))
         task = SearchProblem(space, directions, self.seed, self.budget.trials, slots=self.slots)
-        return SearchLoop(
-            make(self.engine, task, self.settings), directions, self.budget, self.stops
-        )
+        engine = make(self.engine, task, self.settings)
+        return SearchLoop(engine, directions, self.budget, self.stops, known=known)
 
     def planned(self, space: Space) -> int:
         """Return how many points it may come to; 0 where nobody knows."""

@@ -64,6 +64,8 @@ from zenturio.study.study_definition import (
 )
 
 if TYPE_CHECKING:
+    from zenturio.search import Scores
+    from zenturio.space import Point
     from zenturio.study.driver.search_source import SearchSpec
 
 OPENED = Failpoint("study.opened")
@@ -99,6 +101,8 @@ class StudySession:
     """What the program is instead of its own files: the versions of a comparison."""
     more_notes: Mapping[str, Any] = field(default_factory=dict)
     """Notes of the definition besides the usual ones; anything JSON."""
+    known: Mapping[Point, Scores] = field(default_factory=dict)
+    """Scores of points that a search learns from before it proposes any."""
     remembered: Mapping[str, Any] = field(default_factory=dict)
     """What it takes to go on from the study's name alone; anything JSON."""
     same: bool = False
@@ -159,9 +163,9 @@ class StudySession:
     def foresee(self, kinds: Kinds = None) -> RunPlan:
         """What a run would do on *kinds* of machine; nothing is written, and nothing is run."""
         self.check()
-        search = self._resumed_search(1)
-        if search != self.search:
-            return replace(self, search=search).foresee(kinds)
+        session = self._resumed(1, self.counting_kinds(kinds))
+        if session != self:
+            return session.foresee(kinds)
         if self.settings.each_machine and kinds is None:
             return replace(self.plan(0, 0, 0), remarks=(EACH_MACHINE,))
         generator = self._generator(
@@ -193,16 +197,47 @@ class StudySession:
             if self.search is not None:  # what comes next depends on what comes of these
                 break
         archived = foresee_version(self.repository, self.study, self._defined(generator).notes)
-        remarks = (*notes, *changed_program_notes(changed), *other_machine_notes(others))
+        remarks = (
+            *notes,
+            *self._known_notes(),
+            *changed_program_notes(changed),
+            *other_machine_notes(others),
+        )
         return replace(self.plan(looked_at, cached_count, 0, archived), remarks=remarks)
 
-    def _resumed_search(self, slots: int) -> SearchSpec | None:
-        """Return the search for a place with so many *slots*, as an earlier run of it began."""
-        if self.search is None:
-            return None
+    def _resumed(self, slots: int, kinds: Kinds) -> StudySession:
+        """Return this session with its search as an earlier run began it, or as it begins now.
+
+        That is for so many *slots*, and with the points that are known on *kinds* of machine.
+        """
+        if self.search is None or self.source is not None or self.search.known is not None:
+            return self
+        # A run without a search does not load the engines.
+        from zenturio.study.driver.known_points import KnownPoints  # noqa: PLC0415
+
+        repeat = self.application.repeat
         # The first repeats of a point run at a time, and fewer points fill the slots.
-        points = -(-slots // self.application.repeat.at_once)
-        return self.search.resumed(recorded_notes(self.repository, self.study), points)
+        points = -(-slots // repeat.at_once)
+        search = self.search.resumed(recorded_notes(self.repository, self.study), points)
+        known: Mapping[str, tuple[Point, Scores]] = {}
+        # What is to be measured again is not known, nor how many repeats results ask for.
+        is_counted = repeat.until is None and not repeat.warmup
+        if is_counted and not self.settings.again and self.only == {"missing"}:
+            application = with_recorded_versions(self.application, self.repository, self.study)
+            generator = self._generator(application)
+            known = KnownPoints(self.repository, generator, self.goals).collect(
+                application.space, kinds, search.known
+            )
+        search = replace(search, known=search.known or tuple(known))
+        return replace(self, search=search, known=dict(known.values()))
+
+    def _known_notes(self) -> tuple[str, ...]:
+        """Return what is said of the points that a search begins with."""
+        if not self.known:
+            return ()
+        from zenturio.study.driver.known_points import known_notes  # noqa: PLC0415 - see above
+
+        return known_notes(self.known)
 
     def _outcomes(self, digests: list[str], kinds: Kinds, round_: int | None) -> dict[str, Outcome]:
         """Return what is cached of a batch; nothing of a round that has not begun."""
@@ -267,9 +302,9 @@ class StudySession:
         *begun* is handed the run before: who has it may stop it.
         """
         self.check()
-        search = self._resumed_search(executor.slots)
-        if search != self.search:
-            return replace(self, search=search).run(executor, planned, listener, begun)
+        session = self._resumed(executor.slots, self._kinds_at(executor))
+        if session != self:
+            return session.run(executor, planned, listener, begun)
         places = kinds_apart(executor) if self.settings.each_machine else (executor,)
         application = ask_versions(self.application)
         if application.versions != self.application.versions:
@@ -328,7 +363,7 @@ class StudySession:
                 begun(run)
             looked_at, cached_count = runs.look_ahead()
             plan = self.plan(looked_at, cached_count, executor.slots, archived, len(places))
-            notes = round_notes
+            notes = (*round_notes, *self._known_notes())
             if not self.settings.each_machine:
                 notes += runs.other_machine_notes()
             planned(replace(plan, remarks=notes))
@@ -454,7 +489,7 @@ class StudySession:
         from zenturio.study.driver.search_source import SearchSource  # noqa: PLC0415 - see above
 
         space, goals = self.application.space, self.goals
-        loop = self.search.loop(space, goals)
+        loop = self.search.loop(space, goals, self.known)
         repeat = self.application.repeat
         return SearchSource(loop, goals, generator, repeat, self.experiments)
 

@@ -1,0 +1,112 @@
+"""What a repository knows of a program when a search of it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+
+from zenturio.annotate.model import Goal
+from zenturio.errors import SpaceError
+from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
+from zenturio.experiment.experiment import Kinds
+from zenturio.quantities import amount
+from zenturio.record import Repository
+from zenturio.record.column_pages import ColumnRequest
+from zenturio.search import Scores
+from zenturio.space import Point, Space
+from zenturio.study.driver.experiment_states import LOOK_UPS
+from zenturio.study.driver.progress import score
+from zenturio.study.driver.search_source import mean_scores
+
+MOST_KNOWN, MOST_COMPARED = 1000, 5000
+"""Known points that a search begins with at the most, and points whose files are filled to see
+whether they are known."""
+ABBREVIATED = 16
+"""Characters of a digest in the note of a search."""
+
+
+class KnownPoints:
+    """Points of a space whose experiments have outcomes in a repository, from any study of it.
+
+    An experiment's digest stands for the program, its inputs and its environment. So outcomes are
+    those of the same program, whatever the study was called.
+    """
+
+    def __init__(
+        self, repository: Repository, generator: ExperimentGenerator, goals: Sequence[Goal]
+    ) -> None:
+        self._repository = repository
+        self._generator = generator
+        self._goals = goals
+
+    def collect(
+        self, space: Space, kinds: Kinds, frozen: Collection[str] | None = None
+    ) -> dict[str, tuple[Point, Scores]]:
+        """Return known points and their scores by abbreviated digest, on *kinds* of machine.
+
+        Only those in *frozen*, if it is not None.
+        """
+        if frozen is not None and not frozen:
+            return {}
+        known: dict[str, tuple[Point, Scores]] = {}
+        candidates = islice(self._candidates(space), MOST_COMPARED)
+        while len(known) < MOST_KNOWN and (batch := list(islice(candidates, LOOK_UPS))):
+            experiments = [tuple(self._generator.experiments(point)) for point in batch]
+            digests = [
+                digest
+                for repeats in experiments
+                for experiment in repeats
+                for digest in experiment.digests
+            ]
+            outcomes = self._repository.find_outcomes(digests, kinds=kinds)
+            for point, repeats in zip(batch, experiments, strict=True):
+                scores = self._scores(repeats, outcomes)
+                if scores is not None:
+                    known[repeats[0].digest[:ABBREVIATED]] = point, scores
+        if frozen is None:
+            return known
+        return {key: known[key] for key in frozen if key in known}
+
+    def _candidates(self, space: Space) -> Iterator[Point]:
+        """Yield points that studies with the same parameters have results of."""
+        names = [parameter.name for parameter in space.dimensions]
+        seen: set[Point] = set()
+        for study in self._repository.studies():
+            fields = self._repository.definition(study.name).parameters
+            if not {field.name for field in fields}.issuperset(names):
+                continue
+            for page in self._repository.column_pages(
+                study.name, ColumnRequest(names, (), ("ok", "failed", "wrong", "timeout"))
+            ):
+                columns = [page.parameters[name] for name in names]
+                for values in zip(*columns, strict=True):
+                    with suppress(SpaceError):
+                        point = space.find(dict(zip(names, values, strict=True)))
+                        if point not in seen:
+                            seen.add(point)
+                            yield point
+
+    def _scores(
+        self, repeats: Sequence[Experiment], outcomes: Mapping[str, Outcome]
+    ) -> Scores | None:
+        """Return the mean scores of a point; None if one of its *repeats* has no outcome."""
+        scores = []
+        for experiment in repeats:
+            matches = [outcomes[digest] for digest in experiment.digests if digest in outcomes]
+            if not matches or matches[0].status == "cancelled":
+                return None
+            if matches[0].status == "ok":
+                values = experiment.values
+                scores.append(
+                    tuple(score(goal.expression, values, matches[0]) for goal in self._goals)
+                )
+        return mean_scores(scores)
+
+
+def known_notes(known: Mapping[Point, Scores]) -> tuple[str, ...]:
+    """Return what is said of the points that a search begins with."""
+    if not known:
+        return ()
+    verb = "is" if len(known) == 1 else "are"
+    return (f"the search starts with {amount(len(known), 'point')} that {verb} known",)
