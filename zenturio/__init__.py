@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from zenturio.errors import ZenError
     from zenturio.experiment.function import experiment
     from zenturio.search.api import search
+    from zenturio.search.optimization import optimize
     from zenturio.show.chart_files import save
     from zenturio.show.charts.column_charts import chart
     from zenturio.show.study import Study, run, tune
@@ -50,6 +51,7 @@ __all__ = [
     "linear",
     "logarithmic",
     "loguniform",
+    "optimize",
     "parameter",
     "run",
     "save",
@@ -66,6 +68,7 @@ _ELSEWHERE = {
     "chart": "show.charts.column_charts",
     "experiment": "experiment",
     "insert": "annotate.insert",
+    "optimize": "search.optimization",
     "run": "show.study",
     "save": "show.chart_files",
     "scan": "annotate.scan",
