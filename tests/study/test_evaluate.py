@@ -33,7 +33,8 @@ def repository(request, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def small_batches(monkeypatch):
+def small_batches(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(experiment_source.PointsInOrder, "ahead", 7)
     monkeypatch.setattr(in_flight.Calls, "wants", 7)
 
@@ -176,6 +177,33 @@ def test_a_commit_beside_a_call_that_fails_is_repeated(repository, monkeypatch):
     summary = evaluate(waiting_for(commits.first), points, repository, order="sorted")
     assert (summary.ok, summary.failed) == (2, 0)
     assert [r.outcome.metrics["in_time"] for r in repository.records("halved")] == [True, True]
+
+
+def test_outcomes_that_cannot_be_recorded_are_kept_and_recorded_by_the_next_call(
+    repository, monkeypatch, tmp_path
+):
+    counting, messages = Counting(), []
+    points = select_points(SPACE)
+
+    def is_away(*_arguments, **_options):
+        raise RecordError("the server is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(repository, "add_results", is_away)
+        with pytest.raises(RecordError, match="is away"):
+            evaluate(
+                counting.function, points, repository,
+                listener=lambda progress: messages.extend(progress.remarks),
+            )  # fmt: skip
+    first = list(counting.calls)
+    assert first
+    assert any("the next run records" in words for words in messages)
+    for lease in repository.leases("halved"):  # a process that ended has none
+        repository.release_lease(lease)
+    assert evaluate(counting.function, points, repository).ok == 40
+    assert len(counting.calls) == len(set(counting.calls)) == 40  # none of them twice
+    assert answers(repository)[first[0]]["half"] == first[0][0] / 2
+    assert list((tmp_path / ".zenturio" / "unrecorded").iterdir()) == []
 
 
 def test_an_interrupted_commit_loses_nothing(repository, monkeypatch):

@@ -30,6 +30,7 @@ from zenturio.study.driver.study_driver import (
     ProgressListener,
     StudyDriver,
 )
+from zenturio.study.driver.unrecorded import UnrecordedOutcomes
 from zenturio.study.point_selection import PointSelection
 from zenturio.study.study_definition import (
     PROGRAM,
@@ -90,6 +91,7 @@ class CallStudy:
                     kinds=lambda: kinds(place),
                     round_=round_,
                     observers=observers,
+                    unrecorded=UnrecordedOutcomes.of(repository, self.name, round_),
                 )
 
             drivers = DriversInTurn(places, driver, self.count, listener)

@@ -247,6 +247,12 @@ class SynchronousInFlight(InFlight):
         self._tracked[tracked.experiment.digest] = tracked
         self._calls.submit(tracked.experiment)
 
+    def restore(self, tracked: TrackedExperiment, outcome: Outcome) -> None:
+        """Take in an experiment that ran for an earlier driver, which could not record it."""
+        outcome = replace(outcome, attempt=tracked.attempt)
+        self._records.add(tracked.experiment, outcome)
+        self._finished.append((tracked, outcome))
+
     def arrivals(self, seconds: float) -> Iterator[Arrival]:
         """Run experiments until a commit is due; yield what came of them."""
         for arrival in super().arrivals(0.0 if self._tracked else seconds):

@@ -19,7 +19,6 @@ from zenturio.experiment.used_inputs import ask_versions
 from zenturio.expression import parse
 from zenturio.failpoints import Failpoint
 from zenturio.record import SPACES, Repository, StudyDefinition
-from zenturio.record.open import FOLDER, project_folder
 from zenturio.study.driver.cached_results import (
     PROGRAMS,
     ProgramHistory,
@@ -287,8 +286,7 @@ class StudySession:
         """Return the outcomes that an earlier run could not record; none where all is run anew."""
         if "failed" in self.only:
             return None
-        home = project_folder() / FOLDER
-        return UnrecordedOutcomes(home, self.repository.location, self.study, round_)
+        return UnrecordedOutcomes.of(self.repository, self.study, round_)
 
     def run(
         self,

@@ -18,6 +18,9 @@ from zenturio.execute.experiment_codec import pack_outcome, unpack_outcome
 from zenturio.experiment import Outcome
 from zenturio.experiment.experiment import INCOMING, Kinds
 from zenturio.files import make_folder, replace_whole
+from zenturio.record import Repository
+from zenturio.record.open import FOLDER as PROJECT_FOLDER
+from zenturio.record.open import project_folder
 
 FOLDER = "unrecorded"
 """Below ``.zenturio``, with a folder for each study of each database."""
@@ -42,6 +45,13 @@ class UnrecordedOutcomes:
                 self._files = {path.stem: path for path in folder.glob(f"*{_ENDING}")}
         except PermissionError as error:  # of another user who shares the project
             logger.warning("outcomes of before are not read: %s", error)
+
+    @classmethod
+    def of(
+        cls, repository: Repository, study: str, round_: int | None = None
+    ) -> UnrecordedOutcomes:
+        """Return those of a study of *repository* that lie below the project."""
+        return cls(project_folder() / PROJECT_FOLDER, repository.location, study, round_)
 
     def __len__(self) -> int:
         return len(self._files)
