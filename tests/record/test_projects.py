@@ -12,6 +12,7 @@ from zenturio.errors import NotFoundError
 from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.record.projects import Project
+from zenturio.study.overview import opened_repository
 
 __all__ = ["lab"]
 ONE = StudyDefinition((Field("n", "int"),), (Field("time"),))
@@ -91,6 +92,26 @@ def test_who_looks_from_no_project_needs_an_owners_name_only_where_names_clash(
         assert names(repository) == ["alice/train", "bob/train", "single"]
         assert repository.count_states("single")["ok"] == 1
         repository.close()
+
+
+def test_who_looks_from_another_project_finds_a_study_whose_name_only_one_has(two_people, tmp_path):
+    with working_in(*two_people["bob"]) as bob:
+        run_study(bob, 1, "single", ONE)
+    with working_in(*two_people["alice"]) as alice:
+        with pytest.raises(NotFoundError, match="bob/single"):
+            alice.study("single")  # what runs or deletes means a study of its own folder
+        with opened_repository(two_people["alice"][1]) as looking:
+            assert looking.study("single").name == "bob/single"
+            assert looking.study("single@1").name == "bob/single"
+            assert looking.count_states("train")["ok"] == 2  # her own goes before
+            assert names(looking) == ["bob/single", "bob/train", "train"]
+    with working_in(tmp_path / "third", two_people["bob"][1]) as third:
+        run_study(third, 1, "more", ONE)
+        with (
+            opened_repository(two_people["bob"][1]) as looking,
+            pytest.raises(NotFoundError, match="train"),
+        ):
+            looking.study("train")
 
 
 def test_who_works_in_one_folder_shares_its_studies(two_people):

@@ -26,11 +26,14 @@ WAIT = 60.0
 _HINT = "a path, sqlite:///path/to/file.db, or postgresql://user@host/database"
 
 
-def open_repository(url: str | Path | None = None, *, create: bool = True) -> Repository:
+def open_repository(
+    url: str | Path | None = None, *, create: bool = True, finds_unique: bool = False
+) -> Repository:
     """Return the repository at *url*, else at ZENTURIO_DB, else that of the project folder.
 
     A database that does not exist is created; with *create* false a NotFoundError is raised. Its
-    schema must be this program's. The URL ``memory:`` names one that goes with the process.
+    schema must be this program's. The URL ``memory:`` names one that goes with the process. With
+    *finds_unique* a plain name also means the only study of that name, of whatever project.
     """
     place = locate(url)
     if place == "memory:":
@@ -40,7 +43,7 @@ def open_repository(url: str | Path | None = None, *, create: bool = True) -> Re
         refuse_missing(dialect)
     elif isinstance(place, Path) and place.parent.name == FOLDER:
         trust.begin(place.parent)
-    return _connect(dialect)
+    return _connect(dialect, finds_unique=finds_unique)
 
 
 def temporary_repository() -> Repository:
@@ -61,7 +64,7 @@ def _remove_own(folder: str, creator: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _connect(dialect: DatabaseDialect) -> SQLRepository:
+def _connect(dialect: DatabaseDialect, *, finds_unique: bool = False) -> SQLRepository:
     # Whoever asks for nothing but the project's folder should not pay for a database.
     from zenturio.record.projects import Project  # noqa: PLC0415
     from zenturio.record.schema_version import connect  # noqa: PLC0415
@@ -69,7 +72,7 @@ def _connect(dialect: DatabaseDialect) -> SQLRepository:
 
     database = connect(dialect, wait_seconds())
     if database.dialect.name == "postgresql":  # a file is one project's
-        database.project = Project(project_folder() / FOLDER)
+        database.project = Project(project_folder() / FOLDER, finds_unique)
     return SQLRepository(database, artifact_store(dialect))
 
 

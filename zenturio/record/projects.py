@@ -22,6 +22,8 @@ from zenturio.record.sql_names import literal
 FILE = "project.json"
 COMMON = 1
 """The number of the project whose studies belong to all."""
+UNIQUE_SQL = "NOT EXISTS (SELECT 1 FROM studies o WHERE o.name = s.name AND o.id <> s.id)"
+"""The condition that no other study has the name of a study ``s``."""
 _UUID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -31,6 +33,8 @@ class Project:
 
     folder: Path | None = None
     """Its ``.zenturio``; none for a database that is a project's file."""
+    finds_unique: bool = False
+    """Whether a plain name also means the only study of that name, of whatever project."""
     _uuid: str = field(default="", init=False)
 
     @classmethod
@@ -67,9 +71,7 @@ class Project:
 
         Who looks from no project at all needs one only where several projects have the name.
         """
-        own = f"p.uuid = {literal(self.uuid)}"
-        if not self.uuid:
-            own = "NOT EXISTS (SELECT 1 FROM studies o WHERE o.name = s.name AND o.id <> s.id)"
+        own = f"p.uuid = {literal(self.uuid)}" if self.uuid else UNIQUE_SQL
         return f"(coalesce(p.owner, '') = '' OR {own})"
 
     @property

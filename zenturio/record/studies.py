@@ -143,6 +143,9 @@ def find_version(
     project, mark = transaction.project, transaction.dialect.mark
     own = f"{project.is_own_sql} AND "
     version = _find_named(transaction, own, (), name, locked=locked)
+    if version is None and project.finds_unique:
+        unique = f"{projects.UNIQUE_SQL} AND "
+        version = _find_named(transaction, unique, (), name, locked=locked)
     if version is not None or "/" not in name:
         return version
     of_label = f"{project.label_sql} = {mark} AND "

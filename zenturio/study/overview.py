@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened_repository(db: str | None) -> Iterator[Repository]:
-    """Yield the repository at *db*, else the project's; closed behind. Nothing is created."""
-    repository = open_repository(db, create=False)
+    """Yield the repository at *db*, else the project's; closed behind. Nothing is created.
+
+    A name that only one project has means that study, from whatever folder.
+    """
+    repository = open_repository(db, create=False, finds_unique=True)
     try:
         yield repository
     finally:
