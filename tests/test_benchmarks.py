@@ -13,6 +13,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
     "application_files": "--sizes 300 600 --parameters 10 20",
     "counts": "",
+    "databases": "--runs 4 --drivers 2 --studies 10 --size 2000 --rounds 1",
     "driving": "--runs 4 --rounds 1 --sizes 4",
     "engines": "--seeds 2 --problems smooth --picture {tmp}/engines.png",
     "ga": "--seeds 2",
