@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -15,8 +16,8 @@ import pytest
 
 from accounts import accounts, zen_for_everybody
 from needs import needs
-from unprivileged import NOBODY
-from zenturio.errors import InputError, NotFoundError, SafetyError
+from unprivileged import NOBODY, unprivileged
+from zenturio.errors import InputError, NotFoundError, PlaceError, SafetyError
 from zenturio.execute import wire
 from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
@@ -24,7 +25,12 @@ from zenturio.study.service import submission_socket
 from zenturio.study.service.service_config import ServiceConfig
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import prepare_submission, signed_token, submit_study
-from zenturio.study.service.submission_socket import ServiceClient, SubmissionSocket, socket_path
+from zenturio.study.service.submission_socket import (
+    ServiceClient,
+    SubmissionSocket,
+    refuse_read_only,
+    socket_path,
+)
 from zenturio.study.study_request import StudyRequest
 from zenturio.testing.executor import until
 
@@ -253,6 +259,20 @@ def test_a_socket_that_somebody_else_put_there_gets_no_files(lab):
             os.seteuid(0)
         with pytest.raises(SafetyError, match="belongs to nobody, not to the owner"):
             ServiceClient.of(lab)
+
+
+@needs_root
+def test_who_may_only_read_the_file_is_told_that_no_service_runs(lab):
+    folder = Path(tempfile.mkdtemp())
+    try:
+        folder.chmod(0o755)
+        database = folder / "a.db"
+        with closing(open_repository(database)) as repository:
+            refuse_read_only(repository)
+            with unprivileged(), pytest.raises(PlaceError, match="no service is running"):
+                refuse_read_only(repository)
+    finally:
+        shutil.rmtree(folder)
 
 
 @needs_root

@@ -158,10 +158,11 @@ def submit(
 def _hand_in(repository: "Repository", request: "StudyRequest") -> "StudySubmission":
     """Submit through the service, which checks who submits; without one write the queue."""
     from zenturio.study.service.submission_queue import prepare_submission, submit_study
-    from zenturio.study.service.submission_socket import ServiceClient
+    from zenturio.study.service.submission_socket import ServiceClient, refuse_read_only
 
     service = ServiceClient.of(repository)
     if service is None:
+        refuse_read_only(repository)
         return submit_study(repository, request, repository.current_user())
     number = service.submit(prepare_submission(request, repository))
     return next(s for s in repository.submissions() if s.number == number)

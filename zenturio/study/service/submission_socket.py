@@ -80,6 +80,16 @@ def socket_path(database: Path) -> Path:
     return database.with_name(f"{database.name}.{ENDING}")
 
 
+def refuse_read_only(repository: Repository) -> None:
+    """PlaceError where the queue cannot be written, and no service is there to do it."""
+    database = Path(repository.location)
+    if database.is_file() and not os.access(database, os.W_OK, effective_ids=True):
+        raise PlaceError(
+            f"no service is running that takes submissions for {database}",
+            hint="try again when it runs; only its owner may write the file",
+        )
+
+
 class SubmissionSocket:
     """Takes submissions and cancellations of the users of this machine, while a block runs."""
 
