@@ -123,6 +123,21 @@ def test_the_token_for_metrics_and_its_hash_belong_together(lab):
     assert f'"{hash_secret(token)}"' in lines[1]
 
 
+def test_a_program_submits_with_the_token_of_a_user(lab, serving):
+    file, setting = zen("serve", "--token", "nightly", cwd=lab).out.splitlines()
+    (lab / "token").write_text(file.partition(":")[2])
+    (lab / "token").chmod(0o600)
+    (lab / "zenturio.toml").write_text(f"[serve.users]\n{setting.partition(':')[2].strip()}\n")
+    service = serving()
+    assert "serving" in service.first
+    told = zen("submit", "slow.sh", "--token-file", "token", "--json", cwd=lab)
+    assert (told.facts["user"], told.facts["verified"]) == ("nightly", True)
+    zen("cancel", "1", "--token-file", "token", cwd=lab)
+    assert zen("queue", "--json", cwd=lab).facts[0]["cause"] == "by nightly"
+    (lab / "token").write_text("another")
+    assert "nobody's" in zen("submit", "quick.sh", "--token-file", "token", cwd=lab, code=6).err
+
+
 def test_a_day_at_a_lab(lab, serving):
     service = serving("--policy", "srpt")
     assert service.first == f"serving {lab}: slots 2 on local; policy srpt\n"

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 from contextlib import chdir, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,13 @@ from zenturio.execute import wire
 from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
 from zenturio.study.service import submission_socket
-from zenturio.study.service.service_config import ServiceConfig
+from zenturio.study.service.service_config import ServiceConfig, ServiceUser
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import prepare_submission, signed_token, submit_study
 from zenturio.study.service.submission_socket import (
     ServiceClient,
     SubmissionSocket,
+    hash_token,
     refuse_read_only,
     socket_path,
 )
@@ -237,6 +239,26 @@ def test_a_socket_may_lie_deep(tmp_path, monkeypatch):
     repository.close()
 
 
+def test_a_token_says_in_whose_name_a_program_submits_and_cancels(lab):
+    users = {
+        "nightly": ServiceUser("nightly", "run", token=hash_token("secret")),
+        "guest": ServiceUser("guest", "look", token=hash_token("looks")),
+        "alice": ServiceUser("alice", "run"),
+    }
+    with SubmissionSocket(lab, users):
+        number = ServiceClient.of(lab, "secret").submit(prepare_submission(request(), lab))
+        found = submission(lab, number)
+        assert (found.user, found.verified) == ("nightly", True)
+        for token in ("wrong", "looks", hash_token("secret"), "sha256:"):
+            with pytest.raises(SafetyError, match="nobody's"):
+                ServiceClient.of(lab, token).cancel(number)
+        other = submit_study(lab, replace(request(), name="other"), USER).number
+        with pytest.raises(SafetyError, match=f"is of {USER}"):
+            ServiceClient.of(lab, "secret").cancel(other)  # not with the rights of the process
+        ServiceClient.of(lab, "secret").cancel(number)
+        assert submission(lab, number).cause == "by nightly"
+
+
 def test_the_setting_says_whether_unchecked_rows_run(tmp_path):
     assert ServiceConfig().unverified == "hold"
     (tmp_path / "zenturio.toml").write_text('[serve]\nunverified = "run"\n')
@@ -292,7 +314,7 @@ def test_an_account_with_a_private_home_submits_and_cancels_what_is_its_own(monk
             (home / "one.sh").write_text(STUDY)
         with (
             chdir(folder), zen_for_everybody() as programs, closing(open_repository(database)) as lab,
-            SubmissionSocket(lab, {made["bob"]}.__contains__),
+            SubmissionSocket(lab, {made["bob"]: ServiceUser(made["bob"], "admin")}),
         ):  # fmt: skip
 
             def zen(account, *words):

@@ -43,14 +43,17 @@ def equate(
     from zenturio.study.overview import opened_repository
 
     if undo:
-        with opened_repository(db) as repository:
+        with opened_repository(db, finds_unique=False) as repository:
             count = equating.undo_equate(repository, version)
         if json:
             output.facts({"version": version, "removed": count})
         else:
             typer.echo(f"removed {_results(count)} of {version}")
         return
-    with opened_repository(db) as repository, output.progress("accepting", None) as step:
+    with (
+        opened_repository(db, finds_unique=False) as repository,
+        output.progress("accepting", None) as step,
+    ):
         equated = equating.equate(repository, version, paths or [], step)
     if json:
         output.facts(_facts(equated))

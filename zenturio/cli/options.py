@@ -1,12 +1,14 @@
 """Options and arguments that several verbs share."""
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from zenturio import trust
+from zenturio.errors import InputError
 
 Paths = Annotated[
     list[str],
@@ -22,6 +24,25 @@ Overrides = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Act as the user whose token the file holds."),
+]
+
+
+def read_token(file: Path | None) -> str:
+    """Return the token in a file of the user; empty without a file."""
+    if file is None:
+        return ""
+    from zenturio.files import read_regular
+
+    trust.check_owner(file, "file of a token")
+    try:
+        return read_regular(file, 1024).decode("utf-8", "surrogateescape").strip()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 def _agree(yes: bool) -> bool:

@@ -11,7 +11,7 @@ import typer
 
 from zenturio import log_setup, quantities
 from zenturio.cli import options, output, terminal
-from zenturio.cli.options import Database, Json, Trust
+from zenturio.cli.options import Database, Json, TokenFile, Trust, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -382,7 +382,7 @@ def attach(
     from zenturio.study.last_options import recall_options
     from zenturio.study.overview import opened_repository
 
-    with opened_repository(db) as repository:
+    with opened_repository(db, finds_unique=False) as repository:
         repository.study(study)
         options = recall_options(study, repository.definition(study).notes)
     overrides = {"jobs": jobs, "on": on}
@@ -398,6 +398,7 @@ def cancel(
             metavar="STUDY|DIGEST|NUMBER", help="Study, experiment, or number in the queue."
         ),
     ],
+    token_file: TokenFile = None,
     db: Database = None,
     json: Json = False,
 ) -> None:
@@ -411,8 +412,8 @@ def cancel(
     """
     from zenturio.study.overview import opened_repository
 
-    with opened_repository(db) as repository:
-        if _cancel_submission(repository, target, json):
+    with opened_repository(db, finds_unique=False) as repository:
+        if _cancel_submission(repository, target, json, read_token(token_file)):
             return
         if target in {summary.name for summary in repository.studies()}:
             _cancel_study(repository, target, json)
@@ -420,7 +421,7 @@ def cancel(
             _cancel_experiment(repository, target, json)
 
 
-def _cancel_submission(repository: Repository, target: str, json: bool) -> bool:
+def _cancel_submission(repository: Repository, target: str, json: bool, token: str) -> bool:
     """Cancel the submissions that *target* names, if any; return whether there were some."""
     from zenturio.study.service import submission_queue
     from zenturio.study.service.submission_socket import ServiceClient
@@ -430,7 +431,7 @@ def _cancel_submission(repository: Repository, target: str, json: bool) -> bool:
     )
     user = repository.current_user()
     is_admin = bool(matches) and (repository.is_queue_admin() or _is_named_admin(user))
-    service = ServiceClient.of(repository) if matches else None
+    service = ServiceClient.of(repository, token) if matches else None
     if service is not None:
         for submission in matches:
             service.cancel(submission.number)

@@ -65,6 +65,10 @@ def serve(
         bool,
         typer.Option("--metrics-token", help="Print a token for Prometheus at /metrics, and exit."),
     ] = False,
+    token: Annotated[
+        str,
+        typer.Option(metavar="USER", help="Print a token to submit as USER with, and exit."),
+    ] = "",
     check: Annotated[
         bool,
         typer.Option("--check", help="Check settings, database and places, and exit."),
@@ -86,6 +90,9 @@ def serve(
         return
     if metrics_token:
         _make_metrics_token()
+        return
+    if token:
+        _make_user_token(token)
         return
 
     try:
@@ -119,6 +126,7 @@ def submit(
     each_machine: options.EachMachine = False,
     again: options.Again = False,
     order: options.Order = "blocks",
+    token_file: options.TokenFile = None,
     db: options.Database = None,
     json: options.Json = False,
 ) -> None:
@@ -140,7 +148,7 @@ def submit(
     )  # fmt: skip
     repository = open_repository(db)
     try:
-        submission = _hand_in(repository, request)
+        submission = _hand_in(repository, request, options.read_token(token_file))
         before = sum(s.number < submission.number for s in repository.submissions(("waiting",)))
     finally:
         repository.close()
@@ -155,12 +163,14 @@ def submit(
         typer.echo("no service is running: zen serve", err=True)
 
 
-def _hand_in(repository: "Repository", request: "StudyRequest") -> "StudySubmission":
+def _hand_in(repository: "Repository", request: "StudyRequest", token: str) -> "StudySubmission":
     """Submit through the service, which checks who submits; without one write the queue."""
     from zenturio.study.service.submission_queue import prepare_submission, submit_study
     from zenturio.study.service.submission_socket import ServiceClient, refuse_read_only
 
-    service = ServiceClient.of(repository)
+    service = ServiceClient.of(repository, token)
+    if service is None and token:
+        raise InputError("a token is for a service that runs on a file of SQLite")
     if service is None:
         refuse_read_only(repository)
         return submit_study(repository, request, repository.current_user())
@@ -235,6 +245,17 @@ def _make_metrics_token() -> None:
     token = secrets.token_urlsafe(32)
     typer.echo(f"prometheus.yml: authorization: {{ credentials: {token} }}")
     typer.echo(f'zenturio.toml:  metrics_token = "{hash_secret(token)}"')
+
+
+def _make_user_token(user: str) -> None:
+    """Print a new token, as a file holds it and as zenturio.toml does."""
+    import secrets
+
+    from zenturio.study.service.submission_socket import hash_token
+
+    token = secrets.token_urlsafe(32)
+    typer.echo(f"a file of {user}:  {token}")
+    typer.echo(f'zenturio.toml:  {user} = {{ role = "run", token = "{hash_token(token)}" }}')
 
 
 def _turns(submission: "StudySubmission") -> str:

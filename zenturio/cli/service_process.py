@@ -59,8 +59,7 @@ def serve_here(
             config.shares, run_unverified=config.unverified == "run",
         )  # fmt: skip
         if dialect_at(locate(db)).name == "sqlite":
-            admins = {name for name, user in config.users.items() if user.role == "admin"}
-            stack.enter_context(SubmissionSocket(repository, admins.__contains__))
+            stack.enter_context(SubmissionSocket(repository, config.users))
         slots = ", ".join(f"{place.slots} on {name}" for name, place in places.items())
         _tell(f"serving {project}: slots {slots}; policy {config.policy}")
         settings = PortalSettings(db, project, serves=True)

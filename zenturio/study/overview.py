@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_repository(db: str | None) -> Iterator[Repository]:
+def opened_repository(db: str | None, *, finds_unique: bool = True) -> Iterator[Repository]:
     """Yield the repository at *db*, else the project's; closed behind. Nothing is created.
 
-    A name that only one project has means that study, from whatever folder.
+    With *finds_unique* a name that only one project has means that study, from whatever folder.
     """
-    repository = open_repository(db, create=False, finds_unique=True)
+    repository = open_repository(db, create=False, finds_unique=finds_unique)
     try:
         yield repository
     finally:

@@ -23,6 +23,7 @@ What zenturio.toml says of a service:
     [serve.users]
     alice = { role = "run", password = "scrypt:..." }   # zen serve --hash makes it
     bob = { role = "look" }        # known by a proxy's header
+    nightly = { role = "run", token = "sha256:..." }    # zen serve --token makes it
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class ServiceUser:
     role: UserRole = "look"
     password: str = ""
     """Hashed; empty for who comes through a proxy only."""
+    token: str = ""
+    """The hash of what programs submit with in the user's name; empty if none may."""
 
 
 def _text(name: str, entry: Entry) -> str:
@@ -155,7 +158,7 @@ def _users(_name: str, entry: Entry) -> dict[str, ServiceUser]:
 
 def _user(name: str, facts: Any) -> ServiceUser:
     hint = f'write {name} = {{ role = "run", password = "scrypt:…" }}: zen serve --hash makes one'
-    if not isinstance(facts, dict) or set(facts) - {"role", "password"}:
+    if not isinstance(facts, dict) or set(facts) - {"role", "password", "token"}:
         raise InputError(f"user {name!r} is not understood", hint=hint)
     role, password = facts.get("role", "look"), facts.get("password", "")
     if role not in get_args(UserRole):
@@ -163,7 +166,8 @@ def _user(name: str, facts: Any) -> ServiceUser:
         raise InputError(message, hint="write look, run, or admin")
     if password and not str(password).startswith("scrypt:"):
         raise InputError(f"the password of {name!r} is not hashed", hint=hint)
-    return ServiceUser(name, role, str(password))
+    token = _secret("token", Entry(facts["token"], None)) if "token" in facts else ""
+    return ServiceUser(name, role, str(password), token)
 
 
 @dataclass(frozen=True)

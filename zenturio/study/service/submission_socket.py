@@ -8,17 +8,19 @@ file. A request and its answer are one message each, as in `wire`.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock, Thread
+from types import MappingProxyType
 from typing import Any, Self
 
 from zenturio import errors, trust
@@ -37,6 +39,7 @@ from zenturio.execute.json_checks import (
     text,
 )
 from zenturio.record import Repository
+from zenturio.study.service.service_config import ServiceUser
 from zenturio.study.service.submission_queue import (
     PreparedSubmission,
     cancel_submission,
@@ -66,9 +69,9 @@ _check_submit = record(
         "options": object_of(text(64), _OPTION, 64),
         "program": anything,
     },
-    {"lengths": list_of(integer(0, LARGEST_BYTES))},
+    {"lengths": list_of(integer(0, LARGEST_BYTES)), "token": text(1024)},
 )
-_check_cancel = record({"do": one_of("cancel"), "number": integer(1)})
+_check_cancel = record({"do": one_of("cancel"), "number": integer(1)}, {"token": text(1024)})
 _check_answer = first_of(
     record({"number": integer(1)}),
     record({"failure": text(64), "message": text(2**16), "hint": text(2**16)}),
@@ -94,11 +97,11 @@ class SubmissionSocket:
     """Takes submissions and cancellations of the users of this machine, while a block runs."""
 
     def __init__(
-        self, repository: Repository, is_admin: Callable[[str], bool] = lambda _user: False
+        self, repository: Repository, users: Mapping[str, ServiceUser] = MappingProxyType({})
     ) -> None:
-        """For a *repository* in a file; *is_admin* says whose users may cancel all submissions."""
+        """For a *repository* in a file; *users* are administrators, and who have a token."""
         self._repository = repository
-        self._is_admin = is_admin
+        self._users = users
         self._path = socket_path(Path(repository.location))
         self._connections: Counter[int] = Counter()
         self._lock = Lock()
@@ -140,16 +143,21 @@ class SubmissionSocket:
         try:
             with closing(connection):
                 _limit_silence(connection, SILENT_SECONDS)
-                wire.send(connection.fileno(), self._answer(connection, user))
+                answer = self._answer(connection, user)
+                if answer is not None:
+                    wire.send(connection.fileno(), answer)
         except OSError as error:  # whoever asked has gone, or is silent
             _log.info("a connection of %s ended: %s", trust.user_name(user), error)
         finally:
             with self._lock:
                 self._connections[user] -= 1
 
-    def _answer(self, connection: socket.socket, user: int) -> dict[str, Any]:
+    def _answer(self, connection: socket.socket, user: int) -> dict[str, Any] | None:
+        """Return the answer to a request; None where nothing was asked."""
         try:
-            message = wire.receive(connection.fileno()) or {}
+            message = wire.receive(connection.fileno())
+            if message is None:
+                return None
             number = self._handle(connection, message, user)
             _log.info("%d: %s of submission %d", user, message["do"], number)
         except MalformedError as error:
@@ -160,14 +168,33 @@ class SubmissionSocket:
 
     def _handle(self, connection: socket.socket, message: dict[str, Any], user: int) -> int:
         """Do what *user* asks for, and return the number of the submission."""
-        name = trust.user_name(user)
+        name, has_token = trust.user_name(user), "token" in message
+        if has_token:
+            name = self._user_of(message.pop("token"))
         if message.get("do") != "cancel":
             prepared = _receive_submission(connection, message)
             return enter_submission(self._repository, prepared, name, is_checked=True).number
         _check_cancel(message, "the request")
-        is_admin = user in (0, os.geteuid()) or self._is_admin(name)
+        is_owner = not has_token and user in (0, os.geteuid())
+        named = self._users.get(name)
+        is_admin = is_owner or (named is not None and named.role == "admin")
         number = message["number"]
         return cancel_submission(self._repository, number, name, is_admin=is_admin).number
+
+    def _user_of(self, token: object) -> str:
+        """Return the user whose token it is; SafetyError for that of nobody who may submit."""
+        digest = hash_token(str(token))
+        for user in self._users.values():
+            if user.role != "look" and hmac.compare_digest(user.token, digest):
+                return user.name
+        raise SafetyError(
+            "this token is nobody's who may submit", hint="zen serve --token makes one"
+        )
+
+
+def hash_token(token: str) -> str:
+    """Return what zenturio.toml keeps of a token."""
+    return f"sha256:{sha256(token.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
 def _receive_submission(connection: socket.socket, message: dict[str, Any]) -> PreparedSubmission:
@@ -201,9 +228,11 @@ class ServiceClient:
     """Whom users of a file of SQLite ask: the service that works on it."""
 
     path: Path
+    token: str = ""
+    """Of the user in whose name it asks; that of the process if it is empty."""
 
     @classmethod
-    def of(cls, repository: Repository) -> ServiceClient | None:
+    def of(cls, repository: Repository, token: str = "") -> ServiceClient | None:
         """Return the client of the service of *repository*; None if none listens.
 
         SafetyError where who listens is neither root nor the owner of the file: somebody else
@@ -212,7 +241,7 @@ class ServiceClient:
         database = Path(repository.location)
         if not database.is_file():
             return None
-        client = cls(socket_path(database))
+        client = cls(socket_path(database), token)
         try:
             with closing(client._connected()) as connection:
                 user = peer(connection)
@@ -246,6 +275,8 @@ class ServiceClient:
         self._ask({"do": "cancel", "number": number})
 
     def _ask(self, message: dict[str, Any], *blobs: bytes) -> int:
+        if self.token:
+            message = {**message, "token": self.token}
         try:
             with closing(self._connected()) as connection:
                 _limit_silence(connection, CANCEL_SECONDS)
