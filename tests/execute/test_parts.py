@@ -246,14 +246,49 @@ def test_a_pattern_lists_each_folder_at_most_once(tmp_path, monkeypatch, pattern
 
 def test_cpus_are_handed_out_once():
     cpus = CpuPool()
-    assert cpus.every == sorted(os.sched_getaffinity(0))
+    assert sorted(cpus.every) == sorted(os.sched_getaffinity(0))
     one = [cpus.take(1) for _ in cpus.every]
-    assert sorted(cpu for each in one for cpu in each) == cpus.every
+    assert [cpu for each in one for cpu in each] == cpus.every
     assert cpus.take(1) == []
     for each in one:
         cpus.give_back(each)
     assert cpus.take(len(cpus.every) + 1) == []
     assert cpus.take(len(cpus.every)) == cpus.every
+
+
+def topology(folder, siblings, isolated=""):
+    """The files of a machine with these lists of threads that share a core."""
+    cpus = folder / "devices/system/cpu"
+    for cpu, threads in siblings.items():
+        (cpus / f"cpu{cpu}/topology").mkdir(parents=True)
+        (cpus / f"cpu{cpu}/topology/thread_siblings_list").write_text(f"{threads}\n")
+    (cpus / "isolated").write_text(f"{isolated}\n")
+    return str(folder)
+
+
+def test_whole_cores_are_handed_out_before_their_second_threads(tmp_path):
+    system = topology(tmp_path, {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"})
+    cpus = CpuPool(range(4), system)
+    assert [cpus.take(1) for _ in range(4)] == [[0], [1], [2], [3]]
+    neighbours = CpuPool(
+        range(4), topology(tmp_path / "b", {0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"})
+    )
+    assert neighbours.every == [0, 2, 1, 3]
+    taken = neighbours.take(2)
+    assert taken == [0, 2]
+    neighbours.give_back(taken)
+    assert neighbours.take(4) == [0, 2, 1, 3]
+    assert "there are 2, with 4 threads (SMT), whose second ones are used last" in cpus.description
+
+
+def test_isolated_processors_come_first_and_siblings_that_may_not_be_used_do_not_count(tmp_path):
+    system = topology(tmp_path, {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, isolated="1,3")
+    assert CpuPool(range(4), system).every == [1, 3, 0, 2]
+    cpus = CpuPool([0, 3], system)
+    assert cpus.every == [3, 0]
+    assert "there are 2, and no SMT siblings" in cpus.description
+    assert cpus.description.endswith("1 isolated processors are used first")
+    assert CpuPool([0, 1], str(tmp_path / "absent")).every == [0, 1]
 
 
 # Processes

@@ -10,7 +10,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,12 +77,29 @@ class ResourcePool:
 
 
 class CpuPool:
-    """The CPUs of this process, handed out and given back."""
+    """The CPUs of this process, handed out and given back.
 
-    def __init__(self) -> None:
-        usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-        self.every = sorted(usable(0))
+    Those that the system isolated from others come first, and one thread of each core before the
+    second ones: two experiments share a core only if there are more of them than cores.
+    """
+
+    def __init__(self, usable: Iterable[int] | None = None, system: str = "/sys") -> None:
+        if usable is None:
+            usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+        folder = Path(system, "devices/system/cpu")
+        cpus = frozenset(usable)
+        isolated = _listed_cpus(folder / "isolated") & cpus
+        siblings = {
+            cpu: sorted(_listed_cpus(folder / f"cpu{cpu}/topology/thread_siblings_list") & cpus)
+            for cpu in cpus
+        }
+        self._order = {
+            cpu: (cpu not in isolated, sum(other < cpu for other in siblings[cpu]), cpu)
+            for cpu in cpus
+        }
+        self.every = sorted(cpus, key=self._order.__getitem__)
         self._free = list(self.every)
+        self.description = _described(self._order, len(isolated))
 
     def take(self, count: int) -> list[int]:
         """Take *count* CPUs; return none if fewer are free."""
@@ -92,7 +109,28 @@ class CpuPool:
         return cpus
 
     def give_back(self, cpus: list[int]) -> None:
-        self._free = sorted(self._free + cpus)
+        self._free = sorted(self._free + cpus, key=self._order.__getitem__)
+
+
+def _described(order: Mapping[int, tuple[bool, int, int]], isolated: int) -> str:
+    """Return what there is to be bound to."""
+    cores = sum(sibling == 0 for _, sibling, _ in order.values())
+    text = f"experiments are bound to cores of their own: there are {cores}"
+    if len(order) > cores:
+        text += f", with {len(order)} threads (SMT), whose second ones are used last"
+    else:
+        text += ", and no SMT siblings among the processors that may be used"
+    return text + (f"; {isolated} isolated processors are used first" if isolated else "")
+
+
+def _listed_cpus(path: Path) -> frozenset[int]:
+    """Return the numbers of a list such as ``0,4-6``; none where the system has no such file."""
+    cpus: set[int] = set()
+    with suppress(OSError, ValueError):
+        for part in path.read_text("ascii").strip().split(","):
+            first, _, last = part.partition("-")
+            cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)
 
 
 _log = logging.getLogger(__name__)

@@ -298,9 +298,9 @@ class Local(ClosesOnExit):
         self._runner = LocalRunner(folder, settings, self._closed)
         room = ResourcePool(self.slots, self._memory)
         with disk_errors(folder):  # short of open files, it has no pipe to wake its thread through
-            self._dispatcher = Dispatcher(
-                self._runner, room, CpuPool() if pin else None, self._closed
-            )
+            cpus = CpuPool() if pin else None
+            self.remarks = deque([cpus.description] if cpus else ())
+            self._dispatcher = Dispatcher(self._runner, room, cpus, self._closed)
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Take an experiment; it starts when there is room for it."""
