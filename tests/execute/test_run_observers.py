@@ -62,6 +62,14 @@ def test_energy_of_a_zone_that_cannot_be_read_is_no_part_of_a_sum(tmp_path):
     assert "rapl:1/energy_uj cannot be read (No such file" in observer.end()["energy"]
 
 
+def test_a_counter_that_holds_no_number_is_a_reason_and_no_crash(tmp_path):
+    zones(tmp_path, rapl_0=("package-0", 1))
+    (tmp_path / "rapl:0" / "energy_uj").write_text("")
+    observer = EnergyObserver(str(tmp_path))
+    observer.begin()
+    assert "it holds no number" in observer.end()["energy"]
+
+
 def test_the_second_path_to_the_counters_does_not_count_twice(tmp_path):
     zones(tmp_path, rapl_0=("package-0", 0))
     shutil.copytree(tmp_path / "rapl:0", tmp_path / "intel-rapl-mmio:0")
@@ -114,7 +122,7 @@ def test_gpus_are_added_up_and_those_that_the_run_cannot_see_do_not_count():
     }
     assert gpu_readings(GPUS, 2.0, ["GPU-b"])["gpu_energy"] == 400.0
     assert gpu_readings(GPUS, 2.0, ["1"])["gpu_memory"] == 3000 * 2**20
-    assert gpu_readings("", 2.0)["gpu_mhz"] == "nvidia-smi told of no GPU of the run"
+    assert gpu_readings("", 2.0)["gpu_mhz"] == "nvidia-smi: it told of no GPU of the run"
     assert gpu_readings("No devices were found\n", 1)["gpu_mhz"] == (
         "nvidia-smi: No devices were found"
     )

@@ -298,6 +298,8 @@ def _show_questions(application: "Application") -> None:
     for metric in application.metrics:
         unit = f" [{metric.unit}]" if metric.unit else ""
         source = f"from {metric.source}" if metric.source else "reported by the program"
+        if metric.observed and not metric.observed.startswith("region "):
+            source = f"observed by {metric.observed}"
         formula = f":= {metric.formula.text}" if metric.formula else source
         typer.echo(f"metric {metric.name}{unit} {formula}")
     for goal in application.goals:

@@ -69,10 +69,7 @@ class RunObservers:
 
         *shared*: others of our runs may use the machine meanwhile. *environment*: the run's.
         """
-        names: dict[str, list[str]] = {}
-        for name, observed in metrics.items():
-            names.setdefault(observed.partition(" ")[0], []).append(name)
-        events: dict[str, dict[str, str]] = {"perf": {}, "region": {}}
+        events: dict[str, dict[str, str]] = {}
         for name, observed in metrics.items():
             observer, _, event = observed.partition(" ")
             events.setdefault(observer, {})[name] = event
@@ -85,7 +82,7 @@ class RunObservers:
             "region": lambda: RegionObserver(events["region"]),
             "perf": lambda: PerfObserver(events["perf"]),
         }
-        self._observers = [make() for name, make in observers.items() if name in names]
+        self._observers = [make() for name, make in observers.items() if name in events]
         self._names = tuple(metrics)
         self.readings: dict[str, Reading] = {}
         self.user_mode = False
@@ -388,14 +385,14 @@ class MemoryObserver(RunObserver):
         sizes = [_proportional_bytes(pid) for pid in members if not self._is_own(pid)]
         ended = time.monotonic()
         self.next_sample = ended + max(_LEAST_PAUSE_SECONDS, (ended - begun) / _COST)
-        known = [size for size in sizes if size is not None]
-        if not known:
+        readable = [size for size in sizes if size is not None]
+        if not readable:
             if sizes:
                 self._reason = "/proc/PID/smaps_rollup cannot be read"
             return
         self._add(begun)
-        self._last = (begun, sum(known))
-        self._peak = max(self._peak, sum(known))
+        self._last = (begun, sum(readable))
+        self._peak = max(self._peak, sum(readable))
 
     def _add(self, now: float) -> None:
         """Count the last size for the time since it was seen."""
@@ -499,8 +496,8 @@ def gpu_readings(
         ):
             samples.setdefault(cells[0], []).append(cells[2:])
     if not samples:
-        said = next((line.strip() for line in output.splitlines() if "," not in line), "")
-        reason = f"nvidia-smi: {said[:200]}" if said else "nvidia-smi told of no GPU of the run"
+        message = next((line.strip() for line in output.splitlines() if "," not in line), "")
+        reason = f"nvidia-smi: {message[:200] or 'it told of no GPU of the run'}"
         return dict.fromkeys(_GPU_METRICS, reason)
     values: dict[str, Reading] = {}
     for at, name in enumerate(_GPU_METRICS):
@@ -533,4 +530,7 @@ def _first_word(path: str) -> str:
 
 def _whole_number(path: str) -> int:
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib is not loaded here
-        return int(file.read(64))
+        digits = file.read(64).strip()
+    if not digits.isdigit():
+        raise OSError(errno.EINVAL, "it holds no number")
+    return int(digits)

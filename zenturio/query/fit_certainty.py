@@ -76,24 +76,25 @@ def prediction_interval(
     lows, highs = [], []
     for key in np.unique(keys, axis=0):
         inside = (keys == key).all(axis=1)
-        kept = np.ones(data.points, dtype=np.bool_)
+        others = np.ones(data.points, dtype=np.bool_)
         if model.x:
             places = np.column_stack([data.columns[name] for name in model.x])
-            kept = ~(places == key).all(axis=1)
+            others = ~(places == key).all(axis=1)
         part = FitPoints(
-            {name: column[kept] for name, column in data.columns.items()},
-            data.y[kept], data.counts[kept], data.noise,
+            {name: column[others] for name, column in data.columns.items()},
+            data.y[others], data.counts[others], data.noise,
         )  # fmt: skip
         fitted = model.shape.solve(part.columns, part.y, part.root)
         if fitted is None:
             return None
-        here = model.shape.values({name: column[inside] for name, column in used.items()}, fitted)
-        there = float(model.shape.values(point, fitted)[0])
-        missed = np.abs(rows.y[inside] - here)
+        points = {name: column[inside] for name, column in used.items()}
+        expected = model.shape.values(points, fitted)
+        predicted = float(model.shape.values(point, fitted)[0])
+        missed = np.abs(rows.y[inside] - expected)
         if data.noise == "relative":
-            missed = missed / np.abs(here) * abs(there)
-        lows += (there - missed).tolist()
-        highs += (there + missed).tolist()
+            missed = missed / np.abs(expected) * abs(predicted)
+        lows += (predicted - missed).tolist()
+        highs += (predicted + missed).tolist()
     # The order statistics of n values that a new one is beyond with (1 - confidence) / 2 each.
     beyond = max(math.floor((1 - CONFIDENCE) / 2 * (len(lows) + 1)), 1)
     low, high = sorted(lows)[beyond - 1], sorted(highs)[-beyond]
