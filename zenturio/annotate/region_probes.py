@@ -19,7 +19,6 @@ from functools import cache
 from importlib.resources import files
 from zlib import crc32
 
-from zenturio.annotate import region_code
 from zenturio.annotate.counter_events import SYSCALLS, counter_event, counter_metric
 from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, MeasuredRegion, Probe
@@ -56,6 +55,8 @@ def probe_essence(region: MeasuredRegion) -> str:
 
 def probe_routine(region: MeasuredRegion, dialect: Dialect) -> str:
     """What a region needs behind the end of its file: nothing in most languages."""
+    from zenturio.annotate import region_code  # noqa: PLC0415 - most studies have no region
+
     write = _LANGUAGES[dialect.name][0]
     if write is _fortran:
         return region_code.fortran_routine(region)
@@ -179,6 +180,8 @@ def _python_counters(region: MeasuredRegion) -> str:
 
 
 def _c(v: str, region: MeasuredRegion) -> _Lines:
+    from zenturio.annotate import region_code  # noqa: PLC0415 - most studies have no region
+
     return region_code.c_lines(_symbol(v, region))
 
 
@@ -230,6 +233,8 @@ def _shell(v: str, region: MeasuredRegion) -> _Lines:
 
 
 def _fortran(_: str, region: MeasuredRegion) -> _Lines:
+    from zenturio.annotate import region_code  # noqa: PLC0415 - most studies have no region
+
     return region_code.fortran_calls(region)
 
 
