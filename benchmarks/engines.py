@@ -38,7 +38,7 @@ FOLDER = Path(__file__).resolve().parent / "contest"
 ROOT = FOLDER.parents[1]
 PACKAGES = ("optuna==5.0.0", "cmaes==0.13.1", "nevergrad==1.0.12", "pygad==3.4.0")
 PEERS = ("Optuna TPE", "Optuna CMA-ES", "Nevergrad NGOpt", "PyGAD")
-OURS = ("model", "ga", "hill", "anneal", "portfolio", "random")
+OURS = ("auto", "model", "ga", "hill", "anneal", "portfolio", "random")
 SURE = 0.05
 """The chance of error at which one counts as better than another."""
 

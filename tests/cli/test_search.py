@@ -244,6 +244,12 @@ def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):
     (found,) = zen("best", "hill", "--json", cwd=hill).facts
     assert told.facts["best"]["value"] == found["scores"]["height"] == 200
     assert told.facts["best"]["at"] == found["parameters"]
+    assert found["as_good"]
+    assert found["interval"][0] < 200 < found["interval"][1]
+    assert (
+        "as good as row 1 by the 95% intervals: row 2, 2 points further down"
+        in zen("best", "hill", "-n", 2, cwd=hill).out
+    )
 
 
 def test_a_search_goes_the_same_way_with_fewer_slots_than_it_began_with(hill):

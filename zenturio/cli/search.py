@@ -12,7 +12,7 @@ from zenturio.cli.results import All, OfMachine, OfRound
 if TYPE_CHECKING:
     from zenturio.query.importance import RankedSetting
     from zenturio.show.study import TuningResult
-    from zenturio.study.best_points import ScoredPoint
+    from zenturio.study.best_points import PointRanking, ScoredPoint
     from zenturio.study.tuning.tune import Tuning, TuningPlan
 
 
@@ -69,9 +69,10 @@ def best(
     """Show the best points of a study.
 
     Points are ranked by the mean of their repeats, or by another aggregate such as median or p90,
-    separately for each kind of machine. Columns:
-    used repeats have a value of the objective, ok ones succeeded, tried ones finished. For several
-    objectives, the Pareto front is shown.
+    separately for each kind of machine. Where points have repeats, "from" and "to" are 95%
+    intervals of the mean that hold for all points at once, and the points that may be as good as
+    the best are named. Columns: used repeats have a value of the objective, ok ones succeeded,
+    tried ones finished. For several objectives, the Pareto front is shown.
 
     Example: zen best matmul -n 5
     """
@@ -90,6 +91,7 @@ def best(
             repository, study, count, objective, without=without, rows=rows,
             reduce=exact_aggregate(agg),
         )  # fmt: skip
+    intervals, alike = _intervals(ranking)
     if json:
         output.facts(
             [
@@ -99,12 +101,14 @@ def best(
                     "used": point.used,
                     "ok": point.ok,
                     "tried": point.tried,
+                    "interval": intervals[at],
+                    "as_good": alike[at] if alike else None,
                     "left_out": ranking.outside,
                     "machine": point.machine.label if point.machine else None,
                     "round": point.round,
                     **({"stopped": point.stopped} if point.stopped else {}),
                 }
-                for point in ranking.points
+                for at, point in enumerate(ranking.points)
             ]
         )
         return
@@ -117,17 +121,44 @@ def best(
         apart.append("stopped")
     names = list(ranking.points[0].values) if ranking.points else []
     goals = list(ranking.points[0].scores) if ranking.points else []
+    bounds = ["from", "to"] if ranking.noise else []
     lines = [
-        (*p.values.values(), *p.scores.values(), p.used, p.ok, p.tried, *_origin(p, apart))
-        for p in ranking.points
-    ]
-    heads = (*names, *goals, "used", "ok", "tried", *apart)
+        (*p.values.values(), *p.scores.values(), *(interval or ()), p.used, p.ok,
+         p.tried, *_origin(p, apart))
+        for p, interval in zip(ranking.points, intervals, strict=True)
+    ]  # fmt: skip
+    heads = (*names, *goals, *bounds, "used", "ok", "tried", *apart)
     output.table(
         heads, display_rows(lines), right="l" * len(names) + "r" * (len(heads) - len(names))
     )
     typer.echo(f"\n{len(ranking.points):,} of {ranking.of:,} points: {ranking.words}")
+    if ranking.noise:
+        shown = [str(row) for row, yes in enumerate(alike[: len(ranking.points)], 1) if yes][1:]
+        hidden = sum(alike[len(ranking.points) :])
+        words = [f"row {row}" for row in shown]
+        words += [quantities.amount(hidden, "point") + " further down"] if hidden else []
+        typer.echo(f"as good as row 1 by the 95% intervals: {', '.join(words) or 'none'}")
     for note in (*ranking.notes, *left_out_notes(ranking.outside)):
         typer.echo(note)
+
+
+def _intervals(ranking: "PointRanking") -> tuple[list[tuple[float, float] | None], list[bool]]:
+    """Return the 95% interval of each shown point, and which of the leaders may be the best.
+
+    All intervals hold at once, with a chance of error divided by the number of points (Bonferroni):
+    the best of many scores is a lucky one.
+    """
+    from zenturio.query.statistics import student
+
+    noise, leaders = ranking.noise, ranking.leaders
+    if noise is None:
+        return [None] * len(ranking.points), []
+    quantile = student(1 - 0.05 / (2 * max(ranking.of, 1)), noise.freedom)
+    shown = [
+        noise.interval(score, used, quantile) for score, used in leaders[: len(ranking.points)]
+    ]
+    alike = [not noise.tells_apart(leaders[0], leader, quantile) for leader in leaders]
+    return [*shown], alike
 
 
 def _origin(point: "ScoredPoint", names: list[str]) -> list[object]:

@@ -47,6 +47,33 @@ class ScoredPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatNoise:
+    """How much repeats of a point differ, in all points together."""
+
+    deviation: float
+    """The standard deviation of one repeat; of its logarithm if it is relative."""
+    freedom: int
+    """Degrees of freedom: the repeats of all points but one of each."""
+    is_relative: bool
+    """Whether the deviation is in proportion to the score, as all scores are positive."""
+
+    def interval(self, score: float, used: int, quantile: float) -> tuple[float, float]:
+        """Return *quantile* deviations around a *score* that is the mean of *used* repeats."""
+        half = quantile * self.deviation / math.sqrt(used)
+        if self.is_relative:
+            return score * math.exp(-half), score * math.exp(half)
+        return score - half, score + half
+
+    def tells_apart(
+        self, first: tuple[float, int], second: tuple[float, int], quantile: float
+    ) -> bool:
+        """Return whether two scores, each with its used repeats, differ by more than noise."""
+        (score, used), (other, of_other) = first, second
+        distance = math.log(score / other) if self.is_relative else score - other
+        return abs(distance) > quantile * self.deviation * math.sqrt(1 / used + 1 / of_other)
+
+
+@dataclass(frozen=True, slots=True)
 class PointRanking:
     """The best points, and of how many they are."""
 
@@ -59,6 +86,11 @@ class PointRanking:
     """Results by kind of machine."""
     rounds: Mapping[int, int] = field(default_factory=dict)
     """Results by round."""
+    noise: RepeatNoise | None = None
+    """Of the only goal; None for several goals, for another aggregate than the mean,
+    and where no point has repeats that differ."""
+    leaders: tuple[tuple[float, int], ...] = ()
+    """Score and used repeats of the best points of all, the best first; with noise only."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -95,6 +127,8 @@ class _Repeats:
 
 Reduce = Callable[[Sequence[float]], float | None]
 """Makes one number of those of a point's repeats, such as their mean."""
+MOST_LEADERS = 1000
+"""Points at the head of a ranking that are compared with the best one."""
 TRIED: tuple[ExperimentState, ...] = ("ok", "failed", "wrong", "timeout")
 
 
@@ -140,8 +174,18 @@ def best(
     directions = Directions([goal.direction for goal in goals])
     reduced = ((repeats.reduced(len(goals), reduce), repeats) for repeats in measured)
     scored = [(directions.losses(numbers), repeats) for numbers, repeats in reduced if numbers]
+    noise: RepeatNoise | None = None
+    leaders: tuple[tuple[float, int], ...] = ()
     if len(goals) == 1:
-        chosen = heapq.nsmallest(count, scored, key=itemgetter(0))  # stable, as sorting is
+        if reduce is mean:
+            noise = _noise_of([repeats.scores for _, repeats in scored])
+        most = max(count, MOST_LEADERS if noise else 0)
+        ranked = heapq.nsmallest(most, scored, key=itemgetter(0))  # stable, as sorting is
+        if noise:
+            leaders = tuple(
+                (repeats.reduced(1, reduce)[0], len(repeats.scores)) for _, repeats in ranked
+            )
+        chosen = ranked[:count]
     else:
         chosen = _front(sorted(scored, key=itemgetter(0)))
     return PointRanking(
@@ -151,7 +195,24 @@ def best(
         len(without),
         {label: counts.total() for label, counts in machines.items()},
         dict(sum(machines.values(), Counter[int]())),
+        noise,
+        leaders,
     )
+
+
+def _noise_of(repeats: Sequence[Sequence[float]]) -> RepeatNoise | None:
+    """Return the pooled deviation of the *repeats* of points around their means."""
+    several = [scores for scores in repeats if len(scores) > 1]
+    freedom = sum(map(len, several)) - len(several)
+    is_relative = all(score > 0 for scores in repeats for score in scores)
+    squares = 0.0
+    for scores in several:
+        values = [math.log(score) for score in scores] if is_relative else scores
+        middle = math.fsum(values) / len(values)
+        squares += math.fsum((value - middle) ** 2 for value in values)
+    if not freedom or not squares:
+        return None
+    return RepeatNoise(math.sqrt(squares / freedom), freedom, is_relative)
 
 
 def _best_in_copy(
