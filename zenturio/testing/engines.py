@@ -27,7 +27,7 @@ from zenturio.search import (
     Trial,
     drive,
 )
-from zenturio.space import Point, Space, geometric, span, uniform
+from zenturio.space import Point, Space, geometric, parameter, span, uniform
 
 _TRIALS = 25
 
@@ -48,6 +48,12 @@ class EngineContract:
         Space(n=[8, 1, 4, 2, 16], m=span(1, 30), k=["a", "b", "c"]),
         Space(n=geometric(1, 256), m=span(1, 12), t=[1, 2, 4]).where("n * m <= 512", "m % t == 0"),
         Space(x=uniform(-3, 3), k=["a", "b"]),
+        Space(
+            k=["a", "b"],
+            n=parameter(span(1, 9), when="k == 'a'"),
+            x=parameter(uniform(0, 1), when="k == 'b'"),
+            y=uniform(-3, 3),
+        ),
     )
     """Spaces that the engine is for."""
     small: ClassVar[Space] = Space(n=span(1, 6))
@@ -85,6 +91,30 @@ class EngineContract:
                     number, point = pending.pop(chance.randrange(len(pending)))
                     loop.tell(number, cost(point))
             assert loop.trials == expected
+
+    def test_a_search_that_was_killed_goes_on_to_the_same_trials(self) -> None:
+        for kill, space in enumerate(self.spaces, 7):
+            expected = list(drive(self.loop(space), cost))
+            recorded = {trial.point: trial.scores for trial in expected[:kill]}
+            search = self.search(SearchProblem(space, Directions(), 3, _TRIALS))
+            resumed = SearchLoop(
+                search,
+                Directions(),
+                Budget(_TRIALS),
+                cached=lambda points, recorded=recorded: [recorded.get(p) for p in points],  # type: ignore[misc]
+            )
+            assert list(drive(resumed, cost)) == expected
+            assert resumed.cached_count == len(recorded)
+
+    def test_known_points_are_not_tried_and_use_no_budget(self) -> None:
+        for space in self.spaces:
+            known = {point: cost(point) for point in space.sample(3, 2)}
+            search = self.search(SearchProblem(space, Directions(), 3, _TRIALS))
+            loop = SearchLoop(search, Directions(), Budget(_TRIALS), known=known)
+            points = {trial.point for trial in drive(loop, cost)}
+            assert points
+            assert all(space.contains(point) for point in points)
+            assert not points & known.keys()
 
     def test_it_asks_for_no_more_points_than_it_may(self) -> None:
         for space in self.spaces:
