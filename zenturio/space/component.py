@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from operator import attrgetter, mul
@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from zenturio.errors import SpaceError
+from zenturio.expression import Expression
 from zenturio.space.code_table import CodeTable, TooManyRows, stacked
-from zenturio.space.definition import Part
+from zenturio.space.definition import Definition, Part, SpaceCondition, parted
 from zenturio.space.domain import Column
 from zenturio.space.join import EDGES, DecisionDiagram, Join, Progress
 from zenturio.space.parameter import Dependent
@@ -471,3 +472,48 @@ def _runs(
 
 def _turning(low: int, count: int, size: int) -> list[int]:
     return [(low + i) % size for i in range(count)]
+
+
+def growing_products(definition: Definition) -> Iterator[Product]:
+    """Yield the product under no constraint, under the first one, under the first two, ...
+
+    Only the parts that a constraint touches are made anew, so that the others stay counted.
+    """
+    dimensions, constraints = definition.dimensions, definition.constraints
+    conditions = iter(definition.conditions)
+    order = {id(condition): at for at, condition in enumerate(definition.conditions)}
+    components: dict[str, Component] = {}
+    constants: list[Component] = []
+
+    def take(made: Iterable[Component]) -> None:
+        for component in made:
+            if not component.part.names:
+                constants.append(component)
+            components.update(dict.fromkeys(component.part.names, component))
+
+    def product() -> Product:
+        distinct = {id(component): component for component in components.values()}
+        return Product([*constants, *distinct.values()])
+
+    take(map(component_of, parted(dimensions, (), ())))
+    yield product()
+    for number, constraint in enumerate(constraints, 1):
+        new: list[SpaceCondition] = []
+        if isinstance(constraint, Expression):
+            new.append(next(conditions))
+            names = new[0].names
+        else:
+            names = frozenset(constraint.names)
+        touched = {id(components[name]): components[name] for name in names}
+        for component in touched.values():
+            new += component.part.conditions
+        # In the order of declaration: a condition may be evaluable only where others hold.
+        new.sort(key=lambda condition: order[id(condition)])
+        if isinstance(constraint, Expression):
+            zips = [group for component in touched.values() for group in component.part.zips]
+        else:  # a constraint before may have tied some of these dimensions already
+            groups = replace(definition, constraints=constraints[:number]).zips
+            zips = [group for group in groups if id(components[group[0]]) in touched]
+        inside = [p for p in dimensions if id(components[p.name]) in touched]
+        take(map(component_of, parted(inside, new, zips)))
+        yield product()
