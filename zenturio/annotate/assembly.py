@@ -54,8 +54,7 @@ from zenturio.annotate.targets import ParsedFile, Targets, used_path
 from zenturio.errors import AnnotationError, Passage, Place, SafetyError, did_you_mean
 from zenturio.expression import Expression, Type, parse
 from zenturio.space import Space
-from zenturio.space.continuous import Continuous
-from zenturio.space.domain import Domain
+from zenturio.space.domain import Continuous, Domain
 from zenturio.space.parameter import Dependent, Parameter, Zip
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from zenturio.annotate.model import Annotated, Application, Assignment
 from zenturio.expression import Value
 from zenturio.space import Domain
-from zenturio.space.continuous import Continuous
+from zenturio.space.domain import Continuous
 from zenturio.space.parameter import Dependent
 
 MOST_ELEMENTS = 100_000

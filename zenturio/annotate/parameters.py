@@ -14,8 +14,7 @@ from zenturio.annotate.set_reader import MOST, read_set
 from zenturio.errors import AnnotationError, InputError, Passage, Place
 from zenturio.expression import Expression, Type
 from zenturio.expression.syntax_tree import Index, Name, walk
-from zenturio.space.continuous import Continuous
-from zenturio.space.domain import Domain
+from zenturio.space.domain import Continuous, Domain
 from zenturio.space.parameter import Dependent, Parameter
 
 

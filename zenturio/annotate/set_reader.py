@@ -26,8 +26,8 @@ from zenturio.annotate.set_syntax import (
 from zenturio.errors import AnnotationError, InputError, Passage, Place, SpaceError, did_you_mean
 from zenturio.expression import Expression, Type, Value, parse, text_of
 from zenturio.space.concatenation import concatenation, typed
-from zenturio.space.continuous import Continuous
 from zenturio.space.domain import (
+    Continuous,
     Domain,
     Elements,
     arithmetic,

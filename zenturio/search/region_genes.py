@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Part
+from zenturio.space.domain import Continuous
 from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import PointColumns
 from zenturio.space.rejection_sampling import RejectionSampler

@@ -7,8 +7,15 @@
 """
 
 from zenturio.space.concatenation import concatenation, typed
-from zenturio.space.continuous import Continuous
-from zenturio.space.domain import Domain, arithmetic, elements, geometric_texts, linear, logarithmic
+from zenturio.space.domain import (
+    Continuous,
+    Domain,
+    arithmetic,
+    elements,
+    geometric_texts,
+    linear,
+    logarithmic,
+)
 from zenturio.space.parameter import (
     Dependent,
     Parameter,

@@ -10,9 +10,8 @@ import numpy as np
 
 from zenturio.errors import SpaceError, unknown_name
 from zenturio.expression import Value, holds
-from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Definition
-from zenturio.space.domain import Column, Domain, Elements
+from zenturio.space.domain import Column, Continuous, Domain, Elements
 from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import CodedTexts, Point, PointBlock, PointColumns, Position
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from zenturio.errors import Diagnostic, InputError, Place, SpaceError, unknown_name
 from zenturio.expression import Expression, Type
-from zenturio.space.continuous import Continuous
+from zenturio.space.domain import Continuous
 from zenturio.space.parameter import Dependent, Parameter, Zip
 from zenturio.space.point import Layout
 

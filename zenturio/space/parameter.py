@@ -14,9 +14,9 @@ import numpy as np
 from zenturio.errors import Place, SpaceError
 from zenturio.expression import Expression, Type, Value, parse, text_of
 from zenturio.space.concatenation import typed
-from zenturio.space.continuous import Continuous
 from zenturio.space.domain import (
     Column,
+    Continuous,
     Domain,
     Elements,
     arithmetic,

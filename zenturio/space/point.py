@@ -11,8 +11,7 @@ import numpy as np
 
 from zenturio.errors import unknown_name
 from zenturio.expression import Expression, Value, holds, text_of
-from zenturio.space.continuous import Continuous
-from zenturio.space.domain import Column, Domain, Elements
+from zenturio.space.domain import Column, Continuous, Domain, Elements
 from zenturio.space.parameter import Dependent, Parameter
 
 Position = int | float | None

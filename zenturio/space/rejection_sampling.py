@@ -12,9 +12,8 @@ import numpy as np
 from zenturio.errors import SpaceError
 from zenturio.expression import Value
 from zenturio.space.component import Component, Product, component_of
-from zenturio.space.continuous import Continuous
 from zenturio.space.definition import Part, SpaceCondition, parted
-from zenturio.space.domain import Column
+from zenturio.space.domain import Column, Continuous
 from zenturio.space.parameter import Dependent, Parameter
 from zenturio.space.point import PointColumns
 

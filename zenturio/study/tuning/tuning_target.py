@@ -29,7 +29,7 @@ from zenturio.record import Repository
 from zenturio.search import Direction, Directions, EngineDescription, Setting
 from zenturio.settings.schema import AUTO, read_value
 from zenturio.space import Domain, Space
-from zenturio.space.continuous import Continuous
+from zenturio.space.domain import Continuous
 from zenturio.space.parameter import Dependent
 
 LISTED = 1000
