@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -434,3 +436,32 @@ def test_truths_among_texts_are_written_as_words_unless_there_are_integers_too(p
                 _entered(repository, study, {"n": index}, {"m": value}, index=index)
             rows = _asked(repository, f"SELECT m FROM study_{study} ORDER BY n")
             assert [row["m"] for row in rows] == texts
+
+
+def test_a_table_that_has_the_name_of_a_view_is_left_alone(tmp_path):
+    path = tmp_path / "own.db"
+    with closing(open_repository(path)) as repository:
+        _entered(repository, "first", {"n": 1}, {"m": 2.0})
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE study_second (own TEXT)")
+    with closing(open_repository(path)) as repository:
+        _entered(repository, "second", {"n": 1}, {"m": 2.0})
+        assert [view.is_stored for view in repository.stored_views()] == [False, True]
+        assert _plain(_asked(repository, "SELECT * FROM study_second")) == [{"n": 1, "m": 2.0}]
+    with closing(sqlite3.connect(path)) as connection:
+        kinds = connection.execute("SELECT type, name FROM sqlite_master WHERE name LIKE 'study_%'")
+        assert ("table", "study_second") in kinds.fetchall()
+
+
+def test_a_view_that_shows_what_it_should_is_not_made_again(tmp_path):
+    path = tmp_path / "own.db"
+    with closing(open_repository(path)) as repository:
+        _entered(repository, "s", {"n": 1}, {"m": 2.0})
+        with closing(sqlite3.connect(path)) as connection:
+            before = connection.execute("PRAGMA schema_version").fetchone()
+        _entered(repository, "s", {"n": 2}, {"m": 3}, index=2)  # of another type: no other view
+        for lease in repository.leases("s"):
+            repository.release_lease(lease)
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("PRAGMA schema_version").fetchone() == before
+        assert all(view.is_stored for view in repository.stored_views())

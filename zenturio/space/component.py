@@ -1,4 +1,4 @@
-"""The factors of a space: blocks, components and their product."""
+"""The factors of a space: blocks, components and their product, also under growing constraints."""
 
 from __future__ import annotations
 

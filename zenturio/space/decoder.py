@@ -1,4 +1,4 @@
-"""Decoding: from codes to points and columns, and from values to points."""
+"""Decoding: from codes to points and columns, from values to points; and a point's neighbours."""
 
 from __future__ import annotations
 

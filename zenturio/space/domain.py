@@ -1,4 +1,4 @@
-"""Sets of values: the protocol of all sets, lists of elements, and ranges."""
+"""Sets of values: the protocol of all sets, lists of elements, ranges, and continuous ones."""
 
 from __future__ import annotations
 
