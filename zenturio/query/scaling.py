@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -103,8 +103,6 @@ class Scaling:
 
     def facts(self) -> dict[str, Any]:
         """Return the same as JSON has it."""
-        from dataclasses import asdict  # noqa: PLC0415 - used here alone
-
         return asdict(self)
 
 
