@@ -54,16 +54,24 @@ def pytest_configure(config):
 
 PROJECT = Path(__file__).parents[1] / ".zenturio" / "project.json"
 HAS_PROJECT = PROJECT.exists()
+THREADS = ("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+for name in THREADS:
+    os.environ.pop(name, None)
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item):
-    """Fail if a test began a project in the folder of the sources.
+    """Fail if a test has left something in the process or the sources that changes other tests.
 
-    Studies of other tests would then be those of another project, and not be found by their names.
+    Studies of a project in the folder of the sources are not found by their names from elsewhere; a
+    number of threads in the environment counts as the user's own.
     """
+    yield
     if not HAS_PROJECT and PROJECT.exists():
         PROJECT.unlink(missing_ok=True)
         pytest.fail(f"{item.nodeid}, or a test beside it, began a project in {PROJECT.parent}")
+    if threads := {name: os.environ.pop(name) for name in THREADS if name in os.environ}:
+        pytest.fail(f"{item.nodeid} left {threads} in the environment")
 
 
 def pytest_collection_modifyitems(items):

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 
+import distributed
 import pytest
 
 from dask_cluster import Cluster, certificate
@@ -43,6 +44,30 @@ def test_what_runs_when_its_worker_is_killed_runs_again_elsewhere(cluster, tmp_p
     assert len(log.read_text()) == 6
 
 
+def test_work_whose_result_is_lost_with_its_worker_is_still_in_flight(
+    cluster, tmp_path, monkeypatch
+):
+    """New workers are asked for only while something is in flight."""
+    worker, take, lost = cluster.worker(), distributed.Future.result, threading.Event()
+
+    def lose_it(self, timeout=None):
+        if not lost.is_set():
+            worker.kill()
+            worker.wait()
+            lost.set()
+        return take(self, timeout)
+
+    monkeypatch.setattr(task_tracker, "_RESULT_SECONDS", 0.2)
+    monkeypatch.setattr(distributed.Future, "result", lose_it)
+    with opened(cluster, tmp_path) as place:
+        future = place.submit(experiment("echo on"))
+        until(lost.is_set)
+        until(lambda: not place._cluster.threads())
+        assert not place._tracker._is_idle
+        cluster.worker()
+        assert future.result().status == "ok"
+
+
 @pytest.mark.slow
 def test_what_kills_its_worker_each_time_fails_and_the_others_do_not(tmp_path):
     """All are in one worker, which its nanny begins anew."""
@@ -79,7 +104,7 @@ def test_a_scheduler_that_comes_back_is_given_everything_again(cluster, tmp_path
 def test_a_scheduler_that_stays_away_is_an_error_of_the_place(cluster, tmp_path):
     cluster.worker()
     with opened(cluster, tmp_path) as place:
-        place._traffic._patience = 2.0
+        place._tracker._patience = 2.0
         future = place.submit(experiment(f"sleep {long('95.4')}"))
         until(lambda: running(long("95.4")))
         cluster.scheduler.kill()
@@ -97,7 +122,7 @@ def test_a_cluster_without_workers_is_an_error_of_the_place(cluster, tmp_path):
     assert f"dask worker tcp://127.0.0.1:{cluster.port}" in caught.value.diagnostics[0].hint
     worker = cluster.worker()
     with opened(cluster, tmp_path) as place:
-        place._traffic._patience = 1.0
+        place._tracker._patience = 1.0
         future = place.submit(experiment(f"sleep {long('95.5')}"))
         until(lambda: running(long("95.5")))
         worker.kill()
@@ -115,8 +140,8 @@ def test_a_worker_that_is_silent_for_a_while_loses_nothing(cluster, tmp_path):
         until((tmp_path / "begun").exists)
         worker.send_signal(signal.SIGSTOP)
         for _ in range(3):  # the driver looks at the cluster, from which nothing comes
-            last = place._traffic._last_check
-            until(lambda last=last: place._traffic._last_check > last)
+            last = place._tracker._last_check
+            until(lambda last=last: place._tracker._last_check > last)
         (tmp_path / "go").touch()
         worker.send_signal(signal.SIGCONT)
         assert future.result().status == "ok"
@@ -137,7 +162,7 @@ def test_a_scheduler_that_does_not_answer_is_an_error_and_holds_up_nobody(
     monkeypatch.setattr(cluster_client, "_ANSWER_SECONDS", 0.5)
     cluster.worker()
     with opened(cluster, tmp_path) as place:
-        place._traffic._patience = 1.0
+        place._tracker._patience = 1.0
         future = place.submit(experiment(f"sleep {long('95.8')}"))
         until(lambda: running(long("95.8")))
         cluster.scheduler.send_signal(signal.SIGSTOP)

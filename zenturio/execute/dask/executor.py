@@ -65,7 +65,7 @@ class Dask(ClosesOnExit):
             self._session.close()
             raise
         incoming = folder.absolute() / INCOMING
-        self._traffic = TaskTracker(
+        self._tracker = TaskTracker(
             self._cluster,
             self._settings,
             batches,
@@ -101,12 +101,12 @@ class Dask(ClosesOnExit):
 
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Take an experiment; it starts when a worker has room for it."""
-        ticket = DaskTicket(experiment, self.slots, self._traffic.stop)
+        ticket = DaskTicket(experiment, self.slots, self._tracker.stop)
         ticket.setup = self._prologue
         if self._closed:
             ticket.set_exception(PlaceError("this place is closed"))
         else:
-            self._traffic.put(ticket)
+            self._tracker.put(ticket)
         return ticket
 
     def close(self) -> None:
@@ -115,9 +115,9 @@ class Dask(ClosesOnExit):
             if self._closed:
                 return
             self._closed = True
-        self._traffic.close()
+        self._tracker.close()
         self._cluster.leave(self._settings.name)
-        self._traffic.cancel_unreturned()
+        self._tracker.cancel_unreturned()
         self._cluster.close()
         self._session.close()
 

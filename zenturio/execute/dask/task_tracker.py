@@ -94,6 +94,8 @@ _LINGER_SECONDS = 0.003
 _CLOSING_SECONDS = 10.0
 """Seconds within which what was killed is back, at the most."""
 _NOT_OURS = "install the same version of zenturio there, if it is not somebody else's worker"
+_RESULT_SECONDS = 10.0
+"""How long the result of a finished task may be under way before it is taken for lost."""
 _COMMUNICATION_ERRORS = ("CommClosedError", "TimeoutError")
 """What Dask raises when its words have not come through: no proof that a worker is lost."""
 
@@ -299,7 +301,18 @@ class TaskTracker:
         future.add_done_callback(lambda completed: self._on_task_done(key, completed))
 
     def _on_task_done(self, key: str, future: Any) -> None:
-        """A task is over: in a thread of Dask."""
+        """Take the report of a task that is over, in a thread of Dask."""
+        report: object = None
+        failure: Exception | None = None
+        try:
+            report = future.result(timeout=_RESULT_SECONDS)
+        except Exception as error:  # noqa: BLE001 - whatever Dask raises
+            failure = error
+        if isinstance(failure, TimeoutError) and future.status != "error":
+            # Its worker died with the result that it had announced, and Dask runs the task again as
+            # soon as there is a worker. Till then it is in flight: only for such do workers come.
+            future.add_done_callback(lambda completed: self._on_task_done(key, completed))
+            return
         with self._turn:
             batch, _ = self._in_flight.pop(key, (None, None))
             if batch is not None and not batch.is_running:
@@ -307,24 +320,26 @@ class TaskTracker:
             self._turn.notify()
         if batch is None:
             return
-        try:
-            report = future.result()
-        except CancelledError:  # the scheduler is lost, or it was told to forget everything
-            self._requeue(batch.tickets)
-        except ZenError as error:
-            self._give_up(batch, error)
-        except Exception as error:  # noqa: BLE001 - whatever Dask raises
-            name = type(error).__name__
-            if name == "KilledWorker":
-                self._on_worker_lost(loss_of(error, batch.tickets))
-            elif name in _COMMUNICATION_ERRORS:
-                self._on_interrupted(batch)
-            else:
-                reason = f"a worker of {self._cluster.where} cannot run experiments: {error!r}"
-                hint = "install the same version of zenturio there"
-                self._give_up(batch, PlaceError(reason, hint=hint))
-        else:
+        if failure is None:
             self._handle_report(batch, report)
+        else:
+            self._handle_failure(batch, failure)
+
+    def _handle_failure(self, batch: TaskBatch, failure: Exception) -> None:
+        name = type(failure).__name__
+        if isinstance(failure, CancelledError):
+            # The scheduler is lost, or it was told to forget everything.
+            self._requeue(batch.tickets)
+        elif isinstance(failure, ZenError):
+            self._give_up(batch, failure)
+        elif name == "KilledWorker":
+            self._on_worker_lost(loss_of(failure, batch.tickets))
+        elif name in _COMMUNICATION_ERRORS:
+            self._on_interrupted(batch)
+        else:
+            reason = f"a worker of {self._cluster.where} cannot run experiments: {failure!r}"
+            hint = "install the same version of zenturio there"
+            self._give_up(batch, PlaceError(reason, hint=hint))
 
     def _handle_report(self, batch: TaskBatch, value: object) -> None:
         by_number = {ticket.number: ticket for ticket in batch.tickets}
