@@ -363,3 +363,17 @@ def test_what_ran_when_its_driver_died_is_a_stale_attempt_after_the_upgrade(url)
         assert attempts == {1: "failed", 2: "stale", 7: "stale"}
         assert repository.count_states("train")["running"] == 0
     assert maintenance.check_repository(url) == ()
+
+
+def test_attempts_at_the_first_experiment_are_moved_as_well(url):
+    make_old(url, "0003", empty=False)
+    ((number, digest),) = _sql(url, "SELECT id, digest FROM experiments ORDER BY id LIMIT 1")
+    _sql(
+        url,
+        f"UPDATE attempts SET experiment = {number}, number = 90 WHERE experiment ="
+        " (SELECT min(experiment) FROM attempts) AND number = 1",
+    )
+    maintenance.upgrade_repository(url)
+    with contextlib.closing(open_repository(url)) as repository:
+        numbers = [attempt.number for attempt in repository.attempts(bytes(digest).hex())]
+        assert (number, numbers[-1]) == (1, 90)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import chdir
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -28,6 +28,7 @@ from zenturio.schedule.model.plan import check
 from zenturio.schedule.model.platform import identical
 from zenturio.schedule.model.problem import Problem
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
+from zenturio.study.driver.progress import BestPoint, RunProgress
 from zenturio.study.driver.run_order import RunOrder
 from zenturio.study.driver.slot_pool import SlotPool
 from zenturio.study.driver.study_session import StudySession
@@ -599,3 +600,22 @@ def test_what_became_more_urgent_meanwhile_is_handed_out_first(tmp_path, monkeyp
     order = [first.index, *(experiment.index for experiment in source)]
     assert order[1] == number
     assert sorted(order) == [0, 1, 2, 3]
+
+
+def test_the_progress_of_stages_is_their_sum_and_the_best_is_of_the_last(three):
+    application = scan("solve.sh")
+    session = StudySession(application, select_points(application.space), ReferenceRepository())
+    heard = []
+    pipeline = Pipeline(session, listener=heard.append)
+    mesh, solve = pipeline.stages
+    best = BestPoint("got", 7, {"n": 1})
+    first = RunProgress(8, 2, 3, 1, 1, 0.25, 9.0, remarks=("busy",))
+    last = RunProgress(8, 1, 0, 1, 2, 0.25, 99.0, "got", 5, best)
+    pipeline._heard(mesh, first)
+    pipeline._heard(solve, last)
+    assert (heard[0].total, heard[0].done, heard[0].remarks) == (16, 6, ("busy",))
+    assert (heard[0].seconds_left, heard[0].goal, heard[0].best) == (10 / 0.25, "", None)
+    assert heard[1] == RunProgress(16, 3, 3, 2, 3, 0.5, 8 / 0.5, "got", 5, best)
+    for stage in (mesh, solve):
+        pipeline._heard(stage, replace(first, rate=0.0))
+    assert heard[-1].seconds_left is None

@@ -34,7 +34,6 @@ class StopResult:
 
 def stop_study(repository: Repository, study: str) -> StopResult:
     """Has every driver of *study* end at once, and takes its jobs off the queue of its place."""
-    repository.study(study)
     stopped, told = [], []
     for lease in repository.leases(study):
         if _is_here(lease):
