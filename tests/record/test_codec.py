@@ -196,3 +196,14 @@ def test_reals_whose_sum_overflows_are_stored_as_they_are():
     spread = arrange_in_slots(FieldLayout("sqlite", 1, 1), [{}, {}], rows)
     for number in range(2):
         assert read_back(spread, number, "metrics")[0] == rows[number]
+
+
+@pytest.mark.parametrize("rows", [[2**60], [2**60, 7], [1.5, 2**60], ["text", 2**60]])
+def test_a_field_knows_of_integers_that_a_slot_of_reals_would_round(rows):
+    metrics = [{"m": value} for value in rows]
+    spread = arrange_in_slots(FieldLayout("postgresql", 1, 1), [{}] * len(rows), metrics)
+    (stored,) = spread.layout.fields
+    assert stored.forms & Form.BIG
+    assert [read_back(spread, n, "metrics")[0]["m"] for n in range(len(rows))] == rows
+    small = arrange_in_slots(FieldLayout("postgresql", 1, 1), [{}], [{"m": 2**50}])
+    assert not small.layout.fields[0].forms & Form.BIG
