@@ -348,3 +348,7 @@ def test_the_newer_of_two_libraries_is_used(monkeypatch):
         assert sqlite.sqlite_module() is chosen
     monkeypatch.setitem(sys.modules, "pysqlite3.dbapi2", None)
     assert sqlite.sqlite_module() is sqlite3
+
+
+def test_a_file_on_a_disk_of_this_machine_is_nothing_to_warn_of(tmp_path):
+    assert sqlite.SQLite(tmp_path / "a.db", 0).warnings() == ()
