@@ -80,8 +80,8 @@ class Place:
         before, began = self._spent(), time.monotonic()
         work()
         cost = (time.monotonic() - began, self._spent() - before)
-        known = self.costs.get(question, cost)
-        self.costs[question] = (min(known[0], cost[0]), min(known[1], cost[1]))
+        least = self.costs.get(question, cost)
+        self.costs[question] = (min(least[0], cost[0]), min(least[1], cost[1]))
 
     def _spent(self) -> float:
         """Processor seconds of all commands so far, and of the server."""

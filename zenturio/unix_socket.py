@@ -93,8 +93,8 @@ def _remove_left(path: Path) -> None:
     ours = stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
     # Only a socket of ours that nobody answers at: anything else may belong to somebody.
     if not ours or _answers(path):
-        what = "a process answers there" if ours else "something else is there"
-        raise PlaceError(f"cannot listen at {path}: {what}", hint="name another path")
+        occupant = "a process answers there" if ours else "something else is there"
+        raise PlaceError(f"cannot listen at {path}: {occupant}", hint="name another path")
     path.unlink()
 
 

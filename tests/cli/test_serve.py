@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 import requests
 
 from cli.conftest import zen
+from needs import needs
 from zenturio.record.open import open_repository
 from zenturio.show.portal.access import PasswordHash, hash_secret
 from zenturio.study.service.service_config import ServiceConfig
@@ -121,6 +123,24 @@ def test_the_token_for_metrics_and_its_hash_belong_together(lab):
     lines = zen("serve", "--metrics-token", cwd=lab).out.splitlines()
     token = lines[0].partition("credentials: ")[2].split()[0]
     assert f'"{hash_secret(token)}"' in lines[1]
+
+
+def test_systemd_takes_the_unit_files_of_the_page(tmp_path):
+    needs("systemd-analyze")
+    page = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
+    units = re.findall(r"`/etc/systemd/system/(\S+)`[^\n]*\n\n```ini\n(.*?)```", page, re.DOTALL)
+    assert [name for name, _ in units] == ["zenturio.service", "zenturio-runas.service"]
+    for name, text in units:
+        # The programs and the folder of the page are not on this machine.
+        text = re.sub(r"^(ExecStart(?:Pre)?=)\S+", r"\1/bin/true", text, flags=re.MULTILINE)
+        text = text.replace("/srv/lab/project", "/tmp").replace("User=lab", "User=root")
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *sorted(tmp_path.iterdir())],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    ours = [line for line in done.stderr.splitlines() if "zenturio" in line]
+    assert (done.returncode, ours) == (0, []), done.stderr
 
 
 def test_a_program_submits_with_the_token_of_a_user(lab, serving):

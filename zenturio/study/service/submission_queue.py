@@ -41,10 +41,10 @@ class PreparedSubmission:
 def prepare_submission(request: StudyRequest, repository: Repository) -> PreparedSubmission:
     """Read the files of *request*; InputError where it cannot be run or cannot travel."""
     paths = tuple(str(Path(path).absolute()) for path in request.paths)
-    whole = replace(request, paths=paths)
-    session = whole.session(repository)
-    program, files = collect_program(whole, session.application)
-    facts = {**whole.facts(), "program": program.facts(), "contents": program.contents}
+    absolute = replace(request, paths=paths)
+    session = absolute.session(repository)
+    program, files = collect_program(absolute, session.application)
+    facts = {**absolute.facts(), "program": program.facts(), "contents": program.contents}
     return PreparedSubmission(session.study, facts, files)
 
 
