@@ -240,9 +240,14 @@ def test_a_job_that_is_requeued_runs_again(opened, instead, slurm, tmp_path, see
         until((tmp_path / "blinded").exists)
     slurm.run("scontrol", "requeue", number)
     until(lambda: not running(long("97.3")))
-    slurm.run("scontrol", "update", f"jobid={number}", "StartTime=now", check=False)
+
+    def begins_again():
+        # A requeued job waits for two minutes else; while it is completing, this is refused.
+        slurm.run("scontrol", "update", f"jobid={number}", "StartTime=now", check=False)
+        return len(log.read_text().splitlines()) == 2
+
+    until(begins_again)
     if not seen:
-        until(lambda: len(log.read_text().splitlines()) == 2)
         state = ("scontrol", "show", "job", number)
         until(lambda: "JobState=COMPLETED" in slurm.run(*state, check=False))
         (tmp_path / "blind").unlink()
