@@ -252,6 +252,12 @@ def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):
     )
 
 
+@pytest.mark.parametrize("options", [("--search",), ("--search", "--budget", 9)])
+def test_a_search_without_a_name_is_by_the_default_engine(hill, options):
+    told = zen("run", "hill.py", "--dry-run", *options, cwd=hill)
+    assert "search by auto" in told.out
+
+
 def test_a_search_goes_the_same_way_with_fewer_slots_than_it_began_with(hill):
     command = ["run", "hill.py", "--search", "model", "--set", "candidates=8", "--json"]
     zen(*command, "--budget", 24, "-j", 4, cwd=hill)

@@ -41,7 +41,7 @@ def ellipsoid(point):
 @pytest.mark.parametrize(
     ("space", "directions", "budget", "engine"),
     [(PLANE, ("minimize",), 200, MixedSearch), (PLANE, ("minimize",), 10_000, Ga),
-     (PLANE, ("minimize",), None, Ga), (PLANE, ("minimize", "maximize"), 5000, Nsga2),
+     (PLANE, ("minimize",), None, MixedSearch), (PLANE, ("minimize", "maximize"), 5000, Nsga2),
      (PLANE, ("minimize", "maximize"), 100, MixedSearch),
      (zen.Space(x=range(800)), ("minimize",), 900, Random)],
 )  # fmt: skip

@@ -56,7 +56,8 @@ def _choose(problem: SearchProblem, settings: KrigingSettings) -> Search:
     count = mixed.genome.count
     if budget is not None and count is not None and MEMORY_TRIALS < count <= budget:
         return Random(problem, NoSettings())  # all points, in any order
-    if budget is None or budget > MODEL_TRIALS:
+    # Without a budget the first trials count most, as a user may stop after any of them.
+    if budget is not None and budget > MODEL_TRIALS:
         if several:
             return Nsga2(problem, Nsga2Settings())
         return Ga(problem, GaSettings())
@@ -119,9 +120,9 @@ class MixedSearch(KrigingSearch):
             if name == QUADRATIC:
                 self._quadratic.observe(improved=loss < self._best, epoch=epoch)
             self._best = min(self._best, loss)
-            for other in self._counts:
-                self._counts[other] *= FORGETTING
-                self._successes[other] *= FORGETTING
+            for proposer in self._counts:
+                self._counts[proposer] *= FORGETTING
+                self._successes[proposer] *= FORGETTING
             self._counts[name] += 1
             self._successes[name] += improved
 
