@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -49,9 +50,15 @@ class KnownPoints:
         """
         if frozen is not None and not frozen:
             return {}
+        expected = frozenset(frozen or ())
         known: dict[str, tuple[Point, Scores]] = {}
-        candidates = islice(self._candidates(space), MOST_COMPARED)
-        while len(known) < MOST_KNOWN and (batch := list(islice(candidates, LOOK_UPS))):
+        points = list(self._candidates(space))
+        # Of more points than can be known those are drawn that are nowhere in particular; those of
+        # a frozen list may be anywhere.
+        random.Random(0).shuffle(points)  # noqa: S311 - not for secrets
+        compared, limit = (MOST_COMPARED, MOST_KNOWN) if frozen is None else (None, len(expected))
+        candidates = iter(points[:compared])
+        while len(known) < limit and (batch := list(islice(candidates, LOOK_UPS))):
             experiments = [tuple(self._generator.experiments(point)) for point in batch]
             digests = [
                 digest
@@ -62,8 +69,9 @@ class KnownPoints:
             outcomes = self._repository.find_outcomes(digests, kinds=kinds)
             for point, repeats in zip(batch, experiments, strict=True):
                 scores = self._scores(repeats, outcomes)
-                if scores is not None:
-                    known[repeats[0].digest[:ABBREVIATED]] = point, scores
+                key = repeats[0].digest[:ABBREVIATED]
+                if scores is not None and (frozen is None or key in expected):
+                    known[key] = point, scores
         if frozen is None:
             return known
         return {key: known[key] for key in frozen if key in known}
