@@ -366,6 +366,7 @@ LOOKING = {
     "report": ["p"],
     "results": ["p"],
     "run --dry-run": ["p.sh"],
+    "scaling": ["p", "--over", "n"],
     "schedule": ["wien2k:kpoints=2", "--on", "identical:2"],
     "search": [],
     "show": ["a"],
@@ -380,8 +381,8 @@ LOOKING = {
     "workflow show": ["wien2k:kpoints=2"],
 }
 EXECUTING = {
-    "attach", "cancel", "hosts", "places check", "portal", "run", "serve", "submit", "tune",
-    "workflow run",
+    "attach", "bisect", "cancel", "gate", "history", "hosts", "noise", "places check", "portal",
+    "run", "serve", "submit", "tune", "workflow run",
 }  # fmt: skip
 
 
