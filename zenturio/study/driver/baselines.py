@@ -21,6 +21,9 @@ from zenturio.expression import Value
 from zenturio.expression.scalar_functions import shown
 from zenturio.study.driver.experiment_source import ExperimentSource
 
+MOST_BASELINES = 1024
+"""Baselines that are held in memory; others are made again."""
+
 
 @dataclass(frozen=True)
 class _Comparison:
@@ -52,10 +55,10 @@ class ComparedWithBaselines:
         self._artifacts = artifacts
         self._comparisons = [_comparison(application, s) for s in application.same_files]
         self._cache: dict[tuple[object, ...], Experiment | str] = {}
-        self._outcomes: dict[str, Outcome | None] = {}
-        """Of baselines, by digest; None until they are complete."""
-        self._besides: set[str] = set()
-        """Baselines that run although the source has not had them yet."""
+        self._states: dict[str, str] = {}
+        """Of baselines, by digest; empty until they are complete."""
+        self._besides: dict[str, Outcome | None] = {}
+        """What came of baselines that the source has not had yet; None until they are complete."""
         self._waiting: dict[str, list[Experiment]] = {}
         self._ready: deque[Experiment] = deque()
 
@@ -86,10 +89,13 @@ class ComparedWithBaselines:
 
     def complete(self, experiment: Experiment, outcome: Outcome) -> None:
         """Release what waited for this experiment."""
-        if experiment.digest in self._outcomes:
-            self._outcomes[experiment.digest] = outcome
-            self._ready += self._waiting.pop(experiment.digest, ())
-        if experiment.digest not in self._besides:
+        digest = experiment.digest
+        if digest in self._states:
+            self._states[digest] = outcome.status
+            self._ready += self._waiting.pop(digest, ())
+        if digest in self._besides:
+            self._besides[digest] = outcome
+        else:
             self._source.complete(experiment, outcome)
 
     def judge(self, experiment: Experiment, outcome: Outcome) -> Outcome:
@@ -107,24 +113,24 @@ class ComparedWithBaselines:
     def _released(self, experiment: Experiment) -> Iterator[Experiment]:
         """Yield *experiment* if its baselines are complete, else the one that it waits for."""
         if experiment.digest in self._besides:
-            outcome = self._outcomes[experiment.digest]
+            outcome = self._besides[experiment.digest]
             if outcome is None:
                 self._waiting.setdefault(experiment.digest, []).append(experiment)
             else:
-                self._besides.remove(experiment.digest)
+                del self._besides[experiment.digest]
                 self._source.complete(experiment, outcome)
             return
         for comparison in self._comparisons:
             baseline = self._baseline(comparison, experiment)
             if isinstance(baseline, str):
                 continue
-            is_new = baseline.digest not in self._outcomes
-            outcome = self._outcomes.setdefault(baseline.digest, None)
-            if baseline.digest == experiment.digest or outcome is not None:
+            is_new = baseline.digest not in self._states
+            state = self._states.setdefault(baseline.digest, "")
+            if baseline.digest == experiment.digest or state:
                 continue
             self._waiting.setdefault(baseline.digest, []).append(experiment)
             if is_new:
-                self._besides.add(baseline.digest)
+                self._besides[baseline.digest] = None
                 yield baseline
             return
         yield experiment
@@ -137,6 +143,8 @@ class ComparedWithBaselines:
         repeat = max(experiment.repeat, 1) if self._is_seeded else 1
         key = (comparison.text, repeat, *values.values())
         if key not in self._cache:
+            if len(self._cache) >= MOST_BASELINES:
+                self._cache.clear()
             try:
                 self._cache[key] = self._make(self._space.find(values), repeat)
             except SpaceError:
@@ -146,8 +154,7 @@ class ComparedWithBaselines:
 
     def _compared(self, comparison: _Comparison, baseline: Experiment, outcome: Outcome) -> Outcome:
         cause, path = comparison.text, comparison.same.path.text
-        completed = self._outcomes.get(baseline.digest)
-        if completed is None or completed.status not in SUCCEEDED:
+        if self._states.get(baseline.digest) not in SUCCEEDED:
             return replace(outcome, status="failed", cause=f"{cause}: the baseline did not succeed")
         ours, theirs = (
             next((artifact for artifact in artifacts if artifact.path == path), None)

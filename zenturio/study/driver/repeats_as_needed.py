@@ -214,20 +214,20 @@ class PointsWithinBudget(PointsAsNeeded):
     def __iter__(self) -> Iterator[Experiment]:
         if self._end == math.inf:
             self._end = monotonic() + self._seconds
-        for experiment in super().__iter__():
+        experiments = super().__iter__()
+        while monotonic() < self._end and (experiment := next(experiments, None)):
             yield experiment
-            if monotonic() >= self._end:
-                break
         if not self.over and monotonic() >= self._end:
             self.over = self.is_spent = True
-            unfinished = sum(runs.stop is None for runs in self._runs.values())
-            self.stops["budget"] = unfinished
+            self.stops["budget"] = sum(runs.stop is None for runs in self._runs.values())
 
     def _turns_in(self, order: RunOrder) -> Iterator[Turn | None]:
         block = 0
         for turn in order.arrange(self._keeping_points(), self._repeat.at_once):
             block = turn[2].block
             yield turn
+        if self._repeat.until is None:  # each point has had all its repeats
+            return
         for number in count(block + 1):
             while not all(runs.is_idle for runs in self._runs.values()):
                 yield None
