@@ -37,6 +37,7 @@ SMALLEST = {
     "start": "--rounds 1",
     "team": "--studies 4 --slots 2 --windows 0.3 --quiet",
     "sweep": "--runs 4 --rounds 1 --peers xargs",
+    "verdicts": "--replicates 10 --rounds 0 --tries 1 --no-peers",
     "workflows": "--tasks 1000 --rounds 1",
 }
 """Options of the smallest run of each; quartiles need two seeds."""

@@ -79,9 +79,9 @@ def study_frame(
     so.
     """
     takes_all = everything if outside is None else outside
-    named = None if columns is None else tuple(columns)
+    column_names = None if columns is None else tuple(columns)
     query = TableQuery(
-        study, condition_of(where), columns=named or (), rows=rows, succeeded=not everything,
+        study, condition_of(where), columns=column_names or (), rows=rows, succeeded=not everything,
         outside=takes_all,
     )  # fmt: skip
     with open_table(repository, query) as answers:
@@ -90,26 +90,26 @@ def study_frame(
         sampled = most is not None and matching > most
         if most is not None and sampled:
             statement = answers.narrowed(_share(answers.reader, catalog, most / matching))
-        shown = _columns(catalog, everything, named, facts)
+        selected = _columns(catalog, everything, column_names, facts)
         if metrics is not None:
             chosen = {catalog.column(name) for name in metrics}
-            shown = [c for c in shown if c.role != "metric" or c in chosen]
-        heads = [SelectItem.of(column) for column in (*shown, catalog.facts["remarks"])]
+            selected = [c for c in selected if c.role != "metric" or c in chosen]
+        heads = [SelectItem.of(column) for column in (*selected, catalog.facts["remarks"])]
         series = None
         if not everything and not sampled and (columns is not None or metrics is not None):
-            series = _copied_series(answers, shown)
+            series = _copied_series(answers, selected)
         if series is None:
-            cells = restore_rows(shown, select_rows(answers.reader, statement, heads, order=()))
-            values = list(zip(*cells, strict=True)) if cells else [() for _ in shown]
-            series = [column_series(c, v) for c, v in zip(shown, values, strict=True)]
+            cells = restore_rows(selected, select_rows(answers.reader, statement, heads, order=()))
+            values = list(zip(*cells, strict=True)) if cells else [() for _ in selected]
+            series = [column_series(c, v) for c, v in zip(selected, values, strict=True)]
         order = statement.space_order()
         text = statement.select(heads[:-1], order=order).plain(answers.reader.dialect)
         origins = count_origins(answers.reader, catalog, statement)
-    names = [column.name for column in shown]
+    names = [column.name for column in selected]
     table = pd.DataFrame(dict(zip(names, series, strict=True)), columns=names)
     table.attrs = {
         "study": study,
-        "units": {column.name: column.unit for column in shown if column.unit},
+        "units": {column.name: column.unit for column in selected if column.unit},
         "parameters": [column.name for column in catalog.parameters],
         "metrics": [column.name for column in catalog.metrics],
         "of": catalog.total,
@@ -144,12 +144,12 @@ def _columns(
     built_in = [catalog.facts[fact] for fact in facts]
     if names is None:
         return [*inputs, *built_in, *catalog.metrics]
-    named = [catalog.column(name) for name in names]
-    kept = built_in if everything else []
+    requested = [catalog.column(name) for name in names]
+    always = built_in if everything else []
     return [
-        *(column for column in inputs if column in named), *kept,
-        *(column for column in named if column.role == "fact" and column not in kept),
-        *(column for column in catalog.metrics if column in named),
+        *(column for column in inputs if column in requested), *always,
+        *(column for column in requested if column.role == "fact" and column not in always),
+        *(column for column in catalog.metrics if column in requested),
     ]  # fmt: skip
 
 
@@ -272,8 +272,8 @@ def group_frame(
         needed = [column, *map(catalog.column, finite)]
         facts = any(column.role == "fact" for column in needed)
         statement = answers.narrowed(_counted(reader, needed), facts=facts)
-        others = [parameter for parameter in catalog.parameters if parameter not in keys]
-        hidden = _varying(answers, others, statement, needed)
+        ungrouped = [parameter for parameter in catalog.parameters if parameter not in keys]
+        hidden = _varying(answers, ungrouped, statement, needed)
         spread = deviation == "yes" or (deviation == "of repeats" and not hidden)
         heads = _heads(reader, catalog, keys, column, kind, deviation=spread)
         group_rows = answers.groups(
@@ -328,8 +328,8 @@ def _counted(reader: SnapshotReader, columns: Sequence[StudyColumn]) -> Fragment
     condition = EMPTY_FRAGMENT
     for column in dict.fromkeys(columns):
         value = column.fragment(reader.dialect)
-        whole = column.type == "int" and not column.wide
-        test = f"abs({{}}) <= {GREATEST_REAL}" if column.number and not whole else "{} IS NOT NULL"
+        is_int = column.type == "int" and not column.wide
+        test = f"abs({{}}) <= {GREATEST_REAL}" if column.number and not is_int else "{} IS NOT NULL"
         numeric = sql(test, value)
         condition = sql("{} AND {}", condition, numeric) if condition.parts else numeric
     return condition
@@ -392,8 +392,8 @@ def _varies(reader: SnapshotReader, statement: StudySelect, column: StudyColumn)
     head = SelectItem.key(column, reader.dialect)
     values = statement.select([replace(head, name="value")])
     first = sql("{} LIMIT 1", values)
-    other = sql(f"SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}})", values, first)  # noqa: S608 - no value is in it
-    ((varies,),) = reader.rows(sql("SELECT EXISTS ({})", other))
+    differing = sql(f"SELECT 1 FROM ({{}}) AS t WHERE value {differs} ({{}})", values, first)  # noqa: S608 - no value is in it
+    ((varies,),) = reader.rows(sql("SELECT EXISTS ({})", differing))
     return bool(varies)
 
 
@@ -415,8 +415,8 @@ def _table(
     return pd.DataFrame(table)
 
 
-def _unused(name: str, taken: Collection[str]) -> str:
-    while name in taken:
+def _unused(name: str, used: Collection[str]) -> str:
+    while name in used:
         name += "_"
     return name
 

@@ -80,8 +80,8 @@ def _noise_cells(
         if half is None:
             cells.append(None)
         else:
-            seen = DETECTABLE * half
-            cells.append(f"{math.expm1(seen):.1%}" if is_ratio else seen)
+            smallest = DETECTABLE * half
+            cells.append(f"{math.expm1(smallest):.1%}" if is_ratio else smallest)
     interval = hodges_lehmann(values, alpha).interval if values else None
     if interval is None:
         return *cells, "unclear"
@@ -101,8 +101,8 @@ def bisect_lines(run: BisectRun) -> list[str]:
     runs = f"{run.result.measured.runs:,} runs"
     ends = search.ends.estimate if search.ends else None
     if search.state == "no difference" and ends is not None:
-        both = f"{_name(run, 0)} and {_name(run, -1)} cannot be told apart"
-        return [f"nothing to find: {both} ({_change(ends.value, ends.interval)}, {runs})"]
+        ends_text = f"{_name(run, 0)} and {_name(run, -1)} cannot be told apart"
+        return [f"nothing to find: {ends_text} ({_change(ends.value, ends.interval)}, {runs})"]
     if search.state == "found" and search.confirmed is not None:
         suspects = search.suspects()
         change = _change(

@@ -22,7 +22,7 @@ from zenturio.experiment.signed_ranks import (
     decide_in_looks,
     hodges_lehmann,
 )
-from zenturio.study.paired.paired_source import WARMUP, Block, MeasuredBlocks, following
+from zenturio.study.paired.paired_source import WARMUP, MeasuredBlocks, VersionBlock, following
 
 MOST_RUNS = 600
 """Runs after which a search ends with the range that is left."""
@@ -67,7 +67,7 @@ class Bisection:
     """Commits that do not build or fail."""
     _posterior: np.ndarray = field(init=False)
     _phase: Literal["ends", "search", "confirm"] = field(default="ends", init=False)
-    _block: Block | None = field(default=None, init=False)
+    _block: VersionBlock | None = field(default=None, init=False)
     _tries: int = field(default=0, init=False)
     _pair: tuple[int, int] = field(default=(0, 0), init=False)
     _confirming: dict[int, float] = field(default_factory=dict, init=False)
@@ -77,7 +77,7 @@ class Bisection:
         # Of each commit behind the good one: the chance that it is the first that differs.
         self._posterior = np.full(len(self.labels) - 1, 1.0 / (len(self.labels) - 1))
 
-    def next_block(self, measured: MeasuredBlocks) -> Block | None:
+    def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
         """Learn from the last block, and return the next one; None at the end of the search."""
         number = following(measured, warmup=True)
         if self._block is not None and self._block.number != WARMUP:
@@ -89,7 +89,7 @@ class Bisection:
         labels = self._next_labels(number)
         if labels is None:
             return None
-        self._block = Block(number, labels, tuple(range(self.points)))
+        self._block = VersionBlock(number, labels, tuple(range(self.points)))
         return self._block
 
     @property
@@ -151,7 +151,7 @@ class Bisection:
             self.skipped.add(place)
         return None
 
-    def _learn(self, measured: MeasuredBlocks, block: Block) -> None:
+    def _learn(self, measured: MeasuredBlocks, block: VersionBlock) -> None:
         values = {label: self._value(measured, label, block.number) for label in block.labels}
         if self._phase == "ends":
             self._learn_ends(values, block.number)
@@ -181,7 +181,7 @@ class Bisection:
         elif number >= self.plan.most:
             self.state = "no difference"
 
-    def _learn_candidates(self, values: Mapping[str, float | None], block: Block) -> None:
+    def _learn_candidates(self, values: Mapping[str, float | None], block: VersionBlock) -> None:
         good, bad = values[self.labels[0]], values[self.labels[-1]]
         if good is None or bad is None:
             return
@@ -228,7 +228,7 @@ class Bisection:
         self._pair, self._confirming, self._phase = (first, second), {}, "confirm"
         self._tries += 1
 
-    def _learn_pair(self, values: Mapping[str, float | None], block: Block) -> None:
+    def _learn_pair(self, values: Mapping[str, float | None], block: VersionBlock) -> None:
         before, after = (values[label] for label in block.labels)
         first, second = self._pair
         if before is None or after is None:

@@ -15,7 +15,7 @@ from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record import Repository
 from zenturio.study.paired.bisect import MOST_RUNS, Bisection
 from zenturio.study.paired.compared import PairedOptions
-from zenturio.study.paired.paired_source import WARMUP, Block, MeasuredBlocks
+from zenturio.study.paired.paired_source import WARMUP, MeasuredBlocks, VersionBlock
 from zenturio.study.paired.paired_study import PairedResult, PairedStudy, plan_of
 from zenturio.study.paired.versions import (
     LABEL_DIGITS,
@@ -122,14 +122,14 @@ class HistoryBlocks:
         ]
         self._order.reverse()
 
-    def next_block(self, measured: MeasuredBlocks) -> Block | None:
+    def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
         """Return the next commit and the reference; commits that fail are not run again."""
         while self._order:
             block, label = self._order.pop()
             labels = (label, label + REFERENCE)
             failed = (measured.failures.get((label, point)) for point in range(self.points))
             if not any(failed):
-                return Block(block, labels, tuple(range(self.points)))
+                return VersionBlock(block, labels, tuple(range(self.points)))
         return None
 
 
@@ -171,13 +171,13 @@ def run_history(
     application = present.application
     folder = application.root.absolute()
     paths = [str(path.absolute()) for path in application.paths]
-    listed = commits_between(folder, "", find_commit(folder, last), paths)[-commits:]
-    if not listed:
+    newest = commits_between(folder, "", find_commit(folder, last), paths)[-commits:]
+    if not newest:
         raise InputError(f"no commit up to {last} touches {', '.join(paths)}")
     study_name = f"{application.name}-history"
     noted = (plan_of(repository, study_name) or {}).get("reference", "")
-    anchor = find_commit(folder, reference) if reference else str(noted) or listed[0].oid
-    labels = {commit.oid[:LABEL_DIGITS]: commit.oid for commit in listed}
+    anchor = find_commit(folder, reference) if reference else str(noted) or newest[0].oid
+    labels = {commit.oid[:LABEL_DIGITS]: commit.oid for commit in newest}
     beside = {label + REFERENCE: anchor for label in labels}
     versions = CommitVersions(present, {**labels, **beside})
     base = versions(next(reversed(beside)))
@@ -202,7 +202,7 @@ def run_history(
     result = study.run(
         repository, design, options.plan.most, planned=options.planned, listener=options.listener
     )
-    rows = tuple(_row(result.measured, commit, len(study.points)) for commit in listed)
+    rows = tuple(_row(result.measured, commit, len(study.points)) for commit in newest)
     return HistoryRun(result, anchor, rows)
 
 
@@ -216,11 +216,11 @@ def _row(measured: MeasuredBlocks, commit: Commit, points: int) -> HistoryRow:
     values: list[float] = []
     ratios: dict[int, list[float]] = {}
     for point in range(points):
-        own, beside = measured.of(label, point), measured.of(label + REFERENCE, point)
-        values += own.values()
-        for block in own.keys() & beside.keys():
-            if own[block] > 0 and beside[block] > 0:
-                ratios.setdefault(block, []).append(math.log(own[block] / beside[block]))
+        times, beside = measured.of(label, point), measured.of(label + REFERENCE, point)
+        values += times.values()
+        for block in times.keys() & beside.keys():
+            if times[block] > 0 and beside[block] > 0:
+                ratios.setdefault(block, []).append(math.log(times[block] / beside[block]))
     complete = [math.fsum(logs) / points for logs in ratios.values() if len(logs) == points]
     middle = median(complete)
     failures = sum(measured.failures.get((label, point), 0) for point in range(points))

@@ -17,7 +17,7 @@ from zenturio.experiment.signed_ranks import (
     decide_in_looks,
     is_clear,
 )
-from zenturio.study.paired.paired_source import Block, MeasuredBlocks, following
+from zenturio.study.paired.paired_source import MeasuredBlocks, VersionBlock, following
 
 ALPHA = 0.05
 """At most so many comparisons of equal programs have a wrong word."""
@@ -69,7 +69,7 @@ class UntilCompared:
     warmup: bool = True
     _open: tuple[int, ...] = field(default=(), init=False)
 
-    def next_block(self, measured: MeasuredBlocks) -> Block | None:
+    def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
         """Return the next block; points that are decided leave once all together are."""
         number = following(measured, warmup=self.warmup)
         if number > self.plan.most or max(measured.failures.values(), default=0) > FAILURES:
@@ -79,7 +79,7 @@ class UntilCompared:
             self._open = self._undecided(measured)
             if not self._open:
                 return None
-        return Block(number, self.labels, self._open or everywhere)
+        return VersionBlock(number, self.labels, self._open or everywhere)
 
     def _undecided(self, measured: MeasuredBlocks) -> tuple[int, ...]:
         by_point, is_ratio = pairs = differences(measured, self.labels, self.points)
@@ -127,7 +127,7 @@ class UntilGated:
     warmup: bool = True
     is_ratio: bool = field(default=True, init=False)
 
-    def next_block(self, measured: MeasuredBlocks) -> Block | None:
+    def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
         """Return the next block of those points that are not decided."""
         number = following(measured, warmup=self.warmup)
         if number > self.plan.most or max(measured.failures.values(), default=0) > FAILURES:
@@ -140,7 +140,7 @@ class UntilGated:
             undecided = tuple(p for p, state in enumerate(states) if state == "unclear")
             if not undecided:
                 return None
-        return Block(number, self.labels, undecided)
+        return VersionBlock(number, self.labels, undecided)
 
     def judge(self, measured: MeasuredBlocks) -> tuple[GatedPoint, ...]:
         """Return what is to be said of each point now."""

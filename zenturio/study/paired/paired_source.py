@@ -28,7 +28,7 @@ MakeVersion = Callable[[str, int, int, RunPosition], Experiment]
 """Makes the experiment of a label, the number of a point, and a block."""
 
 
-class Block(NamedTuple):
+class VersionBlock(NamedTuple):
     """The versions and points that are run in a block, before they are shuffled."""
 
     number: int
@@ -67,7 +67,7 @@ class MeasuredBlocks:
 class BlockDesign(Protocol):
     """Decides from what was measured which block is run next."""
 
-    def next_block(self, measured: MeasuredBlocks) -> Block | None:
+    def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
         """Return the next block; None where what was measured suffices."""
         ...
 
@@ -95,7 +95,7 @@ class PairedSource:
         self._seed = seed
         self._planned = planned
         self._created = 0
-        self._block: Block | None = None
+        self._block: VersionBlock | None = None
         self._ready: deque[Experiment] = deque()
         self._pending: dict[str, tuple[str, int, int]] = {}
         self._is_decided = False
@@ -138,7 +138,7 @@ class PairedSource:
         self._created += len(self._ready)
         return True
 
-    def _shuffled(self, block: Block) -> Iterator[tuple[str, int]]:
+    def _shuffled(self, block: VersionBlock) -> Iterator[tuple[str, int]]:
         for point in sorted(block.points, key=lambda p: self._draw(block.number, p, "")):
             yield from (
                 (label, point)
@@ -162,12 +162,12 @@ class FixedBlocks:
     blocks: int
     warmup: bool = True
 
-    def next_block(self, measured: MeasuredBlocks) -> Block | None:
+    def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
         """Return the next of the blocks."""
         number = following(measured, warmup=self.warmup)
         if number > self.blocks:
             return None
-        return Block(number, tuple(self.labels), tuple(range(self.points)))
+        return VersionBlock(number, tuple(self.labels), tuple(range(self.points)))
 
 
 def following(measured: MeasuredBlocks, *, warmup: bool) -> int:

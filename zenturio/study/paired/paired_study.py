@@ -133,9 +133,9 @@ class PairedStudy:
 
         def source(_generator: ExperimentGenerator, order: RunOrder) -> PairedSource:
             most = len(labels) * len(self.points) * blocks  # a warm-up is small beside it
-            made = PairedSource(design, make, self._read, seed=order.seed, planned=most)
-            sources.append(made)
-            return made
+            blocks_source = PairedSource(design, make, self._read, seed=order.seed, planned=most)
+            sources.append(blocks_source)
+            return blocks_source
 
         program = self.program or {
             f"{label}: {part}": digest

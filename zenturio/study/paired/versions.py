@@ -164,8 +164,8 @@ def _written(definition: StudyDefinition, present: Application, store: Path) -> 
     digest = blake2b(digest_size=10)
     for path, content in sorted(definition.sources.items()):
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
-    others = [file for file in present.copied if file.path not in definition.sources]
-    for file in others:
+    copied = [file for file in present.copied if file.path not in definition.sources]
+    for file in copied:
         digest.update(f"{file.path}\0".encode() + file.digest)
     target = store / digest.hexdigest()
     refuse_link(target)
@@ -175,7 +175,7 @@ def _written(definition: StudyDefinition, present: Application, store: Path) -> 
     try:
         for path, content in definition.sources.items():
             write_source(temporary, path, content)
-        for file in others:
+        for file in copied:
             shutil.copy2(file.location, _inside(temporary, file.path))
         modes = {file.path: file.source.mode for file in present.files}
         for written in definition.sources:
