@@ -128,7 +128,7 @@ def test_a_driver_that_is_killed_resumes_what_runs_on_hosts_and_nothing_runs_twi
         ("[hosts.a]\nadress = 'x'\n", "did you mean 'address'"),
         ("[hosts.a]\nvia = 'telnet'\n", "via = 'telnet'"),
         ("[hosts.a]\naddress = '-oProxyCommand=x'\n", "is not an address"),
-        ("[hosts.a]\n[options]\ncontract = -1\n", "contract is -1"),
+        ("[hosts.a]\n[options]\ncontract = -1\n", "3:1: contract = -1 is not possible"),
         ("[hosts.a]\n[options]\nthen = 'stpo'\n", "did you mean 'stop'"),
         ("[hosts.a]\n[options]\nrank = 'host.speed +'\n", "rank"),
         ("[hosts.a]\nfacts = { cores = 3 }\n", "a built-in fact of every host"),
