@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import median
 from zenturio.experiment.git import Commit, commits_between, find_commit
-from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record import Repository
 from zenturio.study.paired.bisect import MOST_RUNS, Bisection
 from zenturio.study.paired.compared import PairedOptions
@@ -204,11 +203,6 @@ def run_history(
     )
     rows = tuple(_row(result.measured, commit, len(study.points)) for commit in newest)
     return HistoryRun(result, anchor, rows)
-
-
-def history_plan(blocks: int) -> BlockPlan:
-    """Return the plan of a history: each commit has as many *blocks*."""
-    return BlockPlan(blocks, blocks)
 
 
 def _row(measured: MeasuredBlocks, commit: Commit, points: int) -> HistoryRow:

@@ -70,7 +70,7 @@ class PairedStudy:
         if self.limit is None and selection.count > MOST_POINTS:
             raise InputError(
                 f"{selection.count:,} points are many to be measured again and again",
-                hint="take fewer values (-p 'n = { 1024 }'), or the first points: --limit 10",
+                hint="take fewer values (-P 'n={1024}'), or the first points: --limit 10",
             )
         spaces = [version.application.space for version in self.versions]
         names = {frozenset(p.name for p in candidate.dimensions) for candidate in spaces}
@@ -143,7 +143,9 @@ class PairedStudy:
             for part, digest in maker(label)[1].program.items()
         }
         application = labelled(self.base, self.parameter, labels)
-        application = replace(application, repeat=replace(application.repeat, count=blocks))
+        # Blocks decide how often: UNTIL and WARMUP of the file do not.
+        repeat = replace(application.repeat, count=blocks, until=None, warmup=0)
+        application = replace(application, repeat=repeat)
         session = StudySession(
             application,
             PointSelection(application.space, len(labels) * len(self.points), picked=()),

@@ -50,7 +50,7 @@ class Version:
 def present_version(repository: Repository, target: str, overrides: Sequence[str] = ()) -> Version:
     """Return the present files of *target*: a study that was run, else an annotated file or folder.
 
-    The label is the study's name. *overrides* give parameters other sets, as in ``zen run -p``.
+    The label is the study's name. *overrides* give parameters other sets, as in ``zen run -P``.
     """
     try:
         notes = repository.definition(target).notes
