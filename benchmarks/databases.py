@@ -252,7 +252,7 @@ def main() -> None:
     for kind, size in comparison.sizes.items():
         a, b = size["sqlite"] / 1e6, size["postgresql"] / 1e6
         print(f"| {kind}, MB on disk | {a:.1f} | {b:.1f} | {b / a:.1f} |")
-    print("\nLoad of the machine at the end: ")
+    print(f"\nLoad of the machine at the end: {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":
