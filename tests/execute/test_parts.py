@@ -18,7 +18,7 @@ from zenturio.execute.captured_stream import CapturedStream
 from zenturio.execute.command_line import plain_words
 from zenturio.execute.file_staging import InputCache
 from zenturio.execute.hosts.connection import packed_agent
-from zenturio.execute.launcher_process import CpuPool
+from zenturio.execute.launcher_client import CpuPool
 from zenturio.execute.output_patterns import matching_files
 from zenturio.execute.run_verdict import judge_exit, judge_run
 from zenturio.experiment import ExperimentFile, Log, Step

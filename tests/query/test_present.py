@@ -168,7 +168,7 @@ def test_a_study_without_files_has_all_its_points(project, repository):
 def test_files_that_did_not_change_are_not_read_again(project, repository, monkeypatch):
     write("{ 1, 2 }")
     ran(repository, [1, 2])
-    monkeypatch.setattr("zenturio.query.present_space.scan", None)
+    monkeypatch.setattr("zenturio.query.points_outside.scan", None)
     assert shown(repository) == ([1, 2], ())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zenturio.record import column_groups
-from zenturio.record.column_copy import NotCopiedError
+from zenturio.record.column_copy import NotInCopyError
 from zenturio.record.column_groups import LARGEST, GroupedValues, RowGroups
 
 
@@ -90,7 +90,7 @@ def test_a_column_without_values_makes_no_groups_of_its_own(monkeypatch):
 def test_more_combinations_than_can_be_numbered_are_left_to_the_database():
     codes = [np.zeros(1, dtype=np.int64)] * 3
     assert RowGroups(codes, [2**30, 2**30, 2], 1).count == 1
-    with pytest.raises(NotCopiedError):
+    with pytest.raises(NotInCopyError):
         RowGroups(codes, [2**31, 2**30, 2], 1)
 
 
@@ -98,7 +98,7 @@ def test_more_combinations_than_can_be_numbered_are_left_to_the_database():
 def test_values_whose_squares_overflow_are_left_to_the_database(sign):
     groups = RowGroups([], [], 2)
     largest = np.array([1.0, sign * LARGEST])
-    with pytest.raises(NotCopiedError):
+    with pytest.raises(NotInCopyError):
         GroupedValues(groups, largest)
     below = GroupedValues(groups, np.nextafter(largest, 0))
     assert below.greatest == np.nextafter(LARGEST, 0)

@@ -20,7 +20,7 @@ from zenturio.record import (
     claims,
     maintenance,
     outcome_recording,
-    result_copies,
+    reused_results,
     sqlite,
 )
 from zenturio.record.open import open_repository
@@ -276,7 +276,7 @@ def test_a_database_that_was_copied_with_its_journal_is_whole(tmp_path):
 def test_an_outcome_waits_for_the_disk_and_a_claim_does_not(tmp_path, monkeypatch):
     levels = {}
     for module, name in (
-        (result_copies, "cached_digests"),
+        (reused_results, "cached_digests"),
         (claims, "claim"),
         (outcome_recording, "record"),
     ):

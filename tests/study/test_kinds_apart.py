@@ -7,7 +7,7 @@ import pytest
 
 from zenturio.errors import InputError
 from zenturio.experiment import MachineKind
-from zenturio.study.driver.each_machine import OneKind, kinds_apart
+from zenturio.study.driver.each_machine import MachinesOfOneKind, kinds_apart
 from zenturio.testing.experiments import experiment, outcome
 
 EPYC, RISCV = MachineKind("EPYC", 16), MachineKind("RISC-V", 4)
@@ -89,7 +89,7 @@ def test_a_place_without_messages_or_memory_is_asked_for_neither():
         def submit_to(self, _machine, _experiment):
             return Future()
 
-    kind = OneKind(Bare(frozenset({EPYC, RISCV})), EPYC)
+    kind = MachinesOfOneKind(Bare(frozenset({EPYC, RISCV})), EPYC)
     kind.forget("ab" * 16)
     kind.learn(outcome(experiment(0)))
     assert not hasattr(kind, "remarks")

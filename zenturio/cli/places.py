@@ -83,7 +83,7 @@ def check(
     """
     from dataclasses import asdict
 
-    from zenturio.execute.place_probe import probe_place
+    from zenturio.execute.place_check import probe_place
     from zenturio.execute.places import find_place
     from zenturio.record.open import FOLDER, project_folder
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from zenturio.space import Domain, Parameter, Point, Space
 
 
-class TimeIsUp(BaseException):
+class TimeLimitReached(BaseException):
     """The time for a piece of work is over; no ``except Exception`` on the way keeps it."""
 
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Let the block work for so many *seconds*, then raise TimeIsUp in it.
+    """Let the block work for so many *seconds*, then raise TimeLimitReached in it.
 
     Where no alarm can be set (outside the main thread, on Windows), the block takes its time.
     """
@@ -48,7 +48,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def _ring(_number: int, _frame: FrameType | None) -> None:
-    raise TimeIsUp
+    raise TimeLimitReached
 
 
 LISTED = 1000
@@ -97,7 +97,7 @@ class _Count:
             with within(self.end - time.monotonic()):
                 return space.size if count is None else count()
         # An alarm in the middle of compiled code is raised as soon as Python runs again.
-        except TimeIsUp:
+        except TimeLimitReached:
             self.reasons[f"not counted within {self.seconds:g} s; --within allows more time"] = None
         except SpaceError as error:
             # An error with a place is a mistake in a file; without one, the space is too large to
@@ -255,7 +255,7 @@ def _samples(space: "Space", sizes_of_space: Sizes, end: float) -> "tuple[list[P
             return (
                 samples if sizes_of_space.size is None else sorted(samples, key=space.index)
             ), ""
-    except TimeIsUp:
+    except TimeLimitReached:
         return [], f"no random points were found within {max(seconds, 0):.2g} s"
     except SpaceError as error:
         if sizes_of_space.size is not None:

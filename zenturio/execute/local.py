@@ -25,7 +25,7 @@ from threading import Event, Lock, Thread
 from zenturio.errors import PlaceError, ZenError
 from zenturio.execute.executor import ClosesOnExit
 from zenturio.execute.file_staging import disk_errors
-from zenturio.execute.launcher_process import (
+from zenturio.execute.launcher_client import (
     CpuPool,
     LauncherLostError,
     LauncherProcess,

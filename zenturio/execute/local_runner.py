@@ -21,7 +21,7 @@ from zenturio.execute.command_line import (
     step_request,
 )
 from zenturio.execute.file_staging import InputCache, disk_errors, is_small
-from zenturio.execute.launcher_process import (
+from zenturio.execute.launcher_client import (
     STOPPED_SECONDS,
     LauncherLostError,
     LauncherProcess,

@@ -1,7 +1,7 @@
 """A `TableQuery` answered by the columnar copy of a study: the second reader of tables.
 
 It answers what reads all rows: groups, orders, columns and counts. Where it cannot say exactly what
-the database would (`NotCopiedError`), the database is asked.
+the database would (`NotInCopyError`), the database is asked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from zenturio.query.aggregates import (
 )
 from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.select_statement import SelectItem
-from zenturio.record.column_copy import Array, ColumnCopy, CopiedColumn, NotCopiedError
+from zenturio.record.column_copy import Array, ColumnCopy, CopiedColumn, NotInCopyError
 from zenturio.record.column_groups import GroupedValues, RowGroups
 
 _FACTS = {"index": "position", "repeat": "repeat", "round": "round", "status": "status"}
@@ -111,7 +111,7 @@ class CopiedTable:
             names = {fact.name: name for name, fact in self._catalog.facts.items()}
             key = _FACTS.get(names.get(column.name, ""))
             if key is None:
-                raise NotCopiedError(column.name)
+                raise NotInCopyError(column.name)
             return self._copy.column(key)
         role = "metric" if column.role == "metric" else "parameter"
         return self._copy.column(f"{role}:{column.name}")
@@ -142,12 +142,12 @@ class CopiedTable:
         """The integers of a column in each row, and where there is none, if any is missing."""
         copied = self._column(column)
         if copied.field.kind != "int":
-            raise NotCopiedError(column.name)
+            raise NotInCopyError(column.name)
         if copied.values is not None:
             try:
                 table = np.array([*copied.values, 0], dtype=np.int64)
             except OverflowError as error:
-                raise NotCopiedError(column.name) from error
+                raise NotInCopyError(column.name) from error
             codes = self._take(copied.data)
             numbers, nulls = table[codes], codes < 0
         else:
@@ -174,7 +174,7 @@ class CopiedTable:
         """The places of the rows in the order of the space."""
         position, repeat = (self._copy.column(key) for key in ("position", "repeat"))
         if position.nulls is not None:
-            raise NotCopiedError("position")
+            raise NotInCopyError("position")
         places = self._take(position.data)
         codes, values = repeat.codes()
         repeats = np.array(values, dtype=np.int64)[self._take(codes)]
@@ -208,7 +208,7 @@ class CopiedTable:
 
     def _measured(self, head: SelectItem) -> StudyColumn:
         if head.column is None:
-            raise NotCopiedError(head.name)
+            raise NotInCopyError(head.name)
         return head.column
 
     def _aggregated(
@@ -220,10 +220,10 @@ class CopiedTable:
         if head.aggregate == "first":
             position = self._column(column)
             if position.nulls is not None:
-                raise NotCopiedError("position")
+                raise NotInCopyError("position")
             return list(groups.least(self._take(position.data)).tolist())
         if head.aggregate in ("min", "max") and self._column(column).field.is_mixed:
-            raise NotCopiedError(column.name)
+            raise NotInCopyError(column.name)
         if column.name not in grouped:
             grouped[column.name] = GroupedValues(groups, self.reals(column))
         values = grouped[column.name]
@@ -275,7 +275,7 @@ class CopiedTable:
                 values = [option.value for option in options if isinstance(option, Constant)]
                 true, false = self._compared(name, "==", values)
                 return (false, true) if negated else (true, false)
-        raise NotCopiedError("a condition of another form")
+        raise NotInCopyError("a condition of another form")
 
     def _compared(self, name: str, sign: str, values: Sequence[Any]) -> tuple[Array, Array]:
         """In which rows a column stands so to one of *values*, and in which to none."""
@@ -286,7 +286,7 @@ class CopiedTable:
             fits = type(value) in ((int, float) if is_number else ())
             fits = fits or (column.field.kind == "str" and isinstance(value, str))
             if not fits or (is_number and not abs(value) < _EXACT):
-                raise NotCopiedError(name)
+                raise NotInCopyError(name)
         if column.values is not None:
             table = [
                 None if value is None else any(relation(value, other) for other in values)

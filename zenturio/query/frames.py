@@ -31,7 +31,7 @@ from zenturio.query.sql_fragments import DIALECTS, Fragment, bound_value, sql, v
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import Repository
 from zenturio.record.codec import next_real
-from zenturio.record.column_copy import NotCopiedError
+from zenturio.record.column_copy import NotInCopyError
 from zenturio.record.row_filter import NEWEST, RowChoice
 
 DIGITS = 6
@@ -163,7 +163,7 @@ def _copied_series(
             return None
         rows = table.in_space
         return [_copied_values(table, column, rows) for column in columns]
-    except NotCopiedError:
+    except NotInCopyError:
         return None
 
 
@@ -379,7 +379,7 @@ def _varying(
 ) -> tuple[str, ...]:
     """Those of *columns* that have several values among the rows of *statement*."""
     columns = list(columns)
-    with suppress(NotCopiedError):
+    with suppress(NotInCopyError):
         if table := answers.copied(finite):
             return tuple(column.name for column in columns if table.varies(column))
     return tuple(c.name for c in columns if _varies(answers.reader, statement, c))

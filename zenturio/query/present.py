@@ -23,10 +23,10 @@ def digests_outside(repository: Repository, study: str) -> frozenset[str]:
     if _unchanged(definition):
         return frozenset()
     # To read the files of a space loads NumPy and the parser of directives.
-    from zenturio.query import present_space  # noqa: PLC0415
+    from zenturio.query import points_outside  # noqa: PLC0415
 
-    spaces = present_space.present_spaces(definition, archived="@" in study)
-    digests = present_space.outside(repository, study, spaces) if spaces else ()
+    spaces = points_outside.present_spaces(definition, archived="@" in study)
+    digests = points_outside.outside(repository, study, spaces) if spaces else ()
     return frozenset(digests)
 
 

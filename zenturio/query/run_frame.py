@@ -17,7 +17,7 @@ from zenturio.query.catalog import StudyColumn
 from zenturio.query.copied_table import CopiedTable
 from zenturio.query.study_table import StudyTable, TableQuery, condition_of, open_table
 from zenturio.record import Repository, codec, column_copy
-from zenturio.record.column_copy import Array, NotCopiedError
+from zenturio.record.column_copy import Array, NotInCopyError
 from zenturio.record.row_filter import RowChoice
 
 _FEW = {
@@ -62,7 +62,7 @@ def run_frame(
                 return None
             skipped = frozenset[str]() if is_paired else _OF_BLOCKS
             return _frame(answers, table, metric, parameters, skipped)
-        except NotCopiedError:
+        except NotInCopyError:
             return None
 
 
@@ -161,5 +161,5 @@ def _places(ids: Array, numbers: Array) -> Array:
     order = np.argsort(ids, kind="stable")
     places: Array = order[np.searchsorted(ids, numbers, sorter=order).clip(max=len(ids) - 1)]
     if not np.array_equal(ids[places], numbers):
-        raise NotCopiedError("rows of another moment")
+        raise NotInCopyError("rows of another moment")
     return places

@@ -54,7 +54,7 @@ from zenturio.query.sql_fragments import (
     verbatim,
 )
 from zenturio.record import ExperimentState, Repository, column_copy
-from zenturio.record.column_copy import ColumnCopy, NotCopiedError
+from zenturio.record.column_copy import ColumnCopy, NotInCopyError
 from zenturio.record.row_filter import NEWEST, RowChoice
 
 RowNumbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -268,7 +268,7 @@ class StudyTable:
 
         *statement* asks for the rows with a number in the *finite* columns, if there are any.
         """
-        with suppress(NotCopiedError):
+        with suppress(NotInCopyError):
             if table := self.copied(finite):
                 rows = table.groups(heads, keys)
                 return ordered_rows(rows, heads, total_order(order, heads[:keys]))
@@ -280,7 +280,7 @@ class StudyTable:
         if not self.statement.condition.parts:
             counts = self.catalog.counts
             return counts["ok"] if self.query.succeeded else sum(counts.values())
-        with suppress(NotCopiedError):
+        with suppress(NotInCopyError):
             if table := self.copied(build=False):
                 return table.count
         ((count,),) = self.reader.rows(self.statement.count())
@@ -300,7 +300,7 @@ class StudyTable:
 
     def has_repeats(self) -> bool:
         """Whether any experiment, whatever the condition, is the second of its point."""
-        with suppress(NotCopiedError):
+        with suppress(NotInCopyError):
             if self.query.where is None and (table := self.copied(build=False)):
                 return table.has_repeats
         later = sql("{} > 1", self.keys[1])
@@ -314,7 +314,7 @@ class StudyTable:
         if self.is_empty:
             return np.empty(0, dtype=np.int64)
         if self.query.sort or self.query.where:
-            with suppress(NotCopiedError):
+            with suppress(NotInCopyError):
                 if table := self.copied(build=count is None):
                     sorts = [(self.catalog.column(h.name), falling) for h, falling in self.order]
                     return table.numbers(sorts, count)

@@ -91,7 +91,7 @@ progress: ContextVar[Callable[[int, int], None]] = ContextVar(
 """Told how many of how many results were copied."""
 
 
-class NotCopiedError(Exception):
+class NotInCopyError(Exception):
     """The copy does not have what is asked for: the database does."""
 
 
@@ -150,18 +150,18 @@ class CopiedColumn:
     """Where an integer is NULL; none where none is."""
 
     def reals(self) -> Array:
-        """The values as reals, NaN where there is none; NotCopiedError where that is not exact."""
+        """The values as reals, NaN where there is none; NotInCopyError where that is not exact."""
         if self.field.kind in ("str", "bool"):
-            raise NotCopiedError(self.field.key)
+            raise NotInCopyError(self.field.key)
         if self.values is not None:
             table = np.array([*self.values, np.nan], dtype=np.float64)
             if self.field.kind == "int" and any(abs(value) > _EXACT for value in self.values):
-                raise NotCopiedError(self.field.key)
+                raise NotInCopyError(self.field.key)
             return table[self.data]
         if self.field.kind == "real":
             return self.data
         if len(self.data) and max(abs(int(self.data.min())), abs(int(self.data.max()))) > _EXACT:
-            raise NotCopiedError(self.field.key)
+            raise NotInCopyError(self.field.key)
         reals = self.data.astype(np.float64)
         if self.nulls is not None:
             reals[self.nulls] = np.nan
@@ -170,7 +170,7 @@ class CopiedColumn:
     def codes(self) -> tuple[Array, list[Any]]:
         """A number for the value of each row, and the values; that of NULL comes last."""
         if self.field.is_mixed:
-            raise NotCopiedError(self.field.key)
+            raise NotInCopyError(self.field.key)
         if self.values is not None:
             codes = self.data if len(self.data) and self.data.min() >= 0 else None
             if codes is not None:
@@ -215,9 +215,9 @@ class ColumnCopy:
         self._columns: dict[str, CopiedColumn] = {}
 
     def column(self, key: str) -> CopiedColumn:
-        """A column; NotCopiedError if the copy lacks it."""
+        """A column; NotInCopyError if the copy lacks it."""
         if key not in self._fields or key in self._manifest.left_out:
-            raise NotCopiedError(key)
+            raise NotInCopyError(key)
         if key not in self._columns:
             try:
                 self._columns[key] = self._column(key)
@@ -225,7 +225,7 @@ class ColumnCopy:
                 _log.warning("the columnar copy is damaged, and made anew next time: %s", error)
                 with suppress(OSError):
                     (self._folder / "manifest.json").unlink()
-                raise NotCopiedError(key) from error
+                raise NotInCopyError(key) from error
         return self._columns[key]
 
     def _column(self, key: str) -> CopiedColumn:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from zenturio.experiment import aggregates
-from zenturio.record.column_copy import Array, ColumnCopy, NotCopiedError
+from zenturio.record.column_copy import Array, ColumnCopy, NotInCopyError
 
 MOST_CELLS = 1 << 22
 """Combinations of values, whether there are rows of them or not, that have a place each."""
@@ -27,7 +27,7 @@ class RowGroups:
         for column, size in zip(codes, sizes, strict=True):
             total *= max(size, 1)
             if total >= 2**62:
-                raise NotCopiedError("too many combinations")
+                raise NotInCopyError("too many combinations")
             wide = cells.astype(np.int32 if total < 2**31 else np.int64, copy=False)
             cells = wide * np.asarray(size, dtype=wide.dtype) + column.astype(
                 wide.dtype, copy=False
@@ -84,14 +84,14 @@ class GroupedValues:
     """Real values, NaN where there is none, aggregated in each group of rows."""
 
     def __init__(self, groups: RowGroups, values: Array) -> None:
-        """NotCopiedError for values whose squares overflow or vanish."""
+        """NotInCopyError for values whose squares overflow or vanish."""
         self._groups = groups
         self._values = values
         low, high = (
             float(extreme.reduce(values, initial=np.nan)) for extreme in (np.fmin, np.fmax)
         )
         if max(abs(low), abs(high)) >= LARGEST:
-            raise NotCopiedError("values that overflow")
+            raise NotInCopyError("values that overflow")
         self.is_one_signed = low >= 0 or high <= 0
         self.greatest = max(abs(low), abs(high))
         self._nulls: Array | None = np.isnan(values)
@@ -230,7 +230,7 @@ def best_points(
     """
     try:
         return _best_points(copy, parameters, metric, count, sign, states)
-    except NotCopiedError:
+    except NotInCopyError:
         return None
 
 
@@ -258,7 +258,7 @@ def _best_points(
     candidates = _candidates(groups, np.where(has_score, scores, 0.0) * sign, has_score, count)
     position = copy.column("position")
     if position.nulls is not None:
-        raise NotCopiedError("position")
+        raise NotInCopyError("position")
     repeats = copy.column("repeat").reals()
     among = np.flatnonzero(np.isin(groups.cells, candidates))
     place = np.lexsort((

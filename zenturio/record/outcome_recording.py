@@ -20,8 +20,8 @@ from zenturio.record import (
     codec,
     leases,
     machines,
-    result_copies,
     result_rows,
+    reused_results,
     studies,
 )
 from zenturio.record.claims import ClaimRow
@@ -344,7 +344,7 @@ def add_results(
         for (experiment, _), outcome in zip(results, masked, strict=True)
     }
     keys = sorted(map(codec.digest_key, pairs))
-    result_copies.cached_digests(
+    reused_results.cached_digests(
         context, [experiment for experiment, _ in pairs.values()], kinds, round_
     )
     present = claims.results_of(transaction, keys)

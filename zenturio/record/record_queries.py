@@ -12,8 +12,8 @@ from zenturio.record import (
     codec,
     machines,
     repository,
-    result_copies,
     result_rows,
+    reused_results,
     studies,
 )
 from zenturio.record.column_pages import ColumnPage, ColumnRequest
@@ -296,7 +296,7 @@ def _tried(transaction: Transaction, digest: str) -> list[tuple[_Tried, bool]]:
         [_Tried(*row) for row in transaction.sql(f"{query} WHERE digest = {mark}", (key,))]
         for query in _TRIED
     )
-    roots = result_copies.roots_of(transaction, [attempt.id for attempt in (*accepted, *aside)])
+    roots = reused_results.roots_of(transaction, [attempt.id for attempt in (*accepted, *aside)])
     attempts: dict[int, tuple[_Tried, bool]] = {a.id: (a, True) for a in running}
     for group, is_accepted in ((accepted, True), (aside, False)):
         # Accepted ones come first, so what a version has set aside does not hide that it counts.

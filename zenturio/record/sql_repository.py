@@ -27,8 +27,8 @@ from zenturio.record import (
     leases,
     outcome_recording,
     record_queries,
-    result_copies,
     result_rows,
+    reused_results,
     sql_names,
     stored_recipes,
     studies,
@@ -562,7 +562,7 @@ class SQLRepository:
         round_: int | None,
     ) -> frozenset[str]:
         context = self._context(transaction, study)
-        return result_copies.cached_digests(context, experiments, kinds, round_)
+        return reused_results.cached_digests(context, experiments, kinds, round_)
 
     @writes_briefly
     def claim(
@@ -676,20 +676,20 @@ class SQLRepository:
         person: str,
     ) -> int:
         context = self._context(transaction, study)
-        return result_copies.equate(
+        return reused_results.equate(
             context, studies.get_version(transaction, source), experiments, person
         )
 
     @writes
     def undo_equate(self, transaction: Transaction, study: str, source: str) -> int:
         context = self._context(transaction, study)
-        return result_copies.undo_equate(context, studies.get_version(transaction, source))
+        return reused_results.undo_equate(context, studies.get_version(transaction, source))
 
     @reads
     def equated_result(
         self, transaction: Transaction, study: str, digest: str
     ) -> EquatedResult | None:
-        return result_copies.equated_result(self._context(transaction, study), digest)
+        return reused_results.equated_result(self._context(transaction, study), digest)
 
     # Queries
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
-from zenturio.search.compiled import is_kernel, search_compiled
+from zenturio.search.compiled_search import is_kernel, search_compiled
 from zenturio.search.engine import SearchProblem, make
 from zenturio.search.loop import (
     BATCH_LIMIT,

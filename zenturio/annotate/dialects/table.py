@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import PurePath
 
 from zenturio import plugins
-from zenturio.annotate.dialects import braces, languages, scripts, settings
+from zenturio.annotate.dialects import braces, languages, scripts, settings_files
 from zenturio.annotate.dialects.dialect import Dialect
 from zenturio.name_patterns import name_fits
 
@@ -41,7 +41,7 @@ BUILT_IN: tuple[Dialect, ...] = (
     *braces.DIALECTS,
     *languages.DIALECTS,
     *scripts.DIALECTS,
-    *settings.DIALECTS,
+    *settings_files.DIALECTS,
 )
 
 # Endings that several languages use: the first line that is not blank decides.

@@ -211,7 +211,7 @@ def _copy_names(flow: Workflow, original: NDArray[Any], copy: NDArray[Any]) -> l
 
 
 @dataclass(frozen=True)
-class Topcuoglu:
+class HeftExample:
     """The worked example of HEFT: 10 tasks on 3 unrelated machines; HEFT 80, CPOP 86.
 
     Topcuoglu, Hariri and Wu, "Performance-effective and low-complexity task scheduling for
@@ -271,7 +271,7 @@ _GENERATORS: dict[str, type[Any]] = {
     "recipe": TraceRecipe,
     "series-parallel": SeriesParallel,
     "sweep": RandomSweep,
-    "topcuoglu": Topcuoglu,
+    "topcuoglu": HeftExample,
     "wien2k": Wien2k,
 }
 

@@ -14,7 +14,7 @@ import uvicorn
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.show.portal.access import PasswordHash, SessionStore, UserDirectory
 from zenturio.show.portal.app import create_app
-from zenturio.show.portal.connections import (
+from zenturio.show.portal.connection_limits import (
     BACKLOG,
     BoundedProtocol,
     ConnectionTable,

@@ -29,7 +29,7 @@ EACH_MACHINE = "each kind of machine that the place has measures all of it"
 """What is said of a place that was not opened, and whose kinds nobody knows."""
 
 
-class OneKind:
+class MachinesOfOneKind:
     """The machines of one kind of a place, as a place of their own; closing it closes nothing."""
 
     def __init__(self, place: SelectsMachine, machine: MachineKind) -> None:
@@ -72,7 +72,7 @@ def kinds_apart(place: Executor) -> tuple[Executor, ...]:
             "--each-machine: this place does not let anybody choose a kind of machine",
             hint="run the study at a place for each of them: --on PLACE",
         )
-    return tuple(OneKind(place, machine) for machine in sorted(machines, key=_order))
+    return tuple(MachinesOfOneKind(place, machine) for machine in sorted(machines, key=_order))
 
 
 def _order(machine: MachineKind) -> tuple[str, str]:

@@ -39,7 +39,7 @@ from zenturio.search import (
     make,
 )
 from zenturio.search.api import scores_for
-from zenturio.search.compiled import is_kernel, search_compiled
+from zenturio.search.compiled_search import is_kernel, search_compiled
 from zenturio.search.result import LazyTrials
 from zenturio.space import Point, Space
 from zenturio.study.driver.in_flight import SynchronousExecutor

@@ -27,7 +27,7 @@ from zenturio.record import Field
 from zenturio.show.charts.chart_query import KINDS, ChartKind, ChartQuery
 from zenturio.show.charts.study_charts import draw_charts
 from zenturio.show.portal.chart_json import figure_json, selection_meaning
-from zenturio.show.portal.connections import origins_offered
+from zenturio.show.portal.connection_limits import origins_offered
 from zenturio.show.portal.state import Portal, portal_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from zenturio.query.catalog import StudyColumn
 from zenturio.query.listing import ColumnRange, ExperimentRow, FailureCause, Listing, query_listing
 from zenturio.record import EXPERIMENT_STATES, StudyDefinition
 from zenturio.record.open import dialect_at
-from zenturio.show.portal.connections import origins_offered
+from zenturio.show.portal.connection_limits import origins_offered
 from zenturio.show.portal.state import FRESH_SECONDS, CachedResult, Portal, portal_of
 from zenturio.show.portal.study_query import StudyQuery, study_name
 from zenturio.show.portal.watch import StudySnapshot
