@@ -1,10 +1,12 @@
 """Accounts of this machine that a test creates, and programs that they may run."""
 
+import fcntl
 import secrets
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,30 +15,42 @@ from needs import needs
 SOURCES = Path(__file__).parents[1]
 
 
+def _change(*command):
+    """Change the list of accounts, when no test beside this one does."""
+    with Path(tempfile.gettempdir(), "zen-accounts.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for _ in range(100):
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if "cannot lock" not in done.stderr:
+                break
+            time.sleep(0.1)
+    assert done.returncode in (0, 6, 12), done.stderr  # 6: is gone already; 12: its mail was not
+
+
 @contextmanager
 def accounts(*names):
     """Accounts of this machine with homes, by the names that the page has for them."""
     made = {name: f"zen-{name}-{secrets.token_hex(3)}" for name in names}
     try:
         for account in made.values():
-            subprocess.run(["useradd", "--create-home", account], check=True)
+            _change("useradd", "--create-home", account)
         yield made
     finally:
         for account in made.values():
-            subprocess.run(["userdel", "--remove", account], check=False, capture_output=True)
+            _change("userdel", "--force", "--remove", account)
 
 
 @contextmanager
 def group_of(*members):
     """A group with these accounts in it."""
     name = f"zen-{secrets.token_hex(4)}"
-    subprocess.run(["groupadd", name], check=True)
+    _change("groupadd", name)
     try:
         for member in members:
-            subprocess.run(["usermod", "--append", "--groups", name, member], check=True)
+            _change("usermod", "--append", "--groups", name, member)
         yield name
     finally:
-        subprocess.run(["groupdel", name], check=False, capture_output=True)
+        _change("groupdel", name)
 
 
 @contextmanager
