@@ -38,6 +38,7 @@ SMALLEST = {
     "team": "--studies 4 --slots 2 --windows 0.3 --quiet",
     "sweep": "--runs 4 --rounds 1 --peers xargs",
     "verdicts": "--replicates 10 --rounds 0 --tries 1 --no-peers",
+    "whole_commands": "--none",
     "workflows": "--tasks 1000 --rounds 1",
 }
 """Options of the smallest run of each; quartiles need two seeds."""

@@ -16,6 +16,7 @@ from zenturio.search.kriging_search import (
     GaussianProcess,
     KrigingSearch,
     KrigingSettings,
+    blas_library,
     log_levels,
     near,
     select_training,
@@ -211,3 +212,26 @@ def test_points_under_way_follow_the_slots_and_leave_half_of_the_budget_to_the_m
 ):
     problem = SearchProblem(zen.Space(x=range(100)), budget=budget, slots=slots)
     assert KrigingSearch(problem, KrigingSettings(batch=batch)).lag == lag
+
+
+def test_the_model_computes_with_one_thread_and_gives_the_others_back(monkeypatch):
+    """Threads of a busy machine wait for each other, and decide the last bits of a sum."""
+    library = blas_library()
+    if library is None:
+        pytest.skip("NumPy has another library here")
+    counts, fit = [], GaussianProcess.fit
+
+    def fitted(self, rows, costs):
+        counts.append(library.scipy_openblas_get_num_threads64_())
+        fit(self, rows, costs)
+
+    monkeypatch.setattr(GaussianProcess, "fit", fitted)
+    before = library.scipy_openblas_get_num_threads64_()
+    library.scipy_openblas_set_num_threads64_(2)
+    try:
+        space = zen.Space(a=range(9), b=range(9))
+        zen.search(space, lambda point: point["a"] * point["b"], engine="model", budget=12)
+        assert set(counts) == {1}
+        assert library.scipy_openblas_get_num_threads64_() == 2
+    finally:
+        library.scipy_openblas_set_num_threads64_(before)

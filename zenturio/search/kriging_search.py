@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -177,6 +182,38 @@ LEVEL = 0.3
 """Offset of the logarithm of losses: smaller values stretch differences among the best."""
 
 
+@cache
+def blas_library() -> ctypes.CDLL | None:
+    """Return the OpenBLAS that NumPy brings along; None where it uses another library."""
+    folders = (Path(np.__file__).parents[1] / "numpy.libs", Path(np.__file__).parent / ".dylibs")
+    for path in (path for folder in folders for path in folder.glob("*openblas64*")):
+        with suppress(OSError):
+            library = ctypes.CDLL(str(path))
+            if hasattr(library, "scipy_openblas_set_num_threads64_"):
+                return library
+    return None
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Compute with one thread meanwhile.
+
+    Matrices of a few hundred rows gain nothing by more: on a busy machine the threads of OpenBLAS
+    spin while they wait for each other. And the last bits of a sum depend on their number, which
+    must not decide what is searched.
+    """
+    library = blas_library()
+    if library is None:
+        yield
+        return
+    before = library.scipy_openblas_get_num_threads64_()
+    library.scipy_openblas_set_num_threads64_(1)
+    try:
+        yield
+    finally:
+        library.scipy_openblas_set_num_threads64_(before)
+
+
 @dataclass(frozen=True)
 class KrigingSettings:
     starts: int | None = setting(
@@ -229,6 +266,7 @@ class KrigingSearch(GeneratorEngine):
         while True:
             yield self.propose()
 
+    @single_thread()
     def propose(self) -> Ints:
         """Return the next row, from the results of all evaluated ones."""
         rows, losses = self.evaluated_rows()

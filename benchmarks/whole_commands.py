@@ -1,0 +1,328 @@
+"""What whole commands cost at the sizes that were promised, beside the goals.
+
+    python benchmarks/whole_commands.py [--only NAME ...] [--folder FOLDER] [--write FILE]
+
+Each row is a command at one size, run as a process: processor seconds of the user and the system,
+start-up included (0.36), and the largest resident size. What a row needs is made in the folder when
+it is not there: all of it takes an hour and 10 GB. Rows that were measured are kept in
+`whole_commands.json`, so that they can be measured one by one, and --write puts all of them between
+the marks of a page of the documentation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import growth
+
+from zenturio.annotate.scan import scan
+from zenturio.execute.machine_json import own_machine
+from zenturio.experiment import ExperimentGenerator, Outcome
+from zenturio.record.entities import DriverProcess
+from zenturio.record.open import open_repository
+
+KEPT = Path(__file__).with_suffix(".json")
+BEGIN, END = "<!-- commands: begin -->", "<!-- commands: end -->"
+ZEN = (sys.executable, "-m", "zenturio")
+PROGRAM = """\
+#ZEN$ SUBSTITUTE a = { 1:100 }
+#ZEN$ SUBSTITUTE b = { 1:100 }
+#ZEN$ SUBSTITUTE c = { 1:100 }
+#ZEN$ METRIC score FROM stdout REGEX "t (\\S+)"
+#ZEN$ RUN "sh p.sh"
+echo t a.b c
+"""
+FILES = """\
+#ZEN$ SUBSTITUTE COUNT = { 1:{experiments} }
+#ZEN$ RUN "sh p.sh"
+#ZEN$ OUTPUT "out/*"
+: COUNT
+mkdir out
+{command}
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command at one size, and what it may cost."""
+
+    name: str
+    size: str
+    words: tuple[str, ...]
+    folder: str = "results"
+    """What it needs: one of FOLDERS."""
+    seconds: float | None = None
+    megabytes: float | None = None
+    remark: str = ""
+    warm: bool = True
+    """Whether it runs once before, so that caches are there."""
+
+
+def large_study(folder: Path, size: int = 10**7) -> None:
+    growth.fill(database(folder), size)
+
+
+def two_studies(folder: Path) -> None:
+    growth.fill(database(folder), 10**6)
+
+
+def many_studies(folder: Path, count: int = 5_000, points: int = 20) -> None:
+    """Studies with results each, as if each had been run."""
+    growth.fill_studies(database(folder), count)
+    repository = open_repository(str(database(folder)))
+    connection = repository.engine.raw_connection()
+    cursor = connection.cursor()
+    cursor.execute("BEGIN")
+    cursor.execute("INSERT INTO hosts (id, name, machine, kernel, memory) VALUES (1, '', 0, '', 0)")
+    cursor.execute(
+        f"WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < {points})"
+        " INSERT INTO results (version, digest, position, repeat, round, machine, newest, status,"
+        " attempt, lease, host, started, ended, exit)"
+        " SELECT v.id, randomblob(16), i, 1, 1, 0, 1, 'ok', 1, 1, 1, 1.0, 2.0, 0 FROM versions v, c"
+    )
+    cursor.execute(f"UPDATE counters SET count = {points}")
+    cursor.execute("COMMIT")
+    connection.close()
+    repository.close()
+
+
+def cached(folder: Path, count: int = 10**6 - 10) -> None:
+    """A study of 10^6 points, all but some of which have results."""
+    (folder / "p.sh").write_text(PROGRAM)
+    zen(folder, "run", "p.sh", "--limit", "1")
+    repository = open_repository(str(database(folder)))
+    application = scan(str(folder / "p.sh"))
+    generator, machine = ExperimentGenerator(application), own_machine()
+    lease = repository.acquire_lease("p", DriverProcess.current())
+    points = enumerate(islice(application.space, count))
+    while batch := list(islice(points, 4096)):
+        made = [generator.experiment(point, 1, index=index) for index, point in batch]
+        results = [(e, outcome(e.digest, e.index, machine)) for e in made]
+        repository.add_results("p", lease.number, results, None, None)
+    repository.release_lease(lease)
+    repository.close()
+
+
+def outcome(digest: str, index: int, machine: Any) -> Outcome:
+    metrics = {"score": float(index % 977) + 1}
+    started = 1e9 + index
+    return Outcome(
+        digest, "ok", metrics=metrics, started=started, ended=started + 1, host="h", machine=machine
+    )
+
+
+def files_100000(folder: Path) -> None:
+    """An application of 2 GB in 1,000 folders."""
+    (folder / "p.sh").write_text('#ZEN$ SUBSTITUTE N = { 1:3 }\n#ZEN$ RUN "sh p.sh"\necho N\n')
+    for number in range(1_000):
+        part = folder / f"d{number:03}"
+        part.mkdir()
+        for at in range(100):
+            (part / f"f{at:02}").write_bytes(os.urandom(200) * 100)
+
+
+def artifacts(experiments: int, command: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        text = FILES.replace("{experiments}", str(experiments)).replace("{command}", command)
+        (folder / "p.sh").write_text(text)
+
+    return make
+
+
+def stages(folder: Path, size: int = 10_000) -> None:
+    """Two stages of so many experiments, each of the second of which waits for one of the first."""
+    (folder / "a.sh").write_text(
+        f'#ZEN$ SUBSTITUTE N = {{ 1:{size} }}\n#ZEN$ RUN "sh a.sh"\n#ZEN$ OUTPUT "out"\n'
+        "echo N > out\n"
+    )
+    (folder / "b.sh").write_text(
+        '#ZEN$ AFTER a.sh\n#ZEN$ INPUT "out" FROM a\n#ZEN$ RUN "sh b.sh"\ncat out\n'
+    )
+
+
+FOLDERS: dict[str, Callable[[Path], None]] = {
+    "results": large_study,
+    "compared": two_studies,
+    "studies": many_studies,
+    "cached": cached,
+    "files": files_100000,
+    "artifacts": artifacts(1_000, "for i in $(seq 20); do echo COUNT $i > out/$i; done"),
+    "one-of-many": artifacts(1, "seq 100000 | (cd out && split -l 1 -a 5)"),
+    "one-large": artifacts(1, "head -c 5G /dev/zero > out/large"),
+    "workflows": lambda _folder: None,
+}
+TWO_KEYS = ("--by", "n,threads")
+CASES = (
+    Case("results --limit 5", "10^7 results", ("results", "big", "--limit", "5"), seconds=0.6),
+    Case("results by a condition, 5 rows", "10^7 results",
+         ("results", "big", "--where", "wtime < 10", "--limit", "5"), seconds=0.6),
+    Case("results by two keys", "10^7 results", ("results", "big", *TWO_KEYS), seconds=1.0),
+    Case("median by two keys", "10^7 results",
+         ("results", "big", *TWO_KEYS, "--agg", "median"), seconds=1.0),
+    Case("results sorted, 5 rows", "10^7 results",
+         ("results", "big", "--sort=-gflops", "--limit", "5"), seconds=1.0),
+    Case("best", "10^7 results", ("best", "big"), seconds=1.0),
+    Case("fit", "10^7 results", ("fit", "big", "--y", "wtime", "--x", "n")),
+    *(
+        Case(f"plot --kind {kind}", "10^7 results",
+             ("plot", "big", "--kind", kind, *more, "-o", "chart.svg"),
+             seconds=1.0 if kind == "heatmap" else None)
+        for kind, more in {
+            "line": ("--x", "n", "--y", "wtime"),
+            "bar": ("--x", "n", "--y", "wtime"),
+            "scatter": ("--x", "maxrss", "--y", "wtime"),
+            "box": ("--x", "n", "--y", "wtime"),
+            "pie": ("--x", "solver", "--y", "wtime"),
+            "heatmap": ("--x", "n", "--y", "threads", "--z", "wtime"),
+            "surface": ("--x", "n", "--y", "threads", "--z", "wtime"),
+            "convergence": (),
+            "importance": (),
+            "slice": (),
+            "pareto": ("--objective", "MINIMIZE wtime, MAXIMIZE gflops"),
+            "parallel": (),
+        }.items()
+    ),
+    Case("db check", "10^7 results", ("db", "check"), remark="linear, with progress", warm=False),
+    Case("db backup", "10^7 results", ("db", "backup", "copy.db"), warm=False),
+    Case("prune big", "10^7 results", ("prune", "big"), remark="shows what it would remove"),
+    Case("compare", "2 x 10^6 results",
+         ("compare", "big", "other", "--metric", "wtime", "--on", "n"), "compared",
+         seconds=3.0, megabytes=300),
+    Case("fit", "10^6 results", ("fit", "big", "--y", "wtime", "--x", "n"), "compared",
+         seconds=2.0),
+    Case("best", "10^6 results", ("best", "big"), "compared", seconds=0.6),
+    Case("list", "5,000 studies", ("list",), "studies", seconds=0.4),
+    Case("status of one", "5,000 studies", ("status", "s2500"), "studies"),
+    Case("run, all but 5 cached", "10^6 experiments", ("run", "p.sh", "--limit", "999995"),
+         "cached", seconds=2.5, warm=False),
+    Case("a search goes on, all cached", "10^5 trials",
+         ("run", "p.sh", "--search", "random", "--budget", "99000", "--objective",
+          "MINIMIZE score"), "cached", seconds=5.0, remark="in a study of 10^6 results"),
+    Case("check", "10^5 files, 2 GB", ("check", "."), "files", seconds=6.0, megabytes=160,
+         warm=False),
+    Case("check, nothing changed", "10^5 files, 2 GB", ("check", "."), "files", seconds=1.0),
+    Case("run --limit 1", "10^5 files, 2 GB", ("run", ".", "--limit", "1"), "files",
+         seconds=10.0, megabytes=160, warm=False),
+    Case("run", "1,000 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
+    Case("run", "an experiment with 10^5 artifacts", ("run", "p.sh"), "one-of-many", warm=False),
+    Case("run", "an experiment with an artifact of 5 GB", ("run", "p.sh"), "one-large", warm=False),
+    Case("schedule --gantt", "10^6 tasks, 16 machines",
+         ("schedule", "chain.json", "--on", "identical:16", "--gantt", "plan.html"), "workflows",
+         warm=False),
+)  # fmt: skip
+
+
+def database(folder: Path) -> Path:
+    path = folder / ".zenturio" / "zenturio.db"
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+def zen(folder: Path, *words: str) -> tuple[float, float]:
+    """Run a command; return processor seconds and megabytes."""
+    process = subprocess.Popen(
+        [*ZEN, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"zen {' '.join(words)}: {errors[-2000:].decode()}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def prepared(base: Path, name: str) -> Path:
+    """Return the folder of that name, made if it is not there."""
+    folder = base / name
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        FOLDERS[name](folder)
+    return folder
+
+
+def measure(case: Case, base: Path) -> dict[str, Any]:
+    folder = prepared(base, case.folder)
+    if case.warm:
+        zen(folder, *case.words)
+    seconds, megabytes = zen(folder, *case.words)
+    load = os.getloadavg()[0]
+    return {"seconds": round(seconds, 2), "megabytes": round(megabytes), "load": round(load)}
+
+
+def table(measured: dict[str, dict[str, Any]]) -> str:
+    """The rows as they stand in the documentation."""
+    lines = [
+        "| command | size | processor seconds (goal) | MB (goal) | |",
+        "|---|---|---:|---:|---|",
+    ]
+    for case in CASES:
+        row = measured.get(key(case))
+        if row is None:
+            continue
+        cells = [
+            f"`zen {case.name}`", case.size,
+            _with_goal(f"{row['seconds']:.2f}", case.seconds),
+            _with_goal(f"{row['megabytes']:,}", case.megabytes),
+            case.remark,
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    loads = [row["load"] for row in measured.values()]
+    lines.append(f"\nLoad of the two cores meanwhile: {min(loads)} to {max(loads)}.")
+    return "\n".join(lines) + "\n"
+
+
+def _with_goal(text: str, goal: float | None) -> str:
+    return text if goal is None else f"{text} ({goal:g})"
+
+
+def key(case: Case) -> str:
+    return f"{case.name}; {case.size}"
+
+
+def write(path: Path, text: str) -> None:
+    """Put *text* between the marks of a page."""
+    page = path.read_text(encoding="utf-8")
+    page = re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{text}{END}", page, flags=re.DOTALL)
+    path.write_text(page, encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", default=[], help="rows of this name or size")
+    parser.add_argument("--folder", type=Path, help="where studies are made, and stay")
+    parser.add_argument("--write", type=Path, metavar="FILE")
+    parser.add_argument("--none", action="store_true", help="measure nothing anew")
+    arguments = parser.parse_args()
+    measured = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    with tempfile.TemporaryDirectory(prefix="zen-commands-") as temporary:
+        base = (arguments.folder or Path(temporary)).absolute()
+        os.environ["XDG_CACHE_HOME"] = str(base / "cache")
+        for case in () if arguments.none else CASES:
+            if arguments.only and not {case.name, case.size, case.folder} & {*arguments.only}:
+                continue
+            row = measure(case, base)
+            print(f"{key(case)}: {row}", flush=True)
+            # Read again: rows that take long are measured by several processes.
+            measured = (json.loads(KEPT.read_text()) if KEPT.exists() else {}) | {key(case): row}
+            KEPT.write_text(json.dumps(measured, indent=1) + "\n")
+    if arguments.write:
+        write(arguments.write, table(measured))
+    else:
+        print(table(measured), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
