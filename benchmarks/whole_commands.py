@@ -140,17 +140,6 @@ def artifacts(experiments: int, command: str) -> Callable[[Path], None]:
     return make
 
 
-def stages(folder: Path, size: int = 10_000) -> None:
-    """Two stages of so many experiments, each of the second of which waits for one of the first."""
-    (folder / "a.sh").write_text(
-        f'#ZEN$ SUBSTITUTE N = {{ 1:{size} }}\n#ZEN$ RUN "sh a.sh"\n#ZEN$ OUTPUT "out"\n'
-        "echo N > out\n"
-    )
-    (folder / "b.sh").write_text(
-        '#ZEN$ AFTER a.sh\n#ZEN$ INPUT "out" FROM a\n#ZEN$ RUN "sh b.sh"\ncat out\n'
-    )
-
-
 FOLDERS: dict[str, Callable[[Path], None]] = {
     "results": large_study,
     "compared": two_studies,
@@ -160,7 +149,6 @@ FOLDERS: dict[str, Callable[[Path], None]] = {
     "artifacts": artifacts(1_000, "for i in $(seq 20); do echo COUNT $i > out/$i; done"),
     "one-of-many": artifacts(1, "seq 100000 | (cd out && split -l 1 -a 5)"),
     "one-large": artifacts(1, "head -c 5G /dev/zero > out/large"),
-    "workflows": lambda _folder: None,
 }
 TWO_KEYS = ("--by", "n,threads")
 CASES = (
@@ -217,9 +205,6 @@ CASES = (
     Case("run", "1,000 experiments with 20 artifacts", ("run", "p.sh"), "artifacts", warm=False),
     Case("run", "an experiment with 10^5 artifacts", ("run", "p.sh"), "one-of-many", warm=False),
     Case("run", "an experiment with an artifact of 5 GB", ("run", "p.sh"), "one-large", warm=False),
-    Case("schedule --gantt", "10^6 tasks, 16 machines",
-         ("schedule", "chain.json", "--on", "identical:16", "--gantt", "plan.html"), "workflows",
-         warm=False),
 )  # fmt: skip
 
 
@@ -272,7 +257,7 @@ def table(measured: dict[str, dict[str, Any]]) -> str:
         if row is None:
             continue
         cells = [
-            f"`zen {case.name}`", case.size,
+            case.name, case.size,
             _with_goal(f"{row['seconds']:.2f}", case.seconds),
             _with_goal(f"{row['megabytes']:,}", case.megabytes),
             case.remark,

@@ -92,7 +92,7 @@ def run(
         return session.run(place)
 
 
-def told(summary):
+def facts_of(summary):
     failures = Counter({failure.cause: failure.count for failure in summary.failures})
     counts = summary.total, summary.cached, summary.ok, summary.failed, summary.unfinished
     return counts, failures, summary.best and summary.best.value, summary.ended
@@ -100,18 +100,18 @@ def told(summary):
 
 def both_ways(monkeypatch, application, db, **options):
     """Run on copies of a database, by keys and by digests; return what the run by keys ran."""
-    ways = []
+    answers = []
     for are_used in (True, False):
         use_keys(monkeypatch, are_used=are_used)
         place, path = Computed(), db.with_name(f"{are_used}.db")
         shutil.copy(db, path)
-        ways.append((told(run(application, path, place, **options)), place.ran))
-    assert ways[0] == ways[1]
-    return ways[0][1]
+        answers.append((facts_of(run(application, path, place, **options)), place.ran))
+    assert answers[0] == answers[1]
+    return answers[0][1]
 
 
 @pytest.fixture
-def taken(monkeypatch):
+def skipped(monkeypatch):
     """How many points were taken by their keys."""
     from zenturio.study.driver.cached_points import CachedPoints
 
@@ -129,7 +129,7 @@ def taken(monkeypatch):
 
 @pytest.mark.parametrize("order", ["blocks", "random", "sorted"])
 @pytest.mark.parametrize("sets", SETS)
-def test_the_same_runs_in_the_same_order_as_by_digests(project, monkeypatch, taken, sets, order):
+def test_the_same_runs_in_the_same_order_as_by_digests(project, monkeypatch, skipped, sets, order):
     application = write(project, SETS[sets])
     db = project / "zenturio.db"
     run(application, db, Computed(), limit=application.space.size * 2 // 3, order=order)
@@ -138,10 +138,10 @@ def test_the_same_runs_in_the_same_order_as_by_digests(project, monkeypatch, tak
         len(ran)
         == (application.space.size - application.space.size * 2 // 3) * application.repeat.count
     )
-    assert sum(taken) > 0
+    assert sum(skipped) > 0
 
 
-def test_it_goes_on_by_keys_on_each_database(project, monkeypatch, taken, url):
+def test_it_goes_on_by_keys_on_each_database(project, monkeypatch, skipped, url):
     application = write(project, SETS["conditional"])
     use_keys(monkeypatch, are_used=True)
     run(application, url, Computed(lambda experiment: experiment.index == 9), limit=12)
@@ -149,11 +149,11 @@ def test_it_goes_on_by_keys_on_each_database(project, monkeypatch, taken, url):
     assert (summary.cached, summary.ok) == (12, application.space.size - 12)
     assert [failure.count for failure in summary.failures] == [1]
     assert len(second.ran) == application.space.size - 12
-    assert sum(taken) > 0
+    assert sum(skipped) > 0
 
 
 @pytest.mark.parametrize("only", [("missing",), ("failed",), ("failed", "missing")])
-def test_failed_ones_are_counted_by_cause_or_run_again(project, monkeypatch, taken, only):
+def test_failed_ones_are_counted_by_cause_or_run_again(project, monkeypatch, skipped, only):
     application = write(project, SETS["plain"])
     db = project / "zenturio.db"
     place = Computed(lambda experiment: experiment.index % 3 == 0)
@@ -164,10 +164,10 @@ def test_failed_ones_are_counted_by_cause_or_run_again(project, monkeypatch, tak
     names = {"missing": missing, "failed": failed}
     expected = set().union(*(names[name] for name in only))
     assert {application.space.number(values) for values, _ in ran} == expected
-    assert sum(taken) > 0
+    assert sum(skipped) > 0
 
 
-def test_a_round_measures_again_what_it_has_not_measured(project, monkeypatch, taken):
+def test_a_round_measures_again_what_it_has_not_measured(project, monkeypatch, skipped):
     application = write(project, SETS["plain"])
     db = project / "zenturio.db"
     use_keys(monkeypatch, are_used=True)
@@ -175,28 +175,28 @@ def test_a_round_measures_again_what_it_has_not_measured(project, monkeypatch, t
     first = Computed()
     run(application, db, first, again=True, limit=10)
     assert len(first.ran) == 10
-    assert not sum(taken)
+    assert not sum(skipped)
 
 
-def test_a_sample_is_taken_by_keys(project, monkeypatch, taken):
+def test_a_sample_is_taken_by_keys(project, monkeypatch, skipped):
     application = write(project, SETS["conditional"])
     db = project / "zenturio.db"
     run(application, db, Computed(), limit=15)
     both_ways(monkeypatch, application, db, sample=20, seed=3)
-    assert sum(taken) > 0
+    assert sum(skipped) > 0
 
 
-def test_results_of_another_kind_of_machine_do_not_count(project, monkeypatch, taken):
+def test_results_of_another_kind_of_machine_do_not_count(project, monkeypatch, skipped):
     application = write(project, SETS["plain"])
     db = project / "zenturio.db"
     elsewhere = Computed()
     elsewhere.machine = MachineKind("another one", 4)
     run(application, db, elsewhere)
     assert len(both_ways(monkeypatch, application, db)) == application.space.size
-    assert not sum(taken)
+    assert not sum(skipped)
 
 
-def test_a_search_hears_of_cached_trials_without_their_experiments(project, monkeypatch, taken):
+def test_a_search_hears_of_cached_trials_without_their_experiments(project, monkeypatch, skipped):
     application = write(project, "SUBSTITUTE A = { 1:30 }\nPARAM B = { 1:30 }\nREPEAT 2 SEED s")
     db = project / "zenturio.db"
     place = Computed(lambda experiment: experiment.index % 5 == 0)
@@ -205,12 +205,12 @@ def test_a_search_hears_of_cached_trials_without_their_experiments(project, monk
     longer = replace(search, budget=Budget(60))
     ran = both_ways(monkeypatch, application, db, search=longer)
     assert len(ran) == 40  # two repeats of each
-    assert sum(taken) > 60
+    assert sum(skipped) > 60
 
 
 @pytest.mark.parametrize("second", ["WORDS WHEN A > 1 DEFAULT x", "WHEN A > 1 DEFAULT y"])
 def test_another_default_or_words_in_a_command_count_as_another_program(
-    project, monkeypatch, taken, second
+    project, monkeypatch, skipped, second
 ):
     """The keys are the same, the files or commands are not."""
     use_keys(monkeypatch, are_used=True)
@@ -218,7 +218,7 @@ def test_another_default_or_words_in_a_command_count_as_another_program(
     sets = "SUBSTITUTE A = { 1:9 }\nPARAM B = { p, q } "
     run(write(project, sets + "WHEN A > 8 DEFAULT x"), db, Computed())
     run(write(project, sets + second), db, Computed())
-    assert not sum(taken)
+    assert not sum(skipped)
     run(write(project, sets + second), db, Computed())
     run(write(project, sets + second), db, again := Computed())
     assert not again.ran

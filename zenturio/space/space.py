@@ -185,17 +185,17 @@ class Space:
     def blocks(self, size: int, limit: int | None = None) -> Iterator[PointBlock]:
         """Yield the points in order, or the first *limit*, *size* at a time; the last are fewer."""
         pieces: list[tuple[Mapping[str, Column], int]] = []
-        rest, held = limit, 0
+        remaining, held = limit, 0
         for codes, length in self._product.walk():
             pieces.append((codes, length))
             held += length
-            while held >= size and (rest is None or rest >= size):
+            while held >= size and (remaining is None or remaining >= size):
                 yield self._first_block(pieces, size)
                 held -= size
-                rest = None if rest is None else rest - size
-            if rest is not None and held >= rest:
+                remaining = None if remaining is None else remaining - size
+            if remaining is not None and held >= remaining:
                 break
-        last = held if rest is None else min(held, rest)
+        last = held if remaining is None else min(held, remaining)
         if last:
             yield self._first_block(pieces, last)
 
@@ -208,8 +208,8 @@ class Space:
             used = min(length, missing)
             parts.append({name: column[:used] for name, column in codes.items()})
             if used < length:
-                rest = {name: column[used:] for name, column in codes.items()}
-                pieces.insert(0, (rest, length - used))
+                unused = {name: column[used:] for name, column in codes.items()}
+                pieces.insert(0, (unused, length - used))
             missing -= used
         joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return self._decoder.block(joined, size)

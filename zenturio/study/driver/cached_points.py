@@ -53,9 +53,9 @@ class CachedPoints:
         self._reported = {0}
         """Causes of which one failure went the usual way."""
         self._best = -np.inf
-        self._taken: list[Array] = []
+        self._uncounted: list[Array] = []
         """The places of results that were not counted yet."""
-        self._told: list[int] = []
+        self._uncounted_singles: list[int] = []
         """Likewise, of single ones."""
 
     def take(self, keys: KeyColumns) -> Array:
@@ -69,7 +69,7 @@ class CachedPoints:
             mask &= causes == 0
         for place in self._news(at, causes, mask):
             mask[place] = False
-        self._taken.append(at[mask])
+        self._uncounted.append(at[mask])
         return mask
 
     def take_scores(self, keys: Iterable[bytes]) -> list[tuple[float | None, ...] | None] | None:
@@ -80,7 +80,7 @@ class CachedPoints:
         at = [self._places.get(key, -1) for key in keys]
         if -1 in at or any(map(self._is_news, at)):
             return None
-        self._told += at
+        self._uncounted_singles += at
         return [
             None
             if self._cause_list[place]
@@ -90,8 +90,8 @@ class CachedPoints:
 
     def take_tally(self) -> CachedTally:
         """Return what was counted since the last call."""
-        at = np.concatenate([*self._taken, np.array(self._told, dtype=np.intp)])
-        self._taken, self._told = [], []
+        at = np.concatenate([*self._uncounted, np.array(self._uncounted_singles, dtype=np.intp)])
+        self._uncounted, self._uncounted_singles = [], []
         causes, counts = np.unique(self._causes[at], return_counts=True)
         failures = {
             self._cause_texts[cause]: count

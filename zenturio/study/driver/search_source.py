@@ -190,7 +190,7 @@ class SearchSource:
 
     def _ask(self) -> bool:
         """Return whether the search had something new: what is cached is told at once."""
-        is_told = False
+        has_cached = False
         for number, point in self.loop.ask(1):
             if point in self._away:
                 self._away[point].numbers.append(number)
@@ -200,11 +200,11 @@ class SearchSource:
             ):
                 self.loop.tell(number, mean_scores([s for s in repeats if s is not None]))
                 self._made += len(repeats)
-                is_told = True
+                has_cached = True
                 continue
             self._away[point] = _PendingPoint([number], PointRuns(self._repeat))
             self._add_runs(point)
-        return is_told or bool(self._ready)
+        return has_cached or bool(self._ready)
 
     def _add_runs(self, point: Point) -> None:
         """Make the runs of *point* that are needed whatever comes of those in flight."""
