@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zenturio.annotate.scan import scan
+from zenturio.errors import PlaceError
 from zenturio.execute.machine_json import own_machine
 from zenturio.experiment import MachineKind
 from zenturio.record import stored_recipes
@@ -40,12 +41,16 @@ class Computed:
 
     slots = 2
     machine = own_machine()
+    most = 10**9
+    """After so many experiments it fails."""
 
     def __init__(self, failing=lambda experiment: False):
         self.ran = []
         self._failing = failing
 
     def submit(self, experiment):
+        if len(self.ran) >= self.most:
+            raise PlaceError("it is gone")
         self.ran.append((dict(experiment.values), experiment.repeat))
         future = Future()
         number = sum(map(hash, map(repr, experiment.key))) % 97
@@ -200,12 +205,13 @@ def test_a_search_hears_of_cached_trials_without_their_experiments(project, monk
     application = write(project, "SUBSTITUTE A = { 1:30 }\nPARAM B = { 1:30 }\nREPEAT 2 SEED s")
     db = project / "zenturio.db"
     place = Computed(lambda experiment: experiment.index % 5 == 0)
-    search = SearchSpec("random", budget=Budget(40), seed=5)
-    run(application, db, place, search=search)
-    longer = replace(search, budget=Budget(60))
-    ran = both_ways(monkeypatch, application, db, search=longer)
-    assert len(ran) == 40  # two repeats of each
-    assert sum(skipped) > 60
+    search = SearchSpec("random", budget=Budget(60), seed=5)
+    place.most = 90
+    with pytest.raises(PlaceError):
+        run(application, db, place, search=search)
+    ran = both_ways(monkeypatch, application, db, search=search)
+    assert 0 < len(ran) < 60  # of two repeats of each trial
+    assert sum(skipped) > 30
 
 
 @pytest.mark.parametrize("second", ["WORDS WHEN A > 1 DEFAULT x", "WHEN A > 1 DEFAULT y"])
