@@ -406,7 +406,9 @@ def log_levels(losses: Reals) -> Reals:
     if not len(usable) or usable.min() == usable.max():
         return np.zeros(len(losses))
     best, width = usable.min(), np.median(usable) - usable.min()
-    above = (np.minimum(losses, usable.max()) - best) / (width or usable.max() - best)
+    with np.errstate(over="ignore"):  # a width may be as small as numbers are
+        above = (np.minimum(losses, usable.max()) - best) / (width or usable.max() - best)
+    above = np.minimum(above, 1e300)
     levels: Reals = np.log(above + LEVEL)
     levels -= levels.mean()
     return levels / float(levels.std() or 1.0)
