@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -205,7 +206,10 @@ def test_a_chart_shows_the_same_with_and_without_the_copy(study, kind):
 @pytest.mark.parametrize("goal", ["MINIMIZE balance", "MAXIMIZE omega", "MINIMIZE cores"])
 def test_the_best_points_are_those_of_all_records(sqlite, goal):
     fill(sqlite, "b", PARAMETERS, METRICS, rows_of(5))
-    assert best(sqlite, "b", 7, goal) == without_copy(lambda: best(sqlite, "b", 7, goal))
+    rankings = best(sqlite, "b", 7, goal), without_copy(lambda: best(sqlite, "b", 7, goal))
+    # Large studies that are ranked by columns have no intervals: see decisions/search.md.
+    copied, asked = (replace(ranking, noise=None, leaders=()) for ranking in rankings)
+    assert copied == asked
 
 
 def copied_mean(repository):
