@@ -20,8 +20,9 @@ import pytest
 from accounts import accounts, group_of, zen_for_everybody
 from needs import needs
 from unprivileged import NOBODY
-from zenturio.errors import InputError, PlaceError
+from zenturio.errors import ConflictError, InputError, Interrupted, PlaceError, RecordError
 from zenturio.execute import runas, runas_helper
+from zenturio.execute.experiment_codec import pack_failure
 from zenturio.execute.runas import RunAs
 from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
 from zenturio.experiment.identity import experiment_digest
@@ -277,6 +278,76 @@ def test_a_worker_that_answers_what_was_not_asked_is_ended(tmp_path, words, is_r
                 task.result(60)
 
 
+@needs_root
+def test_a_socket_that_a_user_handed_on_keeps_neither_an_experiment_nor_the_service(
+    tmp_path, monkeypatch
+):
+    """A process that the worker did not begin has the worker's end of the socket."""
+    monkeypatch.setattr(runas, "CANCEL_SECONDS", 0.1)
+    script = (
+        r"import os, socket, sys, time; os.write(0, b'\0\0\0\17{\"ready\": true}');"
+        "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]);"
+        "socket.send_fds(s, [b'x'], [0]); time.sleep(600)"
+    )
+    with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX) as listening:
+        Path(name).chmod(0o755)
+        listening.bind(f"{name}/socket")
+        Path(name, "socket").chmod(0o666)
+        listening.listen()
+        with (
+            helping(("/usr/bin/python3", "-c", script, f"{name}/socket")) as running,
+            RunAs(tmp_path / ".zenturio", running.socket, 1) as place,
+        ):
+            task = place.submit_as(running.accounts["alice"], experiment("true"))
+            friend, _ = listening.accept()
+            with friend:
+                _, (held,), _, _ = socket.recv_fds(friend, 1, 1)
+            try:
+                task.cancel()
+                assert task.result(60).status == "cancelled"
+            finally:
+                os.close(held)
+
+
+@needs_root
+def test_the_socket_of_a_lost_worker_stays_open_as_long_as_something_is_sent_to_it(
+    tmp_path, monkeypatch
+):
+    """Else what is for one user could go to the next one, whose socket has the same number."""
+    send, stays_open = runas.wire.send, []
+
+    def send_slowly(descriptor, message, *blobs):
+        if message.get("run") == 1 and not stays_open:
+            (worker,) = place._workers.values()
+            worker.kill()
+            until(lambda: worker._is_lost)
+            stays_open.append(Path(f"/proc/self/fd/{descriptor}").exists())
+        send(descriptor, message, *blobs)
+
+    monkeypatch.setattr(runas.wire, "send", send_slowly)
+    with (
+        helping(("/bin/sleep", "600")) as running,
+        RunAs(tmp_path / ".zenturio", running.socket, 1) as place,
+    ):
+        task = place.submit_as(running.accounts["alice"], experiment("true"))
+        with pytest.raises(PlaceError, match="does not start"):
+            task.result(60)
+    assert stays_open == [True]
+
+
+@pytest.mark.parametrize("kind", [Interrupted, RecordError, ConflictError])
+def test_a_worker_does_not_fail_in_the_name_of_the_service(kind, tmp_path):
+    """The service tries a study again that is interrupted, or whose repository is away."""
+    task = runas.UserTask(experiment("true"))
+    worker = object.__new__(runas.UserProcess)
+    worker.user, worker._lock, worker._tasks = "alice", threading.Lock(), {1: task}
+    worker._place = RunAs(tmp_path / ".zenturio", tmp_path / "socket", 1)
+    worker._take(1, pack_failure(kind("so it says")))
+    with pytest.raises(PlaceError, match="the worker of alice failed: so it says") as caught:
+        task.result(0)
+    assert type(caught.value) is PlaceError
+
+
 # What the helper refuses.
 
 
@@ -505,5 +576,5 @@ def test_a_helper_that_does_not_answer_is_told(tmp_path):
     with RunAs(tmp_path, tmp_path / "socket", 1) as place:
         with pytest.raises(PlaceError, match="zenturio-runas listens"):
             place.submit_as("alice", experiment("true")).result()
-        with pytest.raises(PlaceError, match="of users"):
+        with pytest.raises(PlaceError, match="only as a user"):
             place.submit(experiment("true")).result()

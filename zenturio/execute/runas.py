@@ -18,7 +18,7 @@ from threading import Event, Lock, Thread, Timer
 from time import monotonic
 from typing import Any
 
-from zenturio.errors import PlaceError, ZenError
+from zenturio.errors import ConflictError, Interrupted, PlaceError, RecordError, ZenError
 from zenturio.execute import wire
 from zenturio.execute.executor import CancellableFuture, ClosesOnExit
 from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
@@ -72,9 +72,9 @@ class UserProcess:
         self._outgoing: SimpleQueue[tuple[dict[str, Any], bytes] | None] = SimpleQueue()
         self._data, self._errors, self._supervisor = place.start_worker(user)
         self._outgoing.put(({"slots": place.slots, "threads": place.threads}, b""))
-        self._threads = [
+        self._sender, self._watcher, self._receiver = self._threads = [
             Thread(target=target, name=f"zenturio-{user}", daemon=True)
-            for target in (self._send, self._receive)
+            for target in (self._send, self._watch, self._receive)
         ]
         for thread in self._threads:
             thread.start()
@@ -143,6 +143,15 @@ class UserProcess:
             except OSError:
                 self.kill()
 
+    def _watch(self) -> None:
+        """Wait until nothing of the worker is alive, and end its socket."""
+        with suppress(OSError):
+            while self._supervisor.recv(4096):
+                pass
+        # A user may have handed the other end to a process that no worker has begun.
+        with suppress(OSError):
+            self._data.shutdown(socket.SHUT_RDWR)
+
     def _receive(self) -> None:
         try:
             self._is_ready = wire.receive(self._data.fileno()) is not None
@@ -154,7 +163,8 @@ class UserProcess:
                 self._take(answer["run"], blobs[0])
         except (OSError, MalformedError):
             pass  # a user may do with a worker what they like; its tasks go to another one
-        self._end()
+        finally:
+            self._end()
 
     def _take(self, run: int, data: bytes) -> None:
         with self._lock:
@@ -163,6 +173,9 @@ class UserProcess:
             raise MalformedError(f"run {run} was not asked for")
         try:
             outcome = unpack_outcome(data, task.experiment.digest, self._place.incoming)
+        except (ConflictError, Interrupted, RecordError) as error:
+            # Of the service, these would mean that the study is to be tried again, for ever.
+            self._settle(run, PlaceError(f"the worker of {self.user} failed: {error}"))
         except ZenError as error:
             self._settle(run, error)
         else:
@@ -178,15 +191,15 @@ class UserProcess:
     def _end(self) -> None:
         """After the end of the worker: nothing of it is alive, and its tasks go elsewhere."""
         self.kill()
-        with suppress(OSError):
-            while self._supervisor.recv(4096):
-                pass
-        self._supervisor.close()
-        self._data.close()
+        self._watcher.join()
         with self._lock:
             self._is_lost = True
             tasks, self._tasks = list(self._tasks.values()), {}
         self._outgoing.put(None)
+        # The number of a closed descriptor may soon be that of another user's socket.
+        self._sender.join()
+        self._supervisor.close()
+        self._data.close()
         try:
             words = os.read(self._errors, _ERRORS_BYTES).decode("utf-8", "replace")
         except OSError:
@@ -237,7 +250,7 @@ class RunAs(ClosesOnExit):
     def submit(self, experiment: Experiment) -> Future[Outcome]:
         """Refuse an experiment that is nobody's."""
         task = UserTask(experiment)
-        task.set_exception(PlaceError("this place runs experiments of users that it is told"))
+        task.set_exception(PlaceError("this place runs an experiment only as a user"))
         return task
 
     def submit_as(self, user: str, experiment: Experiment) -> Future[Outcome]:
