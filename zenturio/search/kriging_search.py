@@ -221,7 +221,7 @@ class KrigingSettings:
     )
     batch: int | None = setting(
         None,
-        "points under way; auto: 1 for one slot, else four for each, at most half the budget",
+        "pending points; auto: 1 for one slot, else four for each slot, at most half the budget",
         low=1,
     )
     candidates: int = setting(
