@@ -112,7 +112,7 @@ def test_the_page_shows_what_is_printed(tmp_path):
     for each in commands:
         command, _, shown = each.partition("\n")
         told = zen(*command.split(), cwd=tmp_path)
-        assert told.out + told.err == shown
+        assert told.err + told.out == shown
 
 
 def test_the_page_names_every_generator_format_and_key():
