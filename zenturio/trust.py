@@ -94,9 +94,11 @@ def check_owner(path: Path, what: str) -> None:
 
 
 def is_writable_by_others(path: Path) -> bool:
-    """Whether anybody but its owner and root can write the file *path*, or replace it."""
+    """Whether anybody but this user and root can write the file *path*, or replace it."""
     for part in (path, path.parent):
         status = part.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return True
         is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
         if status.st_mode & stat.S_IWOTH and not is_sticky:
             return True

@@ -45,11 +45,11 @@ def listen_at(path: Path, *, others: bool) -> socket.socket:
     """
     _remove_left(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o777)  # nobody connects before its permissions are what they shall be
     try:
+        os.fchmod(listening.fileno(), 0)  # Linux takes them over: nobody connects too early
         with short_path(path) as name:
             listening.bind(name)
-        path.chmod(0o666 if others else 0o600)
+        _set_permissions(path, 0o666 if others else 0o600)
         listening.listen(512)
     except OSError as error:
         listening.close()
@@ -57,9 +57,19 @@ def listen_at(path: Path, *, others: bool) -> socket.socket:
             f"cannot listen at {path}: {error.strerror or error}",
             hint="a short path in a folder of yours, such as $XDG_RUNTIME_DIR/zenturio.sock",
         ) from error
-    finally:
-        os.umask(before)
     return listening
+
+
+def _set_permissions(path: Path, mode: int) -> None:
+    """Set those of the socket *path*; OSError if it is something else by now."""
+    # In a folder that others may write to, a link could have replaced it.
+    handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISSOCK(os.fstat(handle).st_mode):
+            raise OSError("somebody replaced the socket")
+        Path(f"/proc/self/fd/{handle}").chmod(mode)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Who submits to a service on a file of SQLite is who the kernel says, and nobody else."""
 
+import errno
 import json
 import os
 import pwd
 import shutil
 import socket
-import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -22,6 +22,7 @@ from zenturio.errors import InputError, NotFoundError, PlaceError, SafetyError
 from zenturio.execute import wire
 from zenturio.execute.local import Local
 from zenturio.record.open import open_repository
+from zenturio.record.sqlite import sqlite_module
 from zenturio.study.service import submission_socket
 from zenturio.study.service.service_config import ServiceConfig, ServiceUser
 from zenturio.study.service.study_service import StudyService
@@ -75,10 +76,18 @@ def write_row(repository, person="alice", **changes):
     number = repository.submit(
         f"row of {person}", person, prepared.study, prepared.facts, prepared.files, verified=True
     ).number
-    with closing(sqlite3.connect(repository.location)) as connection, connection:
-        for name, value in changes.items():
-            connection.execute(f"UPDATE submissions SET {name} = ? WHERE id = ?", (value, number))
+    for name, value in changes.items():
+        execute(repository, f"UPDATE submissions SET {name} = ? WHERE id = ?", (value, number))
     return number
+
+
+def execute(repository, statement, values):
+    """Change the file past the repository.
+
+    By the same module: with two libraries of SQLite in a process, one takes away the other's locks.
+    """
+    with closing(sqlite_module().connect(repository.location)) as connection, connection:
+        connection.execute(statement, values)
 
 
 @contextmanager
@@ -169,11 +178,26 @@ def test_a_row_that_somebody_changed_afterwards_is_not_believed(lab, column, val
     prepared = prepare_submission(request(), lab)
     token = signed_token(USER, prepared.study, prepared.facts)
     number = submit_study(lab, request(), USER, token).number
-    with closing(sqlite3.connect(lab.location)) as connection, connection:
-        connection.execute(f"UPDATE submissions SET {column} = ?, verified = 1", (value,))
+    execute(lab, f"UPDATE submissions SET {column} = ?, verified = 1", (value,))
     with serving(lab):
         until(lambda: "waits_for" in submission(lab, number).progress)
     assert not submission(lab, number).verified
+
+
+def test_what_runs_is_what_was_checked_whatever_is_written_meanwhile(lab, monkeypatch):
+    share(lab)
+    number = submit_study(lab, request(), USER).number
+    update = lab.update_submission
+
+    def change_and_update(*arguments):
+        changed = ("bob", '{"paths": ["/etc/passwd"]}')
+        execute(lab, "UPDATE submissions SET person = ?, request = ?", changed)
+        return update(*arguments)
+
+    monkeypatch.setattr(lab, "update_submission", change_and_update)
+    with serving(lab):
+        until(lambda: submission(lab, number).turn in ("done", "failed"))
+    assert (submission(lab, number).turn, lab.count_states("one")["ok"]) == ("done", 2)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +235,7 @@ def test_files_that_are_not_those_of_the_program_are_refused(lab):
 def test_one_user_cannot_take_all_connections(lab, monkeypatch):
     monkeypatch.setattr(submission_socket, "MOST_OF_ONE_USER", 2)
     with SubmissionSocket(lab) as service:
-        client = ServiceClient(socket_path(Path(lab.location)))
+        client = ServiceClient(Path(lab.location))
         held = [client._connected() for _ in range(2)]
         until(lambda: service._connections.total() == 2)
         with closing(client._connected()) as third:
@@ -220,6 +244,20 @@ def test_one_user_cannot_take_all_connections(lab, monkeypatch):
             connection.close()
         until(lambda: not service._connections.total())
         assert client.submit(prepare_submission(request(), lab)) == 1
+
+
+def test_a_service_with_too_many_open_files_accepts_again(lab, monkeypatch):
+    accept, errors = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]
+
+    def accept_later(listening):
+        if errors:
+            raise errors.pop()
+        return accept(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", accept_later)
+    with SubmissionSocket(lab):
+        until(lambda: not errors)
+        assert ServiceClient.of(lab).submit(prepare_submission(request(), lab)) == 1
 
 
 def test_who_is_silent_is_let_go(lab, monkeypatch):
@@ -271,6 +309,8 @@ def test_the_setting_says_whether_unchecked_rows_run(tmp_path):
 @needs_root
 def test_a_socket_that_somebody_else_put_there_gets_no_files(lab):
     path = socket_path(Path(lab.location))
+    with SubmissionSocket(lab):
+        client = ServiceClient.of(lab)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         # The kernel remembers who listens.
@@ -281,6 +321,16 @@ def test_a_socket_that_somebody_else_put_there_gets_no_files(lab):
             os.seteuid(0)
         with pytest.raises(SafetyError, match="belongs to nobody, not to the owner"):
             ServiceClient.of(lab)
+        with pytest.raises(SafetyError, match="belongs to nobody"):  # it came meanwhile
+            client.submit(prepare_submission(request(), lab))
+
+
+@needs_root
+@pytest.mark.parametrize("part", ["file", "folder"])
+def test_an_owner_who_is_somebody_else_may_write_the_queue(lab, part):
+    path = Path(lab.location)
+    os.chown(path if part == "file" else path.parent, NOBODY, -1)
+    assert lab.may_others_write()
 
 
 @needs_root

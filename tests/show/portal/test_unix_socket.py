@@ -125,6 +125,24 @@ def test_a_socket_that_a_killed_portal_left_is_replaced_and_nothing_else_is(port
     assert other.read_text() == "keep me"
 
 
+def test_permissions_are_set_of_the_socket_and_never_of_a_link_that_replaced_it(
+    tmp_path, monkeypatch
+):
+    private, path, bind = tmp_path / "private", tmp_path / "socket", socket.socket.bind
+    private.touch(0o600)
+
+    def bind_and_replace(listening, name):
+        bind(listening, name)
+        assert stat.S_IMODE(path.stat().st_mode) == 0  # nobody connects yet
+        path.unlink()
+        path.symlink_to(private)
+
+    monkeypatch.setattr(socket.socket, "bind", bind_and_replace)
+    with pytest.raises(PlaceError, match="somebody replaced the socket"):
+        listen_at(path, others=True)
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+
+
 def test_a_proxy_that_is_no_user_is_named():
     with pytest.raises(InputError, match="no user 'nobody-at-all'"):
         allowed_users("nobody-at-all")

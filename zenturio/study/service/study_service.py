@@ -432,7 +432,8 @@ class StudyService:
         TAKEN()
         pool = self._pools[place]
         worker = SubmissionWorker(
-            begun,
+            # As it was checked: others may have written into its row meanwhile.
+            replace(submission, turn=begun.turn, begun=begun.begun),
             self._repository,
             place,
             pool,

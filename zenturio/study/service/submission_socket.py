@@ -19,7 +19,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -58,6 +58,8 @@ CANCEL_SECONDS = 60
 MOST_OF_ONE_USER = 4
 """Connections of a user at a time: nobody can take those of others."""
 MOST_CONNECTIONS = 64
+RETRY_SECONDS = 0.1
+"""After which connections are accepted again, where this process has too many files open."""
 _TIMEOUT = struct.Struct("@ll")
 _OPTION = first_of(
     text(2**16), integer(-(2**63)), boolean, one_of(None), list_of(text(2**16), 4096)
@@ -105,6 +107,7 @@ class SubmissionSocket:
         self._path = socket_path(Path(repository.location))
         self._connections: Counter[int] = Counter()
         self._lock = Lock()
+        self._closed = Event()
 
     def __enter__(self) -> Self:
         self._listening = listen_at(self._path, others=True)
@@ -113,6 +116,7 @@ class SubmissionSocket:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self._closed.set()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # wakes who waits for a connection
         self._thread.join()
@@ -124,7 +128,9 @@ class SubmissionSocket:
             try:
                 connection, _ = self._listening.accept()
             except OSError:
-                return
+                if self._closed.wait(RETRY_SECONDS):
+                    return
+                continue
             user = peer(connection)
             if user is None or not self._admit(user):
                 connection.close()
@@ -227,9 +233,14 @@ def _limit_silence(connection: socket.socket, seconds: int) -> None:
 class ServiceClient:
     """Whom users of a file of SQLite ask: the service that works on it."""
 
-    path: Path
+    database: Path
     token: str = ""
     """Of the user in whose name it asks; that of the process if it is empty."""
+
+    @property
+    def path(self) -> Path:
+        """The socket."""
+        return socket_path(self.database)
 
     @classmethod
     def of(cls, repository: Repository, token: str = "") -> ServiceClient | None:
@@ -241,19 +252,11 @@ class ServiceClient:
         database = Path(repository.location)
         if not database.is_file():
             return None
-        client = cls(socket_path(database), token)
+        client = cls(database, token)
         try:
-            with closing(client._connected()) as connection:
-                user = peer(connection)
+            client._connected().close()
         except OSError:
             return None
-        if user not in (0, database.stat().st_uid):
-            raise SafetyError(
-                f"{client.path} belongs to {trust.user_name(user or 0)}, not to the owner of the"
-                " database",
-                hint=f"ask who runs the service; {client.path.parent} should be writable for the"
-                " service alone",
-            )
         return client
 
     def submit(self, prepared: PreparedSubmission) -> int:
@@ -298,7 +301,19 @@ class ServiceClient:
         try:
             with short_path(self.path) as name:
                 connection.connect(name)
-        except OSError:
+            self._check_peer(connection)
+        except (OSError, SafetyError):
             connection.close()
             raise
         return connection
+
+    def _check_peer(self, connection: socket.socket) -> None:
+        """Refuse who is neither root nor the owner of the database, before anything is sent."""
+        user = peer(connection)
+        if user not in (0, self.database.stat().st_uid):
+            raise SafetyError(
+                f"{self.path} belongs to {trust.user_name(user or 0)}, not to the owner of the"
+                " database",
+                hint=f"ask who runs the service; {self.path.parent} should be writable for the"
+                " service alone",
+            )
