@@ -81,4 +81,9 @@ def test_only_files_that_users_name_are_written_through_links():
             r"^from zenturio.files import .*\bwrite_whole\b", path.read_text(), re.MULTILINE
         )
     }
-    assert writers == {"output_files.py", "schedule/formats/document.py", "study/used_files.py"}
+    assert writers == {
+        "output_files.py",
+        "schedule/formats/document.py",
+        "search/optimization.py",
+        "study/used_files.py",
+    }

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from zenturio.study.driver.slot_pool import OwnerDemand, SlotPool
 from zenturio.study.service import study_service
 from zenturio.study.service.slot_policy import StudyLoad, _ahead
 from zenturio.study.service.study_service import StudyService, SubmissionWorker
+from zenturio.study.service.submitted_program import SubmittedFolders
 
 
 def worker(number=1, user="alice", submitted=100.0, **progress):
@@ -19,7 +21,8 @@ def worker(number=1, user="alice", submitted=100.0, **progress):
         number, f"token{number}", user, f"study{number}", {}, submitted, progress=progress
     )
     pool = SlotPool(Held(2))
-    return SubmissionWorker(submission, ReferenceRepository(), "local", pool)
+    folders = SubmittedFolders(Path("/nonexistent"))  # nothing is run here
+    return SubmissionWorker(submission, ReferenceRepository(), "local", pool, folders)
 
 
 def test_a_submission_that_never_ran_is_one_experiment_of_unknown_length():

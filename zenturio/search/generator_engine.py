@@ -163,6 +163,8 @@ class GeneratorEngine(ABC):
     def rows_of(self, keys: Iterable[bytes]) -> Ints:
         """Return the rows of genes that are keys of ``evaluated`` or ``unanswered``."""
         width = 8 * self.genome.length
+        if not width:  # a space of one point: rows without genes
+            return np.empty((len(list(keys)), 0), dtype=np.int64)
         # Behind its genes a repeated row has a number; a point of another space is an empty row.
         rows = np.frombuffer(b"".join(key[:width] for key in keys), dtype=np.int64)
         return rows.reshape(-1, self.genome.length)

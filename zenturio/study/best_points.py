@@ -205,14 +205,16 @@ def _noise_of(repeats: Sequence[Sequence[float]]) -> RepeatNoise | None:
     several = [scores for scores in repeats if len(scores) > 1]
     freedom = sum(map(len, several)) - len(several)
     is_relative = all(score > 0 for scores in repeats for score in scores)
-    squares = 0.0
+    deviations: list[float] = []
     for scores in several:
         values = [math.log(score) for score in scores] if is_relative else scores
-        middle = math.fsum(values) / len(values)
-        squares += math.fsum((value - middle) ** 2 for value in values)
-    if not freedom or not squares:
+        # Each part by itself: the sum of two diverged values may be beyond all reals.
+        middle = math.fsum(value / len(values) for value in values)
+        deviations += [value - middle for value in values]
+    norm = math.hypot(*deviations)
+    if not freedom or not norm or not math.isfinite(norm):
         return None
-    return RepeatNoise(math.sqrt(squares / freedom), freedom, is_relative)
+    return RepeatNoise(norm / math.sqrt(freedom), freedom, is_relative)
 
 
 def _best_in_copy(
