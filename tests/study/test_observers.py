@@ -54,7 +54,7 @@ def install(tmp_path, monkeypatch):
 def example(language):
     """A block of the example in README."""
     text = README.read_text()
-    start = text.index("- an observer, which is told")
+    start = text.index("- a run observer,")
     block = re.search(rf"  ```{language}\n(.*?)  ```", text[start:], re.DOTALL)
     return "\n".join(line[2:] for line in block[1].split("\n"))
 
