@@ -247,7 +247,7 @@ def test_the_best_of_a_search_is_told_at_the_mean_of_its_repeats(hill):
     assert found["as_good"]
     assert found["interval"][0] < 200 < found["interval"][1]
     assert (
-        "as good as row 1 by the 95% intervals: row 2, 2 points further down"
+        "may be as good as row 1 (95% intervals): row 2, 2 points further down"
         in zen("best", "hill", "-n", 2, cwd=hill).out
     )
 

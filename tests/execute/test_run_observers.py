@@ -43,7 +43,7 @@ def test_energy_is_the_sum_of_the_packages_and_wraps(tmp_path):
     zones(tmp_path, rapl_1=("package-1", 4_000_005))
     assert observer.end() == {
         "energy": pytest.approx(2 + 4),
-        "energy_dram": "this machine does not tell the energy of its memory",
+        "energy_dram": "this machine does not report the energy of its memory",
     }
 
 
@@ -122,7 +122,7 @@ def test_gpus_are_added_up_and_those_that_the_run_cannot_see_do_not_count():
     }
     assert gpu_readings(GPUS, 2.0, ["GPU-b"])["gpu_energy"] == 400.0
     assert gpu_readings(GPUS, 2.0, ["1"])["gpu_memory"] == 3000 * 2**20
-    assert gpu_readings("", 2.0)["gpu_mhz"] == "nvidia-smi: it told of no GPU of the run"
+    assert gpu_readings("", 2.0)["gpu_mhz"] == "nvidia-smi: it reported no GPU of the run"
     assert gpu_readings("No devices were found\n", 1)["gpu_mhz"] == (
         "nvidia-smi: No devices were found"
     )
@@ -204,7 +204,7 @@ def test_a_run_shorter_than_the_first_look_has_no_memory_and_says_so():
     observers = RunObservers({"memory_peak": "memory"}, shared=False, environment={})
     observers.begin()
     observers.end()
-    assert "before the first look" in observers.readings["memory_peak"]
+    assert "before its memory was first read" in observers.readings["memory_peak"]
 
 
 def test_a_command_that_cannot_be_started_was_not_observed(tmp_path):

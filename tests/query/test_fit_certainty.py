@@ -125,4 +125,4 @@ def test_the_command_line_shows_how_sure_a_fit_is(tmp_path, monkeypatch):
     for wrong, message in (("m=3", "--at says no n"), ("n", "--at n")):
         assert message in str(CliRunner().invoke(app, [*command, "--at", wrong]).exception)
     parts = CliRunner().invoke(app, [*command, "--by", "copy", "--at", "n=32"]).output
-    assert parts.count("a band needs 19 rows") == 4
+    assert parts.count("an interval needs 19 rows") == 4

@@ -250,7 +250,7 @@ def test_stages_have_a_fixed_number_of_repeats(study):
     )
     (study.folder / "solve.sh").write_text('#ZEN$ AFTER "mesh"\n#ZEN$ RUN "true"\n')
     application = scan(["solve.sh"])
-    with pytest.raises(InputError, match="stage mesh: REPEAT has UNTIL, which does not go with"):
+    with pytest.raises(InputError, match="stage mesh: REPEAT has UNTIL, which cannot be combined"):
         run_locally(application, select_points(application.space), db=study.db)
 
 

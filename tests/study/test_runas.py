@@ -1,4 +1,4 @@
-"""Experiments run as who submitted them, by a helper of root that can do nothing else.
+"""Experiments run as the user who submitted them, by a helper of root that can do nothing else.
 
 Real accounts are created for these tests, and removed.
 """
@@ -563,7 +563,7 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path):
     assert ServiceConfig.of(tmp_path).runas == Path("/run/zenturio-runas/socket")
     for more, message in (
         ('unverified = "run"', "cannot run as a user"),
-        ('places = ["local", "slurm"]', "runas is for the place local"),
+        ('places = ["local", "slurm"]', "runas works only with the place local"),
     ):
         file.write_text(f'[serve]\nrunas = "/run/x"\n{more}\n')
         with pytest.raises(InputError, match=message):

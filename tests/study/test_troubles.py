@@ -362,7 +362,7 @@ def test_an_outcome_that_is_never_given_ends_the_run(repository):
         drive(repository, place, planned)
         find, repository.find_outcomes = repository.find_outcomes, lambda *_: {}
         try:
-            with pytest.raises(RecordError, match="does not give it"):
+            with pytest.raises(RecordError, match="does not return it"):
                 drive(repository, place, planned)
         finally:
             repository.find_outcomes = find

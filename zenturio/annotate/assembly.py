@@ -248,7 +248,7 @@ class Assembly:
         for statement in self.statements_of(kind):
             if first is not None:
                 message = f"{keyword} stands already at {place(first)}"
-                self.diagnostics.error(message, place(statement), "leave one of them")
+                self.diagnostics.error(message, place(statement), "remove one of them")
             first = first or statement
         return first
 
@@ -309,7 +309,7 @@ class Assembly:
             name = metric.name
             if name in metrics:
                 message = f"the metric {name} stands already at {metrics[name].place}"
-                hint = "leave one of them" if metric.observed else "give one of them another name"
+                hint = "remove one of them" if metric.observed else "give one of them another name"
                 self.diagnostics.error(message, metric.place, hint)
             metrics.setdefault(name, metric)
         self.add_instructions_per_cycle(metrics, parameters)
@@ -466,7 +466,7 @@ class Assembly:
         for name in together.names:
             place, text = name.place(0, len(name.text)), name.text
             if text in sizes:
-                self.diagnostics.error(f"{text} stands twice", place, "leave one of them")
+                self.diagnostics.error(f"{text} stands twice", place, "remove one of them")
             elif text == names.seed:
                 message = f"{text} is the seed, not a dimension"
                 self.diagnostics.error(message, place, "leave it away")

@@ -295,7 +295,7 @@ class Clauses:
         place = self.passage.place(token.start, token.end)
         end, clause = self.content(keyword, place, token.end)
         if keyword in self.by_keyword:
-            raise AnnotationError(f"{keyword} stands twice", place=place, hint="leave one of them")
+            raise AnnotationError(f"{keyword} stands twice", place=place, hint="remove one of them")
         self.by_keyword[keyword] = clause
         return end
 

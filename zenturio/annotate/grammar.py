@@ -302,7 +302,7 @@ def _check_way(clauses: Clauses, name: Passage) -> None:
     chosen = [way for way in ("REGEX", "JSON", "CSV", "SIZE") if way in values]
     if len(chosen) > 1:
         message = f"{chosen[0]} and {chosen[1]} do not go together"
-        raise AnnotationError(message, place=values[chosen[1]].place, hint="leave one of them")
+        raise AnnotationError(message, place=values[chosen[1]].place, hint="remove one of them")
     if "COLUMN" in values and "CSV" not in values:
         place = values["COLUMN"].place
         raise AnnotationError("COLUMN stands behind CSV", place=place, hint="write CSV COLUMN time")
@@ -679,7 +679,7 @@ def _observe(body: Passage, token: DirectiveToken) -> Statement:
     for word in _listed(body, token.end):
         name, place = word.text.lower(), word.place(0, max(len(word.text), 1))
         if not name or name.split()[0] == "perf":
-            message = "perf stands in a directive of its own" if name else "OBSERVE needs a name"
+            message = "perf needs a directive of its own" if name else "OBSERVE needs a name"
             diagnostics.error(message, place, f"write {_OBSERVE_EXAMPLE}")
         elif name not in OBSERVED:
             message = f"{word.text} is not an observer"

@@ -427,10 +427,10 @@ def objectives(application: Application) -> Iterator[Diagnostic]:
         for name in sorted(names):
             if name in metrics and metrics[name].optional:
                 message = f"{name} is OPTIONAL: an experiment without it has no score"
-                hint = "leave OPTIONAL away, or say what NULL scores"
+                hint = "leave OPTIONAL out, or say which score NULL has"
                 if metrics[name].observed:
-                    message = f"{name} is NULL where the machine does not tell it: no score then"
-                    hint = "zen places check NAME says what a place tells"
+                    message = f"{name} is NULL on machines that do not count it: no score there"
+                    hint = "zen places check NAME shows what a place can measure"
                 yield warning(message, place, hint)
         if names <= {parameter.name for parameter in application.space.parameters}:
             message = "this objective depends on no metric: it is known before anything is run"

@@ -207,7 +207,7 @@ def read_overrides(texts: Sequence[str], diagnostics: Diagnostics) -> dict[str, 
             override = declaration(Passage.of(text, OPTION), 0, "PARAM")
             if override.name.text in overrides:
                 message = f"{override.name.text} is given twice"
-                raise AnnotationError(message, place=override.place, hint="leave one of them")
+                raise AnnotationError(message, place=override.place, hint="remove one of them")
             overrides[override.name.text] = override
     return overrides
 

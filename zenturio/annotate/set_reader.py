@@ -105,11 +105,11 @@ def _equal(first: TypedElement, second: TypedElement) -> AnnotationError:
     if first.text == second.text:
         origins = " and".join(entry.origin for entry in (first, second) if entry.origin)
         message = f"the element {first.text!r} stands twice{origins and ':'}{origins}"
-        hint = "leave one of them"
+        hint = "remove one of them"
     else:
         a, b = (f"{entry.text!r}{entry.origin}" for entry in (first, second))
         message = f"the elements {a} and {b} are the same value"
-        hint = "leave one of them; TYPE str if the texts are what matters"
+        hint = "remove one of them; TYPE str if the texts are what matters"
     return AnnotationError(message, place=second.place, hint=hint)
 
 

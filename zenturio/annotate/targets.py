@@ -263,7 +263,7 @@ class Targets:
             raise AnnotationError(
                 f"{hole.target} is already replaced in the same lines, at {other.place}",
                 place=hole.place,
-                hint="leave one of them, or give each a scope with BEGIN and END",
+                hint="remove one of them, or give each a scope with BEGIN and END",
             )
 
     def join(self, files: Iterable[ParsedFile]) -> None:
@@ -337,7 +337,7 @@ class Targets:
             first = self._variables[target.text]
             other = f"{self.environment[target.text]} at {first.place(0)}"
             message = f"{target.text} is already {other}"
-            raise AnnotationError(message, place=place, hint="leave one of them")
+            raise AnnotationError(message, place=place, hint="remove one of them")
         self._variables.setdefault(target.text, target)
 
     def annotated(self) -> tuple[Annotated, ...]:

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 Blocks = Annotated[
     str,
-    typer.Option(
-        "--repeat", metavar="8:50", help="Least and largest number of blocks; more blocks see more."
-    ),
+    typer.Option("--repeat", metavar="8:50", help="Smallest and largest number of blocks."),
 ]
 Warmup = Annotated[
     bool, typer.Option(help="Run one block first that does not count; --no-warmup leaves it out.")
@@ -47,7 +45,7 @@ def compare(
         str, typer.Argument(help="Study, NAME@VERSION, or annotated file with --run.")
     ],
     second: Annotated[
-        str, typer.Argument(metavar="[SECOND]", help="What to compare it with.")
+        str, typer.Argument(metavar="[SECOND]", help="Study or version to compare it with.")
     ] = "",
     metric: Annotated[
         str | None, typer.Option(help="Metric to compare; default: that of the objective.")
@@ -144,7 +142,7 @@ def compare(
     with opened_repository(db) as repository, output.copy_progress():
         if not second and plan_of(repository, first) is None:
             raise InputError(
-                f"{first} is to be compared with what?",
+                f"there is nothing to compare {first} with",
                 hint="name a second study, or --commit HEAD~3 --run",
             )
         comparison = compare_studies(
@@ -167,9 +165,11 @@ def gate(
         str, typer.Option(metavar="main|NAME@N", help="Commit, branch or version to judge by.")
     ],
     metric: MetricName = None,
-    worse: Annotated[str, typer.Option(metavar="5%", help="How much worse is too much.")] = "5%",
+    worse: Annotated[
+        str, typer.Option(metavar="5%", help="Relative change that counts as worse.")
+    ] = "5%",
     unclear: Annotated[
-        str, typer.Option(metavar="ok|fail", help="Exit code if it cannot tell: 0, or 8.")
+        str, typer.Option(metavar="ok|fail", help="Exit code if the result is unclear: 0 or 8.")
     ] = "fail",
     format: Annotated[  # noqa: A002 - the option's name
         str, typer.Option(metavar="text|markdown|junit", help="Format of the report.")
@@ -191,7 +191,7 @@ def gate(
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Fail if the program is worse than a baseline: for tests.
+    """Fail if the program is worse than a baseline, for CI.
 
     Runs the present files and the baseline next to each other in random order, in blocks, until
     it is worse by more than --worse at a point (exit code 7), or at none (exit code 0). Exits
@@ -242,7 +242,10 @@ def _for_both(values: list[str] | None, option: str) -> tuple[str, str]:
         case [first, second]:
             return first, second
         case _:
-            raise InputError(f"{option} is given {len(values or ())} times", hint="once, or twice")
+            raise InputError(
+                f"{option} is given {len(values or ())} times",
+                hint="give it once for both studies, or once for each",
+            )
 
 
 def share_of(text: str, option: str) -> float:
@@ -316,7 +319,7 @@ def noise(
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
 ) -> None:
-    """Show which differences this machine can see.
+    """Show which differences this machine can detect.
 
     Runs the present files next to themselves, as if they were two versions, and says which
     difference between two versions 5, 10, 20 and 50 blocks would show.
@@ -341,7 +344,9 @@ def bisect(
     metric: MetricName = None,
     param: Overrides = None,
     limit: options.Limit = None,
-    most: Annotated[int, typer.Option("--most", min=16, help="Runs at each point, at most.")] = 600,
+    most: Annotated[
+        int, typer.Option("--most", min=16, help="Largest number of runs at each point.")
+    ] = 600,
     db: Database = None,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
@@ -383,7 +388,7 @@ def history(
         str,
         typer.Option(
             metavar="COMMIT",
-            help="What each commit runs beside; default: as before, else the oldest.",
+            help="Commit beside which each commit runs; default: as before, else the oldest.",
         ),
     ] = "",
     param: Overrides = None,

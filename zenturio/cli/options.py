@@ -28,7 +28,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 TokenFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Act as the user whose token the file holds."),
+    typer.Option(metavar="FILE", help="Act as the user whose token is in this file."),
 ]
 
 

@@ -521,7 +521,7 @@ def _certainty_lines(facts: dict[str, Any]) -> Iterator[str]:
     if "predicted" in facts:
         at = ", ".join(f"{name}={number:g}" for name, number in facts["at"].items())
         band = facts["band"]
-        reach = f" [{band.low:.4g}, {band.high:.4g}]" if band else " (a band needs 19 rows)"
+        reach = f" [{band.low:.4g}, {band.high:.4g}]" if band else " (an interval needs 19 rows)"
         yield f"at {at}: {facts['predicted']:.4g}{reach}"
     for other in facts.get("runners_up", ()):
         yield f"{other['kind']}: {other['formula']}   (left-out error {other['error']:.4g})"

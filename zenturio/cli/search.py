@@ -137,7 +137,7 @@ def best(
         hidden = sum(alike[len(ranking.points) :])
         words = [f"row {row}" for row in shown]
         words += [quantities.amount(hidden, "point") + " further down"] if hidden else []
-        typer.echo(f"as good as row 1 by the 95% intervals: {', '.join(words) or 'none'}")
+        typer.echo(f"may be as good as row 1 (95% intervals): {', '.join(words) or 'none'}")
     for note in (*ranking.notes, *left_out_notes(ranking.outside)):
         typer.echo(note)
 

@@ -170,7 +170,7 @@ def _hand_in(repository: "Repository", request: "StudyRequest", token: str) -> "
 
     service = ServiceClient.of(repository, token)
     if service is None and token:
-        raise InputError("a token is for a service that runs on a file of SQLite")
+        raise InputError("tokens need a service on a SQLite file")
     if service is None:
         refuse_read_only(repository)
         return submit_study(repository, request, repository.current_user())

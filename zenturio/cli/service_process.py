@@ -101,7 +101,7 @@ def check_here(
             lines.append(f"place {name}: {place.slots} slots")
     if config.runas is not None:
         RunAs.check(config.runas)
-        lines.append(f"experiments run as who submitted them, by {config.runas}")
+        lines.append(f"experiments run as the user who submitted them, by {config.runas}")
     where = str(config.socket) if config.socket else f"http://{config.host}:{config.port}/"
     lines.append(f"pages: {where}, {len(config.users)} users")
     running = is_served(project / FOLDER)
@@ -116,7 +116,7 @@ def _open_place(
         return open_place(name, project / FOLDER, jobs, keep="failed")
     if name != "local":
         raise InputError(
-            f"experiments at {name} would run as the service, not as who submitted them",
+            f"experiments at {name} would run as the service, not as their submitter",
             hint="leave out runas in [serve], or the place",
         )
     return RunAs(project / FOLDER, config.runas, jobs)

@@ -60,8 +60,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Decide": {
         "compare": ("decide", "Compare two versions or studies, point by point."),
-        "gate": ("decide", "Fail if the program is worse than a baseline: for tests."),
-        "noise": ("decide", "Show which differences this machine can see."),
+        "gate": ("decide", "Fail if the program is worse than a baseline, for CI."),
+        "noise": ("decide", "Show which differences this machine can detect."),
         "history": ("decide", "Show a metric over the commits, and where it changed."),
         "bisect": ("decide", "Find the commit that changed a metric."),
     },

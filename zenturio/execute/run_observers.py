@@ -277,7 +277,7 @@ class EnergyObserver(RunObserver):
         # On some machines /sys has a second path to the same counters, by memory-mapped I/O.
         zones = [zone for zone in zones if not zone.startswith("intel-rapl-mmio")]
         for metric, (prefix, domain) in _DOMAINS.items():
-            self._reasons[metric] = f"this machine does not tell the energy of its {domain}"
+            self._reasons[metric] = f"this machine does not report the energy of its {domain}"
             for zone in zones:
                 folder = f"{self._folder}/{zone}"
                 if _first_word(f"{folder}/name").startswith(prefix):
@@ -321,7 +321,7 @@ class EnergyObserver(RunObserver):
         return {**self._reasons, **measured}
 
 
-SHARED = "others of these experiments may run meanwhile, and the machine counts for all: -j 1"
+SHARED = "several experiments may run at a time, and the machine counts for all: use -j 1"
 _IO = {
     "io_read": "rchar", "io_write": "wchar",
     "io_disk_read": "read_bytes", "io_disk_write": "write_bytes",
@@ -372,7 +372,7 @@ class MemoryObserver(RunObserver):
         self._sum = self._seconds = 0.0
         self._last = (0.0, 0)
         self._reason = (
-            f"the run ended before the first look at its memory, after "
+            f"the run ended before its memory was first read, after "
             f"{_FIRST_LOOK_SECONDS * 1000:g} ms"
         )
 
@@ -497,7 +497,7 @@ def gpu_readings(
             samples.setdefault(cells[0], []).append(cells[2:])
     if not samples:
         message = next((line.strip() for line in output.splitlines() if "," not in line), "")
-        reason = f"nvidia-smi: {message[:200] or 'it told of no GPU of the run'}"
+        reason = f"nvidia-smi: {message[:200] or 'it reported no GPU of the run'}"
         return dict.fromkeys(_GPU_METRICS, reason)
     values: dict[str, Reading] = {}
     for at, name in enumerate(_GPU_METRICS):

@@ -1,4 +1,4 @@
-"""This machine as a place where experiments run as who submitted them.
+"""This machine as a place where experiments run as their submitters.
 
 A worker for each user (`user_worker`) is started by a helper program of root (`runas_helper`), and
 runs the experiments of that user alone, with that user's rights. What comes back is checked like

@@ -3,7 +3,7 @@
 
     zenturio-runas --service USER --group GROUP [--socket PATH] [--folder PATH] -- COMMAND...
 
-A service that runs experiments as who submitted them has no rights to become a user. It connects to
+A service that runs experiments as their submitters has no rights to become a user. It connects to
 the Unix socket of this program, names a user, and hands over one end of a socket; this program
 starts COMMAND with that end, as that user. Nothing else can be asked of it:
 

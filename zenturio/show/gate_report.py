@@ -102,7 +102,7 @@ class GateReport:
         words: Mapping[GateState, str] = {
             "worse": f"is worse than {self.baseline} by more than {by}",
             "no worse": f"is not worse than {self.baseline} by {by} or more",
-            "unclear": f"cannot be told from {self.baseline} at {by}",
+            "unclear": f"may or may not be worse than {self.baseline} by {by}",
         }
         counts = [
             f"{count} {state}"
@@ -116,8 +116,8 @@ class GateReport:
     def note(self) -> str:
         """How sure the verdict is."""
         return (
-            "Both versions ran next to each other in random order. At most 5% that a version that"
-            " is worse by exactly this much is called worse, or no worse."
+            "Both versions ran next to each other in random order. If a version is worse by"
+            " exactly this much, at most 5% of gates call it worse, and at most 5% no worse."
         )
 
     def text(self) -> str:

@@ -46,8 +46,8 @@ def noise_table(result: PairedResult) -> ResultTable:
         cells = _noise_cells(list(by_block.values()), ALPHA / len(study.points), is_ratio)
         rows.append((*(point[name] for name in names), median(values), _outliers(values), *cells))
     meaning = (
-        "differences between two versions that so many blocks would show in 8 of 10 comparisons,"
-        " from the same files run as two versions; empty where so few blocks show none"
+        "differences between two versions that this number of blocks would detect in 8 of 10"
+        " comparisons, from the same files run as two versions; empty where it detects none"
     )
     notes = [meaning]
     if len(study.points) > 1:
@@ -119,7 +119,7 @@ def bisect_lines(run: BisectRun) -> list[str]:
         ]
     first, last = search.credible
     between = f"{_name(run, first)} and {_name(run, last)}, {last - first + 1} commits"
-    return [f"cannot tell after {runs}: the change lies between {between}, with about 95%"]
+    return [f"unclear after {runs}: the change lies between {between}, with about 95%"]
 
 
 def bisect_facts(run: BisectRun) -> dict[str, object]:
@@ -178,11 +178,13 @@ def history_table(run: HistoryRun) -> ResultTable:
     count = sum(row.ratio is not None for row in run.rows)
     notes = [
         f"ratio: to the reference {run.reference[:LABEL_DIGITS]}, which ran beside each commit",
-        f"change: of the level from this commit on; none is seen in the last {LEAST_SEGMENT - 1}",
-        "confirm one before you believe it: zen bisect, or zen compare --commit",
+        f"change: of the level from this commit on; never marked in the last {LEAST_SEGMENT - 1}",
+        "confirm a change before you rely on it: zen bisect, or zen compare --commit",
     ]
     if 0 < count < 20:
-        notes.append(f"{count} commits are few: 20 see 65% of changes of 5% at 2% noise, 40 98%")
+        notes.append(
+            f"{count} commits miss some changes: of 5% at 2% noise, 20 detect 65%, 40 detect 98%"
+        )
     return ResultTable(columns, rows, units, found=len(rows), notes=tuple(notes))
 
 

@@ -107,7 +107,7 @@ def run_session(
     is_local = find_place(place.place, project_folder()).kind == "local"
     if session.settings.quiet_machine and not is_local:
         raise InputError(
-            f"--quiet-machine is for this machine, and {place.place} has others",
+            f"--quiet-machine works only on this machine; {place.place} has others",
             hint="leave it out; conditions of each run are recorded all the same",
         )
     folder = project_folder() / FOLDER

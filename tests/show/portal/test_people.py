@@ -369,7 +369,7 @@ def test_the_file_names_a_socket_for_a_proxy_without_a_secret(tmp_path):
     with pytest.raises(InputError) as refusal:
         written(tmp_path, f'{lines}host = "localhost"\nport = 80\nproxies = ["10.0.0.7"]\n')
     assert [each.place.line for each in refusal.value.diagnostics] == [5, 6, 7]
-    with pytest.raises(InputError, match="proxy_user is for a socket"):
+    with pytest.raises(InputError, match="proxy_user needs a socket"):
         written(tmp_path, '[serve]\nproxy_user = "www-data"\n')
 
 

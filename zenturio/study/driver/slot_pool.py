@@ -274,7 +274,7 @@ class SlotPool:
         if isinstance(self._place, RunsAsUsers):
             user = self._user_of(request.allotment.owner)
             if user is None:
-                raise PlaceError("nobody is known who submitted this experiment")
+                raise PlaceError("the user who submitted this experiment is not known")
             return self._place.submit_as(user, request.experiment)
         if request.machine is None:
             return self._place.submit(request.experiment)

@@ -202,7 +202,8 @@ class StudyRecords:
             self._contradictions[digest] += 1
             if self._contradictions[digest] >= CONTRADICTIONS:
                 raise RecordError(
-                    f"the database has an outcome of experiment {digest[:12]} and does not give it",
+                    f"the database has an outcome of experiment {digest[:12]} but"
+                    " does not return it",
                     hint="see what `zen db check` says",
                 )
 

@@ -140,7 +140,7 @@ class StudySession:
             )
         if self.application.after and self.application.same_files:
             raise InputError(
-                f"{self.study} waits for another stage, so it has no VERIFY SAME",
+                f"{self.study} waits for another stage, so it cannot have VERIFY SAME",
                 hint='compare by a command: VERIFY "./compare out.dat"',
             )
         if self.search is None:

@@ -122,7 +122,7 @@ class UntilGated:
     points: int
     plan: BlockPlan
     worse: float
-    """How much worse is too much, such as 0.05."""
+    """Relative change that counts as worse, such as 0.05."""
     more_is_better: bool = False
     warmup: bool = True
     is_ratio: bool = field(default=True, init=False)

@@ -69,7 +69,7 @@ class PairedStudy:
         selection = select_points(space, limit=self.limit)
         if self.limit is None and selection.count > MOST_POINTS:
             raise InputError(
-                f"{selection.count:,} points are many to be measured again and again",
+                f"{selection.count:,} points are too many to measure repeatedly",
                 hint="take fewer values (-P 'n={1024}'), or the first points: --limit 10",
             )
         spaces = [version.application.space for version in self.versions]

@@ -13,7 +13,7 @@ What zenturio.toml says of a service:
     proxies = ["10.0.0.7"]         # from where alone the proxy may come
     metrics_token = "sha256:..."   # with which Prometheus reads /metrics: zen serve --metrics-token
     unverified = "run"             # also run what was written into a shared file past the service
-    runas = "/run/zenturio-runas/socket"   # experiments run as who submitted them, by this program
+    runas = "/run/zenturio-runas/socket"   # runs experiments as the users who submitted them
     names = ["lab.example.org"]    # by which the proxy, or a browser, calls this machine
 
     [serve.shares]                 # of slots: for each user first, then by the policy
@@ -231,7 +231,7 @@ def _conflicts(entries: Mapping[str, Entry]) -> list[Diagnostic]:
         hint = "leave it out, or leave socket out"
         for name in ("host", "port", "proxies"):
             if name in entries:
-                message = f"{name} is for a port, and there is a socket"
+                message = f"{name} needs a port, but there is a socket"
                 faults.append(Diagnostic(message, entries[name].place, hint))
         return faults
     if "header" in entries and "proxy_secret" not in entries:
@@ -240,7 +240,7 @@ def _conflicts(entries: Mapping[str, Entry]) -> list[Diagnostic]:
         message = "anybody on this machine could send that header"
         faults.append(Diagnostic(message, entries["header"].place, hint))
     if "proxy_user" in entries:
-        message, hint = "proxy_user is for a socket", 'write socket = "PATH", too'
+        message, hint = "proxy_user needs a socket", 'write socket = "PATH", too'
         faults.append(Diagnostic(message, entries["proxy_user"].place, hint))
     return faults
 
@@ -251,10 +251,10 @@ def _conflicts_of_users(entries: Mapping[str, Entry]) -> list[Diagnostic]:
     if "runas" not in entries:
         return faults
     if "unverified" in entries and entries["unverified"].value == "run":
-        hint = "leave it out: experiments run as who submitted them, which has to be known"
+        hint = "leave it out: runas needs to know who submitted an experiment"
         message = "unverified submissions cannot run as a user"
         faults.append(Diagnostic(message, entries["unverified"].place, hint))
     if "places" in entries and entries["places"].value != ["local"]:
-        message, hint = "runas is for the place local", "leave places out, or runas"
+        message, hint = "runas works only with the place local", "leave places out, or runas"
         faults.append(Diagnostic(message, entries["places"].place, hint))
     return faults

@@ -193,9 +193,7 @@ class SubmissionSocket:
         for user in self._users.values():
             if user.role != "look" and hmac.compare_digest(user.token, digest):
                 return user.name
-        raise SafetyError(
-            "this token is nobody's who may submit", hint="zen serve --token makes one"
-        )
+        raise SafetyError("no user has this token", hint="zen serve --token makes one")
 
 
 def hash_token(token: str) -> str:
@@ -286,7 +284,7 @@ class ServiceClient:
                 wire.send(connection.fileno(), message, *blobs)
                 answer = wire.receive(connection.fileno())
             if answer is None:
-                raise PlaceError("the service ended the connection", hint="try again")
+                raise PlaceError("the service closed the connection", hint="try again")
             _check_answer(answer, "the answer")
         except (OSError, MalformedError) as error:
             raise PlaceError(f"the service does not answer at {self.path}: {error}") from error

@@ -236,7 +236,7 @@ def _check_repeats(application: Application) -> None:
     if repeat.until is not None or repeat.warmup:
         clause = "WARMUP" if repeat.until is None else "UNTIL"
         raise InputError(
-            f"stage {application.name}: REPEAT has {clause}, which does not go with AFTER",
+            f"stage {application.name}: REPEAT has {clause}, which cannot be combined with AFTER",
             hint=f"write how often each point runs: REPEAT {repeat.count}",
         )
 

@@ -258,7 +258,7 @@ def _pairs(written: Iterable[str]) -> dict[str, str]:
     for part in (part for text in written for part in _cut(text)):
         name, _, text = part.partition("=")
         if name.strip() in pairs:
-            raise InputError(f"--settings names {name.strip()} twice", hint="leave one of them")
+            raise InputError(f"--settings names {name.strip()} twice", hint="remove one of them")
         pairs[name.strip()] = text.strip()
     return pairs
 

@@ -222,7 +222,7 @@ def _compared_versions(portal: Portal, request: Request, studies: list[str]) -> 
     portal.repository.study(first)  # which says so where there is none
     if len(studies) == 1 and plan_of(portal.repository, first) is None:
         raise InputError(
-            f"{first} is to be compared with what?", hint="name a second study or version"
+            f"there is nothing to compare {first} with", hint="name a second study or version"
         )
     metric = request.query_params.get("metric", "").strip()
     metric = metric or default_metric(portal.repository, first)
