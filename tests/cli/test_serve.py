@@ -155,7 +155,10 @@ def test_a_program_submits_with_the_token_of_a_user(lab, serving):
     zen("cancel", "1", "--token-file", "token", cwd=lab)
     assert zen("queue", "--json", cwd=lab).facts[0]["cause"] == "by nightly"
     (lab / "token").write_text("another")
-    assert "nobody's" in zen("submit", "quick.sh", "--token-file", "token", cwd=lab, code=6).err
+    assert (
+        "no user has this token"
+        in zen("submit", "quick.sh", "--token-file", "token", cwd=lab, code=6).err
+    )
 
 
 def test_a_day_at_a_lab(lab, serving):

@@ -6,7 +6,8 @@ A worker of one user: runs packed experiments that come through a socket, many a
 A service has it started as the user who submitted a study (`runas_helper`), with one end of a
 socket as standard input, in a folder of its own. The first message says how experiments are run,
 each other one brings an experiment or cancels one, as in `wire`; each answer is an outcome. The end
-of the socket, or SIGTERM, ends all that runs."""
+of the socket, or SIGTERM, ends all that runs.
+"""
 
 from __future__ import annotations
 
