@@ -441,11 +441,16 @@ def test_others_than_the_service_cannot_connect():
 
 
 @needs_root
-@pytest.mark.parametrize("option", ["--folder", "--socket"])
-def test_it_does_not_start_where_others_could_change_its_folders(tmp_path, option):
-    tmp_path.chmod(0o777)
-    path = tmp_path if option == "--folder" else tmp_path / "socket"
-    options = {"--folder": tmp_path / "a" / "b", "--socket": tmp_path / "c" / "d", option: path}
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [("--folder", "open"), ("--folder", "open/own"), ("--socket", "open/socket"),
+     ("--socket", "open/own/socket")],
+)  # fmt: skip
+def test_it_does_not_start_where_others_could_change_its_folders(tmp_path, option, name):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    options = {"--folder": tmp_path / "b", "--socket": tmp_path / "c" / "d"}
+    options[option] = tmp_path / name
     words = [str(word) for pair in options.items() for word in pair]
     done = subprocess.run(
         [sys.executable, "-I", HELPER, "--service", "root", "--group", "root", *words, "/bin/true"],
@@ -458,15 +463,40 @@ def test_it_does_not_start_where_others_could_change_its_folders(tmp_path, optio
 @needs_root
 def test_the_helper_removes_what_one_that_was_killed_left():
     with helping() as running:
-        folder = running.folder / f"{pwd.getpwnam(running.accounts['alice']).pw_uid}-0123"
+        folders = runas_helper.Folders(running.folder.with_name("earlier"))
+        folder = Path(folders.path, f"{pwd.getpwnam(running.accounts['alice']).pw_uid}-0123")
         folder.mkdir()
         (folder / "deep").mkdir()
         for path in (folder / "deep", folder):
             os.chown(path, pwd.getpwnam(running.accounts["alice"]).pw_uid, -1)
-        (running.folder / "link").symlink_to("/home")
-        runas_helper.Folders(running.folder).sweep()
-        assert running.left == ["link"]
+        Path(folders.path, "link").symlink_to("/home")
+        folders.sweep()
+        assert os.listdir(folders.path) == ["link"]
         assert Path("/home").is_dir()
+
+
+@needs_root
+def test_a_second_helper_does_not_touch_the_workers_of_the_first(helper, monkeypatch):
+    monkeypatch.setattr(runas_helper, "LOCK_SECONDS", 0)
+    with pytest.raises(runas_helper.RefusedError, match="another zenturio-runas"):
+        runas_helper.Folders(helper.folder)
+
+
+@needs_root
+def test_a_helper_without_processes_to_spare_refuses_and_goes_on(tmp_path, monkeypatch):
+    root = pwd.getpwuid(0)
+    listening = runas_helper.listen_at(tmp_path / "socket", root)
+
+    def fork():
+        listening.close()  # ends the loop
+        raise BlockingIOError("no process can be started")
+
+    monkeypatch.setattr(os, "fork", fork)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(str(tmp_path / "socket"))
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            runas_helper.serve(listening, root, None, "root", [])
+        assert client.recv(1) == b""
 
 
 def test_the_helper_uses_the_standard_library_alone():

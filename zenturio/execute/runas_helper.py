@@ -54,6 +54,8 @@ CLEANING_SECONDS = 60.0
 """For which a folder is emptied: its user could fill it again and again."""
 KILLING_SECONDS = 30.0
 """After which processes that do not end are left to the system."""
+LOCK_SECONDS = 10.0
+"""For which the sessions of a helper that was killed may clean up."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _CREDENTIALS = struct.Struct("3i")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
@@ -177,17 +179,39 @@ def reap() -> dict[int, int] | None:
         ended[pid] = status
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a folder that others than root can change, or put another one in the place of."""
+    for folder in (path, *path.parents):
+        status = folder.stat()
+        # In a sticky folder such as /tmp nobody else renames what belongs to root.
+        is_sticky = folder != path and status.st_mode & stat.S_ISVTX
+        if status.st_uid != 0 or (status.st_mode & 0o022 and not is_sticky):
+            raise RefusedError(f"{folder} can be changed by others than root")
+
+
 class Folders:
     """Folders of workers, below one that only root can write to."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir(0o711, parents=True, exist_ok=True)
-        self.path = str(path.resolve())
+        path = path.resolve()
+        check_folder(path)
+        self.path = str(path)
         self._handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        status = os.fstat(self._handle)
-        if status.st_uid != 0 or status.st_mode & 0o022:
-            raise RefusedError(f"{path} can be changed by others than root")
+        self._lock()
         os.fchmod(self._handle, 0o711)
+
+    def _lock(self) -> None:
+        """Lock the folder for this program and its sessions: another one would sweep theirs."""
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                return fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    message = f"another zenturio-runas has its workers in {self.path}"
+                    raise RefusedError(message) from None
+                time.sleep(0.05)
 
     def make(self, user: pwd.struct_passwd) -> str:
         """Make a folder for a worker of *user* and return its name."""
@@ -322,9 +346,7 @@ class Session:
 def listen_at(path: Path, service: pwd.struct_passwd) -> socket.socket:
     """Return a socket that *service* alone can reach, in a folder that root alone can write to."""
     path.parent.mkdir(0o755, parents=True, exist_ok=True)
-    status = path.parent.stat()
-    if status.st_uid != 0 or status.st_mode & 0o022:
-        raise RefusedError(f"{path.parent} can be changed by others than root")
+    check_folder(path.parent.resolve())
     path.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     before = os.umask(0o177)
@@ -356,7 +378,13 @@ def serve(
         if user not in (0, service.pw_uid) or len(sessions) >= MOST_SESSIONS:
             connection.close()
             continue
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # one user may have as many processes as the system lets us have
+            sys.stderr.write(f"no session can be started: {error}\n")
+            sys.stderr.flush()
+            connection.close()
+            continue
         if not pid:
             listening.close()
             try:
