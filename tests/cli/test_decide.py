@@ -96,10 +96,24 @@ def test_a_program_that_fails_exits_with_3(project):
         (["gate", "timed.py", "--baseline", "main", "--worse", "high"], "--worse high"),
         (["gate", "timed.py", "--baseline", "main", "-o", "a.pdf"], "no format has this suffix"),
         (["gate", "timed.py", "--baseline", "main", "--unclear", "no"], "--unclear no"),
+        (["gate", "timed.py", "--baseline", "main", "--format", "xml"], "--format xml"),
     ],
 )
-def test_mistakes_are_said(project, words, error):
-    assert error in zen(*words, cwd=project, code=2).err
+def test_mistakes_are_said_before_anything_runs(project, words, error):
+    err = zen(*words, cwd=project, code=2).err
+    assert error in err
+    assert "experiments" not in err
+
+
+def test_a_program_outside_of_git_is_told_from_an_unknown_commit(tmp_path):
+    needs("git")
+    (tmp_path / "timed.py").write_text(PROGRAM)
+    for words in (["gate", "timed.py", "--baseline", "main"], ["history", "timed.py"]):
+        assert "is not in a Git repository" in zen(*words, cwd=tmp_path, code=2).err
+
+
+def test_a_baseline_that_fails_is_in_the_headline(project):
+    assert "3 runs of main failed" in report(row(state="unclear", failures=(3, 0))).headline
 
 
 def test_shares_are_read():
@@ -182,3 +196,33 @@ def test_noise_a_history_and_a_search_print_facts(project):
     assert b"plotly" in (project / "h.html").read_bytes().lower()
     told = zen("bisect", "timed.py", "--good", "HEAD", cwd=project, code=2)
     assert "does not come after" in told.err
+
+
+def commit_program(folder, text, subject):
+    (folder / "timed.py").write_text(text)
+    who = ["-c", "user.name=n", "-c", "user.email=e@e"]
+    command = ["git", *who, "commit", "-am", subject]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(("factor", "code"), [("-2.0", 8), ("1 / 0", 3)])
+def test_a_search_whose_ends_have_no_positive_values_says_so_early(project, factor, code):
+    commit_program(project, PROGRAM.replace("factor = 1.0", f"factor = {factor}"), "change")
+    words = ("bisect", "timed.py", "--good", "HEAD~1")
+    told = zen(*words, cwd=project, code=code)
+    assert "never had a time above zero in the same block (18 runs)" in told.out
+    facts = zen(*words, "--json", cwd=project, code=code).facts
+    assert (facts["state"], facts["ratio"], facts["commits"]) == ("no value", None, [])
+
+
+def test_a_history_of_values_below_zero_says_why_it_has_no_ratio(project):
+    commit_program(project, PROGRAM.replace("factor = 1.0", "factor = -2.0"), "change")
+    told = zen("history", "timed.py", "--repeat", 1, cwd=project)
+    assert "no ratio where time is not above zero" in told.out
+
+
+def test_the_noise_of_values_that_are_infinite_is_unclear(project):
+    (project / "timed.py").write_text(PROGRAM.replace("factor = 1.0", 'factor = float("inf")'))
+    told = zen("noise", "timed.py", "--repeat", 6, cwd=project)
+    assert "unclear" in told.out
+    assert "Warning" not in told.err

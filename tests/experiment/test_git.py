@@ -97,7 +97,7 @@ def test_what_is_no_commit_is_said(repository, name):
 
 def test_a_folder_outside_of_git_is_said(tmp_path):
     needs("git")
-    with pytest.raises(InputError, match="is not in Git"):
+    with pytest.raises(InputError, match="is not in a Git repository"):
         top_folder(tmp_path)
 
 

@@ -202,12 +202,13 @@ def gate(
     --metric wtime --format markdown; zen gate . --baseline origin/main -o gate.xml -o gate.md
     """
     from zenturio.errors import InputError, did_you_mean
-    from zenturio.show.gate_report import GateReport, render
+    from zenturio.show.gate_report import GateReport, check_format, render
     from zenturio.study.paired.compared import gated_versions, run_gate
 
     if unclear not in ("ok", "fail"):
         raise InputError(f"--unclear {unclear}", hint=did_you_mean(unclear, ("ok", "fail")))
     bound = share_of(worse, "--worse")
+    check_format(format)
     suffixes = {".md": "markdown", ".xml": "junit", ".json": "json", ".txt": "text"}
     for path in out or []:
         if path.suffix not in suffixes:
@@ -373,6 +374,8 @@ def bisect(
     else:
         typer.echo("\n".join(bisect_lines(run)))
         output.print_failures(run.result.summary.failures, run.result.study.name, db)
+    if run.search.state == "no value" and run.result.summary.failures:
+        raise typer.Exit(3)
     if run.search.state != "found":
         raise typer.Exit(8)
 

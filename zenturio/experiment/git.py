@@ -31,11 +31,13 @@ class Commit(NamedTuple):
 
 def top_folder(folder: Path) -> Path:
     """Return the top of the working tree that *folder* lies in; InputError where there is none."""
-    return Path(_answer(folder, ["rev-parse", "--show-toplevel"], f"{folder} is not in Git")[0])
+    error = f"{folder} is not in a Git repository"
+    return Path(_answer(folder, ["rev-parse", "--show-toplevel"], error)[0])
 
 
 def find_commit(folder: Path, name: str) -> str:
     """Return the full name of the commit that *name*, such as HEAD~3, stands for."""
+    top_folder(folder)  # a folder that is not in Git knows no commit for another reason
     error = f"Git knows no commit {name!r} in {folder}"
     # A name that begins with a dash would be an option.
     words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
@@ -92,7 +94,7 @@ def _answer(folder: Path, words: Sequence[str], error: str, hint: str = "") -> l
     except FileNotFoundError as missing:
         raise InputError("git is not installed", hint="install it to name commits") from missing
     except (OSError, subprocess.SubprocessError) as failure:
-        raise InputError(error, hint=hint) from failure
+        raise InputError(error, hint=hint or _reason(failure)) from failure
 
 
 def _reason(error: Exception) -> str:

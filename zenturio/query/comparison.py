@@ -28,6 +28,7 @@ from zenturio.experiment.signed_ranks import (
     hodges_lehmann,
     is_clear,
 )
+from zenturio.quantities import amount
 from zenturio.query.aggregates import Origins
 from zenturio.query.frames import as_reals, study_frame
 from zenturio.query.interleaved_pairs import (
@@ -133,7 +134,7 @@ class Comparison:
             headline += f", {overall.blocks:,} blocks"
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items())
         lines = [f"conditions differ: {line}" for line in self.conditions]
-        lines += [headline, f"{len(self.pairs):,} points: {counts}"]
+        lines += [headline, f"{amount(len(self.pairs), 'point')}: {counts}"]
         if any(not pair.verdict.startswith("unclear") for pair in self.pairs):
             lines[-1] += f"; at most {1 - self.confidence:.0%} that any of these words is wrong"
         if NOT_INTERLEAVED in self.counts:
@@ -145,7 +146,7 @@ class Comparison:
         """What a reader should know before believing the rows."""
         first, second = self.names
         alone = f"{self.only[0]:,} only in {first}, {self.only[1]:,} only in {second}"
-        notes = [f"{len(self.pairs):,} points in both, {alone}"]
+        notes = [f"{amount(len(self.pairs), 'point')} in both, {alone}"]
         if not self.is_ratio:
             notes.append(f"compared by differences: {self.metric} is not above zero everywhere")
         if self.is_ratio and self.overall.interval is not None:

@@ -110,7 +110,9 @@ class GateReport:
             if (count := sum(row.state == state for row in self.rows))
         ]
         text = f"{self.metric}: {self.version} {words[self.state]} (points: {', '.join(counts)})"
-        return text + (f"; {self.failures} of its runs failed" if self.failures else "")
+        text += f"; {self.failures} of its runs failed" if self.failures else ""
+        failures = sum(row.failures[0] for row in self.rows)
+        return text + (f"; {failures} runs of {self.baseline} failed" if failures else "")
 
     @property
     def note(self) -> str:
@@ -229,8 +231,13 @@ FORMATS: Mapping[str, Callable[[GateReport], str]] = {
 }
 
 
-def render(report: GateReport, name: str) -> str:
-    """Return the report in the format *name*."""
+def check_format(name: str) -> None:
+    """InputError where no report has the format *name*."""
     if name not in FORMATS:
         raise InputError(f"--format {name}", hint=did_you_mean(name, FORMATS))
+
+
+def render(report: GateReport, name: str) -> str:
+    """Return the report in the format *name*."""
+    check_format(name)
     return FORMATS[name](report)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
 import numpy as np
 
-from zenturio.experiment.aggregates import median
+from zenturio.experiment.aggregates import median, outliers
 from zenturio.experiment.signed_ranks import (
     DETECTABLE,
     Interval,
@@ -27,8 +28,6 @@ from zenturio.study.paired.versions import LABEL_DIGITS
 
 NOISE_BLOCKS = (5, 10, 20, 50)
 """Numbers of blocks for which the noise is foretold."""
-OUTLIER = 3 * 1.4826
-"""Median absolute deviations beyond which a value is an outlier."""
 
 
 def noise_table(result: PairedResult) -> ResultTable:
@@ -44,7 +43,9 @@ def noise_table(result: PairedResult) -> ResultTable:
             value for label in NOISE_LABELS for value in result.measured.of(label, at).values()
         ]
         cells = _noise_cells(list(by_block.values()), ALPHA / len(study.points), is_ratio)
-        rows.append((*(point[name] for name in names), median(values), _outliers(values), *cells))
+        rows.append(
+            (*(point[name] for name in names), median(values), sum(outliers(values)), *cells)
+        )
     meaning = (
         "differences between two versions that this number of blocks would detect in 8 of 10"
         " comparisons, from the same files run as two versions; empty where it detects none"
@@ -88,18 +89,15 @@ def _noise_cells(
     return *cells, "yes" if interval.low <= 0 <= interval.high else "no"
 
 
-def _outliers(values: list[float]) -> int:
-    """Return how many values lie far from the median; they are counted, not left out."""
-    array = np.asarray(values)
-    distances = np.abs(array - np.median(array))
-    return int((distances > OUTLIER * np.median(distances)).sum())
-
-
 def bisect_lines(run: BisectRun) -> list[str]:
     """Return what a search came to, in sentences."""
     search, commits = run.search, run.commits
     runs = f"{run.result.measured.runs:,} runs"
     ends = search.ends.estimate if search.ends else None
+    if search.state == "no value":
+        ends_text = f"{_name(run, 0)} and {_name(run, -1)}"
+        never = f"never had a {run.result.study.metric} above zero in the same block"
+        return [f"nothing to compare: {ends_text} {never} ({runs})"]
     if search.state == "no difference" and ends is not None:
         ends_text = f"{_name(run, 0)} and {_name(run, -1)} cannot be told apart"
         return [f"nothing to find: {ends_text} ({_change(ends.value, ends.interval)}, {runs})"]
@@ -125,11 +123,14 @@ def bisect_lines(run: BisectRun) -> list[str]:
 def bisect_facts(run: BisectRun) -> dict[str, object]:
     """Return the same as JSON."""
     search, commits = run.search, run.commits
-    is_found = search.state == "found"
-    places = search.suspects() if is_found else range(search.credible[0], search.credible[1] + 1)
+    places: Sequence[int] = ()
+    if search.state == "found":
+        places = search.suspects()
+    elif search.state == "open":
+        places = range(search.credible[0], search.credible[1] + 1)
     return {
         "state": search.state,
-        "commits": [] if search.state == "no difference" else [commits[at].oid for at in places],
+        "commits": [commits[at].oid for at in places],
         "ratio": _ratio(search.ends.estimate.value if search.ends else None),
         "runs": run.result.measured.runs,
         "skipped": [commits[at].oid for at in sorted(search.skipped)],
@@ -176,7 +177,10 @@ def history_table(run: HistoryRun) -> ResultTable:
     columns = ("commit", "date", study.metric, "ratio", "blocks", "failed", "change", "subject")
     units = {study.metric: study.unit} if study.unit else {}
     count = sum(row.ratio is not None for row in run.rows)
-    notes = [
+    notes = []
+    if any(row.ratio is None and row.value is not None for row in run.rows):
+        notes.append(f"no ratio where {study.metric} is not above zero, or the reference failed")
+    notes += [
         f"ratio: to the reference {run.reference[:LABEL_DIGITS]}, which ran beside each commit",
         f"change: of the level from this commit on; never marked in the last {LEAST_SEGMENT - 1}",
         "confirm a change before you rely on it: zen bisect, or zen compare --commit",

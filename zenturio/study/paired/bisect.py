@@ -37,7 +37,8 @@ FREEDOM = 4.0
 CONFIRM = BlockPlan(8, 40)
 ALPHA = 0.05
 
-BisectState = Literal["searching", "found", "no difference", "open"]
+BisectState = Literal["searching", "found", "no difference", "no value", "open"]
+"""No value: the ends never had a positive value in the same block."""
 
 
 @dataclass
@@ -174,6 +175,10 @@ class Bisection:
         good, bad = values[self.labels[0]], values[self.labels[-1]]
         if good is not None and bad is not None:
             self._ends[number] = bad - good
+        if not self._ends:
+            if number >= self.plan.least:
+                self.state = "no value"
+            return
         self.ends = decide_in_looks(self._ends, self.plan, ALPHA, _differs, reached=number)
         if self.ends.is_decided:
             self._phase = "search"
