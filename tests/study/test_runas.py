@@ -471,7 +471,7 @@ def test_the_helper_removes_what_one_that_was_killed_left():
             os.chown(path, pwd.getpwnam(running.accounts["alice"]).pw_uid, -1)
         Path(folders.path, "link").symlink_to("/home")
         folders.sweep()
-        assert os.listdir(folders.path) == ["link"]
+        assert [path.name for path in Path(folders.path).iterdir()] == ["link"]
         assert Path("/home").is_dir()
 
 
