@@ -78,3 +78,11 @@ def test_values_that_do_not_vary_change_where_they_step():
 @pytest.mark.parametrize("count", range(2 * LEAST_SEGMENT))
 def test_few_values_have_no_change(count):
     assert change_points(list(range(count))) == []
+
+
+@pytest.mark.parametrize("count", range(8, 40))
+def test_a_step_between_values_that_do_not_vary_is_one_change(count):
+    for ratio in (0.5, 1.001, 1.5, 3.0):
+        for at in range(LEAST_SEGMENT, count - LEAST_SEGMENT + 1):
+            values = [0.0] * at + [math.log(ratio)] * (count - at)
+            assert [point.position for point in change_points(values)] == [at]

@@ -45,14 +45,16 @@ def change_points(values: Sequence[float]) -> list[ChangePoint]:
     count = len(series)
     if count < 2 * LEAST_SEGMENT:
         return []
-    spread = noise_of(series)
-    if spread == 0.0:  # values that do not vary, such as counts: every step is one
-        spread = max(1e-9, 1e-9 * float(np.abs(series).max()))
+    middle = float(np.median(series))
+    series = series - middle
+    # The roundings of squares, 1e-16 of the largest one, must cost less than a change point where
+    # values do not vary, such as counts.
+    spread = max(noise_of(series), 1e-9, 1e-6 * float(np.abs(series).max()))
     clipped = _clipped(series, spread)
     penalty = PENALTY * math.log(max(count, 200)) * spread**2
     ends = _refitted(series, pelt(clipped, penalty), spread)
     edges = [0, *ends, count]
-    levels = [float(np.median(series[a:b])) for a, b in pairwise(edges)]
+    levels = [middle + float(np.median(series[a:b])) for a, b in pairwise(edges)]
     return [ChangePoint(end, levels[at], levels[at + 1]) for at, end in enumerate(ends)]
 
 
