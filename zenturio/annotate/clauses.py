@@ -60,15 +60,15 @@ def unquote(passage: Passage) -> Passage:
     r"""What stands between the quotes, to the letter: only ``\"`` becomes the quote itself."""
     quote = passage.text[0]
     inner = passage.cut(1, len(passage.text) - 1)
-    kept: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     start = 0
     for escape in re.finditer(r"\\.", inner.text, re.DOTALL):
         # All other escapes stay: in a command, a pattern or a path the backslash is part of the
         # text.
         if escape[0][1] == quote:
-            kept.append((start, escape.start()))
+            spans.append((start, escape.start()))
             start = escape.start() + 1
-    return join(inner, [*kept, (start, len(inner.text))])
+    return join(inner, [*spans, (start, len(inner.text))])
 
 
 def join(passage: Passage, spans: list[tuple[int, int]]) -> Passage:
@@ -384,8 +384,8 @@ class Clauses:
             )
         if token.kind == "sign" and token.text in "\"'":
             return unclosed(self.passage, token)
-        near = did_you_mean(token.text, self.keywords)
-        hint = near if near.startswith("did") else f"here may stand: {allowed}"
+        suggestion = did_you_mean(token.text, self.keywords)
+        hint = suggestion if suggestion.startswith("did") else f"here may stand: {allowed}"
         if not allowed:
             hint = f"{self.head} ends here"
         return AnnotationError(f"{token.text} is not expected here", place=place, hint=hint)
@@ -401,16 +401,16 @@ class Clauses:
         return self.chosen(keyword, clause.text, choices) if clause else None
 
     def chosen(
-        self, keyword: str, word: Passage, choices: tuple[T, ...], near: Iterable[str] = ()
+        self, keyword: str, word: Passage, choices: tuple[T, ...], similar: Iterable[str] = ()
     ) -> T | None:
-        """The one of *choices* that *word* is; *near*: other words that may be meant."""
+        """The one of *choices* that *word* is; *similar*: other words that may be meant."""
         for choice in choices:
             if choice.casefold() == word.text.casefold():
                 return choice
         place = word.place(0, len(word.text))
-        shown = [choice.upper() if keyword == "MATCH" else choice for choice in choices]
-        hint = did_you_mean(word.text, [*shown, *map(str.upper, near)])
-        hint = hint if hint.startswith("did") else did_you_mean(word.text, shown)
+        written = [choice.upper() if keyword == "MATCH" else choice for choice in choices]
+        hint = did_you_mean(word.text, [*written, *map(str.upper, similar)])
+        hint = hint if hint.startswith("did") else did_you_mean(word.text, written)
         self.diagnostics.error(f"{keyword} {word.text} is not known", place, hint)
         return None
 

@@ -277,12 +277,12 @@ def _behind_and(body: Passage) -> Passage:
     return body.cut(1, len(body.text)).strip()
 
 
-def _joined(line: WrittenDirective, more: WrittenDirective) -> WrittenDirective:
+def _joined(line: WrittenDirective, continuation: WrittenDirective) -> WrittenDirective:
     """Both as one directive; a single blank parts their texts."""
     offset = len(line.body.text) + 1
-    pieces = (*line.body.pieces, *((offset + o, place) for o, place in more.body.pieces))
-    body = Passage(f"{line.body.text} {more.body.text}", pieces)
-    return replace(line, last=more.last, body=body)
+    pieces = (*line.body.pieces, *((offset + o, place) for o, place in continuation.body.pieces))
+    body = Passage(f"{line.body.text} {continuation.body.text}", pieces)
+    return replace(line, last=continuation.last, body=body)
 
 
 @dataclass(frozen=True, slots=True)

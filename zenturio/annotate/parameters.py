@@ -279,12 +279,12 @@ def _agreed(group: Sequence[Declared], clause: str, diagnostics: Diagnostics) ->
     return getattr(declarations[0], clause) if declarations else None
 
 
-def _same(first: Declared, other: Declared, domain: Domain | None, kind: Type | None) -> bool:
+def _same(first: Declared, second: Declared, domain: Domain | None, kind: Type | None) -> bool:
     """Whether another declaration means what the first one does."""
-    if domain is None or other.declaration.elements is None:
-        return other.declaration.expression == first.declaration.expression
-    same_text = _written(other.declaration) == _written(first.declaration)
-    return (same_text and other.base == first.base) or _equal(_read(other, kind), domain)
+    if domain is None or second.declaration.elements is None:
+        return second.declaration.expression == first.declaration.expression
+    same_text = _written(second.declaration) == _written(first.declaration)
+    return (same_text and second.base == first.base) or _equal(_read(second, kind), domain)
 
 
 def _read(declared: Declared, kind: Type | None) -> Domain:
@@ -293,16 +293,16 @@ def _read(declared: Declared, kind: Type | None) -> Domain:
     return read_set(elements, declared.base, kind)
 
 
-def _equal(one: Domain, other: Domain) -> bool:
+def _equal(first: Domain, second: Domain) -> bool:
     """Whether two sets have the same texts in the same order."""
-    if one == other:
+    if first == second:
         return True
-    if isinstance(one, Continuous | Dependent) or isinstance(other, Continuous | Dependent):
+    if isinstance(first, Continuous | Dependent) or isinstance(second, Continuous | Dependent):
         return False
     # Larger sets are equal only if they are written alike, which was compared before.
-    if one.size != other.size or one.size > MOST:
+    if first.size != second.size or first.size > MOST:
         return False
-    return list(one.texts()) == list(other.texts())
+    return list(first.texts()) == list(second.texts())
 
 
 def _written(declaration: Declaration) -> str:

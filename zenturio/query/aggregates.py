@@ -52,7 +52,6 @@ from zenturio.query.sql_fragments import (
     sql,
     verbatim,
 )
-from zenturio.query.statistics import interval_end
 from zenturio.record.row_filter import round_notes
 from zenturio.record.sqlite import sqlite_module
 
@@ -224,20 +223,9 @@ Aggregate = str
 """One of `AGGREGATES`, or a quantile: ``p5``, ``p99.9``."""
 
 
-_DEFINED: Mapping[str, Callable[[Sequence[Any]], float | None]] = {
-    "var": aggregates.variance,
-    "sem": aggregates.standard_error,
-    "iqr": aggregates.interquartile_range,
-    "geomean": aggregates.geometric_mean,
-    "mean_low": lambda values: interval_end(statistics.mean_interval(values), 0),
-    "mean_high": lambda values: interval_end(statistics.mean_interval(values), 1),
-    "median_low": lambda values: interval_end(aggregates.median_interval(values), 0),
-    "median_high": lambda values: interval_end(aggregates.median_interval(values), 1),
-}
-"""Aggregates that no database knows by itself; SQLite is told of them (`sql_writer`)."""
 AGGREGATES: tuple[Aggregate, ...] = (
-    "mean", "min", "max", "std", "count", "median", "sum", *_DEFINED, "p5", "p25", "p75", "p90",
-    "p95", "p99",
+    "mean", "min", "max", "std", "count", "median", "sum", *statistics.DEFINED_AGGREGATES,
+    "p5", "p25", "p75", "p90", "p95", "p99",
 )  # fmt: skip
 """Those that have a name, and the quantiles that forms offer; others are written alike."""
 
@@ -253,7 +241,7 @@ def exact_aggregate(kind: Aggregate) -> Callable[[Sequence[Any]], Any]:
     share = aggregates.quantile_share(kind)
     if share is not None:
         return lambda values: aggregates.quantile(values, share)
-    return _COMPUTED[kind] if kind in _COMPUTED else _DEFINED[kind]
+    return _COMPUTED[kind] if kind in _COMPUTED else statistics.DEFINED_AGGREGATES[kind]
 
 
 _AGGREGATE_SQL: dict[Dialect, dict[str, str]] = {
@@ -296,7 +284,7 @@ def _student_sql(count: str) -> str:
 
 
 def _defined_sql(kind: str, dialect: Dialect) -> str:
-    """How a database says an aggregate of `_DEFINED`, or a quantile."""
+    """How a database says one of the defined aggregates, or a quantile."""
     share = aggregates.quantile_share(kind)
     if dialect == "sqlite":
         if share is not None:

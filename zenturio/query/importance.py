@@ -57,11 +57,11 @@ def level_codes(column: pd.Series[Any]) -> LevelCodes:
 
 def combine_codes(codes: Sequence[Ints]) -> Ints:
     """A number for each combination that there is, from 0, without gaps."""
-    whole = codes[0]
+    combined = codes[0]
     for column in codes[1:]:
-        whole = whole * (int(column.max()) + 1) + column
-        whole = np.unique(whole, return_inverse=True)[1].ravel()
-    return np.unique(whole, return_inverse=True)[1].ravel()
+        combined = combined * (int(column.max()) + 1) + column
+        combined = np.unique(combined, return_inverse=True)[1].ravel()
+    return np.unique(combined, return_inverse=True)[1].ravel()
 
 
 def _grouped(exact: Ints, values: Sequence[Any]) -> LevelCodes:
@@ -80,11 +80,11 @@ def _grouped(exact: Ints, values: Sequence[Any]) -> LevelCodes:
 def _frequent(exact: Ints, values: Sequence[Any]) -> LevelCodes:
     """The most frequent texts, and all others together."""
     counts = np.bincount(exact, minlength=len(values) + 1)[: len(values)]
-    kept = np.sort(np.argsort(-counts, kind="stable")[: MOST_TEXTS - 1])
-    group = np.full(len(values) + 1, len(kept), dtype=np.int64)
-    group[kept] = np.arange(len(kept))
-    group[-1] = len(kept) + 1
-    return _labelled(exact, group[exact], [*(str(values[i]) for i in kept), OTHERS, "none"])
+    frequent = np.sort(np.argsort(-counts, kind="stable")[: MOST_TEXTS - 1])
+    group = np.full(len(values) + 1, len(frequent), dtype=np.int64)
+    group[frequent] = np.arange(len(frequent))
+    group[-1] = len(frequent) + 1
+    return _labelled(exact, group[exact], [*(str(values[i]) for i in frequent), OTHERS, "none"])
 
 
 def _labelled(exact: Ints, groups: Ints, labels: Sequence[str]) -> LevelCodes:
@@ -143,8 +143,8 @@ class Importance:
     @property
     def matters(self) -> bool:
         """Whether its share is worth knowing, and not likely to be chance."""
-        whole = self.share if self.total is None else max(self.share, self.total)
-        return whole >= LEAST and self.chance < 1 - CONFIDENCE
+        share = self.share if self.total is None else max(self.share, self.total)
+        return share >= LEAST and self.chance < 1 - CONFIDENCE
 
     @property
     def range(self) -> float:
@@ -171,8 +171,10 @@ class Importances:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know before believing the shares."""
-        rest = "interactions and noise" if self.noise is None else "interactions"
-        notes = [f"{self.rows:,} rows at {self.points:,} points; {rest}: {self.interactions:.1%}"]
+        unexplained = "interactions and noise" if self.noise is None else "interactions"
+        notes = [
+            f"{self.rows:,} rows at {self.points:,} points; {unexplained}: {self.interactions:.1%}"
+        ]
         if self.noise is not None:
             notes[0] += f"; noise of repeats: {self.noise:.1%}"
         if unknown := [
@@ -244,9 +246,9 @@ class _Shares:
         """All of them, the most important first."""
         shares = [self._importance(at, name) for at, name in enumerate(self._codes)]
         noise = self._share(self._noise) if self._freedom else None
-        rest = max(0.0, 1 - sum(importance.share for importance in shares) - (noise or 0.0))
+        unexplained = max(0.0, 1 - sum(importance.share for importance in shares) - (noise or 0.0))
         most = [
-            importance.share + rest if importance.total is None else importance.total
+            importance.share + unexplained if importance.total is None else importance.total
             for importance in shares
         ]
         shares = [
@@ -260,7 +262,7 @@ class _Shares:
                 )
             ),
             noise,
-            rest if self._all else 0.0,
+            unexplained if self._all else 0.0,
             len(self._y),
             self._points,
             same,
@@ -276,22 +278,22 @@ class _Shares:
         ]
         share = self._share(float(terms[codes.groups] @ self._y))
         chance, total = self._chance(self._fit.without(at), codes), None
-        if whole := self._whole(name):
-            total, other = whole
+        if total_effect := self._whole(name):
+            total, chance_of_total = total_effect
             if len(self._codes) > 1:  # two tests are made, and the better one is believed
-                chance = min(1.0, 2 * min(chance, other))
+                chance = min(1.0, 2 * min(chance, chance_of_total))
         return Importance(name, share, total, chance, tuple(levels))
 
     def _whole(self, name: str) -> tuple[float, float] | None:
         """The share of a parameter with its interactions, and how likely it is by chance."""
-        others = [column.exact for other, column in self._codes.items() if other != name]
-        rest = combine_codes(others) if others else np.zeros(len(self._y), dtype=np.int64)
-        groups = int(rest.max()) + 1
+        columns = [column.exact for other, column in self._codes.items() if other != name]
+        background = combine_codes(columns) if columns else np.zeros(len(self._y), dtype=np.int64)
+        groups = int(background.max()) + 1
         values = int(self._codes[name].exact.max()) + 1
         if not self._freedom or groups * values != self._points:
             return None
         freedom = self._points - groups
-        squares = max(0.0, _within(self._y, rest) - self._noise)
+        squares = max(0.0, _within(self._y, background) - self._noise)
         error = self._noise / self._freedom
         chance = _tail(squares / freedom, error, freedom, self._freedom, self._all)
         return self._share(squares), chance
@@ -299,12 +301,15 @@ class _Shares:
     def _chance(self, squares: float, codes: LevelCodes) -> float:
         """How likely main effects of these *squares* are where there are none."""
         freedom = len(codes.labels) - 1
-        error, rest = self._noise, self._freedom
-        if not rest:  # nothing was repeated: what the additive model misses is noise
-            error, rest = self._all - self._fit.explained, len(self._y) - 1 - self._fit.freedom
-        if rest < 1:
+        error, freedom_left = self._noise, self._freedom
+        if not freedom_left:  # nothing was repeated: what the additive model misses is noise
+            error, freedom_left = (
+                self._all - self._fit.explained,
+                len(self._y) - 1 - self._fit.freedom,
+            )
+        if freedom_left < 1:
             return math.nan
-        return _tail(squares / freedom, error / rest, freedom, rest, self._all)
+        return _tail(squares / freedom, error / freedom_left, freedom, freedom_left, self._all)
 
     def _share(self, squares: float) -> float:
         return squares / self._all if self._all else 0.0
@@ -318,10 +323,10 @@ class _Additive:
         ends = np.cumsum([0, *map(len, self._counts)])
         self._spans = [slice(ends[i], ends[i + 1]) for i in range(len(groups))]
         self._normal = np.zeros((ends[-1], ends[-1]))
-        for i, one in enumerate(groups):
-            for j, other in enumerate(groups[: i + 1]):
+        for i, rows in enumerate(groups):
+            for j, columns in enumerate(groups[: i + 1]):
                 shape = len(self._counts[i]), len(self._counts[j])
-                pairs = np.bincount(one * shape[1] + other, minlength=shape[0] * shape[1])
+                pairs = np.bincount(rows * shape[1] + columns, minlength=shape[0] * shape[1])
                 self._normal[self._spans[i], self._spans[j]] = pairs.reshape(shape)
                 self._normal[self._spans[j], self._spans[i]] = pairs.reshape(shape).T
         self._right = np.concatenate([np.bincount(group, y) for group in groups])
@@ -335,11 +340,11 @@ class _Additive:
 
     def without(self, at: int) -> float:
         """By how much less is explained without this parameter."""
-        kept = np.delete(np.arange(len(self._right)), self._spans[at])
-        if not len(kept):
+        remaining = np.delete(np.arange(len(self._right)), self._spans[at])
+        if not len(remaining):
             return self.explained
-        return max(0.0, self.explained - _solved(self._normal[np.ix_(kept, kept)],
-                                                 self._right[kept])[1])  # fmt: skip
+        return max(0.0, self.explained - _solved(self._normal[np.ix_(remaining, remaining)],
+                                                 self._right[remaining])[1])  # fmt: skip
 
 
 def _solved(normal: Floats, right: Floats) -> tuple[Floats, float, int]:
@@ -476,8 +481,8 @@ def _alike(
     behind: np.ndarray, error: np.ndarray, count: np.ndarray, best: int, confidence: float
 ) -> np.ndarray:
     """Which settings are not behind the best by more than their repeats explain."""
-    others = max(1, len(behind) - 1)
-    probability = 1 - (1 - confidence) / others
+    comparisons = max(1, len(behind) - 1)
+    probability = 1 - (1 - confidence) / comparisons
     is_worse = np.zeros(len(behind), dtype=np.bool_)
     quantiles: dict[int, float] = {}
     for at in np.flatnonzero(behind > 0):

@@ -396,9 +396,9 @@ def study_scaling(
         count = workers[members]
         if len(np.unique(count)) > 1:
             mode: Mode = "weak" if weak else "strong"
-            shown = {name: _plain(value) for name, value in zip(names, key, strict=True)}
+            labels = {name: _plain(value) for name, value in zip(names, key, strict=True)}
             curves.append(
-                scaling_curve(count, values[members], mode=mode, is_rate=is_rate, key=shown)
+                scaling_curve(count, values[members], mode=mode, is_rate=is_rate, key=labels)
             )
     if not curves:
         raise _no_curve(over, weak, study)

@@ -58,7 +58,6 @@ from zenturio.query.sql_fragments import (
     join_fragments,
     sql,
 )
-from zenturio.query.statistics import interval_end
 
 
 def register_functions(connection: Any) -> None:
@@ -188,13 +187,7 @@ _AGGREGATES: dict[str, type[_Sample]] = {
         "stddev_samp": aggregates.deviation,
         "median": aggregates.median,
         "var_samp": aggregates.variance,
-        "sem": aggregates.standard_error,
-        "iqr": aggregates.interquartile_range,
-        "geomean": aggregates.geometric_mean,
-        "mean_low": lambda values: interval_end(statistics.mean_interval(values), 0),
-        "mean_high": lambda values: interval_end(statistics.mean_interval(values), 1),
-        "median_low": lambda values: interval_end(aggregates.median_interval(values), 0),
-        "median_high": lambda values: interval_end(aggregates.median_interval(values), 1),
+        **{n: reduce for n, reduce in statistics.DEFINED_AGGREGATES.items() if n != "var"},
     }.items()
 }
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -155,3 +155,17 @@ def _fraction(x: float, a: float, b: float) -> float:
         if abs(up * down - 1) < 1e-14:
             break
     return value
+
+
+DEFINED_AGGREGATES: Mapping[str, Callable[[Sequence[Any]], float | None]] = {
+    "var": aggregates.variance,
+    "sem": aggregates.standard_error,
+    "iqr": aggregates.interquartile_range,
+    "geomean": aggregates.geometric_mean,
+    "mean_low": lambda values: interval_end(mean_interval(values), 0),
+    "mean_high": lambda values: interval_end(mean_interval(values), 1),
+    "median_low": lambda values: interval_end(aggregates.median_interval(values), 0),
+    "median_high": lambda values: interval_end(aggregates.median_interval(values), 1),
+}
+"""Aggregates that no database has by itself: SQLite calls these functions, and where values are
+read they are computed by the same ones."""

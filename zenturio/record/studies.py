@@ -141,8 +141,8 @@ def find_version(
     if not sql_names.is_storable(name):
         return None
     project, mark = transaction.project, transaction.dialect.mark
-    own = f"{project.is_own_sql} AND "
-    version = _find_named(transaction, own, (), name, locked=locked)
+    is_own = f"{project.is_own_sql} AND "
+    version = _find_named(transaction, is_own, (), name, locked=locked)
     if version is None and project.finds_unique:
         unique = f"{projects.UNIQUE_SQL} AND "
         version = _find_named(transaction, unique, (), name, locked=locked)
@@ -233,11 +233,11 @@ def _create(transaction: Transaction, name: str) -> StudyVersion:
         (name,),
     )
     if not row:
-        taken = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
+        used_names = [view for (view,) in transaction.sql("SELECT sql_name FROM studies")]
         row = transaction.sql(
             "INSERT INTO studies (project, name, sql_name, revision, opened, pinned)"
             f" VALUES ({', '.join([mark] * 6)}) RETURNING id, current",
-            (project, name, sql_names.study_view(name, taken, owner), 0, now, 0),
+            (project, name, sql_names.study_view(name, used_names, owner), 0, now, 0),
         )
     ((study, current),) = row
     ((last,),) = transaction.sql(
@@ -389,12 +389,12 @@ def widen(transaction: Transaction, old: FieldLayout, new: FieldLayout) -> Field
     updates = ", ".join(f"{name} = excluded.{name}" for name in FIELD_COLUMNS[5:])
     marks = f"({', '.join([mark] * len(FIELD_COLUMNS))})"
     for start in range(0, len(rows), _FIELDS_AT_ONCE):
-        some = rows[start : start + _FIELDS_AT_ONCE]
-        all_marks = ", ".join([marks] * len(some))
+        batch = rows[start : start + _FIELDS_AT_ONCE]
+        all_marks = ", ".join([marks] * len(batch))
         transaction.sql(
             f"INSERT INTO fields ({', '.join(FIELD_COLUMNS)}) VALUES {all_marks}"
             f" ON CONFLICT (study, number) DO UPDATE SET {updates}",
-            [value for row in some for value in row],
+            [value for row in batch for value in row],
         )
     if old.members != new.members:
         members = members_text(new.members)

@@ -428,15 +428,15 @@ class Product:
         if not unknown:
             yield from self._count_through()
             return
-        head, rest = self.components[0], Product(self.components[1:])
+        head, remainder = self.components[0], Product(self.components[1:])
         for table in head.tables():
             piece = TableComponent(head.part, table)
             if unknown == [0]:
-                yield from Product((piece, *rest.components)).walk()
+                yield from Product((piece, *remainder.components)).walk()
                 continue
             for row in range(piece.size):
                 first = dict(zip(head.part.names, piece.codes([row]), strict=True))
-                for codes, length in rest.walk():
+                for codes, length in remainder.walk():
                     same = {name: np.repeat(code, length) for name, code in first.items()}
                     yield {**same, **codes}, length
 

@@ -187,10 +187,10 @@ class Elements:
         """The first value and the stride if the values are a range of small integers, else None."""
         if self.narrow != np.int32:
             return None
-        first, *others = self._column.tolist()
-        stride = others[0] - first if others else 1
+        first, *following = self._column.tolist()
+        stride = following[0] - first if following else 1
         regular = range(first, first + stride * self.size, stride)
-        return (first, stride) if (first, *others) == tuple(regular) else None
+        return (first, stride) if (first, *following) == tuple(regular) else None
 
     def values(self) -> Column:
         return self._column
@@ -214,26 +214,26 @@ class Elements:
 
 def elements(texts: Iterable[str], type: Type | None = None) -> Elements:  # noqa: A002
     """Make a set of *texts* in their order; *type* defaults to the narrowest common one."""
-    listed = tuple(texts)
-    if not listed:
+    texts_in_order = tuple(texts)
+    if not texts_in_order:
         raise SpaceError("the set is empty", hint="write at least one element, such as { 1 }")
-    kind = type or shared_type(map(kind_of, listed))
-    parsed = tuple(read(text, kind) for text in listed)
+    kind = type or shared_type(map(kind_of, texts_in_order))
+    parsed = tuple(read(text, kind) for text in texts_in_order)
     if len(set(parsed)) < len(parsed):
-        raise _duplicate(listed, parsed)
-    return Elements(kind, listed, parsed)
+        raise _duplicate(texts_in_order, parsed)
+    return Elements(kind, texts_in_order, parsed)
 
 
-def _duplicate(listed: Sequence[str], parsed: Sequence[Value]) -> SpaceError:
-    seen: dict[Value, str] = {}
-    for text, value in zip(listed, parsed, strict=True):
-        if value not in seen:
-            seen[value] = text
-        elif seen[value] == text:
+def _duplicate(texts: Sequence[str], parsed: Sequence[Value]) -> SpaceError:
+    text_of_value: dict[Value, str] = {}
+    for text, value in zip(texts, parsed, strict=True):
+        if value not in text_of_value:
+            text_of_value[value] = text
+        elif text_of_value[value] == text:
             return SpaceError(f"the element {text!r} occurs twice", hint="remove one of the two")
         else:
             return SpaceError(
-                f"the elements {seen[value]!r} and {text!r} have the same value",
+                f"the elements {text_of_value[value]!r} and {text!r} have the same value",
                 hint="remove one of the two, or say TYPE str if the texts are meant",
             )
     raise AssertionError("no element occurs twice")
@@ -289,9 +289,12 @@ class Numeral:
         if self.shortest:
             return text_of(float(Decimal(scaled).scaleb(-self.places)))
         digits = str(abs(scaled)).rjust(self.places + 1, "0")
-        whole, rest = digits[: len(digits) - self.places], digits[len(digits) - self.places :]
+        integer_part, decimals = (
+            digits[: len(digits) - self.places],
+            digits[len(digits) - self.places :],
+        )
         sign = "-" if scaled < 0 else ""
-        return sign + whole.rjust(self.padded, "0") + ("." + rest if rest else "")
+        return sign + integer_part.rjust(self.padded, "0") + ("." + decimals if decimals else "")
 
     def value(self, scaled: int) -> float:
         """Return the real nearest to ``scaled / 10**places``."""
@@ -465,8 +468,8 @@ def logarithmic(first: str | float, last: str | float, count: int) -> Elements:
 
 def _rounded(exact: Decimal) -> str:
     """Return the nearest real as text, without a point if it is an integer."""
-    near = float(exact)
-    return str(int(near)) if near.is_integer() and abs(near) < 1e15 else text_of(near)
+    nearest = float(exact)
+    return str(int(nearest)) if nearest.is_integer() and abs(nearest) < 1e15 else text_of(nearest)
 
 
 def _bounds(

@@ -52,12 +52,12 @@ class Space:
         constraints: Iterable[Constraint | str] = (),
         **sets: Parameter | Values,
     ) -> None:
-        named = (_parameter(name, values) for name, values in sets.items())
+        named_sets = (_parameter(name, values) for name, values in sets.items())
         parsed = (
             parse(constraint) if isinstance(constraint, str) else constraint
             for constraint in constraints
         )
-        self._definition = define((*parameters, *named), tuple(parsed))
+        self._definition = define((*parameters, *named_sets), tuple(parsed))
         self._decoder = Decoder(self._definition)
 
     @property
@@ -85,10 +85,10 @@ class Space:
 
     def replace(self, parameter: Parameter) -> Space:
         """Return the space with *parameter* in place of the one with its name."""
-        kept = [
+        parameters = [
             parameter if present.name == parameter.name else present for present in self.parameters
         ]
-        return Space(kept, self.constraints)
+        return Space(parameters, self.constraints)
 
     @property
     def finite(self) -> bool:
@@ -145,9 +145,9 @@ class Space:
         remaining = self.cartesian
         costs = []
         for number, constraint in enumerate(self.constraints, start=1):
-            kept = Space(self.parameters, self.constraints[:number]).size if remaining else 0
-            costs.append((constraint, remaining - kept))
-            remaining = kept
+            valid = Space(self.parameters, self.constraints[:number]).size if remaining else 0
+            costs.append((constraint, remaining - valid))
+            remaining = valid
         return costs
 
     def point(self, number: int) -> Point:
@@ -237,7 +237,7 @@ class Space:
             points = self._drawn(count, rng)
         except NoneValid:
             # Few combinations are valid: a decision diagram counts them, if it is small enough.
-            if not self.finite or not all(each.is_countable for each in self.components):
+            if not self.finite or not all(component.is_countable for component in self.components):
                 raise
             points = []
         if len(points) == count:
@@ -253,7 +253,7 @@ class Space:
         """Draw *count* different points by rejection, fewer if they repeat: nothing is counted."""
         if self.finite:
             samplers: list[Component | RejectionSampler] = [
-                each if each.is_counted else RejectionSampler(each.part) for each in self.components
+                part if part.is_counted else RejectionSampler(part.part) for part in self.components
             ]
         else:
             samplers = self._samplers
@@ -268,7 +268,7 @@ class Space:
     @property
     def is_counted(self) -> bool:
         """Whether the number of points is known, or takes no time to find."""
-        return all(each.is_counted for each in self.components)
+        return all(component.is_counted for component in self.components)
 
     def number(self, point: Mapping[str, Any]) -> int:
         """Return the number of *point*; -1 where that would mean to count a large space."""

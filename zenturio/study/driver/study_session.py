@@ -176,7 +176,7 @@ class StudySession:
         before = recorded_notes(self.repository, self.study)
         programs, changed = ProgramHistory.of(self.application, before), Counter[str]()
         kinds = kinds if self.settings.each_machine else self.counting_kinds(kinds)
-        others = Counter[MachineKind]()
+        machines_elsewhere = Counter[MachineKind]()
         # A source whose points may suffice goes on with what is cached, as a run would.
         while batch := list(islice(filter(None, source), LOOK_UPS)):
             looked_at += len(batch)
@@ -189,8 +189,8 @@ class StudySession:
                     if self.application.repeat.until is not None:
                         source.complete(experiment, outcomes[digest])
             if kinds is not None and round_ is None:
-                rest = [digest for digest in digests if digest not in outcomes]
-                others += machines_with_results(self.repository, rest)
+                unmeasured = [digest for digest in digests if digest not in outcomes]
+                machines_elsewhere += machines_with_results(self.repository, unmeasured)
             for outcome in outcomes.values():
                 changed.update(programs.changed_since(outcome))
             if self.search is not None:  # what comes next depends on what comes of these
@@ -200,7 +200,7 @@ class StudySession:
             *notes,
             *self._known_notes(),
             *changed_program_notes(changed),
-            *other_machine_notes(others),
+            *other_machine_notes(machines_elsewhere),
         )
         return replace(self.plan(looked_at, cached_count, 0, archived), remarks=remarks)
 

@@ -77,10 +77,10 @@ class SubmissionWorker:
         self._runs: list[StudyDriver | Pipeline] = []
         self._stopped = False
         self._turn = Lock()
-        known = submission.progress
-        self._total, self._done = int(known.get("total", 0)), int(known.get("done", 0))
+        progress = submission.progress
+        self._total, self._done = int(progress.get("total", 0)), int(progress.get("done", 0))
         self._known = 0
-        self._before = float(known.get("spent", 0.0)), int(known.get("ran", 0))
+        self._before = float(progress.get("spent", 0.0)), int(progress.get("ran", 0))
         self._thread = Thread(target=self._drive, name=f"zenturio-{self.number}", daemon=True)
 
     def start(self) -> None:
@@ -124,8 +124,8 @@ class SubmissionWorker:
         spent, ended = self._spent()
         mean = spent / ended if ended else None
         # What had a slot has ended, though it is not recorded yet.
-        done = max(self._done, self._known + ended - self._before[1])
-        unfinished = max(self._total - done, 0)
+        finished = max(self._done, self._known + ended - self._before[1])
+        unfinished = max(self._total - finished, 0)
         return StudyLoad(self.submission.submitted, max(self._total, 1), unfinished, running, mean)
 
     @property
@@ -190,7 +190,7 @@ class SubmissionWorker:
             summary = session.run(allotment, self._planned, self._heard, self._begun)
         if summary.interrupted:
             return "", "stopped"
-        self._total = sum(each.total for each in (*summary.before, summary))
+        self._total = sum(part.total for part in (*summary.before, summary))
         self._done = self._total - summary.unfinished
         return _words(summary), "done"
 
@@ -519,11 +519,13 @@ class StudyService:
         if not loaded:
             return owners[0]
         user = self._fair[place].next_user(users)
-        own = [owner for owner in loaded if self._user_of(owner) == user]
-        if not own:
+        owners_of_user = [owner for owner in loaded if self._user_of(owner) == user]
+        if not owners_of_user:
             return None
-        own_loads = {o: load for o, load in loads.items() if self._user_of(o) == user}
-        return next_owner(self.policy, time(), self._pools[place].slots, own_loads, own)
+        loads_of_user = {o: load for o, load in loads.items() if self._user_of(o) == user}
+        return next_owner(
+            self.policy, time(), self._pools[place].slots, loads_of_user, owners_of_user
+        )
 
     def _user_of(self, owner: Hashable) -> str | None:
         worker = self._workers.get(owner) if isinstance(owner, int) else None
