@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from ports import free_port
-from zenturio.execute import process_tree
+from zenturio.system import processes
 
 SSHD = "/usr/sbin/sshd"
 _EMPTY = Path("/run/sshd")
@@ -88,18 +88,18 @@ SetEnv PATH={path} HOME={self.folder}
 
     def drop(self):
         """Cuts all connections; what runs there runs on, and one can log in again."""
-        process_tree.send_signal(process_tree.descendants(self.process.pid), signal.SIGKILL)
+        processes.send_signal(processes.descendants(self.process.pid), signal.SIGKILL)
 
     def kill(self, *, all_of_it=False):
         """Ends the server; with all of it, as if the machine had lost its power."""
-        below = process_tree.descendants(self.process.pid)
+        below = processes.descendants(self.process.pid)
         self.process.kill()
-        process_tree.send_signal(below, signal.SIGKILL)
+        processes.send_signal(below, signal.SIGKILL)
         self.process.wait()
         if all_of_it:
             for pid in self.keepers():
-                process_tree.send_signal([pid], signal.SIGKILL)
-            process_tree.kill_marked(f"ZEN_METRICS={self.folder}/".encode())
+                processes.send_signal([pid], signal.SIGKILL)
+            processes.kill_marked(f"ZEN_METRICS={self.folder}/".encode())
 
     def keepers(self):
         """The processes that keep jobs here."""

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "execute/experiment_codec.py": "below an attempt's folder, which is new",
     "execute/output_artifacts.py": "an attempt's folder, which is new",
     "execute/place_check.py": "the folder of a place",
-    "execute/runas_helper.py": "a folder that root alone can write to",
+    "system/runas_helper.py": "a folder that root alone can write to",
     "execute/simulate.py": "what the user names",
     "execute/workspace.py": "below a session, which is new",
     "files.py": "make_folder itself, and a session",

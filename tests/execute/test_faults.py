@@ -15,12 +15,12 @@ import pytest
 from needs import needs
 from parent_process import PARENT
 from zenturio.errors import ExpressionError, PlaceError, SafetyError
-from zenturio.execute import process_tree
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
 from zenturio.experiment import ExperimentFile, Log, Missing, Recipe, Step
 from zenturio.experiment.experiment import link_to
 from zenturio.expression import parse
+from zenturio.system import processes
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 SOON = RunnerSettings(grace=0.3)
@@ -38,9 +38,7 @@ def place(zen):
 
 
 def launchers() -> list[int]:
-    return [
-        pid for pid in process_tree.descendants(os.getpid()) if b"launcher" in _command_line(pid)
-    ]
+    return [pid for pid in processes.descendants(os.getpid()) if b"launcher" in _command_line(pid)]
 
 
 def _command_line(pid: int) -> bytes:
@@ -189,7 +187,7 @@ def test_a_place_whose_launcher_is_stopped_can_be_closed(zen, tmp_path):
     with Local(zen, 1) as place:
         stop = f"{PARENT}; kill -STOP $parent"
         future = place.submit(experiment(f"{stop}; touch {tmp_path}/on; sleep 600"))
-        until(lambda: any(process_tree.is_stopped(pid) for pid in launchers()))
+        until(lambda: any(processes.is_stopped(pid) for pid in launchers()))
     assert future.result(0).status == "cancelled"
     assert not launchers()
 
@@ -198,9 +196,9 @@ def test_a_launcher_that_is_stopped_for_a_moment_is_left_alone(zen):
     with Local(zen, 1) as place:
         future = place.submit(experiment("sleep 0.3; echo on"))
         until(launchers)
-        process_tree.send_signal(launchers(), signal.SIGSTOP)
-        until(lambda: all(process_tree.is_stopped(pid) for pid in launchers()))
-        process_tree.send_signal(launchers(), signal.SIGCONT)
+        processes.send_signal(launchers(), signal.SIGSTOP)
+        until(lambda: all(processes.is_stopped(pid) for pid in launchers()))
+        processes.send_signal(launchers(), signal.SIGCONT)
         assert future.result().stdout.head == b"on\n"
 
 
@@ -238,7 +236,7 @@ def _driver(zen):
 
 def test_nothing_survives_a_driver_that_is_killed(zen):
     with _driver(zen) as driver:
-        below = process_tree.descendants(driver.pid)
+        below = processes.descendants(driver.pid)
         driver.kill()
     until(lambda: not running(long("98.7")))
     until(lambda: not any(_command_line(pid) for pid in below))
@@ -250,7 +248,7 @@ def test_nothing_survives_a_driver_that_is_killed(zen):
 def test_what_survives_the_driver_and_its_launchers_goes_when_the_next_one_comes(zen):
     with _driver(zen) as driver:
         below = [
-            pid for pid in process_tree.descendants(driver.pid) if b"launcher" in _command_line(pid)
+            pid for pid in processes.descendants(driver.pid) if b"launcher" in _command_line(pid)
         ]
         os.kill(driver.pid, signal.SIGSTOP)
         for pid in below:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zenturio.annotate.commands import fill_command
-from zenturio.execute import captured_stream, process_tree
+from zenturio.execute import captured_stream
 from zenturio.execute.captured_stream import CapturedStream
 from zenturio.execute.command_line import plain_words
 from zenturio.execute.file_staging import InputCache
@@ -23,6 +23,7 @@ from zenturio.execute.output_patterns import matching_files
 from zenturio.execute.run_verdict import judge_exit, judge_run
 from zenturio.experiment import ExperimentFile, Log, Step
 from zenturio.experiment.identity import content_digest
+from zenturio.system import processes
 
 # Words
 
@@ -297,26 +298,26 @@ def test_isolated_processors_come_first_and_siblings_that_may_not_be_used_do_not
 def test_processes_are_found_by_what_their_environment_holds():
     mark = f"ZEN_TEST={os.getpid()}/"
     with subprocess.Popen(["sleep", "99.2"], env={"A": "1", "ZEN_TEST": f"{os.getpid()}/x"}) as one:
-        assert one.pid in list(process_tree.marked_processes(mark.encode()))
-        assert one.pid not in list(process_tree.marked_processes(b"EN_TEST="))
-        process_tree.kill_marked(mark.encode())
+        assert one.pid in list(processes.marked_processes(mark.encode()))
+        assert one.pid not in list(processes.marked_processes(b"EN_TEST="))
+        processes.kill_marked(mark.encode())
         assert one.wait() == -9
 
 
 def test_descendants_are_found_in_their_order():
     command = "sleep 99.3 & exec sh -c 'sleep 99.3 & wait'"
     with subprocess.Popen(["sh", "-c", command]) as one:
-        while len(found_below := process_tree.descendants(one.pid)) < 2:
+        while len(found_below := processes.descendants(one.pid)) < 2:
             pass
-        assert set(found_below) == set(process_tree.children(one.pid))
-        assert one.pid in process_tree.descendants(os.getpid())
-        process_tree.kill_trees(lambda: [one.pid])
-    assert process_tree.descendants(one.pid) == []
+        assert set(found_below) == set(processes.children(one.pid))
+        assert one.pid in processes.descendants(os.getpid())
+        processes.kill_trees(lambda: [one.pid])
+    assert processes.descendants(one.pid) == []
 
 
 STARTED_BY_A_STARTER_THAT_IS_KILLED = """
 import os, sys
-from zenturio.execute.process_tree import adopt_orphans
+from zenturio.system.processes import adopt_orphans
 from zenturio.execute.spawn import Spawner
 adopt_orphans()
 starter, command = sys.argv[1:]

@@ -22,7 +22,7 @@ from zenturio.experiment.provenance import (
     provenance,
     tool_version,
 )
-from zenturio.machine_limits import usable_cores, usable_memory
+from zenturio.system.machine_limits import usable_cores, usable_memory
 
 
 def _git(folder, *words):

@@ -21,7 +21,7 @@ from accounts import accounts, group_of, zen_for_everybody
 from needs import needs
 from unprivileged import NOBODY
 from zenturio.errors import ConflictError, InputError, Interrupted, PlaceError, RecordError
-from zenturio.execute import runas, runas_helper
+from zenturio.execute import runas
 from zenturio.execute.experiment_codec import pack_failure
 from zenturio.execute.runas import RunAs
 from zenturio.experiment import Experiment, ExperimentFile, Recipe, Step
@@ -31,6 +31,7 @@ from zenturio.study.service.service_config import ServiceConfig
 from zenturio.study.service.study_service import StudyService
 from zenturio.study.service.submission_queue import submit_study
 from zenturio.study.study_request import StudyRequest
+from zenturio.system import runas_helper
 from zenturio.testing.executor import until
 
 needs_root = pytest.mark.skipif(

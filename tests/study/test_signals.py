@@ -130,6 +130,6 @@ def test_a_launcher_that_is_killed_costs_no_result(study):
 
 
 def launchers(pid):
-    from zenturio.execute import process_tree
+    from zenturio.system import processes
 
-    return process_tree.children(pid)
+    return processes.children(pid)

@@ -131,7 +131,7 @@ def test_one_that_leaves_processes_behind_ends(study):
 
 _STOPPED_FOR_THE_FIRST_TIME = """
 import os, signal, time
-from zenturio.execute.tracer import Tracer, _TRACEME, _ptrace
+from zenturio.system.tracer import Tracer, _TRACEME, _ptrace
 if os.fork() == 0:
     _ptrace(_TRACEME, 0)
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -352,7 +352,7 @@ def portal(
         service = PortalServer(settings, host, port, password, _print_next_link)
         where = ""
     else:
-        from zenturio.unix_socket import allowed_users, listen_at
+        from zenturio.system.unix_socket import allowed_users, listen_at
 
         system_users = allowed_users(proxy_user)
         listening = listen_at(socket, others=bool(proxy_user))

@@ -21,7 +21,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from zenturio.execute import process_tree, wire
+from zenturio.execute import wire
 from zenturio.execute.captured_stream import CapturedStream, live_log_paths
 from zenturio.execute.run_facts import (
     MachineLoad,
@@ -33,6 +33,7 @@ from zenturio.execute.run_facts import (
 )
 from zenturio.execute.run_observers import RunObservers
 from zenturio.execute.spawn import Spawner
+from zenturio.system import processes
 
 _WATCH_SECONDS = 0.1
 """Seconds between two looks at the memory and the number of processes."""
@@ -75,7 +76,7 @@ class Launcher:
     def peak(self) -> int:
         """Return the launcher's own largest size; looked up now and then, for it hardly changes."""
         if self._runs % 256 == 0:
-            self._peak = process_tree.own_peak_bytes()
+            self._peak = processes.own_peak_bytes()
         self._runs += 1
         return self._peak
 
@@ -239,11 +240,11 @@ class LauncherRun:
     def _watch(self, memory: int | None) -> None:
         """Stop a run that holds too much memory, or too many processes."""
         members = [
-            pid for pid in process_tree.descendants(os.getpid()) if not self._observers.owns(pid)
+            pid for pid in processes.descendants(os.getpid()) if not self._observers.owns(pid)
         ]
         if len(members) > self._request["processes"]:
             self._stop = "processes"
-        elif memory and process_tree.resident_bytes(members) > memory:
+        elif memory and processes.resident_bytes(members) > memory:
             self._stop = "memory"
 
     def _pump(self, seconds: float) -> None:
@@ -302,7 +303,7 @@ class LauncherRun:
 
         Where the system tells no children, the command itself.
         """
-        return process_tree.descendants(os.getpid()) or ([] if self._over else [self._leader])
+        return processes.descendants(os.getpid()) or ([] if self._over else [self._leader])
 
     def _end(self, grace: float) -> None:
         """End whatever the run left: asks, and kill after *grace* seconds."""
@@ -311,18 +312,16 @@ class LauncherRun:
         end = time.monotonic() + grace
         if grace > 0 and not self._launcher.driver_gone:
             members = self._members()
-            process_tree.send_signal(members, signal.SIGTERM)
-            process_tree.send_signal(
-                members, signal.SIGCONT
-            )  # one that is stopped hears nothing else
+            processes.send_signal(members, signal.SIGTERM)
+            processes.send_signal(members, signal.SIGCONT)  # one that is stopped hears nothing else
         while self._reap() and time.monotonic() < end and not self._launcher.driver_gone:
             self._pump(min(end - time.monotonic(), _WATCH_SECONDS))
         # Killed again and again: a fork may have escaped between the look and the signal.
         end = time.monotonic() + _UNKILLABLE_SECONDS
         pause = 0.001
         while self._reap() and time.monotonic() < end:
-            process_tree.kill_trees(
-                lambda: process_tree.children(os.getpid()) or self._members(), self._leader
+            processes.kill_trees(
+                lambda: processes.children(os.getpid()) or self._members(), self._leader
             )
             self._pump(pause)
             pause = min(pause * 2, _WATCH_SECONDS)
@@ -345,7 +344,7 @@ def main() -> None:
     """Serve the driver at the other end of standard input and output."""
     import resource  # noqa: PLC0415 - not on every platform that imports this module
 
-    process_tree.adopt_orphans()
+    processes.adopt_orphans()
     gc.disable()  # a run leaves no cycles
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123

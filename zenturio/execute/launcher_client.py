@@ -19,13 +19,14 @@ from time import monotonic
 from typing import Any, Protocol
 
 from zenturio.errors import PlaceError
-from zenturio.execute import process_tree, wire
+from zenturio.execute import wire
 from zenturio.execute.executor import CancellableFuture
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.execute.staged_folder import StagedFolder
 from zenturio.execute.workspace import environment_mark
 from zenturio.experiment import Experiment, Log
+from zenturio.system import processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,7 @@ class LauncherProcess:
     def __init__(self, watchdog: Watchdog, stopped: float = STOPPED_SECONDS) -> None:
         """The *watchdog* kills its launcher where that was *stopped* for so many seconds."""
         self._watchdog = watchdog
-        self._stop_detector = process_tree.StopDetector(stopped)
+        self._stop_detector = processes.StopDetector(stopped)
         self._deadline = float("inf")
         self._process: subprocess.Popen[bytes] | None = None
         self._writing = Lock()
@@ -267,7 +268,7 @@ class LauncherProcess:
     def _lost(self) -> LauncherLostError:
         self.close()
         _log.info("a launcher was lost in the middle of a run")
-        process_tree.kill_marked(self._mark)
+        processes.kill_marked(self._mark)
         return LauncherLostError()
 
     def cancel(self) -> None:
@@ -297,7 +298,7 @@ class LauncherProcess:
         with suppress(OSError), process:  # closes both pipes and waits
             if process.stdin:
                 process.stdin.close()
-            if process_tree.is_stopped(process.pid):
+            if processes.is_stopped(process.pid):
                 process.kill()
             try:
                 process.wait(_EXIT_SECONDS)

@@ -37,7 +37,7 @@ from zenturio.execute.local_runner import LocalRunner, RunnerSettings
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
-from zenturio.machine_limits import usable_cores, usable_memory
+from zenturio.system.machine_limits import usable_cores, usable_memory
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from zenturio.annotate.counter_events import (
     CounterEvent,
     counter_event,
 )
-from zenturio.execute import process_tree
+from zenturio.system import processes
 
 if TYPE_CHECKING:
     import subprocess
@@ -381,7 +381,7 @@ class MemoryObserver(RunObserver):
 
     def sample(self) -> None:
         begun = time.monotonic()
-        members = process_tree.descendants(os.getpid())
+        members = processes.descendants(os.getpid())
         sizes = [_proportional_bytes(pid) for pid in members if not self._is_own(pid)]
         ended = time.monotonic()
         self.next_sample = ended + max(_LEAST_PAUSE_SECONDS, (ended - begun) / _COST)

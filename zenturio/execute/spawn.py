@@ -17,8 +17,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from zenturio.execute import process_tree
 from zenturio.execute.run_facts import NAMES
+from zenturio.system import processes
 
 CALL_COMMAND = ("python", "-m", "zenturio.execute.call")
 """How a command begins that calls a function of Python."""
@@ -108,17 +108,15 @@ class Spawner:
         """Start *words* as a child of setsid, which ends at once and leave it to us."""
         own_pid = os.getpid()
         # setsid forks and ends: its child becomes ours, for this process is a subreaper.
-        before = set(process_tree.children(own_pid))
+        before = set(processes.children(own_pid))
         parent = self._spawn(setsid, [setsid, "-f", "--", *words])
         os.waitpid(parent, 0)
-        new = [pid for pid in process_tree.children(own_pid) if pid not in before]
+        new = [pid for pid in processes.children(own_pid) if pid not in before]
         # However setsid ended: the program may kill it, and would be started a second time.
         if not new:
             raise OSError(errno.ENOSYS, "setsid does not fork")
         # Should the program have ended already, its own orphans are here too: it is the oldest.
-        return min(
-            new, key=lambda pid: (process_tree.start_ticks(pid), (pid - parent) % _PID_LIMIT)
-        )
+        return min(new, key=lambda pid: (processes.start_ticks(pid), (pid - parent) % _PID_LIMIT))
 
     def _spawn(self, path: str, words: list[str]) -> int:
         """posix_spawn; a program that somebody is still writing is waited for a little."""

@@ -17,13 +17,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
-from zenturio.execute import process_tree
 from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.staged_folder import FolderPlan, StagedFolder
 from zenturio.experiment import METRICS
 from zenturio.experiment.identity import checked_digest
 from zenturio.files import LockedFolder, make_folder
+from zenturio.system import processes
 
 _log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Workspace:
     def _sweep(self) -> None:
         """Take away the sessions whose drivers are dead, and what runs on in them."""
         for session in LockedFolder.take_abandoned(self._work, _SESSION):
-            process_tree.kill_marked(environment_mark(f"{session.path}/"))
+            processes.kill_marked(environment_mark(f"{session.path}/"))
             _log.info("cleared %s, which a dead driver left", session.path.name)
             remove_tree(str(session.path))
 

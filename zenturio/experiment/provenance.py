@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zenturio.machine_limits import usable_cores, usable_memory
+from zenturio.system.machine_limits import usable_cores, usable_memory
 
 if TYPE_CHECKING:
     from zenturio.expression import Value

@@ -27,13 +27,13 @@ from zenturio.annotate.insert import insert
 from zenturio.annotate.model import Application
 from zenturio.annotate.source import Source
 from zenturio.errors import InputError, PlaceError
-from zenturio.execute import tracer
 from zenturio.execute.file_staging import InputCache, disk_errors
 from zenturio.execute.local_runner import IDENTITY
 from zenturio.execute.staged_folder import StagedFolder, fill_folder
 from zenturio.execute.workspace import REPORT
 from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
+from zenturio.system import tracer
 
 _SYSTEM = (
     *("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/proc/", "/sys/"),

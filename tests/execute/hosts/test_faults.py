@@ -12,12 +12,12 @@ import pytest
 
 from parent_process import PARENT
 from zenturio.errors import PlaceError
-from zenturio.execute import process_tree
 from zenturio.execute.hosts.attempt_journal import AttemptJournal, read_events
 from zenturio.execute.hosts.broker import Broker
 from zenturio.execute.hosts.connection import Connection, DroppedError, RefusedError, ssh_command
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.remote.job_store import JobStore
+from zenturio.system import processes
 from zenturio.testing.executor import experiment, gflops, long, outcome, running, until
 
 
@@ -179,7 +179,7 @@ def test_a_keeper_that_is_stopped_is_killed_where_its_job_is_to_go(connection):
 
 def test_a_connection_whose_client_is_stopped_can_be_closed(connection):
     found, _ = connection
-    process_tree.send_signal([found._process.pid], signal.SIGSTOP)
+    processes.send_signal([found._process.pid], signal.SIGSTOP)
     faults = []
 
     def ask():
@@ -197,7 +197,7 @@ def test_a_connection_whose_client_is_stopped_can_be_closed(connection):
 
 
 def _leads(pid, below):
-    return pid != below and below in process_tree.descendants(pid) and pid != os.getppid()
+    return pid != below and below in processes.descendants(pid) and pid != os.getppid()
 
 
 DRIVER = """
@@ -473,14 +473,14 @@ def test_a_host_that_is_silent_is_given_up(hosts, testbed, tmp_path):
     place = hosts({"patience": 0.3, "connect": 1}, one={"speed": 2.0}, two={})
     future = place.submit(experiment(f"echo $ZEN_HOST_NAME >> {tmp_path}/count; sleep 1"))
     until(lambda: begun(tmp_path))
-    sessions = process_tree.descendants(testbed["one"].process.pid)
-    process_tree.send_signal(sessions, signal.SIGSTOP)
+    sessions = processes.descendants(testbed["one"].process.pid)
+    processes.send_signal(sessions, signal.SIGSTOP)
     testbed["one"].process.send_signal(signal.SIGSTOP)  # as if a cable were cut
     try:
         assert future.result().host == "two"
     finally:
         testbed["one"].process.send_signal(signal.SIGCONT)
-        process_tree.send_signal(sessions, signal.SIGCONT)
+        processes.send_signal(sessions, signal.SIGCONT)
     assert (tmp_path / "count").read_text() == "one\ntwo\n"
 
 

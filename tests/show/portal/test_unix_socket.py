@@ -11,7 +11,7 @@ import pytest
 from zenturio.errors import InputError, PlaceError
 from zenturio.show.portal.server import PortalServer
 from zenturio.show.portal.state import PortalSettings
-from zenturio.unix_socket import allowed_users, listen_at
+from zenturio.system.unix_socket import allowed_users, listen_at
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 OTHER, PROXY = 65534, 33

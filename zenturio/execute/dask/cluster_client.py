@@ -26,7 +26,7 @@ from zenturio.execute.machine_facts import check_machine_facts
 from zenturio.execute.machine_json import machine_parts
 from zenturio.experiment import MachineKind
 from zenturio.install_hint import extra_hint
-from zenturio.machine_limits import usable_cores
+from zenturio.system.machine_limits import usable_cores
 
 T = TypeVar("T")
 

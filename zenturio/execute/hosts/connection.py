@@ -35,7 +35,7 @@ from zenturio.execute.json_checks import MalformedError, integer
 _log = logging.getLogger(__name__)
 
 _FILES = (
-    "machine_limits.py",
+    "system/machine_limits.py",
     "name_patterns.py",
     "annotate/counter_events.py",
     "execute/folder_files.py",
@@ -47,7 +47,7 @@ _FILES = (
     "execute/spawn.py",
     "execute/captured_stream.py",
     "execute/machine_facts.py",
-    "execute/process_tree.py",
+    "system/processes.py",
     "execute/wire.py",
     "execute/hosts/remote/host_facts.py",
     "execute/hosts/remote/supervisor.py",

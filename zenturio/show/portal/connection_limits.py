@@ -17,7 +17,7 @@ from zenturio.show.portal.access import USER
 from zenturio.show.portal.login_attempts import network
 from zenturio.show.portal.state import Portal
 from zenturio.study.overview import by_machine, by_round
-from zenturio.unix_socket import peer
+from zenturio.system.unix_socket import peer
 
 MOST_CONNECTIONS = 1024
 RESERVED_DESCRIPTORS = 256

@@ -29,7 +29,7 @@ from zenturio.show.portal.access import UserDirectory
 from zenturio.show.portal.server import PortalServer, check_access_control, open_socket
 from zenturio.show.portal.state import PortalSettings
 from zenturio.study.service.service_config import ServiceUser
-from zenturio.unix_socket import allowed_users, listen_at
+from zenturio.system.unix_socket import allowed_users, listen_at
 
 HEARTBEAT_SECONDS = 1.0
 """Between two messages of a process that is alive."""

@@ -46,7 +46,7 @@ from zenturio.study.service.submission_queue import (
     enter_submission,
 )
 from zenturio.study.service.submitted_program import LARGEST_BYTES, SubmittedProgram
-from zenturio.unix_socket import listen_at, peer, short_path
+from zenturio.system.unix_socket import listen_at, peer, short_path
 
 _log = logging.getLogger(__name__)
 ENDING = "serve.sock"

@@ -28,7 +28,6 @@ from zenturio.experiment import (
 )
 from zenturio.experiment.experiment import Kinds
 from zenturio.files import make_folder, refuse_link
-from zenturio.machine_limits import usable_cores
 from zenturio.record import ExperimentRecord, Repository
 from zenturio.record.acceptance_rules import machine_counts
 from zenturio.record.open import FOLDER, begin_project, project_folder
@@ -54,6 +53,7 @@ from zenturio.study.tuning.tournament import (
     TuningTrial,
 )
 from zenturio.study.tuning.tuning_target import Ranges, Target, TunedFunction, TunedProgram
+from zenturio.system.machine_limits import usable_cores
 
 ENDING = ".tune"
 SEED = "seed"

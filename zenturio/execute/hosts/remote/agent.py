@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from zenturio.execute import process_tree, wire
+from zenturio.execute import wire
 from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.remote import host_facts, supervisor
 from zenturio.execute.hosts.remote.job_store import JobStore
@@ -27,6 +27,7 @@ from zenturio.execute.machine_facts import machine_facts
 from zenturio.execute.output_patterns import folder_fault, matching_files
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.experiment.inside import OutsideError, open_inside
+from zenturio.system import processes
 
 GREETING = b"zenturio agent\n"
 _POLL_SECONDS = 0.1
@@ -204,7 +205,7 @@ class HostAgent:
         job = self._store.job(request["token"])
         number = {"STOP": signal.SIGSTOP, "CONT": signal.SIGCONT}[request["signal"]]
         if job.is_running():
-            process_tree.send_signal(process_tree.descendants(int(job.lock.read_text())), number)
+            processes.send_signal(processes.descendants(int(job.lock.read_text())), number)
         return {}, []
 
     def _reply(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:

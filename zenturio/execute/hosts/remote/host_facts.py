@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zenturio.execute.machine_facts import cpu_model
-from zenturio.machine_limits import usable_cores, usable_memory
+from zenturio.system.machine_limits import usable_cores, usable_memory
 
 _STEPS = 100_000
 _TIMING_ROUNDS = 3

@@ -7,9 +7,9 @@ import signal
 from contextlib import suppress
 from typing import Any
 
-from zenturio.execute import process_tree
 from zenturio.execute.hosts.remote import supervisor
 from zenturio.execute.hosts.remote.job_store import StoredJob
+from zenturio.system import processes
 
 _STOPPED_SECONDS = 5.0
 """Seconds for which a supervisor may be stopped."""
@@ -29,7 +29,7 @@ class WatchedJob:
         self._requirements = job.folder / supervisor.FILES[supervisor.REQUIREMENTS]
         self._sent_bytes = sent_bytes
         self._requirements_stamp: tuple[int, int] | None = None
-        self._stop_detector = process_tree.StopDetector(_STOPPED_SECONDS)
+        self._stop_detector = processes.StopDetector(_STOPPED_SECONDS)
         with suppress(OSError, ValueError, AttributeError):
             self.descriptor = os.pidfd_open(int(job.lock.read_text()))
 

@@ -17,9 +17,10 @@ import traceback
 from contextlib import suppress
 from typing import Any
 
-from zenturio.execute import process_tree, wire
+from zenturio.execute import wire
 from zenturio.execute.hosts.remote.job_store import StoredJob
 from zenturio.execute.launcher import Launcher, LauncherRun
+from zenturio.system import processes
 
 METRICS, PROFILE, REQUIREMENTS = "ZEN_METRICS", "ZEN_PROFILE", "ZEN_REQUIRE"
 """Variables that name files in the job's folder: what it measured, how far it is, what it needs."""
@@ -67,13 +68,13 @@ def kill_stopped(job: StoredJob) -> None:
     """Kills the supervisor of *job* if it is stopped, and so does not hear that it is cancelled."""
     with suppress(OSError, ValueError):
         pid = int(job.lock.read_text())
-        if process_tree.is_stopped(pid) and job.is_running():
+        if processes.is_stopped(pid) and job.is_running():
             os.kill(pid, signal.SIGKILL)
 
 
 def kill_leftovers(job: StoredJob) -> None:
     """End what a supervisor that was killed has left behind."""
-    process_tree.kill_marked(environment_mark(job))
+    processes.kill_marked(environment_mark(job))
 
 
 def _supervise(job: StoredJob, request: dict[str, Any], ready: int) -> None:
@@ -124,7 +125,7 @@ def _open_control(job: StoredJob) -> int:
 
 
 def _run_job(job: StoredJob, request: dict[str, Any], control: int) -> None:
-    process_tree.adopt_orphans()
+    processes.adopt_orphans()
     gc.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
