@@ -27,6 +27,7 @@ def test_names_in_double_quotes_are_columns(study):
     assert found.columns == ("n", "most time")
     assert len(found.rows) == 3
     assert raw(study, 'SELECT "k points" FROM "study_Al.scf"').rows == ((2,),)
+    assert raw(study, "SELECT energy FROM study_al_scf").rows == ((1.5,),)
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,9 @@ def test_names_in_double_quotes_are_columns(study):
         ('SELECT m."thread" FROM study_matmul m', "threads"),
         ("SELECT * FROM study_matmull", "study_matmul"),
         ("SELECT * FROM study_Al.scf", '"study_Al.scf"'),
+        ("SELECT energi FROM study_al_scf", "energy"),
+        ("SELECT host_cpu FROM study_matmul", "study_matmul_all has it"),
+        ("SELECT status FROM study_al_scf", '"study_Al.scf_all" has it'),
         ('SELECT n FROM study_matmul WHERE solver = "gmres_"', "single quotes: 'gmres_'"),
     ],
 )

@@ -465,3 +465,49 @@ def test_a_view_that_shows_what_it_should_is_not_made_again(tmp_path):
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("PRAGMA schema_version").fetchone() == before
         assert all(view.is_stored for view in repository.stored_views())
+
+
+def test_a_view_whose_name_needs_quotes_has_a_plain_one(repository):
+    for index, (name, n) in enumerate((("Al.scf", 1), ("al scf", 2), ("Cu-2", 3), ("cu_2", 4))):
+        _entered(repository, name, {"n": n}, {"m": 1}, "failed" if n == 3 else "ok", index)
+        assert repository.refresh_views(name)
+    rows = {
+        text: [row["n"] for row in _asked(repository, f"SELECT n FROM {text}")]
+        for text in (
+            "study_al_scf", "study_Al_scf", '"study_al scf"', "study_cu_2", "study_al_scf_all",
+            '"study_Cu-2_all"',
+        )
+    }  # fmt: skip
+    # The first of two has it, and a study that is called so exactly.
+    assert list(rows.values()) == [[1], [1], [2], [4], [1], [3]]
+    for view, n in (("study_al_scf", 1), ("study_al_scf_all", 1), ("study_cu_2", 4)):
+        assert [row["n"] for row in _elsewhere(repository, view, "n")] == [n]
+    _entered(repository, "al_scf", {"n": 5}, {"m": 1}, index=9)  # it takes the name back
+    assert repository.refresh_views("al_scf")
+    for ask in (_asked, lambda r, text: _elsewhere(r, "study_al_scf", "n")):
+        assert [row["n"] for row in ask(repository, "SELECT n FROM study_al_scf")] == [5]
+
+
+def test_a_plain_name_goes_with_its_study(repository):
+    for name in ("a.b", "c.d"):
+        _entered(repository, name, {"n": 1}, {"m": 1})
+        assert repository.refresh_views(name)
+    for lease in repository.leases("a.b"):
+        repository.release_lease(lease)
+    repository.delete("a.b")
+    assert _elsewhere(repository, "study_c_d", "n") == [{"n": 1}]
+    with pytest.raises(Exception, match="study_a_b"):
+        _elsewhere(repository, "study_a_b", "n")
+
+
+def test_somebody_elses_table_keeps_its_name_beside_plain_names(tmp_path):
+    path = tmp_path / "own.db"
+    with closing(open_repository(path)) as repository:
+        _entered(repository, "first", {"n": 1}, {"m": 2.0})
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE study_a_b (own TEXT)")
+    with closing(open_repository(path)) as repository:
+        _entered(repository, "a.b", {"n": 1}, {"m": 2.0})
+        assert all(view.is_stored for view in repository.stored_views())
+        assert _plain(_asked(repository, "SELECT * FROM study_a_b")) == [{"n": 1, "m": 2.0}]
+        assert _elsewhere(repository, '"study_a.b"', "n") == [{"n": 1}]

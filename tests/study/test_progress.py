@@ -82,16 +82,26 @@ def test_what_comes_at_once_is_remembered_once(clock):
 @pytest.mark.parametrize(("direction", "best"), [("minimize", 1.0), ("maximize", 5.0)])
 def test_the_first_of_the_best_values_counts(direction, best):
     seen = BestScore((goal("m", direction), goal("other")))
-    for index, value in enumerate([3.0, 5.0, 1.0, 5.0, 1.0, 2.0]):
-        seen.see({"n": index}, outcome(experiment(index), metrics={"m": value}))
+    # Whichever ends first: of equals it is the first in the order of the points.
+    for index, value in [(0, 3.0), (3, 5.0), (4, 1.0), (1, 5.0), (2, 1.0), (5, 2.0)]:
+        one = experiment(index, {"n": index})
+        seen.see(one, outcome(one, metrics={"m": value}))
     assert seen.last == 2.0
-    assert (seen.found.goal, seen.found.value) == ("m", best)
+    assert (seen.found.goal, seen.found.value, seen.found.repeat) == ("m", best, None)
     assert dict(seen.found.at) == {"n": 1 if direction == "maximize" else 2}
+
+
+def test_the_best_repeat_says_which_one_it_is():
+    seen = BestScore((goal("m"),))
+    for repeat, value in ((3, 2.0), (2, 1.0), (1, 1.0)):
+        one = replace(experiment(0), repeat=repeat)
+        seen.see(one, outcome(one, metrics={"m": value}))
+    assert (seen.found.value, seen.found.repeat) == (1.0, 1)
 
 
 def test_without_an_objective_nothing_is_the_best():
     seen = BestScore(())
-    seen.see({}, outcome(experiment(0), metrics={"m": 1}))
+    seen.see(experiment(0), outcome(experiment(0), metrics={"m": 1}))
     assert (seen.name, seen.last, seen.found) == ("", None, None)
 
 
@@ -100,7 +110,7 @@ def test_without_an_objective_nothing_is_the_best():
 )
 def test_what_is_not_a_number_is_never_the_best(value):
     seen = BestScore((goal("m"),))
-    seen.see({}, outcome(experiment(0), metrics={"m": value}))
+    seen.see(experiment(0), outcome(experiment(0), metrics={"m": value}))
     assert (seen.last, seen.found) == (None, None)
 
 

@@ -13,7 +13,7 @@ from zenturio.query.raw_databases import QueryLimits
 from zenturio.query.result_table import ResultTable
 from zenturio.query.sql_fragments import quote_name as quoted
 from zenturio.record import Repository
-from zenturio.record.sql_names import with_parts
+from zenturio.record.sql_names import FACTS, plain_view, with_parts
 
 MOST_CHARACTERS = 1 << 19
 """Characters of rows: SQLite reads a million of a query."""
@@ -127,9 +127,15 @@ def with_name_hint(error: InputError, repository: Repository, text: str) -> Inpu
 def _column_hint(unknown: str, repository: Repository, text: str) -> str:
     last = unknown.rpartition(".")[2].strip('"')
     columns: dict[str, None] = {}
+    asked = text.casefold()
     with open_snapshot(repository) as reader:
         for study in repository.studies():
-            if study.view.casefold() in text.casefold():
+            plain = plain_view(study.view)
+            if study.view.casefold() in asked or plain.casefold() in asked:
+                if last in FACTS:
+                    view = study.view_all
+                    view = view if plain_view(view) == view else quoted(view)
+                    return f"{view} has it, with the other facts of each result"
                 catalog = read_catalog(reader, study.name)
                 columns |= dict.fromkeys(column.view for column in catalog.columns.values())
     hint = _in_quotes(last, columns) or did_you_mean(last, columns)

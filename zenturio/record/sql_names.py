@@ -28,8 +28,8 @@ FACTS = (
     "host_governor", "host_slots", "host_cpus",
 )  # fmt: skip
 """The columns that ``study_NAME_all`` has beside those of the study."""
-FACTS_REVISION = 2
-"""To be raised with each change of FACTS: stored views of before are then made again."""
+FACTS_REVISION = 3
+"""To be raised with each change of FACTS or of the names of views: stored ones are made again."""
 _VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 
 
@@ -99,6 +99,29 @@ def study_view(name: str, taken: Iterable[str], owner: str = "") -> str:
         attempt += 1
         candidates = candidates or [_fit(names[-1], _STUDY, attempt)]
     return candidate
+
+
+def plain_views(views: Iterable[str]) -> dict[str, str]:
+    """Return by its view the name that each study has in SQL without quotes, if it is another.
+
+    It has small letters, digits and ``_``. Exact names win; of several studies that would have the
+    same name, the first one has it.
+    """
+    exact = list(views)
+    used = {folded(name) for view in exact for name in (view, all_view(view))}
+    plain_names = {}
+    for view in exact:
+        plain = plain_view(view)
+        names, own = ({folded(n), folded(all_view(n))} for n in (plain, view))
+        if plain != view and used.isdisjoint(names - own):
+            used |= names
+            plain_names[view] = plain
+    return plain_names
+
+
+def plain_view(view: str) -> str:
+    # Databases take capitals for small letters in ASCII alone.
+    return re.sub(r"\W", "_", re.sub(r"[A-Z]+", lambda match: match[0].lower(), view))
 
 
 def folded(name: str) -> str:

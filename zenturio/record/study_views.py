@@ -1,8 +1,9 @@
 """The views of a study in SQL: a column for each parameter and metric, by its name.
 
 ``study_NAME`` has the newest results of the current version that succeeded, ``study_NAME_all`` all
-of them with all facts. The same text serves our own statements, which put it in parentheses; SQL of
-users, before which it stands as WITH; and the views that a database stores for other programs.
+of them with all facts. A view whose name needs quotes has a plain name, too. The same text serves
+our own statements, which put it in parentheses; SQL of users, before which it stands as WITH; and
+the views that a database stores for other programs.
 
 Stored views are made outside of runs, and wait for no reader. SQLite makes them in the transaction
 that opens or leaves the study, for readers do not keep it from that; it keeps those of the studies
@@ -216,6 +217,12 @@ def _views_named(
             )
             if fits and (name not in views or not all_rows):
                 views[name] = (version, all_rows)
+    current = {v.sql_name: v for v in versions if v.current == v.id}
+    for view, plain in sql_names.plain_views(current).items():
+        for spelling, all_rows in ((plain, False), (sql_names.all_view(plain), True)):
+            for name, *_ in uses_of.get(sql_names.folded(spelling), ()):
+                if sql_names.folded(name) == sql_names.folded(spelling):
+                    views.setdefault(name, (current[view], all_rows))
     return views
 
 
@@ -396,6 +403,20 @@ def _of_all_versions(layout: FieldLayout) -> FieldLayout:
     return FieldLayout(layout.dialect_name, layout.study, layout.version, 0, layout.fields, members)
 
 
+def _plain_names(transaction: Transaction, version: StudyVersion) -> dict[str, str]:
+    """Return the names without quotes of a study's views, by these, if it has any."""
+    if sql_names.plain_view(version.sql_name) == version.sql_name:
+        return {}
+    views = [view for (view,) in transaction.sql("SELECT sql_name FROM studies ORDER BY id")]
+    plain = sql_names.plain_views(views).get(version.sql_name)
+    if plain is None:
+        return {}
+    return {
+        version.sql_name: plain,
+        sql_names.all_view(version.sql_name): sql_names.all_view(plain),
+    }
+
+
 # SQLite
 
 
@@ -413,6 +434,11 @@ def _in_file(transaction: Transaction, version: StudyVersion, layout: FieldLayou
             transaction.sql(f"DROP VIEW {quoted(name)}")
         if present.get(name, ("", ""))[1] != statement:
             transaction.sql(statement)
+    for view, plain in _plain_names(transaction, version).items():
+        # Somebody's own view or table of that name stays. Capitals make no other name in SQLite.
+        query = "SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE"
+        if not transaction.sql(query, (plain,)):
+            transaction.sql(f"CREATE VIEW {quoted(plain)} AS SELECT * FROM {quoted(view)}")
     if version.view_revision is None:
         _drop_old_views(transaction, version)
     return True
@@ -449,12 +475,38 @@ def _on_server(transaction: Transaction, version: StudyVersion, layout: FieldLay
         "SELECT 1 FROM pg_namespace WHERE nspname = %s", (_schema(transaction),)
     ):
         transaction.sql(f"CREATE SCHEMA {schema}")
+    plain_names = _plain_names(transaction, version)
     with _as_owner(transaction):
         for all_rows in (False, True):
             view = sql_names.all_view(version.sql_name) if all_rows else version.sql_name
+            definition = _definition(transaction, view)
+            if definition and " results e" not in definition:
+                # It is the plain name of another study: the exact one wins.
+                transaction.sql(f"DROP VIEW {schema}.{quoted(view)}")
             present = _columns_of(transaction, view)
             text = _appended(transaction, version, layout, present, all_rows=all_rows)
             transaction.sql(f"CREATE OR REPLACE VIEW {schema}.{quoted(view)} AS {text}")
+            plain = plain_names.get(view)
+            if plain and _is_free_for(transaction, plain, view):
+                transaction.sql(
+                    f"CREATE OR REPLACE VIEW {schema}.{quoted(plain)}"
+                    f" AS SELECT * FROM {schema}.{quoted(view)}"
+                )
+
+
+def _definition(transaction: Transaction, view: str) -> str:
+    """Return the text of a view as the server has it; nothing if there is no such view."""
+    rows = transaction.sql(
+        "SELECT definition FROM pg_views WHERE schemaname = %s AND viewname = %s",
+        (_schema(transaction), view),
+    )
+    return rows[0][0] if rows else ""
+
+
+def _is_free_for(transaction: Transaction, plain: str, view: str) -> bool:
+    """Return whether the name *plain* is that of *view* already, or of nothing."""
+    definition = _definition(transaction, plain)
+    return not definition or quoted(view) in definition
 
 
 @contextmanager
@@ -555,13 +607,19 @@ def _cast(
 
 def drop(transaction: Transaction, sql_name: str) -> None:
     """Drop the views of a study, unless views of users depend on them."""
-    views = (sql_name, sql_names.all_view(sql_name))
+    plain_name = sql_names.plain_view(sql_name)
+    views = {sql_name: plain_name, sql_names.all_view(sql_name): sql_names.all_view(plain_name)}
     if transaction.dialect.name == "sqlite":
-        for view in views:
+        for view, plain in views.items():
+            statement = f"CREATE VIEW {quoted(plain)} AS SELECT * FROM {quoted(view)}"
+            if transaction.sql("SELECT 1 FROM sqlite_master WHERE sql = ?", (statement,)):
+                transaction.sql(f"DROP VIEW {quoted(plain)}")
             transaction.sql(f"DROP VIEW IF EXISTS {quoted(view)}")
         return
     transaction.sql(f"SET LOCAL lock_timeout = '{PATIENCE}'")
     schema = quoted(_schema(transaction))
     with _as_owner(transaction):
-        for view in views:
+        for view, plain in views.items():
+            if plain != view and quoted(view) in _definition(transaction, plain):
+                transaction.sql(f"DROP VIEW {schema}.{quoted(plain)}")
             transaction.sql(f"DROP VIEW IF EXISTS {schema}.{quoted(view)}")

@@ -99,6 +99,8 @@ class BestPoint:
     goal: str
     value: Value
     at: Mapping[str, Value]
+    repeat: int | None = None
+    """Which repeat it is, where points are repeated: its value alone, not the mean of the point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,21 +175,29 @@ class BestScore:
         self._goal = goals[0] if goals else None
         self.name = self._goal.expression.text if self._goal else ""
         self.last: Value = None
-        self.found: BestPoint | None = None
-        self._value: float | None = None
+        self._best: BestPoint | None = None
+        self._rank: tuple[float, int, int] | None = None
+        self._has_repeats = False
 
-    def see(self, values: Mapping[str, Value], outcome: Outcome) -> None:
-        """Learn of one more experiment that succeeded."""
+    @property
+    def found(self) -> BestPoint | None:
+        best = self._best
+        return best if best is None or self._has_repeats else replace(best, repeat=None)
+
+    def see(self, experiment: Experiment, outcome: Outcome) -> None:
+        """Learn of one more experiment that succeeded; of equals the first point is the best."""
         if self._goal is None:
             return
-        value = score(self._goal.expression, values, outcome)
+        self._has_repeats |= experiment.repeat > 1
+        value = score(self._goal.expression, experiment.values, outcome)
         if value is None:
             return
         self.last = value
-        sign = 1 if self._goal.direction == "maximize" else -1
-        if self._value is None or sign * value > sign * self._value:
-            self._value = value
-            self.found = BestPoint(self.name, value, dict(values))
+        sign = -1 if self._goal.direction == "maximize" else 1
+        rank = (sign * value, experiment.index, experiment.repeat)
+        if self._rank is None or rank < self._rank:
+            self._rank = rank
+            self._best = BestPoint(self.name, value, dict(experiment.values), experiment.repeat)
 
 
 def score(expression: Expression, values: Mapping[str, Value], outcome: Outcome) -> float | None:
@@ -369,7 +379,7 @@ class RunCounts:
         if outcome.status in SUCCEEDED:
             self._has_succeeded = True
             if outcome.status == "ok":
-                self._best.see(experiment.values, outcome)
+                self._best.see(experiment, outcome)
         else:
             count_failure(self._failures, experiment, outcome)
 
