@@ -25,25 +25,25 @@ class Installed:
 @pytest.mark.parametrize(
     ("source", "requirement"),
     [
-        (None, "'zenturio[images]'"),
-        ({"url": FOLDER, "dir_info": {}}, f"'{ROOT}[images]'"),
-        ({"url": FOLDER, "dir_info": {"editable": True}}, f"-e '{ROOT}[images]'"),
-        ({"url": "file:///no/such/folder", "dir_info": {}}, "'zenturio[images]'"),
+        (None, "'zenturio[schedule]'"),
+        ({"url": FOLDER, "dir_info": {}}, f"'{ROOT}[schedule]'"),
+        ({"url": FOLDER, "dir_info": {"editable": True}}, f"-e '{ROOT}[schedule]'"),
+        ({"url": "file:///no/such/folder", "dir_info": {}}, "'zenturio[schedule]'"),
         (
             {"url": "file:///tmp/zenturio-1-py3-none-any.whl", "archive_info": {}},
-            "'zenturio[images] @ file:///tmp/zenturio-1-py3-none-any.whl'",
+            "'zenturio[schedule] @ file:///tmp/zenturio-1-py3-none-any.whl'",
         ),
         (
             {"url": "https://host/zenturio", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            "'zenturio[images] @ git+https://host/zenturio@abc'",
+            "'zenturio[schedule] @ git+https://host/zenturio@abc'",
         ),
     ],
 )
 def test_an_extra_comes_from_where_zenturio_came_from(monkeypatch, tmp_path, source, requirement):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(install_hint, "distribution", lambda _: Installed(source))
-    assert extra_hint("images").endswith(f"pip install {requirement}") or (
-        extra_hint("images").endswith(f"--python {sys.executable} {requirement}")
+    assert extra_hint("schedule").endswith(f"pip install {requirement}") or (
+        extra_hint("schedule").endswith(f"--python {sys.executable} {requirement}")
     )
 
 
@@ -51,7 +51,7 @@ def test_in_the_folder_of_the_source_the_hint_is_short(monkeypatch):
     monkeypatch.chdir(ROOT)
     source = {"url": FOLDER, "dir_info": {}}
     monkeypatch.setattr(install_hint, "distribution", lambda _: Installed(source))
-    assert extra_hint("images").endswith(" '.[images]'")
+    assert extra_hint("schedule").endswith(" '.[schedule]'")
 
 
 def test_the_pip_of_another_python_is_not_named(monkeypatch, tmp_path):

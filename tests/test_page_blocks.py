@@ -101,7 +101,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         subprocess.run(command, check=True)
     (wheel,) = wheels.glob("*.whl")
-    packages = f"zenturio[images] @ {wheel.as_uri()}"
+    packages = f"zenturio[schedule] @ {wheel.as_uri()}"
     subprocess.run([uv, "pip", "install", "--quiet", "--python", python, packages], check=True)
     return Path(python).parent
 

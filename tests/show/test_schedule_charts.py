@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from show.plotly_figures import plotly_figure
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.generators.generator import generate
 from zenturio.schedule.model.plan import Plan
@@ -19,7 +20,6 @@ from zenturio.show.chart_files import image, save
 from zenturio.show.charts.schedule_charts import gantt, workflow_graph
 from zenturio.show.renderers.matplotlib import draw
 from zenturio.show.renderers.plotly import chart_page as page
-from zenturio.show.renderers.plotly import plotly_figure
 
 
 def flow(loop=False):
@@ -157,7 +157,7 @@ def test_scenes_become_images_with_ink_on_white(drawn):
 def test_pages_say_names_as_they_are():
     figure = json.loads(plotly_figure(gantt(plan())).to_json())
     assert sum(len(trace["y"]) for trace in figure["data"]) == 4
-    assert "b&lt;i&gt;" in page(gantt(plan()))
+    assert "b\\u0026lt;i\\u0026gt;" in page(gantt(plan()))
     assert "b<i>" not in page(workflow_graph(flow()))
 
 

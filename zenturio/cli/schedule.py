@@ -214,6 +214,9 @@ def compiling_told() -> Iterator[None]:
     Compiled functions are cached where Numba keeps them: beside the program, or in the user's
     cache.
     """
+    import zenturio.schedule.kernels  # noqa: F401 - says what is missing without Numba
+
+    # isort: split
     from numba.core import event
 
     note = _CompilingNote()

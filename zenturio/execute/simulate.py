@@ -72,6 +72,8 @@ class Simulate(ClosesOnExit):
 
     def __init__(self, _folder: Path = Path(), jobs: int | None = None, **_ways: Any) -> None:
         """Folder and what else other places are told: nothing here needs them."""
+        import zenturio.schedule.kernels  # noqa: F401, PLC0415 - says what is missing without Numba
+
         self.slots = jobs or 1
         library = ProblemCache()
         self._players = [_SimulationSlot(library) for _ in range(self.slots)]

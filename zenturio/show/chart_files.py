@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from zenturio.errors import InputError, PlaceError, did_you_mean
-from zenturio.install_hint import extra_hint
 from zenturio.output_files import write_output
 from zenturio.show.chart import Chart
 
@@ -47,17 +46,15 @@ def chart_bytes(chart: Chart, file_format: str, *, dpi: int = 200) -> bytes:
 def image(chart: Chart, file_format: str = "png", *, dpi: int = 200) -> bytes:
     """Return the bytes of an image, the same for the same chart.
 
-    Raise InputError if there is no such format, and PlaceError if matplotlib is not installed.
+    Raise InputError if there is no such format.
     """
     if file_format not in IMAGE_FORMATS:
         hint = did_you_mean(file_format, IMAGE_FORMATS)
         raise InputError(f"there is no image format {file_format!r}", hint=hint)
-    try:
-        import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to load
+    import matplotlib as mpl  # noqa: PLC0415 - loads slowly
 
-        from zenturio.show.renderers.matplotlib import STYLE, draw  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_matplotlib() from error
+    from zenturio.show.renderers.matplotlib import STYLE, draw  # noqa: PLC0415
+
     # Without dates the same chart gives the same bytes.
     metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with mpl.rc_context(cast("Any", STYLE)), warnings.catch_warnings():
@@ -66,11 +63,3 @@ def image(chart: Chart, file_format: str = "png", *, dpi: int = 200) -> bytes:
         target = io.BytesIO()
         draw(chart).savefig(target, format=file_format, dpi=dpi, metadata=metadata.get(file_format))
     return target.getvalue()
-
-
-def missing_matplotlib() -> PlaceError:
-    """Return the error that says how to install what draws images."""
-    return PlaceError(
-        "images need matplotlib, which is not installed",
-        hint=f"{extra_hint('images')}; or write an .html file, which needs nothing",
-    )

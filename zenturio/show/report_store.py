@@ -23,7 +23,6 @@ from zenturio.errors import (
 )
 from zenturio.files import replace_whole
 from zenturio.show.chart import Chart
-from zenturio.show.chart_files import missing_matplotlib
 from zenturio.show.renderers.plotly import FONT, chart_html
 from zenturio.show.report import (
     MOST_BYTES,
@@ -148,10 +147,8 @@ def export_report(
             page.append(f"<p><em>{escape(block.caption)}</em></p>")
     if file_format == "html":
         return html_report(report.title, page).encode()
-    try:
-        from zenturio.show.printed_report import print_report  # noqa: PLC0415 - loads matplotlib
-    except ImportError as error:
-        raise missing_matplotlib() from error
+    from zenturio.show.printed_report import print_report  # noqa: PLC0415 - loads matplotlib
+
     return print_report(printed, file_format)
 
 

@@ -8,6 +8,7 @@ of a folder: then the code goes to the system's folder for temporary files.
 import os
 import stat
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -51,4 +52,5 @@ def _choose_code_folder() -> None:
         vars(config)["CACHE_DIR"] = str(folder)
 
 
-_choose_code_folder()
+if find_spec("numba") is not None:
+    _choose_code_folder()

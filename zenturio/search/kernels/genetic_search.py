@@ -6,8 +6,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from zenturio.search.kernels.optional_numba import njit
 from zenturio.search.kernels.rng import below, draw, unit
 
 REMAINDER, ROULETTE, TOURNAMENT, RANK, STEADY = range(5)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from zenturio.search.kernels.optional_numba import HAS_NUMBA, njit
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(0xBF58476D1CE4E5B9)
@@ -23,14 +24,22 @@ def stream(seed: int) -> Any:
     return np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)
 
 
-@njit(cache=True)
-def draw(state: Any) -> Any:
+def _draw_compiled(state: Any) -> Any:
     """Advance the state, and return 64 random bits."""
     state[0] += _GAMMA
     bits = state[0]
     bits = (bits ^ (bits >> _30)) * _ONE
     bits = (bits ^ (bits >> _27)) * _TWO
     return bits ^ (bits >> _31)
+
+
+def draw_interpreted(state: Any) -> Any:
+    """Return the same bits without Numba: NumPy warns of the overflows that are meant here."""
+    with np.errstate(over="ignore"):
+        return _draw_compiled(state)
+
+
+draw: Any = njit(cache=True)(_draw_compiled) if HAS_NUMBA else draw_interpreted
 
 
 @njit(cache=True)

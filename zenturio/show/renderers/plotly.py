@@ -1,18 +1,20 @@
 """Charts for browsers and notebooks: figures of plotly.js.
 
-Figures are made as plain values, without the plotly package, which loads slowly and is needed only
-for files and notebooks.
+Figures are plain values, and plotly.js is ours to serve: the plotly package is not needed.
 """
 
 from __future__ import annotations
 
+import gzip
 import html
 import json
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from zenturio.show.chart import (
     Bars,
@@ -123,45 +125,46 @@ class NotebookChart(Chart):
         return mime_bundle(self)
 
 
-def plotly_figure(chart: Chart) -> Any:
-    """Return *chart* as a figure of the plotly package."""
-    from plotly import graph_objects  # noqa: PLC0415 - loads slowly
-
-    return graph_objects.Figure(chart_figure(chart))
-
-
 def chart_page(chart: Chart) -> str:
     """Return an HTML page that works without a network: plotly.js is in it."""
-    page = plotly_figure(chart).to_html(
-        include_plotlyjs=True,
-        include_mathjax=False,
-        full_html=True,
-        default_width="100%",
-        config=CONFIG,
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="referrer" content="no-referrer">'
+        f"<title>{escape(chart.title)}</title></head>\n"
+        f"<body>{chart_html(chart, include_script=True)}</body></html>\n"
     )
-    title = escape(chart.title)
-    head = f'<head><meta name="referrer" content="no-referrer" /><title>{title}</title>'
-    return str(page).replace("<head>", head, 1)
 
 
 def chart_html(chart: Chart, *, include_script: bool) -> str:
     """Return the part of an HTML page that shows *chart*; one part has to include plotly.js."""
-    return str(
-        plotly_figure(chart).to_html(
-            include_plotlyjs=include_script,
-            include_mathjax=False,
-            full_html=False,
-            default_width="100%",
-            config=CONFIG,
-        )
-    )
+    figure = jsonable(chart_figure(chart))
+    name = f"chart-{uuid4().hex}"  # a page may have the same chart twice
+    arguments = ", ".join(map(_script_json, (name, figure["data"], figure["layout"], CONFIG)))
+    # A notebook may have removed the place again before its script runs.
+    draw = f'if (document.getElementById("{name}")) Plotly.newPlot({arguments});'
+    script = f"<script>{plotly_script()}</script>" if include_script else ""
+    height = figure["layout"]["height"]
+    place = f'<div id="{name}" class="plotly-graph-div" style="height:{height}px"></div>'
+    return f"<div>{script}{place}<script>{draw}</script></div>"
+
+
+def plotly_script() -> str:
+    """Return plotly.js, the copy that the portal serves."""
+    packed = Path(__file__).parent.parent / "portal" / "static" / "plotly-strict.min.js.gz"
+    return gzip.decompress(packed.read_bytes()).decode()
+
+
+def _script_json(value: Any) -> str:
+    """Return JSON that cannot end the script it stands in."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def mime_bundle(chart: Chart) -> dict[str, Any]:
     """Return what a notebook shows: plotly's own format, HTML, or a text."""
     return {
         "text/plain": f"{chart.title}\n{chart.note}",
-        "application/vnd.plotly.v1+json": json.loads(plotly_figure(chart).to_json()),
+        "application/vnd.plotly.v1+json": jsonable(chart_figure(chart)),
         "text/html": chart_html(chart, include_script=True),
     }
 
