@@ -184,7 +184,6 @@ def copy(
     lab.db
     """
     import sys
-    from dataclasses import asdict
 
     from zenturio.record import maintenance
 
@@ -196,7 +195,7 @@ def copy(
     if sys.stderr.isatty():
         typer.echo("\r\033[K", nl=False, err=True)
     if json:
-        output.facts(asdict(done))
+        output.facts({"rows": done.rows, "digest": done.digest})
         return
     typer.echo(
         f"{done.rows['results']:,} results of {done.rows['studies']:,} studies are in both"

@@ -2,57 +2,47 @@
 
 Rows go table by table, in steps that are committed with their mark: a copy that was interrupted
 goes on behind the last one. Between kinds of database the values of results are read and written
-again, for their slots differ; all other rows keep their numbers. At the end both are compared,
-value by value.
+again, for their slots differ, field by field for many rows at once; all other rows keep their
+numbers. At the end both are compared, value by value.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from sqlalchemy import Table
+
 from zenturio.errors import ConflictError, InputError, RecordError
 from zenturio.failpoints import Failpoint
-from zenturio.record import codec, result_rows, studies
+from zenturio.record import codec, studies
 from zenturio.record.artifact_store import ArtifactStore, in_store
-from zenturio.record.database import Database, Transaction
-from zenturio.record.schema import KEY, tables_of
+from zenturio.record.database import Database, Row, Transaction
+from zenturio.record.database_digest import (
+    LEFT_OUT,
+    RESULT_FACTS,
+    VALUE_TABLES,
+    DatabaseDigest,
+    Progress,
+    ResultPage,
+    digest_database,
+    read_result_page,
+    read_steps,
+)
+from zenturio.record.schema import tables_of
 from zenturio.record.study_context import RepositoryCache, StudyContext
 
 COPIED = Failpoint("copy.copied")
-STEP_ROWS = 5000
 _MARK = "copy "
-_LEFT_OUT = ("claims", "upgrade")
-"""What living drivers alone need; the marks of this program."""
-_VALUES = ("results", "chunks")
-_FACTS = (
-    "id", "version", "recipe", "digest", "position", "repeat", "round", "machine", "newest",
-    "status", "attempt", "lease", "host", "started", "ended", "exit", "cause", KEY,
-)  # fmt: skip
+_BY_DIGEST = ("contents", "aliases")
+"""Tables that are copied in the order of digests, which no mark can hold: the last one that is
+there tells how far they came."""
 _DRAWN = (
     "projects", "studies", "versions", "definitions", "recipes", "machines", "hosts", "leases",
     "events", "submissions",
 )  # fmt: skip
 """Tables whose numbers the database draws."""
-
-_Row = tuple[tuple[Any, ...], result_rows.StoredResult]
-"""The facts of a result as they are stored, and all that it says."""
-
-Progress = Callable[[str, int], None]
-"""Hears the name of a table and how many of its rows are there."""
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseCopyResult:
-    """What a copy came to."""
-
-    rows: dict[str, int]
-    """By table."""
-    digest: str
-    """Of all results with their values, the same for both databases."""
 
 
 class DatabaseCopy:
@@ -68,9 +58,9 @@ class DatabaseCopy:
         self._source, self._target, self._stores = source, target, stores
         self._progress = progress
         self._same_kind = source.dialect.name == target.dialect.name
-        self._caches = RepositoryCache(), RepositoryCache()
+        self._source_cache, self._target_cache = RepositoryCache(), RepositoryCache()
 
-    def run(self) -> DatabaseCopyResult:
+    def run(self) -> DatabaseDigest:
         """Copy what is missing, and compare; a copy that is whole already is only compared.
 
         ConflictError while a study is run, RecordError where the databases differ at the end.
@@ -78,14 +68,12 @@ class DatabaseCopy:
         self._source.read(_refuse_drivers)
         self._refuse_others()
         for table in tables_of(self._source.dialect.name):
-            if table.name not in (*_LEFT_OUT, *_VALUES):
-                self._copy_table(table.name, [column.name for column in table.columns])
+            if table.name not in (*LEFT_OUT, *VALUE_TABLES):
+                self._copy_table(table)
         if self._same_kind:
-            names = {
-                t.name: [c.name for c in t.columns] for t in tables_of(self._target.dialect.name)
-            }
-            for table_name in _VALUES:
-                self._copy_table(table_name, names[table_name])
+            for table in tables_of(self._source.dialect.name):
+                if table.name in VALUE_TABLES:
+                    self._copy_table(table)
         else:
             self._copy_results()
         self._target.write(self._finish)
@@ -104,12 +92,12 @@ class DatabaseCopy:
                 hint="copy into an empty database, or a new schema of one",
             )
 
-    def _mark_of(self, step: str) -> int:
-        """Return up to which number a step has come; below 0 if it was not begun."""
+    def _mark_of(self, step: str) -> int | None:
+        """Return up to which number a step has come; None if it was not begun."""
         mark = self._target.dialect.mark
         query = f"SELECT done FROM upgrade WHERE step = {mark}"
         rows = _select(self._target, query, (_MARK + step,))
-        return int(rows[0][0]) if rows else -1
+        return int(rows[0][0]) if rows else None
 
     @staticmethod
     def _set_mark(transaction: Transaction, step: str, done: int) -> None:
@@ -120,75 +108,51 @@ class DatabaseCopy:
             (_MARK + step, done, transaction.now),
         )
 
-    def _copy_table(self, table: str, columns: Sequence[str]) -> None:
-        """Copy rows in the order of the table's first column, if that is a number."""
-        key = columns[0]
-        by_steps = key in ("id", "attempt", "result")
-        listed = ", ".join(self._read_as(table, name) for name in columns)
-        last, count = self._mark_of(table), 0
-        if not by_steps and last >= 0:
-            return
-        while True:
-            condition, values, end = "", list[int](), 0
-            if by_steps:
-                end = self._end_of_step(table, key, last)
-                if end < 0:
-                    return
-                mark = self._source.dialect.mark
-                condition, values = f" WHERE {key} > {mark} AND {key} <= {mark}", [last, end]
-            query = f"SELECT {listed} FROM {table}{condition}"
-            rows = _select(self._source, query, values)
-            last = end
-            self._target.write(partial(self._write_table, table, columns, rows, last))
+    def _copy_table(self, table: Table) -> None:
+        """Copy the rows of a table that are behind those that were copied before."""
+        count = 0
+        for last, rows in read_steps(self._source, table, self._begin_of(table.name)):
+            self._target.write(partial(self._write_table, table, rows, last))
             COPIED()
             count += len(rows)
-            self._progress(table, count)
-            if not by_steps:
-                return
+            self._progress(table.name, count)
+
+    def _begin_of(self, table: str) -> Any:
+        """Return the last key of a table that was copied before; None if there is none."""
+        if table not in _BY_DIGEST:
+            return self._mark_of(table)
+        query = f"SELECT digest FROM {table} ORDER BY digest DESC LIMIT 1"
+        rows = _select(self._target, query)
+        return bytes(rows[0][0]) if rows else None
 
     def _write_table(
-        self,
-        table: str,
-        columns: Sequence[str],
-        rows: Sequence[Sequence[Any]],
-        last: int,
-        transaction: Transaction,
+        self, table: Table, rows: Sequence[Row], last: Any, transaction: Transaction
     ) -> None:
-        converted = [self._converted(table, columns, row) for row in rows]
-        transaction.insert(table, columns, converted)
-        self._set_mark(transaction, table, last)
+        names = [column.name for column in table.columns]
+        convert = self._converter(table.name, names)
+        if convert is not None:
+            rows = [tuple(convert(dict(zip(names, row, strict=True))).values()) for row in rows]
+        transaction.insert(table.name, names, rows)
+        self._set_mark(transaction, table.name, 0 if table.name in _BY_DIGEST else last)
 
-    def _end_of_step(self, table: str, key: str, last: int) -> int:
-        """Return the last number of the next rows; below 0 if there are none."""
-        mark = self._source.dialect.mark
-        query = (
-            f"SELECT max(k) FROM (SELECT DISTINCT {key} AS k FROM {table}"
-            f" WHERE {key} > {mark} ORDER BY k LIMIT {STEP_ROWS}) q"
-        )
-        ((end,),) = _select(self._source, query, (last,))
-        return -1 if end is None else int(end)
-
-    def _read_as(self, table: str, column: str) -> str:
-        # Read as JSON, a document would lose how its numbers are written.
-        is_json = (table, column) == ("chunks", "doc")
-        return (
-            f"{column}::text" if is_json and self._source.dialect.name == "postgresql" else column
-        )
-
-    def _converted(self, table: str, columns: Sequence[str], row: Sequence[Any]) -> list[Any]:
-        """Return a row as the other database takes it."""
-        values = dict(zip(columns, row, strict=True))
-        if values.get("position") is not None:
-            values["position"] = self._position(values["position"])
-        if table == "fields" and not self._same_kind:
-            values |= {"place": "", "forms": 0}  # given anew, as values come
-        elif table == "studies":
-            values["view_revision"] = None
-        elif table == "leases" and values["ended"] is None:
-            values["ended"] = values["until"]
-        elif table == "contents":
-            values["foreign_path"] = self._file_of(values)
-        return [values[name] for name in columns]
+    def _converter(
+        self, table: str, names: Sequence[str]
+    ) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+        """Return what makes a row of the source one of the target; None where they are the same."""
+        match table:
+            case "fields" if not self._same_kind:
+                return lambda row: row | {"place": "", "forms": 0}  # given anew, as values come
+            case "studies":
+                return lambda row: row | {"view_revision": None}
+            case "leases":
+                return lambda row: (
+                    row | {"ended": row["until"] if row["ended"] is None else row["ended"]}
+                )
+            case "contents":
+                return lambda row: row | {"foreign_path": self._file_of(row)}
+        if "position" in names and not self._same_kind:
+            return lambda row: row | {"position": self._position(row["position"])}
+        return None
 
     def _position(self, position: Any) -> Any:
         return self._target.dialect.position(self._source.dialect.index(position))
@@ -214,60 +178,36 @@ class DatabaseCopy:
     def _copy_results(self) -> None:
         """Copy results of each version with their values, which the target's slots take."""
         for version in self._source.read(studies.all_versions):
-            step = f"results of {version.id}"
-            last, count = self._mark_of(step), 0
-            while rows := self._rows(self._source, version.id, last):
-                last = rows[-1][0][0]
-                self._target.write(partial(self._write_results, version.id, rows, step, last))
+            step, count = f"results of {version.id}", 0
+            mark = self._mark_of(step)
+            last = -1 if mark is None else mark
+            while page := self._source.read(
+                partial(self._read_page, version=version.id, after=last)
+            ):
+                last = page.numbers[-1]
+                self._target.write(partial(self._write_page, version.id, page, step))
                 COPIED()
-                count += len(rows)
+                count += len(page.numbers)
                 self._progress(version.name, count)
 
-    def _rows(self, database: Database, version: int, last: int) -> list[_Row]:
-        """Return the next results of a version: their facts as stored, and what they say."""
-        cache = self._caches[database is self._target]
+    def _read_page(self, transaction: Transaction, version: int, after: int) -> ResultPage | None:
+        return read_result_page(transaction, version, self._source_cache, after)
 
-        def read(t: Transaction) -> list[_Row]:
-            (described,) = studies.versions_by_id(t, [version]).values()
-            layout = StudyContext.at(t, described, cache).layout
-            mark = t.dialect.mark
-            limits = f"AND e.id > {mark} ORDER BY e.id LIMIT {STEP_ROWS}"
-            stored = result_rows.read_results(t, layout, limits, (last,))
-            facts = t.sql(
-                f"SELECT {', '.join(_FACTS)} FROM results e WHERE version = {mark} {limits}",
-                (version, last),
-            )
-            return list(zip(facts, stored, strict=True))
-
-        return database.read(read)
-
-    def _write_results(
-        self,
-        version: int,
-        rows: Sequence[_Row],
-        step: str,
-        last: int,
-        transaction: Transaction,
+    def _write_page(
+        self, version: int, page: ResultPage, step: str, transaction: Transaction
     ) -> None:
         (described,) = studies.versions_by_id(transaction, [version]).values()
-        context = StudyContext.at(transaction, described, self._caches[True])
-        numbers = [facts[0] for facts, _ in rows]
-        spread = context.spread(
-            [stored.record.values for _, stored in rows], [s.outcome.metrics for _, s in rows]
-        )
-        position = _FACTS.index("position")
-        facts = [
-            (*f[:position], self._position(f[position]), *f[position + 1 :], remarks)
-            for (f, _), remarks in zip(rows, spread.remarks, strict=True)
-        ]
-        cells: Iterator[tuple[Any, ...]] = (
-            zip(*spread.columns.values(), strict=True) if spread.columns else iter([()] * len(rows))
-        )
-        table = [(*fact, *cell) for fact, cell in zip(facts, cells, strict=True)]
-        transaction.insert("results", (*_FACTS, "remarks", *spread.columns), table)
+        context = StudyContext.at(transaction, described, self._target_cache)
+        numbers = page.numbers
+        spread = context.spread_columns(page.fields, len(numbers))
+        facts = list(page.facts)
+        place = RESULT_FACTS.index("position")
+        facts[place] = list(map(self._position, facts[place]))
+        rows = list(zip(*facts, spread.remarks, *spread.columns.values(), strict=True))
+        transaction.insert("results", (*RESULT_FACTS, "remarks", *spread.columns), rows)
         chunks = [(numbers[row], chunk, doc) for row, chunk, doc in spread.chunks]
         transaction.insert("chunks", ("result", "chunk", "doc"), chunks)
-        self._set_mark(transaction, step, last)
+        self._set_mark(transaction, step, numbers[-1])
         transaction.after_commit.append(context.committed)
 
     def _finish(self, transaction: Transaction) -> None:
@@ -284,44 +224,24 @@ class DatabaseCopy:
                 f"SELECT setval('{table}_id_seq', 1 + (SELECT coalesce(max(id), 0) FROM {table}))"
             )
 
-    # Comparison
-
-    def _compare(self) -> DatabaseCopyResult:
-        before, after = (self._contents(d) for d in (self._source, self._target))
+    def _compare(self) -> DatabaseDigest:
+        """Return what both databases hold; RecordError if that is not the same."""
+        before, after = (digest_database(d, self._progress) for d in (self._source, self._target))
         if before != after:
-            differing = sorted(n for n, count in before.rows.items() if after.rows.get(n) != count)
-            where = ", ".join(differing) or "the values of results"
+            differing = sorted(
+                name
+                for name, digest in before.digests.items()
+                if (digest, before.rows[name]) != (after.digests.get(name), after.rows.get(name))
+            )
             places = f"{self._source.dialect.location} and {self._target.dialect.location}"
             raise RecordError(
-                f"{places} differ in {where}",
-                hint="was the first one used meanwhile? empty the second one, and copy again",
+                f"{places} differ in {', '.join(differing)}",
+                hint="was one of them used meanwhile? empty the second one, and copy again",
             )
         return after
 
-    def _contents(self, database: Database) -> DatabaseCopyResult:
-        """Return the number of rows of each table, and a digest over all results."""
-        rows = {}
-        for table in tables_of(database.dialect.name):
-            if table.name not in (*_LEFT_OUT, "chunks"):
-                query = f"SELECT count(*) FROM {table.name}"
-                ((rows[table.name],),) = _select(database, query)
-        total = hashlib.blake2b(digest_size=16)
-        index = database.dialect.index
-        position = _FACTS.index("position")
-        for version in database.read(studies.all_versions):
-            last = -1
-            while batch := self._rows(database, version.id, last):
-                last = batch[-1][0][0]
-                for facts, stored in batch:
-                    plain = [bytes(f) if isinstance(f, memoryview) else f for f in facts]
-                    plain[position] = index(plain[position])
-                    values = codec.dump_values(stored.record.values)
-                    metrics = codec.dump_values(stored.outcome.metrics)
-                    total.update(repr((plain, values, metrics)).encode())
-        return DatabaseCopyResult(rows, total.hexdigest())
 
-
-def _select(database: Database, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def _select(database: Database, query: str, values: Sequence[Any] = ()) -> list[Row]:
     return database.read(lambda transaction: transaction.sql(query, values))
 
 

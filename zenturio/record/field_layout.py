@@ -323,14 +323,33 @@ class SlotColumns:
     """By the number of the row: how many of its values were of one field too many."""
 
 
+FieldColumns = Mapping[Role, Mapping[str, Sequence[Any]]]
+"""The values of many rows by role and name of the field; None where a row has none."""
+
+
 def arrange_in_slots(
     layout: FieldLayout, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
 ) -> SlotColumns:
-    """Return the values of many rows, column by column: what they share is looked at once."""
+    """Return the values of many rows by slot."""
+    columns: FieldColumns = {"parameter": _by_name(points), "metric": _by_name(metrics)}
+    return arrange_columns(layout, columns, max(len(points), len(metrics)))
+
+
+def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    names: dict[str, None] = {}
+    for row in rows:
+        if not names.keys() >= row.keys():
+            names.update(dict.fromkeys(row))
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def arrange_columns(layout: FieldLayout, columns: FieldColumns, rows: int) -> SlotColumns:
+    """Return the values of *rows* rows by slot: what they share is looked at once."""
     filling = _SlotWriter(layout)
-    filling.take_all("parameter", points)
-    filling.take_all("metric", metrics)
-    return filling.spread(max(len(points), len(metrics)))
+    for role, values_by_name in columns.items():
+        for name, values in values_by_name.items():
+            filling.take(role, name, values)
+    return filling.spread(rows)
 
 
 class _SlotWriter:
@@ -344,14 +363,6 @@ class _SlotWriter:
         """By the number in the chunks."""
         self._remarks: dict[int, dict[str, Any]] = {}
         self._dropped: dict[int, int] = {}
-
-    def take_all(self, role: Role, rows: Sequence[Mapping[str, Any]]) -> None:
-        names: dict[str, None] = {}
-        for row in rows:
-            if not names.keys() >= row.keys():
-                names.update(dict.fromkeys(row))
-        for name in names:
-            self._take(role, name, [row.get(name) for row in rows])
 
     def spread(self, rows: int) -> SlotColumns:
         remarks: list[str | None] = [None] * rows
@@ -375,7 +386,7 @@ class _SlotWriter:
                         array[at] = values[row]
                     yield row, chunk, codec.compact_json(array)  # type: ignore[arg-type] # plain values
 
-    def _take(self, role: Role, name: str, values: list[Any]) -> None:
+    def take(self, role: Role, name: str, values: Sequence[Any]) -> None:
         if not self._draft.has(role, name):
             for row, value in enumerate(values):
                 if value is not None:
@@ -397,7 +408,7 @@ class _SlotWriter:
             return False
         return any(v is not None and not -_EXACT <= v <= _EXACT for v in values)
 
-    def _all_at_once(self, role: Role, name: str, form: Form, values: list[Any]) -> bool:
+    def _all_at_once(self, role: Role, name: str, form: Form, values: Sequence[Any]) -> bool:
         """Fill the column of the form of *values*; return false if one needs a remark."""
         if not form:
             return True
@@ -407,14 +418,14 @@ class _SlotWriter:
         if isinstance(place, str):
             if form == Form.TRUTH:
                 values = [None if value is None else int(value) for value in values]
-            self._columns[place] = values
+            self._columns[place] = list(values)
         elif form == Form.REAL and not math.isfinite(sum(v for v in values if v is not None)):
             return False
         else:
-            self._chunked[place] = values
+            self._chunked[place] = list(values)
         return True
 
-    def _one_by_one(self, role: Role, name: str, values: list[Any]) -> None:
+    def _one_by_one(self, role: Role, name: str, values: Sequence[Any]) -> None:
         for row, value in enumerate(values):
             form = codec.form_of(value, holds_nan=self._holds_nan)
             if form is None:

@@ -26,7 +26,8 @@ from zenturio.record import reader_role, schema_version, team_roles
 from zenturio.record.artifact_store import YOUNG_SECONDS, ArtifactStore
 from zenturio.record.consistency_check import check_artifacts, check_consistency
 from zenturio.record.database import Database, DatabaseDialect
-from zenturio.record.database_copy import DatabaseCopy, DatabaseCopyResult, Progress
+from zenturio.record.database_copy import DatabaseCopy
+from zenturio.record.database_digest import DatabaseDigest, Progress
 from zenturio.record.entities import StudyDeletion
 from zenturio.record.old_revisions import original
 from zenturio.record.open import (
@@ -234,9 +235,7 @@ def _restore_server(kind: DatabaseDialect, backup_file: Path) -> None:
         )
 
 
-def copy_repository(
-    source: str | Path, target: str | Path, progress: Progress
-) -> DatabaseCopyResult:
+def copy_repository(source: str | Path, target: str | Path, progress: Progress) -> DatabaseDigest:
     """Copy a repository into an empty database of any kind; what was interrupted goes on."""
     places = [dialect_at(locate(place)) for place in (source, target)]
     if places[0].location == places[1].location:

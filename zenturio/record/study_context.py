@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from zenturio.experiment.experiment import MachineKind, ProgramIdentity
 from zenturio.record import studies
 from zenturio.record.database import Transaction
-from zenturio.record.field_layout import FieldLayout, SlotColumns, arrange_in_slots
+from zenturio.record.field_layout import (
+    FieldColumns,
+    FieldLayout,
+    SlotColumns,
+    arrange_columns,
+    arrange_in_slots,
+)
 from zenturio.record.studies import StudyVersion
 
 HostKey = tuple[str, int, str, int]
@@ -75,9 +81,16 @@ class StudyContext:
         self, points: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
     ) -> SlotColumns:
         """Return values of rows by slot; the study has the fields that they need then."""
+        return self._arrange(lambda layout: arrange_in_slots(layout, points, metrics))
+
+    def spread_columns(self, columns: FieldColumns, rows: int) -> SlotColumns:
+        """Return the same for values that are given field by field."""
+        return self._arrange(lambda layout: arrange_columns(layout, columns, rows))
+
+    def _arrange(self, arrange: Callable[[FieldLayout], SlotColumns]) -> SlotColumns:
         # Ends, for each round means that another driver has added fields, of which there are few.
         while True:
-            columns = arrange_in_slots(self.layout, points, metrics)
+            columns = arrange(self.layout)
             if columns.layout is self.layout:
                 return columns
             widened = studies.widen(self.transaction, self.layout, columns.layout)
