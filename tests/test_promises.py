@@ -21,3 +21,18 @@ def test_each_promise_names_tests_that_exist(page):
             assert names, promise
             for name in names:
                 assert (ROOT / "tests" / name).is_file(), name
+
+
+def test_each_fault_names_tests_that_exist():
+    text = (ROOT / "docs" / "faults.md").read_text()
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if row[1].strip() not in {"what happens", "what it holds"}]
+    assert len(rows) > 70
+    files = {path.name for path in (ROOT / "tests").rglob("*.py")}
+    folders = {"tests/execute"}
+    for _, fault, _, shown, _ in rows:
+        names = re.findall(r"`([\w/]+\.py)`", shown)
+        assert names or folders & set(re.findall(r"`([\w/]+)`", shown)), fault
+        for name in names:
+            path = ROOT / "tests" / name.removeprefix("tests/")
+            assert path.is_file() or name in files, f"{fault}: {name}"
