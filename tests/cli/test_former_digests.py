@@ -32,9 +32,9 @@ def sql(url, statement, *given):
 
 
 ADDED_SINCE = [
-    name
-    for revision in ("0006", "0007")
-    for _, names in schema.ADDED_COLUMNS[revision]
+    (table, name)
+    for revision in ("0006", "0007", "0008")
+    for table, names in schema.ADDED_COLUMNS[revision]
     for name in names
 ]
 
@@ -55,8 +55,8 @@ def to_0004(url):
     """Takes from an empty repository what the revision 0004 did not have."""
     open_repository(url).close()
     sql(url, "ALTER TABLE results DROP COLUMN key")
-    for name in ADDED_SINCE:
-        sql(url, f"ALTER TABLE conditions DROP COLUMN {name}")
+    for table, name in ADDED_SINCE:
+        sql(url, f"ALTER TABLE {table} DROP COLUMN {name}")
     sql(url, "UPDATE alembic_version SET version_num = '0004'")
 
 
@@ -111,8 +111,8 @@ def server_project(tmp_path, postgres_url, monkeypatch):
                 sql(postgres_url, "UPDATE results SET digest = %s WHERE digest = %s", *digests)
     sql(postgres_url, "DELETE FROM recipes")
     sql(postgres_url, "ALTER TABLE results DROP COLUMN key")
-    for name in ADDED_SINCE:
-        sql(postgres_url, f"ALTER TABLE conditions DROP COLUMN {name} CASCADE")
+    for table, name in ADDED_SINCE:
+        sql(postgres_url, f"ALTER TABLE {table} DROP COLUMN {name} CASCADE")
     sql(postgres_url, "UPDATE results SET recipe = NULL")
     sql(postgres_url, "UPDATE alembic_version SET version_num = '0004'")
     return tmp_path
@@ -145,7 +145,7 @@ def runs_nothing(project, path):
 
 def test_nothing_is_run_again_and_no_study_is_archived(project):
     done = zen("db", "upgrade", "--json", cwd=project).facts
-    assert (done["before"], done["after"]) == ("0004", "0007")
+    assert (done["before"], done["after"]) == ("0004", "0008")
     assert Path(done["copy"]).name == "zenturio.db.0004"
     for path in RUNS:
         runs_nothing(project, path)

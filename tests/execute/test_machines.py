@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from zenturio.execute import run_facts
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
+from zenturio.execute.gpu_clock import GpuClock
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local import Local
 from zenturio.execute.machine_facts import check_machine_facts, machine_facts, physical_cores
@@ -23,7 +25,12 @@ def here():
     facts = machine_facts()
     return (
         MachineKind(facts["cpu"], facts["cores"], tuple(facts["accelerators"])),
-        HostDetails(platform.node(), f"{platform.system()} {platform.release()}", facts["memory"]),
+        HostDetails(
+            platform.node(),
+            f"{platform.system()} {platform.release()}",
+            facts["memory"],
+            facts["unmeasured"],
+        ),
     )
 
 
@@ -69,7 +76,7 @@ def test_all_that_may_be_known_comes_out_as_it_went_in(tmp_path):
     gone = Outcome(
         "ab" * 16, "ok",
         machine=MachineKind("EPYC", 64, ("H100", "H100"), "module load gcc/13"),
-        host_details=HostDetails("n1", "Linux 6.1", 2**38),
+        host_details=HostDetails("n1", "Linux 6.1", 2**38, "host_mhz: no cpufreq"),
         conditions=HostConditions(0.5, None, 3e3, celsius_end=60.5, slots=4, governor="performance",
                               other={"fans": 3, "quiet": True, "note": None}),
     )  # fmt: skip
@@ -115,7 +122,7 @@ def test_what_varied_is_the_difference_of_two_samples(tmp_path):
         "mhz_start": 2400.5, "mhz_end": 2400.5, "celsius_start": 54.5, "celsius_end": 54.5,
         "steal": 20 / 220, "pressure": 0.5, "memory_pressure": 0.0,
         "others_ctime": 200 / os.sysconf("SC_CLK_TCK") - 0.5, "runnable": 2, "run_delay": 0.125,
-        "throttled": None, "governor": "powersave",
+        "throttled": None, "governor": "powersave", "gpu_mhz_start": None, "gpu_mhz_end": None,
     }  # fmt: skip
 
 
@@ -147,10 +154,98 @@ def test_an_attempt_says_what_the_machine_did(tmp_path):
     with Local(tmp_path, jobs=2, pin=True) as place:
         found = outcome(place, experiment("sleep 0.05; true", "true"))
     said = found.conditions
-    assert (said.slots, said.cpus) == (2, 1)
+    assert (said.slots, said.slots_start, said.slots_end, said.cpus) == (2, 1, 1, 1)
+    assert int(said.pinned) in os.sched_getaffinity(0)
     assert said.runnable >= 0
     assert said.run_delay >= 0
     assert 0 <= said.steal <= 1
     assert said.others_ctime >= 0
     if Path("/proc/pressure/cpu").exists():
         assert 0 <= said.pressure <= 1
+
+
+def test_the_slots_in_use_are_those_of_the_start_and_the_end(tmp_path):
+    with Local(tmp_path, jobs=3) as place:
+        mark = tmp_path / "mark"
+        first = place.submit(experiment(f"until test -e {mark}; do sleep 0.01; done; sleep 0.3"))
+        second = place.submit(experiment(f"touch {mark}"))
+        found = [task.result().conditions for task in (first, second)]
+    assert [(said.slots_start, said.slots_end) for said in found] == [(1, 1), (2, 2)]
+
+
+def test_bound_processors_are_written_as_ranges():
+    assert run_facts.bound_cpus([8, 0, 2, 1]) == "0-2,8"
+    assert run_facts.bound_cpus([5]) == "5"
+    mine = os.sched_getaffinity(0)
+    is_free = len(mine) >= os.cpu_count()
+    assert (run_facts.bound_cpus(None) is None) == is_free
+
+
+def test_the_frequency_is_that_of_the_processor_a_run_is_bound_to(tmp_path):
+    _load(tmp_path / "proc", 3, 1_000_000)
+    for cpu, hertz in ((0, 1_000_000), (7, 3_000_000)):
+        _machine(
+            tmp_path / "sys",
+            **{f"devices__system__cpu__cpu{cpu}__cpufreq__scaling_cur_freq": f"{hertz}\n"},
+        )
+    machine = run_facts.MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
+    assert [machine.sample(cpu).mhz for cpu in (0, 7, 7, 0)] == [1000, 3000, 3000, 1000]
+    machine.close()
+
+
+def test_columns_without_values_come_with_the_reason(tmp_path):
+    _load(tmp_path / "proc", 3, 1_000_000)
+    machine = run_facts.MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
+    cpu = min(os.sched_getaffinity(0))
+    said = machine.unmeasured()
+    machine.close()
+    assert f"host_mhz, host_governor: no {tmp_path}/sys/devices/system/cpu/cpu{cpu}/cpufreq" in said
+    assert "host_celsius: no sensor" in said
+    assert "host_gpu_mhz: no GPU" in said
+    assert "host_pressure" not in said
+
+
+def test_the_clock_of_a_gpu_is_read_from_files(tmp_path):
+    _machine(tmp_path, class__drm__card1__device__hwmon__hwmon3__freq1_input="1800000000\n")
+    _machine(tmp_path, class__drm__card0__gt__gt0__rps_act_freq_mhz="350\n")
+    clock = GpuClock(str(tmp_path), str(tmp_path))
+    assert (clock.read(), clock.missing) == (1800.0, "")
+
+
+NVML = """
+int nvmlInit_v2(void) { return %d; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned at, void **device) { *device = (void *)(at + 1L); return 0; }
+int nvmlDeviceGetClockInfo(void *device, int kind, unsigned *mhz) {
+    *mhz = 900 * (unsigned)(long)device;
+    return kind != 1;
+}
+"""
+"""The functions of NVIDIA's library that are called: no machine of the tests has a GPU of theirs."""
+
+
+@pytest.mark.parametrize("answer", [0, 9])
+def test_the_clock_of_a_gpu_is_asked_of_its_library(tmp_path, answer):
+    (tmp_path / "nvml.c").write_text(NVML % answer)
+    library = tmp_path / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "nvml.c"], check=True)
+    (tmp_path / "driver/nvidia").mkdir(parents=True)
+    clock = GpuClock(str(tmp_path), str(tmp_path), str(library))
+    if answer:
+        assert clock.read() is None
+        assert clock.missing == "libnvidia-ml.so.1: nvmlInit_v2 answers 9"
+    else:
+        assert (clock.read(), clock.missing) == (1800.0, "")
+
+
+def test_a_driver_without_its_library_is_a_reason(tmp_path):
+    (tmp_path / "driver/nvidia").mkdir(parents=True)
+    assert "libnvidia-ml.so.1" in GpuClock(str(tmp_path), str(tmp_path), "/nowhere.so").missing
+    assert "too long" in GpuClock(str(tmp_path), str(tmp_path), "").missing
+
+
+def test_reading_the_clock_takes_a_hundredth_of_the_time_at_most(tmp_path):
+    _machine(tmp_path, class__drm__card0__gt__gt0__rps_act_freq_mhz="350\n")
+    clock = GpuClock(str(tmp_path), str(tmp_path))
+    clock._next = time.monotonic() + 60  # a reading took 0.6 s
+    assert clock.read() is None

@@ -114,13 +114,13 @@ def test_a_repository_of_revision_0004_gets_its_column_where_it_is(url):
         maintenance.upgrade_repository(url)
     sql(url, f"UPDATE leases SET ended = until WHERE id = {lease.number}")
     done = maintenance.upgrade_repository(url)
-    assert (done.before, done.after, done.copy is None) == ("0004", "0007", "://" in url)
+    assert (done.before, done.after, done.copy is None) == ("0004", "0008", "://" in url)
     assert maintenance.check_repository(url) == ()
     with contextlib.closing(open_repository(url)) as repository:
         assert repository.has_former_digests()
         repository.open("s", DEFINITION)
         assert repository.cached("s", NEW) == {each.digest for each in NEW}
-    assert maintenance.upgrade_repository(url).before == "0007"
+    assert maintenance.upgrade_repository(url).before == "0008"
 
 
 def test_a_repository_of_revision_0005_gets_the_columns_of_the_order(url):
@@ -140,7 +140,7 @@ def test_a_repository_of_revision_0005_gets_the_columns_of_the_order(url):
     with pytest.raises(RecordError, match="has the schema 0005"):
         open_repository(url)
     done = maintenance.upgrade_repository(url)
-    assert (done.before, done.after, done.copy is None) == ("0005", "0007", "://" in url)
+    assert (done.before, done.after, done.copy is None) == ("0005", "0008", "://" in url)
     assert maintenance.check_repository(url) == ()
     with contextlib.closing(open_repository(url)) as repository:
         assert not repository.has_former_digests()

@@ -83,7 +83,7 @@ def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     with pytest.raises(RecordError, match=f"has the schema {revision}, and this program needs"):
         open_repository(url)
     done = maintenance.upgrade_repository(url)
-    assert (done.before, done.after) == (revision, "0007")
+    assert (done.before, done.after) == (revision, "0008")
     holds(url)
     assert maintenance.upgrade_repository(url).copy is None
     with contextlib.closing(open_repository(url)) as repository:

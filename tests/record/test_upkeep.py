@@ -76,12 +76,12 @@ def test_an_upgrade_keeps_a_copy_of_the_file(tmp_path):
     url = str(tmp_path / "a.db")
     make_old(url)
     done = maintenance.upgrade_repository(url)
-    assert (done.before, done.after, done.copy) == ("0001", "0007", str(tmp_path / "a.db.0001"))
+    assert (done.before, done.after, done.copy) == ("0001", "0008", str(tmp_path / "a.db.0001"))
     with pytest.raises(RecordError, match="has the schema 0001"):
         open_repository(done.copy)
     oracle.holds(url, 3)
     again = maintenance.upgrade_repository(url)
-    assert (again.before, again.after, again.copy) == ("0007", "0007", None)
+    assert (again.before, again.after, again.copy) == ("0008", "0008", None)
 
 
 def test_a_newer_repository_is_not_upgraded(url):

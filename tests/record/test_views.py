@@ -82,7 +82,9 @@ def test_the_whole_view_tells_how_it_went(repository):
         "run_turn": None, **dict.fromkeys(
             f"host_{name}" for name in (
                 "runnable", "delay", "others", "pressure", "steal", "mhz", "governor", "slots",
-                "cpus",
+                "cpus", "pinned", "slots_start", "slots_end", "load_end", "mhz_end", "celsius",
+                "celsius_end", "throttled", "memory_pressure", "gpu_mhz", "gpu_mhz_end",
+                "unmeasured",
             )
         ), "n": 1, "t": 1.5,
     }  # fmt: skip
@@ -100,8 +102,12 @@ def test_a_view_tells_where_it_was_measured(repository):
     for index, memory in enumerate((2**39, 2**38)):
         of = experiment(index, {"n": index})
         told = replace(
-            outcome(of), machine=machine, host_details=HostDetails("karwendel", "Linux 6.1", memory),
-            conditions=HostConditions(load_start=0.5, cpus=4, other={"numa": 1}),
+            outcome(of), machine=machine,
+            host_details=HostDetails("karwendel", "Linux 6.1", memory, "host_mhz: no cpufreq"),
+            conditions=HostConditions(
+                load_start=0.5, cpus=4, other={"numa": 1}, pinned="0-3", slots=8, slots_start=2,
+                slots_end=1, gpu_mhz_start=300.0, gpu_mhz_end=1980.0, celsius_end=61.0,
+            ),
         )  # fmt: skip
         assert repository.add_results("s", driver, [(of, told)]) == {of.digest}
         (attempt,) = repository.attempts(of.digest)
@@ -115,6 +121,24 @@ def test_a_view_tells_where_it_was_measured(repository):
         assert row["machine"] == "Epyc 7763, 64 cores, 2 x A100 (module load gcc/13)"
         told = [row[f"host_{fact}"] for fact in ("cpu", "cores", "memory", "kernel", "load")]
         assert told == ["Epyc 7763", 64, memory, "Linux 6.1", 0.5]
+        varied = ("pinned", "slots_start", "slots_end", "gpu_mhz", "gpu_mhz_end", "celsius_end")
+        assert [row[f"host_{fact}"] for fact in varied] == ["0-3", 2, 1, 300.0, 1980.0, 61.0]
+        assert row["host_unmeasured"] == "host_mhz: no cpufreq"
+
+
+def test_a_host_may_begin_to_tell_more(repository):
+    """A sensor or a driver was installed: the reasons of the last results count."""
+    repository.open("s", StudyDefinition((Field("n"),)))
+    driver = repository.acquire_lease("s", DriverProcess.current()).number
+    for index, reason in enumerate(("host_gpu_mhz: no GPU", "", "host_celsius: no sensor")):
+        of = experiment(index, {"n": index})
+        told = replace(
+            outcome(of), host_details=HostDetails("karwendel", "Linux 6.1", 2**39, reason)
+        )
+        repository.add_results("s", driver, [(of, told)])
+        repository._cache.hosts.clear()  # as another driver knows none
+    rows = _asked(repository, "SELECT host_unmeasured FROM study_s_all")
+    assert {row["host_unmeasured"] for row in rows} == {"host_celsius: no sensor"}
 
 
 def test_a_copy_tells_where_its_source_was_measured(repository):

@@ -25,6 +25,7 @@ from zenturio.execute import wire
 from zenturio.execute.captured_stream import CapturedStream, live_log_paths
 from zenturio.execute.run_facts import (
     MachineLoad,
+    bound_cpus,
     processor_delay,
     recorded_limits,
     run_load,
@@ -50,7 +51,7 @@ _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 class Launcher:
     """Runs the requests that come through *requests*, and answers through *replies*."""
 
-    def __init__(self, requests: int, replies: int) -> None:
+    def __init__(self, requests: int, replies: int, load: MachineLoad | None = None) -> None:
         self.requests = requests
         self._replies = replies
         self.wake, self.far = os.pipe()
@@ -69,7 +70,7 @@ class Launcher:
         }
         self.driver_gone = False
         """Whether the driver has gone."""
-        self.machine_load = MachineLoad()
+        self.machine_load = load or MachineLoad()
         self._runs = 0
         self._peak = 0
 
@@ -120,7 +121,8 @@ class LauncherRun:
         """Return the reply: how it ended, what it used; and head and tail of both streams."""
         request = self._request
         streams = [CapturedStream(request["head"], request["tail"]) for _ in range(2)]
-        before = self._launcher.machine_load.sample()
+        cpu = min(request["cpus"]) if request["cpus"] else None
+        before = self._launcher.machine_load.sample(cpu)
         started, clock = time.time(), time.monotonic()
         step, wall, why = self._steps(streams)
         self._observers.end()
@@ -129,7 +131,8 @@ class LauncherRun:
         self._end(0.0 if self._stop in ("memory", "processes") else request["grace"])
         blobs = [part for stream in streams for part in self._finish(stream)]
         ended = started + time.monotonic() - clock
-        after = self._launcher.machine_load.sample()
+        after = self._launcher.machine_load.sample(cpu)
+        pinned = bound_cpus(request["cpus"])
         return {
             "stop": self._stop,
             "why": why,
@@ -145,6 +148,7 @@ class LauncherRun:
             "machine": run_load(before, after, self._ctime, self._delay),
             "threads": self._limits,
             **({"cpus": len(request["cpus"])} if request["cpus"] else {}),
+            **({"pinned": pinned} if pinned else {}),
             "observed": self._observers.readings,
             "user_mode": self._observers.user_mode,
             "sizes": [stream.size for stream in streams],

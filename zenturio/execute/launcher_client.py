@@ -46,6 +46,9 @@ class LocalTask(CancellableFuture):
         self.experiment = experiment
         self.cpus = min(experiment.cpus, slots)
         self.memory = experiment.memory
+        self.slots_start = 0
+        """Slots that were in use when it was started, its own included."""
+        self.slots_end = 0
         self.losses = 0
         """How many launchers were lost under it."""
         self.kill: Callable[[], None] | None = None

@@ -57,7 +57,7 @@ class Dispatcher:
         self._room = room
         self._cpus = cpus
         self._closed = closed
-        self._prefetch = room.cpus
+        self._prefetch = self._slots = room.cpus
         self._incoming: deque[LocalTask] = deque()
         self._finished_heavy: deque[tuple[LocalTask, LauncherProcess]] = deque()
         """Heavy tasks that are over."""
@@ -150,6 +150,7 @@ class Dispatcher:
             )  # the one that was busy last
             self._room.take(task)
             self._running[task] = slot
+            task.slots_start = self._slots - self._room.cpus
             _log.debug("%.12s starts, %d run", task.experiment.digest, len(self._running))
             if self._cpus:
                 self._cpus_of[task] = self._cpus.take(task.cpus)
@@ -216,6 +217,7 @@ class Dispatcher:
             reply = slot.receive()
             prepared = task.prepared
             assert prepared is not None
+            task.slots_end = self._slots - self._room.cpus
             self._release(task, slot)
             # A free launcher costs throughput: the next task starts before this outcome is made.
             self._start()  # first of all: the launcher is not to wait for what follows
@@ -259,7 +261,9 @@ class Dispatcher:
         outcome: Outcome | None = None
         fault: Exception | None = None
         try:
-            outcome = self._runner.run(task, slot, self._pinned(task))
+            outcome = self._runner.run(
+                task, slot, self._pinned(task), lambda: self._slots - self._room.cpus
+            )
         except Exception as error:  # noqa: BLE001
             self._runner.drop(task)
             fault = error

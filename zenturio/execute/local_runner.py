@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -29,7 +29,7 @@ from zenturio.execute.launcher_client import (
     LocalTask,
     PreparedRun,
 )
-from zenturio.execute.machine_json import own_machine_parts
+from zenturio.execute.machine_json import SlotUse, own_machine_parts
 from zenturio.execute.output_patterns import folder_fault
 from zenturio.execute.run_verdict import FinishedRun, judge_run, run_outcome
 from zenturio.execute.spawn import CALL_COMMAND
@@ -122,14 +122,22 @@ class LocalRunner:
             and all(is_small(filed) for filed in experiment.files)
         )
 
-    def run(self, task: LocalTask, slot: LauncherProcess, cpus: list[int] | None) -> Outcome:
+    def run(
+        self,
+        task: LocalTask,
+        slot: LauncherProcess,
+        cpus: list[int] | None,
+        slots_in_use: Callable[[], int],
+    ) -> Outcome:
         """Return the outcome of *task*, run in *slot* while the caller waits."""
         while True:
             try:
                 prepared = self.prepare(task, slot, cpus)
                 if isinstance(prepared, Outcome):
                     return prepared
-                return self.finish(task, prepared, slot.run(task, prepared.request))
+                reply = slot.run(task, prepared.request)
+                task.slots_end = slots_in_use()
+                return self.finish(task, prepared, reply)
             except LauncherLostError:
                 outcome = self.lost(task)
                 if outcome is not None:
@@ -185,7 +193,7 @@ class LocalRunner:
         """Measure, keep what is to be kept, and clear the rest away."""
         keep = False
         try:
-            outcome = self._outcome(task.experiment, prepared.folder, reply)
+            outcome = self._outcome(task, prepared.folder, reply)
             keep = self.settings.keep == "always" or (
                 self.settings.keep == "failed" and outcome.status != "ok"
             )
@@ -300,9 +308,8 @@ class LocalRunner:
             **own_machine_parts(),
         )
 
-    def _outcome(
-        self, experiment: Experiment, folder: StagedFolder, reply: LauncherReply
-    ) -> Outcome:
+    def _outcome(self, task: LocalTask, folder: StagedFolder, reply: LauncherReply) -> Outcome:
+        experiment, slots = task.experiment, self.settings.slots
         # The minimum reacts at once to short runs; the average forgets one that was long.
         wall = reply.facts["wtime"]
         self._wall = min(wall, self._wall * 0.75 + wall * 0.25)
@@ -325,7 +332,7 @@ class LocalRunner:
             host=self._host,
             log_bytes=self.settings.log,
             machine=own_machine_parts(),
-            slots=self.settings.slots or None,
+            slots=SlotUse(slots, task.slots_start, task.slots_end) if slots else None,
         )
 
     def _is_build_idle(self, experiment: Experiment) -> bool:

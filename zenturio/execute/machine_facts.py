@@ -15,7 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from zenturio.execute.json_checks import integer, list_of, record, text
+from zenturio.execute.gpu_clock import NVML
+from zenturio.execute.json_checks import any_text, integer, list_of, record, text
+from zenturio.execute.run_facts import unmeasured_conditions
 
 _CPUS = Path("/sys/devices/system/cpu")
 _GPUS = Path("/proc/driver/nvidia/gpus")
@@ -23,14 +25,17 @@ _NAME = text(256)
 
 check_machine_facts = record({
     "cpu": _NAME, "cores": integer(0, 2**20), "accelerators": list_of(_NAME, 1024), "name": _NAME,
-    "kernel": _NAME, "memory": integer(0, 2**62),
+    "kernel": _NAME, "memory": integer(0, 2**62), "unmeasured": any_text(4096),
 })  # fmt: skip
 """MalformedError where something is not what ``machine_facts`` returns."""
 
 
-@lru_cache(maxsize=1)
-def machine_facts() -> dict[str, Any]:
-    """CPU model, physical cores, accelerators; the host's name, kernel and memory in bytes."""
+@lru_cache(maxsize=2)
+def machine_facts(nvml: str = NVML) -> dict[str, Any]:
+    """CPU model, physical cores, accelerators; the host's name, kernel and memory in bytes.
+
+    And which conditions of runs it does not tell, if they ask NVIDIA's driver by *nvml*.
+    """
     return {
         "cpu": cpu_model()[:256],
         "cores": physical_cores(),
@@ -38,6 +43,7 @@ def machine_facts() -> dict[str, Any]:
         "name": platform.node()[:256],
         "kernel": f"{platform.system()} {platform.release()}"[:256],
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "unmeasured": unmeasured_conditions(nvml),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from zenturio.execute.json_checks import (
     Check,
@@ -25,17 +25,22 @@ from zenturio.experiment import HostConditions, HostDetails, MachineKind, Outcom
 
 _TEXT = any_text(2**16)
 _OTHER = nullable(first_of(boolean, integer(-(2**63)), number(), _TEXT))
-_COUNTS = ("slots", "cpus", "run_block", "run_turn", "runnable", "throttled")
+_COUNTS = (
+    "slots", "cpus", "run_block", "run_turn", "runnable", "throttled", "slots_start", "slots_end",
+)  # fmt: skip
 _CONDITION: Mapping[str, Check] = {
     "governor": _TEXT,
     "run_order": _TEXT,
+    "pinned": _TEXT,
     "other": object_of(text(256), _OTHER, 1000),
     **dict.fromkeys(_COUNTS, integer()),
 }
 _check_machine = record(
     {"cpu": _TEXT, "cores": integer(), "accelerators": list_of(_TEXT, 4096), "setup": _TEXT}
 )
-_check_host = record({"name": _TEXT, "kernel": _TEXT, "memory": integer()})
+_check_host = record(
+    {"name": _TEXT, "kernel": _TEXT, "memory": integer()}, {"unmeasured": any_text(2**16)}
+)
 _check_conditions = record(
     {f.name: nullable(_CONDITION.get(f.name, number())) for f in fields(HostConditions)}
 )
@@ -46,11 +51,21 @@ check_machine_parts: Mapping[str, Check] = {
 }
 
 
+class SlotUse(NamedTuple):
+    """How many slots a place has, and how many were in use when a run began and ended."""
+
+    total: int
+    at_start: int
+    at_end: int
+
+
 def machine_parts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of an outcome from the facts of a machine."""
     return {
         "machine": MachineKind(facts["cpu"], facts["cores"], tuple(facts["accelerators"])),
-        "host_details": HostDetails(facts["name"], facts["kernel"], facts["memory"]),
+        "host_details": HostDetails(
+            facts["name"], facts["kernel"], facts["memory"], facts["unmeasured"]
+        ),
     }
 
 
@@ -66,16 +81,18 @@ def own_machine() -> MachineKind:
     return machine
 
 
-def run_conditions(run: Mapping[str, Any], slots: int | None = None) -> HostConditions:
-    """Return what varied, as the launcher of a run saw it, at a place of so many *slots*."""
+def run_conditions(run: Mapping[str, Any], slots: SlotUse | None = None) -> HostConditions:
+    """Return what varied, as the launcher of a run saw it, at a place with these *slots*."""
     before, after = run["load"]
     machine, threads = run.get("machine", {}), run.get("threads", {})
     cpus = run.get("cpus")
     counted = {"perf": "user mode alone"} if run.get("user_mode") else {}
     other = {**threads, **counted}
+    total, at_start, at_end = slots or (None, None, None)
     return HostConditions(
-        load_start=before, load_end=after, slots=slots, cpus=cpus, other=other, **machine
-    )
+        load_start=before, load_end=after, slots=total, slots_start=at_start, slots_end=at_end,
+        cpus=cpus, pinned=run.get("pinned"), other=other, **machine,
+    )  # fmt: skip
 
 
 def machine_parts_to_json(outcome: Outcome) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def _run_probe(place: ClosableExecutor) -> Iterator[ProbeFinding]:
             True, f"a probe ran {where}, and came back after {monotonic() - begun:.1f} s"
         )
         yield ProbeFinding(True, _observer_report(outcome))
+        yield ProbeFinding(True, _conditions_report(outcome))
 
 
 def _probe_experiment() -> Experiment:
@@ -145,6 +146,14 @@ def _observer_report(outcome: Outcome) -> str:
         else:
             absent.append(f"no {observer} ({reasons[0]})")
     return f"OBSERVE: {'; '.join([', '.join(present) or 'nothing', *absent])}"
+
+
+def _conditions_report(outcome: Outcome) -> str:
+    """Return which conditions of runs the place records, and why not the others."""
+    if outcome.conditions is None or outcome.host_details is None:
+        return "conditions of runs: none are recorded"
+    reasons = outcome.host_details.unmeasured
+    return f"conditions of runs: no {reasons}" if reasons else "conditions of runs: all"
 
 
 def _probe_faults(outcome: Outcome) -> Iterator[ProbeFinding]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from zenturio.execute.gpu_clock import NVML, GpuClock
 from zenturio.execute.json_checks import (
     MalformedError,
     any_text,
@@ -128,6 +129,15 @@ class LoadSample(NamedTuple):
     throttled: int | None
     """How often the processor was slowed down to cool off."""
     governor: str | None
+    gpu_mhz: float | None
+
+
+class CpuFiles(NamedTuple):
+    """Open files of one processor."""
+
+    mhz: int | None
+    governor: int | None
+    throttled: int | None
 
 
 class MachineLoad:
@@ -136,34 +146,80 @@ class MachineLoad:
     The files stay open, so that a sample costs some ten microseconds.
     """
 
-    def __init__(self, proc: str = "/proc", sys: str = "/sys") -> None:
-        cpu = f"{sys}/devices/system/cpu/cpu{_own_cpu()}"
+    def __init__(self, proc: str = "/proc", sys: str = "/sys", *, nvml: str = NVML) -> None:
+        """*nvml*: the library that asks NVIDIA's driver; empty where each run has its process."""
+        self._sys = sys
         self._load = _opened(f"{proc}/loadavg")
         self._pressure = _opened(f"{proc}/pressure/cpu")
         self._memory_pressure = _opened(f"{proc}/pressure/memory")
         self._stat = _opened(f"{proc}/stat")
-        self._mhz = _opened(f"{cpu}/cpufreq/scaling_cur_freq")
-        self._governor = _opened(f"{cpu}/cpufreq/scaling_governor")
-        self._throttled = _opened(f"{cpu}/thermal_throttle/package_throttle_count")
         self._celsius = _opened_thermometer(f"{sys}/class/thermal")
+        self._gpu = GpuClock(proc, sys, nvml)
+        self._cpus: dict[int, CpuFiles] = {}
+        self._cpu = _own_cpu()
         self._last: LoadSample | None = None
 
-    def sample(self) -> LoadSample:
-        """Return what the machine does now, or did within the last milliseconds."""
+    def sample(self, cpu: int | None = None) -> LoadSample:
+        """Return what the machine does now, or did within the last milliseconds.
+
+        The frequency is that of *cpu*; by default of the first one that this process may use.
+        """
         now = time.monotonic()
+        self._cpu, last = self._cpu if cpu is None else cpu, self._cpu
         # Of many short runs one sample stands for several: /proc/stat is long on large machines.
-        if self._last is None or now - self._last.at >= FRESH_SECONDS:
+        if self._last is None or now - self._last.at >= FRESH_SECONDS or self._cpu != last:
             try:
                 self._last = self._read(now)
             except (ValueError, IndexError):  # files that a container makes up
                 self._last = LoadSample(now, *[None] * (len(LoadSample._fields) - 1))
         return self._last
 
+    def unmeasured(self) -> str:
+        """Return which columns of results this machine has no values for, and why."""
+        cpu = self._files_of(self._cpu)
+        folder = f"{self._sys}/devices/system/cpu/cpu{self._cpu}"
+        sources = (
+            ("host_mhz", cpu.mhz, f"no {folder}/cpufreq"),
+            ("host_governor", cpu.governor, f"no {folder}/cpufreq"),
+            ("host_throttled", cpu.throttled, f"no {folder}/thermal_throttle"),
+            ("host_celsius", self._celsius, f"no sensor of it in {self._sys}/class/thermal"),
+            ("host_pressure", self._pressure, "no /proc/pressure/cpu"),
+            ("host_memory_pressure", self._memory_pressure, "no /proc/pressure/memory"),
+            ("host_others, host_steal", self._stat, "no /proc/stat"),
+            ("host_runnable", self._load, "no /proc/loadavg"),
+            ("host_delay", processor_delay(os.getpid()), "no /proc/PID/schedstat"),
+        )
+        names: dict[str, list[str]] = {}
+        for name, source, reason in sources:
+            if source is None:
+                names.setdefault(reason, []).append(name)
+        if self._gpu.missing:
+            names[self._gpu.missing] = ["host_gpu_mhz"]
+        return "; ".join(f"{', '.join(columns)}: {reason}" for reason, columns in names.items())
+
+    def close(self) -> None:
+        """Close the files."""
+        descriptors = [self._load, self._pressure, self._memory_pressure, self._stat, self._celsius]
+        for descriptor in (*descriptors, *(fd for files in self._cpus.values() for fd in files)):
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _files_of(self, cpu: int) -> CpuFiles:
+        if cpu not in self._cpus:
+            folder = f"{self._sys}/devices/system/cpu/cpu{cpu}"
+            self._cpus[cpu] = CpuFiles(
+                _opened(f"{folder}/cpufreq/scaling_cur_freq"),
+                _opened(f"{folder}/cpufreq/scaling_governor"),
+                _opened(f"{folder}/thermal_throttle/package_throttle_count"),
+            )
+        return self._cpus[cpu]
+
     def _read(self, now: float) -> LoadSample:
         load = _words(self._load)
         ticks = [int(word) for word in _words(self._stat)[1:9]]
-        mhz, celsius = _words(self._mhz), _words(self._celsius)
-        throttled, governor = _words(self._throttled), _words(self._governor)
+        files = self._files_of(self._cpu)
+        mhz, celsius = _words(files.mhz), _words(self._celsius)
+        throttled, governor = _words(files.throttled), _words(files.governor)
         return LoadSample(
             now,
             float(load[0]) if load else _load_average(),
@@ -177,7 +233,41 @@ class MachineLoad:
             int(celsius[0]) / 1000 if celsius else None,
             int(throttled[0]) if throttled else None,
             governor[0][:64].decode("ascii", "replace") if governor else None,
+            self._gpu.read(),
         )
+
+
+def unmeasured_conditions(nvml: str = NVML) -> str:
+    """Return which columns of results this machine has no values for, and why."""
+    machine = MachineLoad(nvml=nvml)
+    try:
+        return machine.unmeasured()[:_MOST_REASONS]
+    finally:
+        machine.close()
+
+
+_MOST_REASONS = 2048
+"""Characters."""
+
+
+def bound_cpus(cpus: Sequence[int] | None) -> str | None:
+    """Return the processors that a run is bound to, by us or whoever started us, as ``0-3,8``.
+
+    None where it may use all of them.
+    """
+    if not cpus:
+        if not hasattr(os, "sched_getaffinity"):
+            return None
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) >= (os.cpu_count() or 0):
+            return None
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [cpu]
+        else:
+            ranges.append([cpu])
+    return ",".join("-".join(map(str, ends)) for ends in ranges)
 
 
 FRESH_SECONDS = 0.02
@@ -215,6 +305,8 @@ def run_load(
         "run_delay": delay,
         "throttled": difference(before.throttled, after.throttled),
         "governor": after.governor,
+        "gpu_mhz_start": before.gpu_mhz,
+        "gpu_mhz_end": after.gpu_mhz,
     }
 
 
@@ -292,7 +384,7 @@ _NUMBER = nullable(number(-1e6, 1e15))
 _LOADS = record({
     **dict.fromkeys(
         ("mhz_start", "mhz_end", "celsius_start", "celsius_end", "steal", "pressure",
-         "memory_pressure", "others_ctime", "run_delay"), _NUMBER,
+         "memory_pressure", "others_ctime", "run_delay", "gpu_mhz_start", "gpu_mhz_end"), _NUMBER,
     ),
     "runnable": nullable(_SIZE), "throttled": nullable(_SIZE), "governor": nullable(any_text(256)),
 })  # fmt: skip
@@ -304,7 +396,7 @@ _check_reply = record({
     "lengths": list_of(_SIZE, 4, 4),
 }, {
     "threads": _THREADS, "machine": _LOADS, "cpus": integer(1, 2**16), "observed": _OBSERVED,
-    "user_mode": boolean,
+    "pinned": any_text(2**16), "user_mode": boolean,
 })  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from zenturio.execute.call import exception_name, read_metrics
 from zenturio.execute.command_line import plain_words
-from zenturio.execute.machine_json import run_conditions
+from zenturio.execute.machine_json import SlotUse, run_conditions
 from zenturio.execute.output_patterns import missing_outputs
 from zenturio.experiment import (
     Artifact,
@@ -62,7 +62,7 @@ def run_outcome(
     host: str,
     log_bytes: int,
     machine: Mapping[str, Any],
-    slots: int | None = None,
+    slots: SlotUse | None = None,
 ) -> Outcome:
     """Return what came of the first attempt at *experiment*; *collect* sets its outputs apart."""
     recipe, steps = experiment.recipe, experiment.steps

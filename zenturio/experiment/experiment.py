@@ -60,6 +60,8 @@ class HostDetails:
     """Name and release of the operating system."""
     memory: int = 0
     """Bytes; 0 where nobody asked."""
+    unmeasured: str = ""
+    """Which conditions of runs the machine does not tell, and why."""
 
 
 class RunPosition(NamedTuple):
@@ -110,6 +112,14 @@ class HostConditions:
     """The share of time that some process waited for memory, from 0 to 1."""
     throttled: int | None = None
     """How often the processor was slowed down to cool off."""
+    slots_start: int | None = None
+    """How many of *slots* were in use when the run began, its own included."""
+    slots_end: int | None = None
+    pinned: str | None = None
+    """The processors that the experiment was bound to, such as ``0-3,8``."""
+    gpu_mhz_start: float | None = None
+    """The frequency of the fastest GPU."""
+    gpu_mhz_end: float | None = None
 
 
 UNKNOWN_KIND = "an unknown kind"

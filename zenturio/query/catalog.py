@@ -255,6 +255,18 @@ _FACTS: dict[str, Type] = {
     "host_governor": "str",
     "host_slots": "int",
     "host_cpus": "int",
+    "host_pinned": "str",
+    "host_slots_start": "int",
+    "host_slots_end": "int",
+    "host_load_end": "real",
+    "host_mhz_end": "real",
+    "host_celsius": "real",
+    "host_celsius_end": "real",
+    "host_throttled": "int",
+    "host_memory_pressure": "real",
+    "host_gpu_mhz": "real",
+    "host_gpu_mhz_end": "real",
+    "host_unmeasured": "str",
 }
 
 DIGITS: dict[Dialect, str] = {

@@ -97,13 +97,31 @@ def host_numbers(context: StudyContext, outcomes: Sequence[Outcome]) -> list[tup
     cached_hosts = context.cache.hosts | context.new_hosts
     new = sorted(set(keys) - cached_hosts.keys())
     if new:
-        context.transaction.insert_new("hosts", _HOST, [(codec.escape(k[0]), *k[1:]) for k in new])
+        details = {
+            key: codec.escape(outcome.host_details.unmeasured)
+            for key, outcome in zip(keys, outcomes, strict=True)
+            if outcome.host_details is not None and outcome.host_details.unmeasured
+        }
+        context.transaction.insert_new(
+            "hosts",
+            (*_HOST, "unmeasured"),
+            [(codec.escape(k[0]), *k[1:], details.get(k)) for k in new],
+        )
         names = sorted({codec.escape(key[0]) for key in new})
         rows = context.transaction.among_sql(
-            "SELECT name, machine, kernel, memory, id FROM hosts WHERE {among}", "name", names
+            "SELECT name, machine, kernel, memory, id, unmeasured FROM hosts WHERE {among}",
+            "name",
+            names,
         )
-        for name, machine, kernel, memory, number in rows:
-            context.new_hosts[codec.unescape(name), machine, kernel, memory] = number
+        for name, machine, kernel, memory, number, unmeasured in rows:
+            key = codec.unescape(name), machine, kernel, memory
+            context.new_hosts[key] = number
+            if details.get(key, unmeasured) != unmeasured:  # a driver or a sensor was installed
+                mark = context.transaction.dialect.mark
+                context.transaction.sql(
+                    f"UPDATE hosts SET unmeasured = {mark} WHERE id = {mark}",
+                    (details[key], number),
+                )
         cached_hosts |= context.new_hosts
     return [(key[1], cached_hosts[key]) for key in keys]
 
@@ -144,13 +162,19 @@ def conditions_of(transaction: Transaction, attempts: Sequence[int]) -> dict[int
 
 
 def hosts_of(transaction: Transaction, numbers: Iterable[int]) -> Mapping[int, tuple[Any, ...]]:
-    """Name, kind of machine, kernel and memory of hosts."""
+    """Name, kind of machine, kernel and memory of hosts, and what they do not tell."""
     rows = transaction.among_sql(
-        "SELECT id, name, machine, kernel, memory FROM hosts WHERE {among}",
+        "SELECT id, name, machine, kernel, memory, unmeasured FROM hosts WHERE {among}",
         "id",
         sorted(set(numbers)),
     )
     return {
-        number: (codec.unescape(name), machine, codec.unescape(kernel), memory)
-        for number, name, machine, kernel, memory in rows
+        number: (
+            codec.unescape(name),
+            machine,
+            codec.unescape(kernel),
+            memory,
+            codec.unescape(unmeasured or ""),
+        )
+        for number, name, machine, kernel, memory, unmeasured in rows
     }

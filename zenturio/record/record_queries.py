@@ -317,17 +317,17 @@ def all_attempts(transaction: Transaction, digest: str) -> tuple[AttemptRecord, 
     attempts = []
     for attempt in tried:
         measured: Mapping[str, MetricValue] = codec.load_values(attempt.metrics)
-        name, kind, kernel, memory = (
-            hosts.get(attempt.host, ("", 0, "", 0))
+        name, kind, kernel, memory, unmeasured = (
+            hosts.get(attempt.host, ("", 0, "", 0, ""))
             if isinstance(attempt.host, int)
-            else (codec.unescape(attempt.host), 0, "", 0)
+            else (codec.unescape(attempt.host), 0, "", 0, "")
         )
         attempts.append(
             AttemptRecord(
                 attempt.number, attempt.state, attempt.lease, name, attempt.started or 0.0,
                 attempt.ended, codec.unescape(attempt.cause), attempt.exit, measured,
                 kinds.get(kind),
-                HostDetails(name, kernel, memory) if kernel or memory else None,
+                HostDetails(name, kernel, memory, unmeasured) if kernel or memory else None,
                 conditions.get(attempt.id), attempt.round,
             )
         )  # fmt: skip

@@ -208,6 +208,8 @@ hosts = Table(
     _needed("kernel", Text()),
     # Bytes; 0 where nobody told.
     _needed("memory"),
+    # Which conditions it does not tell, and why.
+    Column("unmeasured", Text),
     UniqueConstraint("name", "machine", "kernel", "memory"),
 )
 
@@ -338,6 +340,10 @@ conditions = Table(
     Column("runnable", BigInteger),
     *(Column(name, REAL) for name in ("run_delay", "others_ctime", "memory_pressure")),
     Column("throttled", BigInteger),
+    Column("slots_start", Integer),
+    Column("slots_end", Integer),
+    Column("pinned", Text),
+    *(Column(name, REAL) for name in ("gpu_mhz_start", "gpu_mhz_end")),
 )  # fmt: skip
 
 logs = Table(
@@ -476,6 +482,13 @@ ADDED_COLUMNS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
         (
             "conditions",
             ("runnable", "run_delay", "others_ctime", "memory_pressure", "throttled"),
+        ),
+    ),
+    "0008": (
+        ("hosts", ("unmeasured",)),
+        (
+            "conditions",
+            ("slots_start", "slots_end", "pinned", "gpu_mhz_start", "gpu_mhz_end"),
         ),
     ),
 }

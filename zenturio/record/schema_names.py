@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 """Every revision of the schema, oldest first; ``schema`` has the tables of the last one."""
 
 DialectName = Literal["sqlite", "postgresql"]

@@ -25,10 +25,13 @@ FACTS = (
     "started", "ended", "exit", "remarks", "host_cpu", "host_cores", "host_memory", "host_kernel",
     "host_load", "run_order", "run_block", "run_turn",
     "host_runnable", "host_delay", "host_others", "host_pressure", "host_steal", "host_mhz",
-    "host_governor", "host_slots", "host_cpus",
+    "host_governor", "host_slots", "host_cpus", "host_pinned", "host_slots_start",
+    "host_slots_end", "host_load_end", "host_mhz_end", "host_celsius", "host_celsius_end",
+    "host_throttled", "host_memory_pressure", "host_gpu_mhz", "host_gpu_mhz_end",
+    "host_unmeasured",
 )  # fmt: skip
 """The columns that ``study_NAME_all`` has beside those of the study."""
-FACTS_REVISION = 3
+FACTS_REVISION = 4
 """To be raised with each change of FACTS or of the names of views: stored ones are made again."""
 _VERSION = re.compile(r"(.+)@([1-9][0-9]{0,8})", re.DOTALL)
 

@@ -64,6 +64,7 @@ _FACTS = {
     "host_cores": "(SELECT nullif(cores, 0) FROM machines WHERE id = e.machine)",
     "host_memory": f"(SELECT nullif(memory, 0) FROM hosts WHERE id = {_HOST})",
     "host_kernel": f"(SELECT nullif(kernel, '') FROM hosts WHERE id = {_HOST})",
+    "host_unmeasured": f"(SELECT unmeasured FROM hosts WHERE id = {_HOST})",
     "host_load": f"(SELECT load_start FROM conditions WHERE attempt = {_ATTEMPT})",
     **{
         name: f"(SELECT {column} FROM conditions WHERE attempt = {_ATTEMPT})"
@@ -80,6 +81,17 @@ _FACTS = {
             ("host_governor", "governor"),
             ("host_slots", "slots"),
             ("host_cpus", "cpus"),
+            ("host_pinned", "pinned"),
+            ("host_slots_start", "slots_start"),
+            ("host_slots_end", "slots_end"),
+            ("host_load_end", "load_end"),
+            ("host_mhz_end", "mhz_end"),
+            ("host_celsius", "celsius_start"),
+            ("host_celsius_end", "celsius_end"),
+            ("host_throttled", "throttled"),
+            ("host_memory_pressure", "memory_pressure"),
+            ("host_gpu_mhz", "gpu_mhz_start"),
+            ("host_gpu_mhz_end", "gpu_mhz_end"),
         )
     },
 }

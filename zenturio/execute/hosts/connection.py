@@ -41,6 +41,7 @@ _FILES = (
     "execute/folder_files.py",
     "execute/launcher.py",
     "execute/output_patterns.py",
+    "execute/gpu_clock.py",
     "execute/run_facts.py",
     "execute/run_observers.py",
     "execute/json_checks.py",

@@ -100,7 +100,7 @@ class HostAgent:
     def _hello(self, _request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """Return where the folder is, which jobs there are, and what machine this is."""
         jobs = {token: self._store.job(token).state() for token in self._store.tokens()}
-        return {"folder": str(self._folder), "jobs": jobs, "machine": machine_facts()}, []
+        return {"folder": str(self._folder), "jobs": jobs, "machine": machine_facts(nvml="")}, []
 
     def _facts(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         values: dict[str, Any] = host_facts.current_facts(str(self._folder))
@@ -226,7 +226,7 @@ class HostAgent:
         check_run_facts(reply, 2**16)  # the job could write to it: that is no fault of this host
         fault = folder_fault(str(job.folder))
         answer = {"reply": reply, "spoilt": bool(job.spoilt()), "fault": fault}
-        return {**answer, "idle": job.idle.exists(), "machine": machine_facts()}, blobs
+        return {**answer, "idle": job.idle.exists(), "machine": machine_facts(nvml="")}, blobs
 
     def _matching(self, request: dict[str, Any], _blobs: list[bytes]) -> Answer:
         """Return the plain files of a job's folder that match patterns: path, size and mode."""

@@ -20,6 +20,7 @@ from typing import Any
 from zenturio.execute import wire
 from zenturio.execute.hosts.remote.job_store import StoredJob
 from zenturio.execute.launcher import Launcher, LauncherRun
+from zenturio.execute.run_facts import MachineLoad
 from zenturio.system import processes
 
 METRICS, PROFILE, REQUIREMENTS = "ZEN_METRICS", "ZEN_PROFILE", "ZEN_REQUIRE"
@@ -140,7 +141,7 @@ def _run_job(job: StoredJob, request: dict[str, Any], control: int) -> None:
         "cpus": None,
         "environment": {**request["environment"], **environment},
     }
-    facts, blobs = LauncherRun(Launcher(control, 1), request).execute()
+    facts, blobs = LauncherRun(Launcher(control, 1, MachineLoad(nvml="")), request).execute()
     draft = job.path / "reply.draft"
     with draft.open("wb") as reply:
         wire.send(reply.fileno(), facts, *blobs)

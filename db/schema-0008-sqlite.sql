@@ -1,37 +1,37 @@
 CREATE TABLE aliases (
-	digest BYTEA NOT NULL,
-	result BIGINT NOT NULL,
+	digest BLOB NOT NULL,
+	result INTEGER NOT NULL,
 	kind TEXT NOT NULL,
 	PRIMARY KEY (digest, result)
 );
 
 CREATE TABLE artifacts (
-	attempt BIGINT NOT NULL,
+	attempt INTEGER NOT NULL,
 	path TEXT NOT NULL,
 	number INTEGER NOT NULL,
 	mode INTEGER NOT NULL,
-	size BIGINT NOT NULL,
-	content BYTEA NOT NULL,
+	size INTEGER NOT NULL,
+	content BLOB NOT NULL,
 	PRIMARY KEY (attempt, path)
 );
 
 CREATE INDEX artifacts_content ON artifacts (content);
 
 CREATE TABLE attempts (
-	id BIGINT NOT NULL,
-	digest BYTEA NOT NULL,
-	version BIGINT NOT NULL,
+	id INTEGER NOT NULL,
+	digest BLOB NOT NULL,
+	version INTEGER NOT NULL,
 	round INTEGER NOT NULL,
-	machine BIGINT NOT NULL,
+	machine INTEGER NOT NULL,
 	number INTEGER NOT NULL,
-	lease BIGINT NOT NULL,
+	lease INTEGER NOT NULL,
 	state TEXT NOT NULL,
-	host BIGINT NOT NULL,
-	started DOUBLE PRECISION,
-	ended DOUBLE PRECISION,
+	host INTEGER NOT NULL,
+	started DOUBLE,
+	ended DOUBLE,
 	exit INTEGER,
 	cause TEXT,
-	position NUMERIC NOT NULL,
+	position BLOB NOT NULL,
 	repeat INTEGER NOT NULL,
 	point TEXT,
 	metrics TEXT,
@@ -43,33 +43,32 @@ CREATE INDEX attempts_digest ON attempts (digest);
 CREATE INDEX attempts_version ON attempts (version);
 
 CREATE TABLE chunks (
-	result BIGINT NOT NULL,
+	result INTEGER NOT NULL,
 	chunk INTEGER NOT NULL,
-	doc JSON NOT NULL,
+	doc TEXT NOT NULL,
 	PRIMARY KEY (result, chunk)
 );
 
 CREATE TABLE claims (
-	id BIGSERIAL NOT NULL,
-	digest BYTEA NOT NULL,
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	digest BLOB NOT NULL,
 	round INTEGER NOT NULL,
-	target BIGINT NOT NULL,
-	version BIGINT NOT NULL,
-	lease BIGINT NOT NULL,
+	target INTEGER NOT NULL,
+	version INTEGER NOT NULL,
+	lease INTEGER NOT NULL,
 	attempt INTEGER NOT NULL,
 	host TEXT NOT NULL,
-	started DOUBLE PRECISION NOT NULL,
-	position NUMERIC NOT NULL,
+	started DOUBLE NOT NULL,
+	position BLOB NOT NULL,
 	repeat INTEGER NOT NULL,
 	point TEXT,
-	PRIMARY KEY (id),
 	UNIQUE (digest, round, target)
 );
 
 CREATE INDEX claims_lease ON claims (lease);
 
 CREATE TABLE conditions (
-	attempt BIGINT NOT NULL,
+	attempt INTEGER NOT NULL,
 	load_start REAL,
 	load_end REAL,
 	mhz_start REAL,
@@ -90,23 +89,28 @@ CREATE TABLE conditions (
 	others_ctime REAL,
 	memory_pressure REAL,
 	throttled BIGINT,
+	slots_start INTEGER,
+	slots_end INTEGER,
+	pinned TEXT,
+	gpu_mhz_start REAL,
+	gpu_mhz_end REAL,
 	PRIMARY KEY (attempt)
 );
 
 CREATE TABLE contents (
-	digest BYTEA NOT NULL,
-	size BIGINT NOT NULL,
-	body BYTEA,
+	digest BLOB NOT NULL,
+	size INTEGER NOT NULL,
+	body BLOB,
 	foreign_path TEXT,
 	PRIMARY KEY (digest)
 );
 
 CREATE TABLE copies (
-	result BIGINT NOT NULL,
-	source BIGINT NOT NULL,
+	result INTEGER NOT NULL,
+	source INTEGER NOT NULL,
 	kind TEXT NOT NULL,
 	person TEXT NOT NULL,
-	at DOUBLE PRECISION NOT NULL,
+	at DOUBLE NOT NULL,
 	note TEXT NOT NULL,
 	PRIMARY KEY (result)
 );
@@ -114,18 +118,18 @@ CREATE TABLE copies (
 CREATE INDEX copies_source ON copies (source);
 
 CREATE TABLE counters (
-	version BIGINT NOT NULL,
-	machine BIGINT NOT NULL,
+	version INTEGER NOT NULL,
+	machine INTEGER NOT NULL,
 	round INTEGER NOT NULL,
 	status TEXT NOT NULL,
-	count BIGINT NOT NULL,
+	count INTEGER NOT NULL,
 	PRIMARY KEY (version, machine, round, status)
 );
 
 CREATE TABLE definitions (
-	id BIGSERIAL NOT NULL,
-	version BIGINT NOT NULL,
-	at DOUBLE PRECISION NOT NULL,
+	id INTEGER NOT NULL,
+	version INTEGER NOT NULL,
+	at DOUBLE NOT NULL,
 	document TEXT NOT NULL,
 	PRIMARY KEY (id)
 );
@@ -133,18 +137,18 @@ CREATE TABLE definitions (
 CREATE INDEX definitions_version ON definitions (version, id);
 
 CREATE TABLE edits (
-	version BIGINT NOT NULL,
-	number BIGINT NOT NULL,
-	first BIGINT NOT NULL,
-	last BIGINT NOT NULL,
+	version INTEGER NOT NULL,
+	number INTEGER NOT NULL,
+	first INTEGER NOT NULL,
+	last INTEGER NOT NULL,
 	PRIMARY KEY (version, number)
 );
 
 CREATE TABLE events (
-	id BIGSERIAL NOT NULL,
-	version BIGINT NOT NULL,
-	digest BYTEA,
-	at DOUBLE PRECISION NOT NULL,
+	id INTEGER NOT NULL,
+	version INTEGER NOT NULL,
+	digest BLOB,
+	at DOUBLE NOT NULL,
 	kind TEXT NOT NULL,
 	text TEXT NOT NULL,
 	PRIMARY KEY (id)
@@ -155,7 +159,7 @@ CREATE INDEX events_digest ON events (digest);
 CREATE INDEX events_version ON events (version);
 
 CREATE TABLE fields (
-	study BIGINT NOT NULL,
+	study INTEGER NOT NULL,
 	number INTEGER NOT NULL,
 	role TEXT NOT NULL,
 	name TEXT NOT NULL,
@@ -171,46 +175,46 @@ CREATE TABLE fields (
 );
 
 CREATE TABLE hosts (
-	id BIGSERIAL NOT NULL,
+	id INTEGER NOT NULL,
 	name TEXT NOT NULL,
-	machine BIGINT NOT NULL,
+	machine INTEGER NOT NULL,
 	kernel TEXT NOT NULL,
-	memory BIGINT NOT NULL,
+	memory INTEGER NOT NULL,
+	unmeasured TEXT,
 	PRIMARY KEY (id),
 	UNIQUE (name, machine, kernel, memory)
 );
 
 CREATE TABLE leases (
-	id BIGSERIAL NOT NULL,
-	version BIGINT NOT NULL,
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	version INTEGER NOT NULL,
 	token TEXT NOT NULL,
 	host TEXT NOT NULL,
-	pid BIGINT NOT NULL,
+	pid INTEGER NOT NULL,
 	born TEXT NOT NULL,
 	person TEXT NOT NULL,
-	since DOUBLE PRECISION NOT NULL,
-	until DOUBLE PRECISION NOT NULL,
-	seconds DOUBLE PRECISION NOT NULL,
-	ended DOUBLE PRECISION,
-	PRIMARY KEY (id)
+	since DOUBLE NOT NULL,
+	until DOUBLE NOT NULL,
+	seconds DOUBLE NOT NULL,
+	ended DOUBLE
 );
 
 CREATE INDEX leases_version ON leases (version);
 
 CREATE TABLE logs (
-	attempt BIGINT NOT NULL,
-	stdout_head BYTEA NOT NULL,
-	stdout_tail BYTEA NOT NULL,
-	stdout_size BIGINT NOT NULL,
-	stderr_head BYTEA NOT NULL,
-	stderr_tail BYTEA NOT NULL,
-	stderr_size BIGINT NOT NULL,
+	attempt INTEGER NOT NULL,
+	stdout_head BLOB NOT NULL,
+	stdout_tail BLOB NOT NULL,
+	stdout_size INTEGER NOT NULL,
+	stderr_head BLOB NOT NULL,
+	stderr_tail BLOB NOT NULL,
+	stderr_size INTEGER NOT NULL,
 	PRIMARY KEY (attempt)
 );
 
 CREATE TABLE machines (
-	id BIGSERIAL NOT NULL,
-	digest BYTEA NOT NULL,
+	id INTEGER NOT NULL,
+	digest BLOB NOT NULL,
 	label TEXT NOT NULL,
 	cpu TEXT NOT NULL,
 	cores INTEGER NOT NULL,
@@ -222,19 +226,19 @@ CREATE TABLE machines (
 );
 
 CREATE TABLE projects (
-	id BIGSERIAL NOT NULL,
+	id INTEGER NOT NULL,
 	uuid TEXT NOT NULL,
 	owner TEXT NOT NULL,
 	name TEXT NOT NULL,
-	created DOUBLE PRECISION NOT NULL,
+	created DOUBLE NOT NULL,
 	PRIMARY KEY (id),
 	UNIQUE (uuid),
 	UNIQUE (owner, name)
 );
 
 CREATE TABLE recipes (
-	id BIGSERIAL NOT NULL,
-	version BIGINT NOT NULL,
+	id INTEGER NOT NULL,
+	version INTEGER NOT NULL,
 	format INTEGER NOT NULL,
 	document TEXT NOT NULL,
 	PRIMARY KEY (id)
@@ -243,77 +247,57 @@ CREATE TABLE recipes (
 CREATE INDEX recipes_version ON recipes (version);
 
 CREATE TABLE results (
-	id BIGINT NOT NULL,
-	version BIGINT NOT NULL,
-	recipe BIGINT,
-	digest BYTEA NOT NULL,
-	position NUMERIC NOT NULL,
+	id INTEGER NOT NULL,
+	version INTEGER NOT NULL,
+	recipe INTEGER,
+	digest BLOB NOT NULL,
+	position BLOB NOT NULL,
 	repeat INTEGER NOT NULL,
 	round INTEGER NOT NULL,
-	machine BIGINT NOT NULL,
+	machine INTEGER NOT NULL,
 	newest SMALLINT NOT NULL,
 	status TEXT NOT NULL,
 	attempt INTEGER NOT NULL,
-	lease BIGINT NOT NULL,
-	host BIGINT NOT NULL,
-	started DOUBLE PRECISION NOT NULL,
-	ended DOUBLE PRECISION NOT NULL,
+	lease INTEGER NOT NULL,
+	host INTEGER NOT NULL,
+	started DOUBLE NOT NULL,
+	ended DOUBLE NOT NULL,
 	exit INTEGER,
 	cause TEXT,
 	remarks TEXT,
-	i0 BIGINT,
-	i1 BIGINT,
-	i2 BIGINT,
-	i3 BIGINT,
-	i4 BIGINT,
-	i5 BIGINT,
-	i6 BIGINT,
-	i7 BIGINT,
-	i8 BIGINT,
-	i9 BIGINT,
-	i10 BIGINT,
-	i11 BIGINT,
-	i12 BIGINT,
-	i13 BIGINT,
-	i14 BIGINT,
-	i15 BIGINT,
-	r0 DOUBLE PRECISION,
-	r1 DOUBLE PRECISION,
-	r2 DOUBLE PRECISION,
-	r3 DOUBLE PRECISION,
-	r4 DOUBLE PRECISION,
-	r5 DOUBLE PRECISION,
-	r6 DOUBLE PRECISION,
-	r7 DOUBLE PRECISION,
-	r8 DOUBLE PRECISION,
-	r9 DOUBLE PRECISION,
-	r10 DOUBLE PRECISION,
-	r11 DOUBLE PRECISION,
-	r12 DOUBLE PRECISION,
-	r13 DOUBLE PRECISION,
-	r14 DOUBLE PRECISION,
-	r15 DOUBLE PRECISION,
-	r16 DOUBLE PRECISION,
-	r17 DOUBLE PRECISION,
-	r18 DOUBLE PRECISION,
-	r19 DOUBLE PRECISION,
-	r20 DOUBLE PRECISION,
-	r21 DOUBLE PRECISION,
-	r22 DOUBLE PRECISION,
-	r23 DOUBLE PRECISION,
-	t0 TEXT,
-	t1 TEXT,
-	t2 TEXT,
-	t3 TEXT,
-	t4 TEXT,
-	t5 TEXT,
-	t6 TEXT,
-	t7 TEXT,
-	t8 TEXT,
-	t9 TEXT,
-	t10 TEXT,
-	t11 TEXT,
-	key BYTEA,
+	v0 ,
+	v1 ,
+	v2 ,
+	v3 ,
+	v4 ,
+	v5 ,
+	v6 ,
+	v7 ,
+	v8 ,
+	v9 ,
+	v10 ,
+	v11 ,
+	v12 ,
+	v13 ,
+	v14 ,
+	v15 ,
+	v16 ,
+	v17 ,
+	v18 ,
+	v19 ,
+	v20 ,
+	v21 ,
+	v22 ,
+	v23 ,
+	v24 ,
+	v25 ,
+	v26 ,
+	v27 ,
+	v28 ,
+	v29 ,
+	v30 ,
+	v31 ,
+	"key" BLOB,
 	PRIMARY KEY (id),
 	UNIQUE (digest, version, round, machine)
 );
@@ -323,9 +307,9 @@ CREATE INDEX results_order ON results (version, position, repeat, id);
 CREATE INDEX results_version ON results (version);
 
 CREATE TABLE rounds (
-	version BIGINT NOT NULL,
+	version INTEGER NOT NULL,
 	number INTEGER NOT NULL,
-	began DOUBLE PRECISION NOT NULL,
+	began DOUBLE NOT NULL,
 	person TEXT NOT NULL,
 	reason TEXT NOT NULL,
 	seed TEXT,
@@ -333,59 +317,56 @@ CREATE TABLE rounds (
 );
 
 CREATE TABLE sources (
-	definition BIGINT NOT NULL,
+	definition INTEGER NOT NULL,
 	path TEXT NOT NULL,
 	mode INTEGER NOT NULL,
-	content BYTEA NOT NULL,
+	content BLOB NOT NULL,
 	PRIMARY KEY (definition, path)
 );
 
 CREATE TABLE studies (
-	id BIGSERIAL NOT NULL,
-	project BIGINT NOT NULL,
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	project INTEGER NOT NULL,
 	name TEXT NOT NULL,
 	sql_name TEXT NOT NULL,
-	current BIGINT,
+	current INTEGER,
 	revision INTEGER NOT NULL,
 	view_revision INTEGER,
-	opened DOUBLE PRECISION NOT NULL,
+	opened DOUBLE NOT NULL,
 	pinned SMALLINT NOT NULL,
-	PRIMARY KEY (id),
 	UNIQUE (sql_name),
 	UNIQUE (project, name)
 );
 
 CREATE TABLE submissions (
-	id BIGSERIAL NOT NULL,
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	token TEXT NOT NULL,
 	person TEXT NOT NULL,
 	verified SMALLINT NOT NULL,
 	study TEXT NOT NULL,
 	request TEXT NOT NULL,
-	submitted DOUBLE PRECISION NOT NULL,
+	submitted DOUBLE NOT NULL,
 	turn TEXT NOT NULL,
-	begun DOUBLE PRECISION,
-	ended DOUBLE PRECISION,
+	begun DOUBLE,
+	ended DOUBLE,
 	cause TEXT NOT NULL,
 	progress TEXT NOT NULL,
-	PRIMARY KEY (id),
 	UNIQUE (token)
 );
 
 CREATE TABLE upgrade (
 	step TEXT NOT NULL,
-	done BIGINT NOT NULL,
-	at DOUBLE PRECISION NOT NULL,
+	done INTEGER NOT NULL,
+	at DOUBLE NOT NULL,
 	PRIMARY KEY (step)
 );
 
 CREATE TABLE versions (
-	id BIGSERIAL NOT NULL,
-	study BIGINT NOT NULL,
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	study INTEGER NOT NULL,
 	number INTEGER NOT NULL,
-	created DOUBLE PRECISION NOT NULL,
-	edits BIGINT NOT NULL,
+	created DOUBLE NOT NULL,
+	edits INTEGER NOT NULL,
 	members TEXT NOT NULL,
-	PRIMARY KEY (id),
 	UNIQUE (study, number)
 );

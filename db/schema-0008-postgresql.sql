@@ -1,37 +1,37 @@
 CREATE TABLE aliases (
-	digest BLOB NOT NULL,
-	result INTEGER NOT NULL,
+	digest BYTEA NOT NULL,
+	result BIGINT NOT NULL,
 	kind TEXT NOT NULL,
 	PRIMARY KEY (digest, result)
 );
 
 CREATE TABLE artifacts (
-	attempt INTEGER NOT NULL,
+	attempt BIGINT NOT NULL,
 	path TEXT NOT NULL,
 	number INTEGER NOT NULL,
 	mode INTEGER NOT NULL,
-	size INTEGER NOT NULL,
-	content BLOB NOT NULL,
+	size BIGINT NOT NULL,
+	content BYTEA NOT NULL,
 	PRIMARY KEY (attempt, path)
 );
 
 CREATE INDEX artifacts_content ON artifacts (content);
 
 CREATE TABLE attempts (
-	id INTEGER NOT NULL,
-	digest BLOB NOT NULL,
-	version INTEGER NOT NULL,
+	id BIGINT NOT NULL,
+	digest BYTEA NOT NULL,
+	version BIGINT NOT NULL,
 	round INTEGER NOT NULL,
-	machine INTEGER NOT NULL,
+	machine BIGINT NOT NULL,
 	number INTEGER NOT NULL,
-	lease INTEGER NOT NULL,
+	lease BIGINT NOT NULL,
 	state TEXT NOT NULL,
-	host INTEGER NOT NULL,
-	started DOUBLE,
-	ended DOUBLE,
+	host BIGINT NOT NULL,
+	started DOUBLE PRECISION,
+	ended DOUBLE PRECISION,
 	exit INTEGER,
 	cause TEXT,
-	position BLOB NOT NULL,
+	position NUMERIC NOT NULL,
 	repeat INTEGER NOT NULL,
 	point TEXT,
 	metrics TEXT,
@@ -43,32 +43,33 @@ CREATE INDEX attempts_digest ON attempts (digest);
 CREATE INDEX attempts_version ON attempts (version);
 
 CREATE TABLE chunks (
-	result INTEGER NOT NULL,
+	result BIGINT NOT NULL,
 	chunk INTEGER NOT NULL,
-	doc TEXT NOT NULL,
+	doc JSON NOT NULL,
 	PRIMARY KEY (result, chunk)
 );
 
 CREATE TABLE claims (
-	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-	digest BLOB NOT NULL,
+	id BIGSERIAL NOT NULL,
+	digest BYTEA NOT NULL,
 	round INTEGER NOT NULL,
-	target INTEGER NOT NULL,
-	version INTEGER NOT NULL,
-	lease INTEGER NOT NULL,
+	target BIGINT NOT NULL,
+	version BIGINT NOT NULL,
+	lease BIGINT NOT NULL,
 	attempt INTEGER NOT NULL,
 	host TEXT NOT NULL,
-	started DOUBLE NOT NULL,
-	position BLOB NOT NULL,
+	started DOUBLE PRECISION NOT NULL,
+	position NUMERIC NOT NULL,
 	repeat INTEGER NOT NULL,
 	point TEXT,
+	PRIMARY KEY (id),
 	UNIQUE (digest, round, target)
 );
 
 CREATE INDEX claims_lease ON claims (lease);
 
 CREATE TABLE conditions (
-	attempt INTEGER NOT NULL,
+	attempt BIGINT NOT NULL,
 	load_start REAL,
 	load_end REAL,
 	mhz_start REAL,
@@ -89,23 +90,28 @@ CREATE TABLE conditions (
 	others_ctime REAL,
 	memory_pressure REAL,
 	throttled BIGINT,
+	slots_start INTEGER,
+	slots_end INTEGER,
+	pinned TEXT,
+	gpu_mhz_start REAL,
+	gpu_mhz_end REAL,
 	PRIMARY KEY (attempt)
 );
 
 CREATE TABLE contents (
-	digest BLOB NOT NULL,
-	size INTEGER NOT NULL,
-	body BLOB,
+	digest BYTEA NOT NULL,
+	size BIGINT NOT NULL,
+	body BYTEA,
 	foreign_path TEXT,
 	PRIMARY KEY (digest)
 );
 
 CREATE TABLE copies (
-	result INTEGER NOT NULL,
-	source INTEGER NOT NULL,
+	result BIGINT NOT NULL,
+	source BIGINT NOT NULL,
 	kind TEXT NOT NULL,
 	person TEXT NOT NULL,
-	at DOUBLE NOT NULL,
+	at DOUBLE PRECISION NOT NULL,
 	note TEXT NOT NULL,
 	PRIMARY KEY (result)
 );
@@ -113,18 +119,18 @@ CREATE TABLE copies (
 CREATE INDEX copies_source ON copies (source);
 
 CREATE TABLE counters (
-	version INTEGER NOT NULL,
-	machine INTEGER NOT NULL,
+	version BIGINT NOT NULL,
+	machine BIGINT NOT NULL,
 	round INTEGER NOT NULL,
 	status TEXT NOT NULL,
-	count INTEGER NOT NULL,
+	count BIGINT NOT NULL,
 	PRIMARY KEY (version, machine, round, status)
 );
 
 CREATE TABLE definitions (
-	id INTEGER NOT NULL,
-	version INTEGER NOT NULL,
-	at DOUBLE NOT NULL,
+	id BIGSERIAL NOT NULL,
+	version BIGINT NOT NULL,
+	at DOUBLE PRECISION NOT NULL,
 	document TEXT NOT NULL,
 	PRIMARY KEY (id)
 );
@@ -132,18 +138,18 @@ CREATE TABLE definitions (
 CREATE INDEX definitions_version ON definitions (version, id);
 
 CREATE TABLE edits (
-	version INTEGER NOT NULL,
-	number INTEGER NOT NULL,
-	first INTEGER NOT NULL,
-	last INTEGER NOT NULL,
+	version BIGINT NOT NULL,
+	number BIGINT NOT NULL,
+	first BIGINT NOT NULL,
+	last BIGINT NOT NULL,
 	PRIMARY KEY (version, number)
 );
 
 CREATE TABLE events (
-	id INTEGER NOT NULL,
-	version INTEGER NOT NULL,
-	digest BLOB,
-	at DOUBLE NOT NULL,
+	id BIGSERIAL NOT NULL,
+	version BIGINT NOT NULL,
+	digest BYTEA,
+	at DOUBLE PRECISION NOT NULL,
 	kind TEXT NOT NULL,
 	text TEXT NOT NULL,
 	PRIMARY KEY (id)
@@ -154,7 +160,7 @@ CREATE INDEX events_digest ON events (digest);
 CREATE INDEX events_version ON events (version);
 
 CREATE TABLE fields (
-	study INTEGER NOT NULL,
+	study BIGINT NOT NULL,
 	number INTEGER NOT NULL,
 	role TEXT NOT NULL,
 	name TEXT NOT NULL,
@@ -170,45 +176,47 @@ CREATE TABLE fields (
 );
 
 CREATE TABLE hosts (
-	id INTEGER NOT NULL,
+	id BIGSERIAL NOT NULL,
 	name TEXT NOT NULL,
-	machine INTEGER NOT NULL,
+	machine BIGINT NOT NULL,
 	kernel TEXT NOT NULL,
-	memory INTEGER NOT NULL,
+	memory BIGINT NOT NULL,
+	unmeasured TEXT,
 	PRIMARY KEY (id),
 	UNIQUE (name, machine, kernel, memory)
 );
 
 CREATE TABLE leases (
-	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-	version INTEGER NOT NULL,
+	id BIGSERIAL NOT NULL,
+	version BIGINT NOT NULL,
 	token TEXT NOT NULL,
 	host TEXT NOT NULL,
-	pid INTEGER NOT NULL,
+	pid BIGINT NOT NULL,
 	born TEXT NOT NULL,
 	person TEXT NOT NULL,
-	since DOUBLE NOT NULL,
-	until DOUBLE NOT NULL,
-	seconds DOUBLE NOT NULL,
-	ended DOUBLE
+	since DOUBLE PRECISION NOT NULL,
+	until DOUBLE PRECISION NOT NULL,
+	seconds DOUBLE PRECISION NOT NULL,
+	ended DOUBLE PRECISION,
+	PRIMARY KEY (id)
 );
 
 CREATE INDEX leases_version ON leases (version);
 
 CREATE TABLE logs (
-	attempt INTEGER NOT NULL,
-	stdout_head BLOB NOT NULL,
-	stdout_tail BLOB NOT NULL,
-	stdout_size INTEGER NOT NULL,
-	stderr_head BLOB NOT NULL,
-	stderr_tail BLOB NOT NULL,
-	stderr_size INTEGER NOT NULL,
+	attempt BIGINT NOT NULL,
+	stdout_head BYTEA NOT NULL,
+	stdout_tail BYTEA NOT NULL,
+	stdout_size BIGINT NOT NULL,
+	stderr_head BYTEA NOT NULL,
+	stderr_tail BYTEA NOT NULL,
+	stderr_size BIGINT NOT NULL,
 	PRIMARY KEY (attempt)
 );
 
 CREATE TABLE machines (
-	id INTEGER NOT NULL,
-	digest BLOB NOT NULL,
+	id BIGSERIAL NOT NULL,
+	digest BYTEA NOT NULL,
 	label TEXT NOT NULL,
 	cpu TEXT NOT NULL,
 	cores INTEGER NOT NULL,
@@ -220,19 +228,19 @@ CREATE TABLE machines (
 );
 
 CREATE TABLE projects (
-	id INTEGER NOT NULL,
+	id BIGSERIAL NOT NULL,
 	uuid TEXT NOT NULL,
 	owner TEXT NOT NULL,
 	name TEXT NOT NULL,
-	created DOUBLE NOT NULL,
+	created DOUBLE PRECISION NOT NULL,
 	PRIMARY KEY (id),
 	UNIQUE (uuid),
 	UNIQUE (owner, name)
 );
 
 CREATE TABLE recipes (
-	id INTEGER NOT NULL,
-	version INTEGER NOT NULL,
+	id BIGSERIAL NOT NULL,
+	version BIGINT NOT NULL,
 	format INTEGER NOT NULL,
 	document TEXT NOT NULL,
 	PRIMARY KEY (id)
@@ -241,57 +249,77 @@ CREATE TABLE recipes (
 CREATE INDEX recipes_version ON recipes (version);
 
 CREATE TABLE results (
-	id INTEGER NOT NULL,
-	version INTEGER NOT NULL,
-	recipe INTEGER,
-	digest BLOB NOT NULL,
-	position BLOB NOT NULL,
+	id BIGINT NOT NULL,
+	version BIGINT NOT NULL,
+	recipe BIGINT,
+	digest BYTEA NOT NULL,
+	position NUMERIC NOT NULL,
 	repeat INTEGER NOT NULL,
 	round INTEGER NOT NULL,
-	machine INTEGER NOT NULL,
+	machine BIGINT NOT NULL,
 	newest SMALLINT NOT NULL,
 	status TEXT NOT NULL,
 	attempt INTEGER NOT NULL,
-	lease INTEGER NOT NULL,
-	host INTEGER NOT NULL,
-	started DOUBLE NOT NULL,
-	ended DOUBLE NOT NULL,
+	lease BIGINT NOT NULL,
+	host BIGINT NOT NULL,
+	started DOUBLE PRECISION NOT NULL,
+	ended DOUBLE PRECISION NOT NULL,
 	exit INTEGER,
 	cause TEXT,
 	remarks TEXT,
-	v0 ,
-	v1 ,
-	v2 ,
-	v3 ,
-	v4 ,
-	v5 ,
-	v6 ,
-	v7 ,
-	v8 ,
-	v9 ,
-	v10 ,
-	v11 ,
-	v12 ,
-	v13 ,
-	v14 ,
-	v15 ,
-	v16 ,
-	v17 ,
-	v18 ,
-	v19 ,
-	v20 ,
-	v21 ,
-	v22 ,
-	v23 ,
-	v24 ,
-	v25 ,
-	v26 ,
-	v27 ,
-	v28 ,
-	v29 ,
-	v30 ,
-	v31 ,
-	"key" BLOB,
+	i0 BIGINT,
+	i1 BIGINT,
+	i2 BIGINT,
+	i3 BIGINT,
+	i4 BIGINT,
+	i5 BIGINT,
+	i6 BIGINT,
+	i7 BIGINT,
+	i8 BIGINT,
+	i9 BIGINT,
+	i10 BIGINT,
+	i11 BIGINT,
+	i12 BIGINT,
+	i13 BIGINT,
+	i14 BIGINT,
+	i15 BIGINT,
+	r0 DOUBLE PRECISION,
+	r1 DOUBLE PRECISION,
+	r2 DOUBLE PRECISION,
+	r3 DOUBLE PRECISION,
+	r4 DOUBLE PRECISION,
+	r5 DOUBLE PRECISION,
+	r6 DOUBLE PRECISION,
+	r7 DOUBLE PRECISION,
+	r8 DOUBLE PRECISION,
+	r9 DOUBLE PRECISION,
+	r10 DOUBLE PRECISION,
+	r11 DOUBLE PRECISION,
+	r12 DOUBLE PRECISION,
+	r13 DOUBLE PRECISION,
+	r14 DOUBLE PRECISION,
+	r15 DOUBLE PRECISION,
+	r16 DOUBLE PRECISION,
+	r17 DOUBLE PRECISION,
+	r18 DOUBLE PRECISION,
+	r19 DOUBLE PRECISION,
+	r20 DOUBLE PRECISION,
+	r21 DOUBLE PRECISION,
+	r22 DOUBLE PRECISION,
+	r23 DOUBLE PRECISION,
+	t0 TEXT,
+	t1 TEXT,
+	t2 TEXT,
+	t3 TEXT,
+	t4 TEXT,
+	t5 TEXT,
+	t6 TEXT,
+	t7 TEXT,
+	t8 TEXT,
+	t9 TEXT,
+	t10 TEXT,
+	t11 TEXT,
+	key BYTEA,
 	PRIMARY KEY (id),
 	UNIQUE (digest, version, round, machine)
 );
@@ -301,9 +329,9 @@ CREATE INDEX results_order ON results (version, position, repeat, id);
 CREATE INDEX results_version ON results (version);
 
 CREATE TABLE rounds (
-	version INTEGER NOT NULL,
+	version BIGINT NOT NULL,
 	number INTEGER NOT NULL,
-	began DOUBLE NOT NULL,
+	began DOUBLE PRECISION NOT NULL,
 	person TEXT NOT NULL,
 	reason TEXT NOT NULL,
 	seed TEXT,
@@ -311,56 +339,59 @@ CREATE TABLE rounds (
 );
 
 CREATE TABLE sources (
-	definition INTEGER NOT NULL,
+	definition BIGINT NOT NULL,
 	path TEXT NOT NULL,
 	mode INTEGER NOT NULL,
-	content BLOB NOT NULL,
+	content BYTEA NOT NULL,
 	PRIMARY KEY (definition, path)
 );
 
 CREATE TABLE studies (
-	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-	project INTEGER NOT NULL,
+	id BIGSERIAL NOT NULL,
+	project BIGINT NOT NULL,
 	name TEXT NOT NULL,
 	sql_name TEXT NOT NULL,
-	current INTEGER,
+	current BIGINT,
 	revision INTEGER NOT NULL,
 	view_revision INTEGER,
-	opened DOUBLE NOT NULL,
+	opened DOUBLE PRECISION NOT NULL,
 	pinned SMALLINT NOT NULL,
+	PRIMARY KEY (id),
 	UNIQUE (sql_name),
 	UNIQUE (project, name)
 );
 
 CREATE TABLE submissions (
-	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	id BIGSERIAL NOT NULL,
 	token TEXT NOT NULL,
 	person TEXT NOT NULL,
 	verified SMALLINT NOT NULL,
 	study TEXT NOT NULL,
 	request TEXT NOT NULL,
-	submitted DOUBLE NOT NULL,
+	submitted DOUBLE PRECISION NOT NULL,
 	turn TEXT NOT NULL,
-	begun DOUBLE,
-	ended DOUBLE,
+	begun DOUBLE PRECISION,
+	ended DOUBLE PRECISION,
 	cause TEXT NOT NULL,
 	progress TEXT NOT NULL,
+	PRIMARY KEY (id),
 	UNIQUE (token)
 );
 
 CREATE TABLE upgrade (
 	step TEXT NOT NULL,
-	done INTEGER NOT NULL,
-	at DOUBLE NOT NULL,
+	done BIGINT NOT NULL,
+	at DOUBLE PRECISION NOT NULL,
 	PRIMARY KEY (step)
 );
 
 CREATE TABLE versions (
-	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-	study INTEGER NOT NULL,
+	id BIGSERIAL NOT NULL,
+	study BIGINT NOT NULL,
 	number INTEGER NOT NULL,
-	created DOUBLE NOT NULL,
-	edits INTEGER NOT NULL,
+	created DOUBLE PRECISION NOT NULL,
+	edits BIGINT NOT NULL,
 	members TEXT NOT NULL,
+	PRIMARY KEY (id),
 	UNIQUE (study, number)
 );
