@@ -240,10 +240,9 @@ def counting() -> Iterator[Counts]:
 
         return count
 
-    def counted_part(path: Path, part: Any, count: int) -> Any:
-        array = read_part(path, part, count)
-        counts["copied"] += array.nbytes
-        return array
+    def counted_part(path: Path, part: Any, target: Any) -> None:
+        read_part(path, part, target)
+        counts["copied"] += target.nbytes
 
     replaced = (
         (SQLite, "connect", counted_connection),

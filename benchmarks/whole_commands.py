@@ -67,6 +67,8 @@ class Case:
     remark: str = ""
     warm: bool = True
     """Whether it runs once before, so that caches are there."""
+    has_copy: bool = True
+    """Whether columnar copies may be there."""
 
 
 def large_study(folder: Path, size: int = 10**7) -> None:
@@ -155,6 +157,9 @@ CASES = (
     Case("results --limit 5", "10^7 results", ("results", "big", "--limit", "5"), seconds=0.6),
     Case("results by a condition, 5 rows", "10^7 results",
          ("results", "big", "--where", "wtime < 10", "--limit", "5"), seconds=0.6),
+    Case("results by a condition, 5 rows, no copy", "10^7 results",
+         ("results", "big", "--where", "wtime < 10", "--limit", "5"),
+         seconds=0.6, remark="of about 300,000 rows", has_copy=False),
     Case("results by two keys", "10^7 results", ("results", "big", *TWO_KEYS), seconds=1.0),
     Case("median by two keys", "10^7 results",
          ("results", "big", *TWO_KEYS, "--agg", "median"), seconds=1.0),
@@ -239,6 +244,7 @@ def prepared(base: Path, name: str) -> Path:
 
 def measure(case: Case, base: Path) -> dict[str, Any]:
     folder = prepared(base, case.folder)
+    os.environ["XDG_CACHE_HOME"] = str(base / ("cache" if case.has_copy else "no-cache"))
     if case.warm:
         zen(folder, *case.words)
     seconds, megabytes = zen(folder, *case.words)
@@ -293,7 +299,7 @@ def main() -> int:
     measured = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     with tempfile.TemporaryDirectory(prefix="zen-commands-") as temporary:
         base = (arguments.folder or Path(temporary)).absolute()
-        os.environ["XDG_CACHE_HOME"] = str(base / "cache")
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         for case in () if arguments.none else CASES:
             if arguments.only and not {case.name, case.size, case.folder} & {*arguments.only}:
                 continue

@@ -11,9 +11,10 @@ import shlex
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 from zenturio.errors import SafetyError
 
@@ -47,7 +48,7 @@ def read_regular(path: Path, most: int) -> bytes:
     return content
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open for reading a file that somebody else may have put there.
 
     OSError where it is a link, a pipe or a device: they are neither followed nor waited for.

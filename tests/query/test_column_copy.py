@@ -35,6 +35,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(column_copy, "COPY_ROWS", 1)
     monkeypatch.setattr(column_copy, "SEGMENT_ROWS", 32)
+    monkeypatch.setattr(column_copy, "ROWS_AT_ONCE", 23)
     return tmp_path / "cache"
 
 

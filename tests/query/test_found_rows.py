@@ -5,9 +5,10 @@ from hashlib import blake2b
 import pytest
 
 from zenturio.experiment.experiment import Experiment, MachineKind, Outcome, Recipe
+from zenturio.query import study_table
 from zenturio.query.select_results import results
 from zenturio.query.select_statement import StudySelect
-from zenturio.record import DriverProcess, Field, StudyDefinition
+from zenturio.record import DriverProcess, Field, StudyDefinition, column_copy
 
 
 @pytest.fixture
@@ -52,3 +53,47 @@ def test_rows_are_counted_only_where_a_condition_is_put(rounds, monkeypatch):
     assert results(rounds, "s", where="n > 4", limit=1).found == 2
     assert results(rounds, "s", where="status == 'failed'", limit=1).found == 2
     assert len(counted) == 2
+
+
+@pytest.fixture
+def large(repository, monkeypatch):
+    """A study of 2,000 results that counts as a large one, without a columnar copy."""
+    definition = StudyDefinition((Field("n", "int"),), (Field("y", "int"),))
+    repository.open("s", definition)
+    lease = repository.acquire_lease("s", DriverProcess.current(), seconds=600)
+    written = []
+    for n in range(2_000):
+        digest = blake2b(f"{n}".encode(), digest_size=16).hexdigest()
+        status = "failed" if n % 10 == 0 else "ok"
+        outcome = Outcome(digest, status, "", {"y": n % 7}, 1, "kofel", 1.0, 2.0)
+        point = Experiment(digest, n, 1, {"n": n}, (), (), {}, None, Recipe())
+        written.append((point, outcome))
+    repository.add_results("s", lease.number, written)
+    repository.release_lease(lease)
+    monkeypatch.setattr(column_copy, "COPY_ROWS", 2_000)
+    monkeypatch.setattr(study_table, "COUNTED_ROWS", 1_000)
+    return repository
+
+
+def test_a_condition_on_a_large_study_is_asked_of_a_sample_unless_the_rows_are_to_be_counted(large):
+    counted = results(large, "s", where="y == 3", limit=5)
+    assert (counted.found, counted.is_estimate) == (257, False)
+    table = results(large, "s", where="y == 3", limit=5, exact=False)
+    assert table.is_estimate
+    assert table.rows == counted.rows
+    assert 257 * 0.7 < table.found < 257 * 1.3
+    assert float(f"{table.found:.2g}") == table.found
+    assert table.summary == f"5 of about {table.found:,} rows, from 2,000 experiments"
+
+
+@pytest.mark.parametrize(
+    ("where", "limit"),
+    [("n > 1990", 5), ("n > 1990", 20), (None, 5), ("y == 3", 1_000)],
+    ids=["few meet it", "all are shown", "the counters know it", "all that meet it are shown"],
+)
+def test_no_number_is_estimated_that_is_known_at_once(large, where, limit):
+    estimated, counted = (
+        results(large, "s", where=where, limit=limit, exact=e) for e in (False, True)
+    )
+    assert estimated == counted
+    assert not estimated.is_estimate

@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from zenturio.record import column_groups
+from zenturio.record import column_copy, column_groups
 from zenturio.record.column_copy import NotInCopyError
 from zenturio.record.column_groups import LARGEST, GroupedValues, RowGroups
 
@@ -125,3 +125,26 @@ def test_sums_and_means_leave_nothing_of_the_rounding_of_a_plain_sum():
     assert abs(grouped.sums[0] - exact) <= 4 * math.ulp(exact)
     assert abs(grouped.means[0] - exact / len(values)) <= 4 * math.ulp(1e6)
     assert grouped.deviations[0] == pytest.approx(statistics.stdev(values.tolist()), rel=1e-12)
+
+
+def test_rows_that_take_no_part_are_in_no_group(monkeypatch):
+    monkeypatch.setattr(column_copy, "ROWS_AT_ONCE", 7)
+    codes, values = drawn([4, 3], 100)
+    chosen = np.random.default_rng(5).random(100) < 0.7
+    values[~chosen] = 1e6
+    groups, some = (
+        RowGroups(codes, [4, 3], 100, chosen),
+        RowGroups([column[chosen] for column in codes], [4, 3], int(chosen.sum())),
+    )
+    assert [c.tolist() for c in groups.codes] == [c.tolist() for c in some.codes]
+    assert groups.rows.tolist() == some.rows.tolist()
+    all_values, their_values = GroupedValues(groups, values), GroupedValues(some, values[chosen])
+    for name in ("counts", "means", "sums", "deviations", "lows", "highs", "medians"):
+        answer, expected = (getattr(v, name) for v in (all_values, their_values))
+        np.testing.assert_allclose(answer, expected, rtol=1e-12, err_msg=name)
+    assert all_values.values_of(2) == their_values.values_of(2)
+    numbers = np.arange(100, dtype=np.int16)
+    assert groups.least(numbers).tolist() == some.least(numbers[chosen]).tolist()
+    assert groups.greatest(numbers).tolist() == some.greatest(numbers[chosen]).tolist()
+    wide = RowGroups([codes[0], codes[1]], [2**40, 2**20], 100, chosen)
+    assert wide.rows.sum() == chosen.sum()

@@ -110,6 +110,12 @@ def results(
     outside: All = False,
     machine: OfMachine = "",
     round_: OfRound = "",
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact", help="Count the rows, where else an estimate is shown (of about 39,000)."
+        ),
+    ] = False,
     show_sql: Annotated[
         bool, typer.Option("--sql", help="Print the SQL query instead of its result.")
     ] = False,
@@ -158,6 +164,7 @@ def results(
                 outside=outside,
                 machine=machine,
                 round=round_,
+                exact=exact,
             )
     if show_sql:
         typer.echo(table.sql)
@@ -407,6 +414,7 @@ def table_facts(table: "ResultTable", more: "Mapping[str, Any] | None" = None) -
             "units": dict(table.units),
             "found": table.found,
             "experiments": table.experiments,
+            "is_estimate": table.is_estimate,
             "total": table.total,
             "notes": table.notes,
         }

@@ -33,7 +33,14 @@ from zenturio.query.aggregates import (
 )
 from zenturio.query.catalog import Catalog, StudyColumn
 from zenturio.query.select_statement import SelectItem
-from zenturio.record.column_copy import Array, ColumnCopy, CopiedColumn, NotInCopyError
+from zenturio.record.column_copy import (
+    Array,
+    ColumnCopy,
+    CopiedColumn,
+    NotInCopyError,
+    look_up,
+    row_parts,
+)
 from zenturio.record.column_groups import GroupedValues, RowGroups
 
 _FACTS = {"index": "position", "repeat": "repeat", "round": "round", "status": "status"}
@@ -71,15 +78,20 @@ class CopiedTable:
         self._finite = finite
 
     @cached_property
-    def _chosen(self) -> Array | None:
-        """The rows that take part; None for all."""
+    def _mask(self) -> Array | None:
+        """Which rows take part; None for all."""
         conditions = list(self._conditions())
         if not conditions:
             return None
         mask = conditions[0]
         for condition in conditions[1:]:
             mask &= condition
-        return None if mask.all() else np.flatnonzero(mask)
+        return None if mask.all() else mask
+
+    @cached_property
+    def _chosen(self) -> Array | None:
+        """The places of the rows that take part; None for all."""
+        return None if self._mask is None else np.flatnonzero(self._mask)
 
     def _conditions(self) -> Any:
         """Which rows meet each condition; nothing for one that all meet."""
@@ -104,7 +116,7 @@ class CopiedTable:
         codes, values = self._copy.column(key).codes()
         is_allowed = np.array([value in allowed for value in values], dtype=np.bool_)
         if not is_allowed.all():
-            yield is_allowed[codes]
+            yield look_up(is_allowed, codes)
 
     def _column(self, column: StudyColumn) -> CopiedColumn:
         if column.role == "fact":
@@ -122,7 +134,7 @@ class CopiedTable:
     @property
     def count(self) -> int:
         """How many rows there are."""
-        return self._copy.rows if self._chosen is None else len(self._chosen)
+        return self._copy.rows if self._mask is None else int(np.count_nonzero(self._mask))
 
     @property
     def row_numbers(self) -> Array:
@@ -157,17 +169,20 @@ class CopiedTable:
 
     def varies(self, column: StudyColumn) -> bool:
         """Whether a column has several values, NULL being one."""
-        if not self.count:
-            return False
-        codes, _ = self.cells(column)
-        return bool((codes != codes[0]).any())
+        codes, _ = self._column(column).codes()
+        first = 0 if self._mask is None else int(self._mask.argmax())
+        return self._any(codes != codes[first]) if len(codes) else False
+
+    def _any(self, rows: Array) -> bool:
+        """Whether any of *rows* takes part."""
+        return bool(rows.any() if self._mask is None else (rows & self._mask).any())
 
     @property
     def has_repeats(self) -> bool:
         """Whether any row is of the second repeat of its point."""
         codes, values = self._copy.column("repeat").codes()
         later = np.array([value > 1 for value in values], dtype=np.bool_)
-        return bool(later.any() and later[self._take(codes)].any())
+        return bool(later.any()) and self._any(look_up(later, codes))
 
     @cached_property
     def in_space(self) -> Array:
@@ -185,20 +200,47 @@ class CopiedTable:
 
     def numbers(self, order: Sequence[tuple[StudyColumn, bool]], limit: int | None) -> Array:
         """The numbers of the rows in an order, behind which that of the space comes."""
+        if limit is not None and len(order) == 1:
+            ((column, falling),) = order
+            return self._first_numbers(self._column(column).reals(), limit, falling=falling)
         rows = self.in_space
         for column, falling in reversed(order):
-            values = self.reals(column)
-            if limit is not None and len(order) == 1 and limit < len(values):
-                rows = rows[_is_among_first(values[rows], limit, falling=falling)]
-            keys = values[rows]
+            keys = self.reals(column)[rows]
             rows = rows[np.argsort(-keys if falling else keys, kind="stable")]
         return self.row_numbers[rows[:limit]]
+
+    def _first_numbers(self, values: Array, limit: int, *, falling: bool) -> Array:
+        """The numbers of the first *limit* rows by *values* and the order of the space."""
+        position, repeat, number = map(self._copy.column, ("position", "repeat", "number"))
+        if position.nulls is not None:
+            raise NotInCopyError("position")
+        codes, repeats = repeat.codes()
+
+        def first(rows: Array) -> Array:
+            keys = values[rows]
+            by = (number.data[rows], np.array(repeats)[codes[rows]], position.data[rows],
+                  -keys if falling else keys)  # fmt: skip
+            return rows[np.lexsort(by)[:limit]]
+
+        best: Array = np.empty(0, dtype=np.intp)
+        for part in row_parts(len(values) if limit else 0):
+            rows = np.arange(part.start, part.stop)
+            if self._mask is not None:
+                rows = rows[self._mask[part]]
+            if len(best) == limit and not np.isnan(bound := values[best[-1]]):
+                keys = values[rows]  # those beyond the last of the best so far are none of them
+                rows = rows[keys >= bound if falling else keys <= bound]
+            best = first(np.concatenate([best, rows]))
+        return number.data[best].astype(np.int64, copy=False)
 
     def groups(self, heads: Sequence[SelectItem], keys: int) -> list[tuple[Any, ...]]:
         """The *heads* for each combination of the first *keys* of them, in any order."""
         columns = [self._measured(head) for head in heads[:keys]]
-        coded = [self.cells(column) for column in columns]
-        groups = RowGroups([c for c, _ in coded], [len(v) for _, v in coded], self.count)
+        coded = [self._column(column).codes() for column in columns]
+        groups = RowGroups(
+            [codes for codes, _ in coded], [len(values) for _, values in coded],
+            self._copy.rows, self._mask,
+        )  # fmt: skip
         answers: list[Sequence[Any]] = []
         for (_, values), codes in zip(coded, groups.codes, strict=True):
             answers.append([values[code] for code in codes.tolist()])
@@ -221,11 +263,11 @@ class CopiedTable:
             position = self._column(column)
             if position.nulls is not None:
                 raise NotInCopyError("position")
-            return list(groups.least(self._take(position.data)).tolist())
+            return list(groups.least(position.data).tolist())
         if head.aggregate in ("min", "max") and self._column(column).field.is_mixed:
             raise NotInCopyError(column.name)
         if column.name not in grouped:
-            grouped[column.name] = GroupedValues(groups, self.reals(column))
+            grouped[column.name] = GroupedValues(groups, self._column(column).reals())
         values = grouped[column.name]
         if head.aggregate not in DOUBT_RULES and head.aggregate not in ("count", "min", "max"):
             return _defined(head.aggregate, values)
@@ -293,7 +335,7 @@ class CopiedTable:
                 for value in (*column.values, None)
             ]
             true, false = (np.array([t is wanted for t in table]) for wanted in (True, False))
-            return true[column.data], false[column.data]
+            return look_up(true, column.data), look_up(false, column.data)
         data = column.reals()
         known = ~np.isnan(data)
         true = np.logical_or.reduce([relation(data, value) for value in values]) & known
@@ -332,10 +374,3 @@ def _suspects(kind: str, values: GroupedValues, answers: Array) -> Array:
 def _guards(members: Sequence[float]) -> GroupGuards:
     size = math.fsum(map(abs, members))
     return GroupGuards(len(members), min(members), max(members), size)
-
-
-def _is_among_first(values: Array, count: int, *, falling: bool) -> Array:
-    """Which of *values* may be among the first *count*, NaN being last."""
-    keys = -values if falling else values
-    bound = np.partition(keys, count - 1)[count - 1] if count else -np.inf
-    return np.ones(len(keys), dtype=np.bool_) if np.isnan(bound) else keys <= bound

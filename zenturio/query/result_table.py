@@ -41,6 +41,8 @@ class ResultTable:
     """How many rows there are without the limit."""
     experiments: int | None = None
     """How many experiments the rows are made of; none where that is not known."""
+    is_estimate: bool = False
+    """Whether these two numbers were estimated by a sample, and not counted."""
     total: int = 0
     """How many experiments the study has."""
     noun: str = "experiments"
@@ -53,6 +55,10 @@ class ResultTable:
     @property
     def summary(self) -> str:
         """``20 of 240 rows, from 240 of 250 experiments``"""
+        if self.is_estimate:
+            return (
+                f"{len(self.rows):,} of about {self.found:,} rows, from {self.total:,} {self.noun}"
+            )
         rows = f"{len(self.rows):,} of {self.found:,} rows"
         if self.experiments is None:
             return rows

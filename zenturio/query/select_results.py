@@ -44,6 +44,7 @@ def results(
     outside: bool = False,
     machine: str = "",
     round: int | str = "",  # noqa: A002 - as the column is called
+    exact: bool = True,
 ) -> ResultTable:
     """Return the experiments of *study* that succeeded and meet the condition *where*.
 
@@ -58,6 +59,9 @@ def results(
     *machine*: only what that kind of machine measured, by its label or a part of it. *round*: a
     number or ``all``; the newest of each experiment, if none is named, unless a column asked for
     is the round.
+
+    Without *exact* the table may say of about how many rows it shows the first ones, where to count
+    them takes long: a condition on a million results and more (``is_estimate``).
     """
     for name in aggregates:
         if name != TRIED:
@@ -83,10 +87,10 @@ def results(
         outside=outside,
     )
     with open_table(repository, query) as table:
-        return _grouped(table) if by or aggregates else _listed(table)
+        return _grouped(table) if by or aggregates else _listed(table, exact=exact)
 
 
-def _listed(table: StudyTable) -> ResultTable:
+def _listed(table: StudyTable, *, exact: bool) -> ResultTable:
     """Every experiment by itself, in the order of the space."""
     catalog, query = table.catalog, table.query
     repeats = [catalog.facts["repeat"]] if table.has_repeats() else []
@@ -101,13 +105,16 @@ def _listed(table: StudyTable) -> ResultTable:
     selected = study_columns(columns)
     recorded = table.rows(selected)
     rows = compute_rows(columns, selected, recorded)
-    count = len(rows) if query.limit is None else table.count()
+    count, is_estimate = len(rows), False
+    if query.limit is not None and len(rows) == query.limit:
+        count, is_estimate = (table.count(), False) if exact else table.count_or_estimate()
     return ResultTable(
         columns=tuple(column.name for column in columns),
         rows=tuple(rows),
         units={column.name: column.unit for column in columns if column.unit},
         found=count,
         experiments=count,
+        is_estimate=is_estimate,
         total=catalog.total,
         noun=catalog.noun,
         notes=(

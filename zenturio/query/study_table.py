@@ -70,6 +70,11 @@ SAMPLE_RANK = 3
 """Of the sample's values the one to look from: about as many rows lie before it, times the share
 of the sample."""
 
+COUNTED_ROWS = 10_000
+"""Rows of which those that meet a condition are counted, to say how many do of a large study."""
+LEAST_MET = 25
+"""Of them that must meet it: an estimate is off by a fifth then (one standard deviation)."""
+
 
 @dataclass(frozen=True)
 class TableQuery:
@@ -286,6 +291,34 @@ class StudyTable:
         ((count,),) = self.reader.rows(self.statement.count())
         return int(count)
 
+    def count_or_estimate(self) -> tuple[int, bool]:
+        """How many rows there are, and whether that is an estimate.
+
+        A condition on a large study without a copy is asked of a sample, unless few rows meet it.
+        """
+        estimate = self._estimated_count()
+        return (self.count(), False) if estimate is None else (estimate, True)
+
+    def _estimated_count(self) -> int | None:
+        every = sum(self.catalog.counts.values())
+        if not self.statement.condition.parts or every < column_copy.COPY_ROWS:
+            return None
+        with suppress(NotInCopyError):
+            if (table := self.copied(build=False)) and table.count >= 0:  # reads the condition
+                return None
+        source, number = self._rows_looked_at, self.keys[2]
+        first, last = (extreme_number(self.reader, name, number, source) for name in ("min", "max"))
+        among = sql("{} IN ({})", number, _sampled_numbers(first, last, COUNTED_ROWS))
+        met = sql("{} AND {}", among, self._condition)
+        counts = [
+            int(self.reader.rows(sql("SELECT count(*) {} WHERE {}", source, rows))[0][0])
+            for rows in (among, met)
+        ]
+        if counts[1] < LEAST_MET:
+            return None
+        estimate = every * counts[1] / counts[0]
+        return int(float(f"{estimate:.2g}"))
+
     def rows(self, columns: Sequence[StudyColumn]) -> list[tuple[Any, ...]]:
         """The values of *columns* in each row, in order, as they were recorded."""
         items = [SelectItem.of(column) for column in (*columns, self.catalog.facts["remarks"])]
@@ -398,11 +431,7 @@ def top_value_condition(
     None where too few of a sample meet the *condition* and have a value: few are soon sorted.
     """
     first, last = (extreme_number(reader, which, number, source) for which in ("min", "max"))
-    every = range(first, last + 1)
-    # A fixed seed: the same page is found the same way each time.
-    drawn = random.Random(1).sample(every, min(SAMPLE_SIZE, len(every)))  # noqa: S311 - no secret
-    marks = join_fragments(", ", (Fragment((BoundValue(sampled),)) for sampled in sorted(drawn)))
-    among = sql("{} IN ({})", number, marks)
+    among = sql("{} IN ({})", number, _sampled_numbers(first, last, SAMPLE_SIZE))
     rows = join_fragments(
         " AND ", (condition_part for condition_part in (among, condition) if condition_part.parts)
     )
@@ -415,6 +444,14 @@ def top_value_condition(
         value,
         Fragment((BoundValue(values[SAMPLE_RANK]),)),
     )
+
+
+def _sampled_numbers(first: int, last: int, count: int) -> Fragment:
+    """Some of the numbers from *first* to *last*, between commas."""
+    every = range(first, last + 1)
+    # A fixed seed: the same page is found the same way each time.
+    drawn = random.Random(1).sample(every, min(count, len(every)))  # noqa: S311 - no secret
+    return verbatim(", ".join(map(str, sorted(drawn))))
 
 
 def numbers_by_value(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from zenturio.experiment import aggregates
-from zenturio.record.column_copy import Array, ColumnCopy, NotInCopyError
+from zenturio.record.column_copy import (
+    Array,
+    ColumnCopy,
+    NotInCopyError,
+    look_up,
+    row_parts,
+)
 
 MOST_CELLS = 1 << 22
 """Combinations of values, whether there are rows of them or not, that have a place each."""
@@ -18,45 +25,92 @@ LARGEST = 1e140
 
 
 class RowGroups:
-    """Rows grouped by the codes of several columns."""
+    """Rows grouped by the codes of several columns.
 
-    def __init__(self, codes: Sequence[Array], sizes: Sequence[int], length: int) -> None:
-        """*codes*: of each column a number for each of *length* rows, below the column's size."""
-        cells: Array = np.zeros(length, dtype=np.int32)
-        total = 1
-        for column, size in zip(codes, sizes, strict=True):
-            total *= max(size, 1)
-            if total >= 2**62:
-                raise NotInCopyError("too many combinations")
-            wide = cells.astype(np.int32 if total < 2**31 else np.int64, copy=False)
-            cells = wide * np.asarray(size, dtype=wide.dtype) + column.astype(
-                wide.dtype, copy=False
-            )
-        if total <= max(MOST_CELLS, 2 * length):
-            present = np.flatnonzero(np.bincount(cells, minlength=total))
-            number = np.zeros(total, dtype=np.int32)
-            number[present] = np.arange(len(present), dtype=np.int32)
-            self.cells: Array = number[cells]
+    What is computed for each row is computed for some rows at a time: arrays of ten million rows
+    would cost the system more to provide than the processor to fill.
+    """
+
+    def __init__(
+        self,
+        codes: Sequence[Array],
+        sizes: Sequence[int],
+        length: int,
+        chosen: Array | None = None,
+    ) -> None:
+        """*codes*: of each column a number for each of *length* rows, below the column's size.
+
+        *chosen*: which rows take part; None for all.
+        """
+        total = math.prod(max(size, 1) for size in sizes)
+        if total >= 2**62:
+            raise NotInCopyError("too many combinations")
+        wide = np.dtype(np.int32 if total < 2**31 - 1 else np.int64)
+        cells: Array = np.empty(length, dtype=wide)
+        has_table = total <= max(MOST_CELLS, 2 * length)
+        rows = np.zeros(total + 1 if has_table else 0, dtype=np.int64)
+        for part in row_parts(length, len(rows)):
+            combined: Array = np.zeros(part.stop - part.start, dtype=wide)
+            for column, size in zip(codes, sizes, strict=True):
+                combined *= wide.type(max(size, 1))
+                combined += column[part].astype(wide, copy=False)
+            if chosen is not None:
+                combined[~chosen[part]] = total
+            if has_table:
+                rows += np.bincount(combined, minlength=len(rows))
+            cells[part] = combined
+        if has_table:
+            present = np.flatnonzero(rows[:total])
+            number = np.zeros(len(rows), dtype=wide)
+            number[present] = np.arange(len(present), dtype=wide)
+            number[total] = len(present)
+            for part in row_parts(length):
+                cells[part] = number[cells[part]]
         else:
-            present, self.cells = np.unique(cells, return_inverse=True)
+            present, cells = np.unique(cells, return_inverse=True)
+            present = present[present < total]
         self.count = len(present)
+        self.cells = cells
+        """Of each row its group; `count` for those that take no part."""
         self.codes = [np.empty(0, dtype=np.int64)] * len(codes)
         """Of each group its codes, column by column."""
         for at in reversed(range(len(codes))):
             self.codes[at] = present % max(sizes[at], 1)
             present = present // max(sizes[at], 1)
 
+    def parts(self) -> Iterator[tuple[slice, Array]]:
+        """Yield some rows after the others, with their groups."""
+        for part in row_parts(len(self.cells), self.count):
+            yield part, self.cells[part].astype(np.intp)
+
+    def sums(self, values: Callable[[slice, Array], Array]) -> Array:
+        """Of each group the sum of the *values* of its rows, and behind it that of the others.
+
+        *values* is called with some rows and their groups.
+        """
+        sums: Array = np.zeros(self.count + 1)
+        for part, cells in self.parts():
+            sums += np.bincount(cells, values(part, cells), self.count + 1)
+        return sums
+
     @cached_property
+    def _all_rows(self) -> Array:
+        rows: Array = np.zeros(self.count + 1, dtype=np.int64)
+        for _, cells in self.parts():
+            rows += np.bincount(cells, minlength=self.count + 1)
+        return rows
+
+    @property
     def rows(self) -> Array:
         """How many rows each group has."""
-        return np.bincount(self.cells, minlength=self.count)
+        return self._all_rows[:-1]
 
     @cached_property
     def order(self) -> Array:
         """The rows by their groups, those of a group as they come."""
         cells = self.cells
         # Sorting is by radix, in linear time, only where the numbers are short.
-        if self.count <= 2**16:
+        if self.count < 2**16:
             return np.argsort(cells.astype(np.uint16), kind="stable")
         low = np.argsort((cells & 0xFFFF).astype(np.uint16), kind="stable")
         return low[np.argsort((cells >> 16)[low].astype(np.uint16), kind="stable")]
@@ -64,20 +118,44 @@ class RowGroups:
     @cached_property
     def starts(self) -> Array:
         """Where each group begins in `order`."""
-        return np.concatenate([[0], np.cumsum(self.rows)[:-1]]) if self.count else self.rows
+        return np.cumsum(self._all_rows)[:-1] - self.rows
 
     def members(self, group: int) -> Array:
         """The rows of a group."""
         start = self.starts[group]
         return self.order[start : start + self.rows[group]]
 
+    def in_order(self, values: Array) -> Array:
+        """The *values* in the order of their groups: those of `order`."""
+        if self.count >= 2**16:
+            return values[self.order]
+        ordered = np.empty_like(values)
+        free = np.concatenate([self.starts, [len(values) - self._all_rows[-1]]])
+        for part, cells in self.parts():
+            order = np.argsort(cells.astype(np.uint16), kind="stable")
+            rows = np.bincount(cells, minlength=self.count + 1)
+            places = np.arange(len(order)) + (free + rows - np.cumsum(rows))[cells[order]]
+            ordered[places] = values[part][order]
+            free += rows
+        return ordered
+
     def least(self, values: Array) -> Array:
         """The least value in each group; NaN does not count."""
-        return np.fmin.reduceat(values[self.order], self.starts) if self.count else values[:0]
+        return self._extreme(np.fmin, values)
 
     def greatest(self, values: Array) -> Array:
         """The greatest value in each group; NaN does not count."""
-        return np.fmax.reduceat(values[self.order], self.starts) if self.count else values[:0]
+        return self._extreme(np.fmax, values)
+
+    def _extreme(self, chosen: np.ufunc, values: Array) -> Array:
+        worst: Any = np.nan
+        if values.dtype.kind == "i":
+            limits = np.iinfo(values.dtype)
+            worst = limits.max if chosen is np.fmin else limits.min
+        extremes = np.full(self.count + 1, worst, dtype=values.dtype)
+        for part, cells in self.parts():
+            chosen.at(extremes, cells, values[part])
+        return extremes[:-1]
 
 
 class GroupedValues:
@@ -94,54 +172,57 @@ class GroupedValues:
             raise NotInCopyError("values that overflow")
         self.is_one_signed = low >= 0 or high <= 0
         self.greatest = max(abs(low), abs(high))
-        self._nulls: Array | None = np.isnan(values)
-        if not self._nulls.any():
-            self._nulls = None
 
     @cached_property
     def counts(self) -> Array:
         """How many values each group has."""
-        groups = self._groups
-        if self._nulls is None:
-            return groups.rows
-        return groups.rows - np.bincount(groups.cells, self._nulls, groups.count).astype(np.int64)
+        counts = self._groups.rows.copy()
+        for part, cells in self._groups.parts():
+            nulls = np.isnan(self._values[part])
+            if nulls.any():
+                counts -= np.bincount(cells[nulls], minlength=len(counts) + 1)[:-1]
+        return counts
 
-    def _summed(self, values: Array) -> Array:
-        if self._nulls is not None:
-            values = np.where(self._nulls, 0.0, values)
-        sums: Array = np.bincount(self._groups.cells, values, self._groups.count)
-        return sums
+    def _summed(self, terms: Callable[[Array, Array], Array]) -> Array:
+        """Of each group the sum of the *terms* that are made of values and groups."""
+
+        def of_part(part: slice, cells: Array) -> Array:
+            answers = terms(self._values[part], cells)
+            return np.nan_to_num(answers, nan=0.0) if np.isnan(answers).any() else answers
+
+        return self._groups.sums(of_part)[:-1]
 
     @cached_property
     def _first_means(self) -> Array:
-        return self._summed(self._values) / np.maximum(self.counts, 1)
-
-    @cached_property
-    def _distances(self) -> Array:
-        return self._values - self._first_means[self._groups.cells]
+        sums = self._summed(lambda values, _: values)
+        # Rows that take no part are read as well: their distances are from 0.
+        return np.append(sums / np.maximum(self.counts, 1), 0.0)
 
     @cached_property
     def _corrections(self) -> Array:
-        return self._summed(self._distances)
+        return self._summed(lambda values, cells: values - self._first_means[cells])
 
     @cached_property
     def means(self) -> Array:
-        return self._first_means + self._corrections / np.maximum(self.counts, 1)
+        return self._first_means[:-1] + self._corrections / np.maximum(self.counts, 1)
 
     @cached_property
     def sums(self) -> Array:
-        return self._first_means * self.counts + self._corrections
+        return self._first_means[:-1] * self.counts + self._corrections
 
     @cached_property
     def sizes(self) -> Array:
         """Of each group the sum of the magnitudes."""
-        return np.abs(self.sums) if self.is_one_signed else self._summed(np.abs(self._values))
+        if self.is_one_signed:
+            return np.abs(self.sums)
+        return self._summed(lambda values, _: np.abs(values))
 
     @cached_property
     def deviations(self) -> Array:
         """The sample's standard deviation (corrected two-pass); NaN of fewer than two values."""
+        squares = self._summed(lambda values, cells: (values - self._first_means[cells]) ** 2)
         with np.errstate(invalid="ignore", divide="ignore"):
-            squares = self._summed(self._distances**2) - self._corrections**2 / self.counts
+            squares -= self._corrections**2 / self.counts
             deviations: Array = np.sqrt(np.maximum(squares, 0.0) / (self.counts - 1))
         return deviations
 
@@ -164,13 +245,13 @@ class GroupedValues:
         places = (np.maximum(counts, 1) - 1) * share
         lower = np.floor(places).astype(np.int64)
         upper = np.minimum(lower + 1, np.maximum(counts - 1, 0))
-        ordered = self._values[groups.order]
-        if groups.count > len(ordered) // 256:
+        if groups.count > len(self._values) // 256:
             # Many small groups: all are sorted at once, by value and then by group.
             by_value = np.argsort(self._values, kind="stable")
             cells = groups.cells[by_value]
             ordered = self._values[by_value[np.argsort(cells, kind="stable")]]
         else:
+            ordered = groups.in_order(self._values)
             bounds = (groups.starts, groups.rows, counts, lower, upper)
             for start, length, count, low_rank, high_rank in zip(
                 *(bound.tolist() for bound in bounds), strict=True
@@ -243,26 +324,26 @@ def _best_points(
     states: Collection[str],
 ) -> RankedPoints:
     codes, words = copy.column("status").codes()
-    was_tried = np.array([word in states for word in words], dtype=np.bool_)
-    rows = None if was_tried.all() else np.flatnonzero(was_tried[codes])
-
-    def take(data: Array) -> Array:
-        return data if rows is None else data[rows]
-
+    was_tried, was_ok = (
+        np.array([word in wanted for word in words], dtype=np.bool_) for wanted in (states, ("ok",))
+    )
+    chosen = None if was_tried.all() else look_up(was_tried, codes)
     coded = [copy.column(key).codes() for key in parameters]
-    length = copy.rows if rows is None else len(rows)
-    groups = RowGroups([take(c) for c, _ in coded], [len(v) for _, v in coded], length)
-    ok = take(np.array([word == "ok" for word in words], dtype=np.bool_)[codes])
-    scores = take(copy.column(metric).reals())
+    groups = RowGroups([c for c, _ in coded], [len(v) for _, v in coded], copy.rows, chosen)
+    ok = look_up(was_ok, codes)
+    scores = copy.column(metric).reals()
     has_score = ok & np.isfinite(scores)
-    candidates = _candidates(groups, np.where(has_score, scores, 0.0) * sign, has_score, count)
+    candidates = _candidates(groups, scores, has_score, count, sign)
     position = copy.column("position")
     if position.nulls is not None:
         raise NotInCopyError("position")
-    repeats = copy.column("repeat").reals()
-    among = np.flatnonzero(np.isin(groups.cells, candidates))
+    repeat_codes, repeats = copy.column("repeat").codes()
+    is_candidate = np.zeros(groups.count + 1, dtype=np.bool_)
+    is_candidate[candidates] = True
+    among = np.flatnonzero(look_up(is_candidate, groups.cells))
     place = np.lexsort((
-        take(copy.column("number").data)[among], take(repeats)[among], take(position.data)[among]
+        copy.column("number").data[among], np.array(repeats)[repeat_codes[among]],
+        position.data[among],
     ))  # fmt: skip
     members: dict[int, list[int]] = {}
     for row in among[place].tolist():
@@ -275,14 +356,20 @@ def _best_points(
         values = tuple(v[c[group]] for (_, v), c in zip(coded, groups.codes, strict=True))
         points.append(CopiedPoint(values, mean, len(used), int(ok[its_rows].sum()), len(its_rows)))
     points.sort(key=lambda point: point.mean * sign)
-    return RankedPoints(points[:count], groups.count, length)
+    return RankedPoints(points[:count], groups.count, int(groups.rows.sum()))
 
 
-def _candidates(groups: RowGroups, losses: Array, has_score: Array, count: int) -> Array:
-    """The groups that may be among the first *count* by the mean of the losses."""
-    used = np.bincount(groups.cells, has_score, groups.count)
-    sums = np.bincount(groups.cells, losses, groups.count)
-    sizes = np.bincount(groups.cells, np.abs(losses), groups.count)
+def _candidates(
+    groups: RowGroups, scores: Array, has_score: Array, count: int, sign: float
+) -> Array:
+    """The groups that may be among the first *count* by the mean of the scores times *sign*."""
+
+    def losses(part: slice, _cells: Array) -> Array:
+        return np.where(has_score[part], scores[part], 0.0) * sign
+
+    used = groups.sums(lambda part, _: has_score[part])[:-1]
+    sums = groups.sums(losses)[:-1]
+    sizes = groups.sums(lambda part, cells: np.abs(losses(part, cells)))[:-1]
     scored = np.flatnonzero(used)
     means = sums[scored] / used[scored]
     # A finite loss whose sum is not finite may be anywhere: the exact mean decides.
