@@ -49,12 +49,22 @@ lint: .venv/dev
 # A third of the time of tests is waiting for servers, queues and leases: one worker more than cores.
 WORKERS ?= 3
 
-test: lint
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow"
+# Types and imports are checked while the tests run; what that says comes last.
+define lint_and_test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@said=$$(mktemp); trap 'rm -f $$said' EXIT; trap 'exit 130' INT; \
+	{ $(BIN)/mypy && $(BIN)/lint-imports --no-cache; } >$$said 2>&1 & \
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(1); tests=$$?; \
+	wait $$!; lint=$$?; cat $$said; exit $$((tests || lint))
+endef
+
+test: .venv/dev
+	$(call lint_and_test,-m "not slow")
 
 test-all: export ZENTURIO_TEST_SHOTS = 1
-test-all: lint
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered
+test-all: .venv/dev
+	$(call lint_and_test,--hypothesis-profile=whole --cov --cov-report=term:skip-covered)
 
 docs: .venv/dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site

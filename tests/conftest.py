@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +16,11 @@ pytest_plugins = ["skipped_groups", "time_limit"]
 
 # A machine that is busy makes no test fail: how long an example takes is no promise.
 hypothesis.settings.register_profile(
-    "gate", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "whole", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+# `make test-all` tries 100 examples of each law (--hypothesis-profile=whole).
+hypothesis.settings.register_profile(
+    "gate", hypothesis.settings.get_profile("whole"), max_examples=40
 )
 # To learn which lines a law reaches, a few examples of it are enough.
 hypothesis.settings.register_profile(
@@ -48,6 +53,9 @@ def pytest_collection():
 
 def pytest_configure(config):
     """Find plug-ins as pyproject.toml has them, whenever the environment was made."""
+    # A shell starts what runs in the background with SIGINT ignored, and then Python leaves it so.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         refresh_entry_points()
 

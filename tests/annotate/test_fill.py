@@ -198,11 +198,11 @@ def test_a_number_is_a_target_without_quotes_and_an_end_names_it(tmp_path):
     assert one(tmp_path, "a.py", program) == wanted
 
 
-def test_ten_thousand_targets_in_one_file_are_each_replaced(tmp_path):
-    names = [f"t{i}" for i in range(10_000)]
+def test_thousands_of_targets_in_one_file_are_each_replaced(tmp_path):
+    names = [f"t{i}" for i in range(3_000)]
     program = "".join(f"# ZEN$ SUBSTITUTE {name} = {{ <{name}> }}\n" for name in names)
     filled = one(tmp_path, "a.py", program + "\n".join(names)).splitlines()
-    assert filled[10_000:] == [f"<{name}>" for name in names]
+    assert filled[3_000:] == [f"<{name}>" for name in names]
 
 
 def test_a_regex_is_matched_line_by_line_whatever_ends_the_lines(tmp_path):

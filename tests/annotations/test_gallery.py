@@ -77,6 +77,7 @@ PROGRAMS = {
     "wien2k": Program(300**21, ("python3",)),
 }
 WORDS = {"plan"}
+LONG = {"sieve", "trees", "tuning", "wave"}
 every_program = pytest.mark.parametrize("name", PROGRAMS)
 
 
@@ -181,7 +182,11 @@ def test_a_program_is_annotated_without_warnings(name, application):
     assert application(name).metrics
 
 
-@every_program
+@pytest.mark.parametrize(
+    "name",
+    # What takes long to build or to run does so once in the gate, at another point, below.
+    [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in PROGRAMS],
+)
 def test_a_program_runs_as_it_is(name, application, original):
     needs(*PROGRAMS[name].tools)
     folder = original(name)
@@ -231,7 +236,7 @@ def content_of(file):
     return Path(file.location).read_bytes() if isinstance(file, CopiedFile) else file.source.content
 
 
-@pytest.mark.parametrize("name", ["annealing", "tuning"])
+@pytest.mark.parametrize("name", ["annealing", pytest.param("tuning", marks=pytest.mark.slow)])
 def test_a_seed_decides_what_a_run_prints(name, application, original):
     folder = original(name)
     one, again, two = (

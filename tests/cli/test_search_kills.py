@@ -39,7 +39,7 @@ ENGINES = {
     "portfolio": ("--budget", "40"),
     "optuna:TPE": ("--budget", "24", "--set", "batch=4"),
 }
-IN_THE_GATE = {"ga", "model"}
+IN_THE_GATE = {"ga"}
 
 
 def trials(folder, study="hill"):

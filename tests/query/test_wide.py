@@ -37,7 +37,7 @@ def study(repository, count):
     repository.release_lease(lease)
 
 
-@pytest.fixture(params=[1500, 2500])
+@pytest.fixture(params=[pytest.param(1500, marks=pytest.mark.slow), 2500])
 def count(request):
     return request.param
 

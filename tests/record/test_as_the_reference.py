@@ -225,7 +225,9 @@ def _try(attempt):
 
 
 TestTogether = Together.TestCase
-TestTogether.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestTogether.settings = settings(
+    max_examples=max(1, settings.default.max_examples // 4), stateful_step_count=25, deadline=None
+)
 
 
 def test_a_repository_without_files_is_pruned_and_has_no_garbage():

@@ -48,9 +48,17 @@ def places(request, postgres, tmp_path):
 
 
 def both_kinds(function):
-    pairs = [(one, two) for one in KINDS for two in KINDS]
-    ids = ["-to-".join(pair) for pair in pairs]
-    return pytest.mark.parametrize("places", pairs, indirect=True, ids=ids)(function)
+    pairs = [
+        pytest.param(
+            (one, two),
+            id=f"{one}-to-{two}",
+            # What is of a server is read by one and written by the other of the mixed pairs.
+            marks=[pytest.mark.slow] if one == two == "postgresql" else [],
+        )
+        for one in KINDS
+        for two in KINDS
+    ]
+    return pytest.mark.parametrize("places", pairs, indirect=True)(function)
 
 
 @contextmanager

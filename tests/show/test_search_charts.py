@@ -35,7 +35,7 @@ def after(series, visit):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("parameters", [2, 20])
+@pytest.mark.parametrize("parameters", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_every_kind_becomes_an_image_with_ink_on_white(kind, parameters):
     drawn = chart(searched(parameters=parameters), kind)
     picture = Image.open(io.BytesIO(image(drawn, "png", dpi=50))).convert("L")
@@ -53,7 +53,9 @@ def test_every_kind_becomes_a_figure_for_browsers(kind):
     assert not any(trace["type"].endswith("gl") for trace in figure["data"])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["convergence", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS[1:])]
+)
 def test_the_same_search_gives_the_same_bytes(kind):
     assert image(chart(searched(), kind), "svg") == image(chart(searched(), kind), "svg")
 

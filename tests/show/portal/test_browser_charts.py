@@ -29,7 +29,13 @@ def test_every_kind_of_chart_is_looked_at():
     assert set(ADDRESSES) == set(KINDS)
 
 
-@pytest.mark.parametrize("kind", ADDRESSES)
+QUICK = {"line", "surface", "gantt"}
+"""A line, what WebGL paints, and boxes; the others are painted in make test-all."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[] if k in QUICK else [pytest.mark.slow]) for k in ADDRESSES]
+)
 def test_every_kind_paints_under_the_strict_policy(day, kind):
     day.visit(f"/chart?{ADDRESSES[kind]}")
     day.shot(f"chart-{kind}")
@@ -49,10 +55,11 @@ def test_charts_paint_by_night_and_on_a_small_screen(pocket, kind):
     assert not pocket.wrong
 
 
-def test_nothing_keeps_people_from_the_chart_builder(day, pocket):
-    for person in (day, pocket):
-        person.visit(f"/chart?{ADDRESSES['line']}")
-        assert person.barriers() == []
+@pytest.mark.parametrize("person", ["pocket", pytest.param("day", marks=pytest.mark.slow)])
+def test_nothing_keeps_people_from_the_chart_builder(request, person):
+    visitor = request.getfixturevalue(person)
+    visitor.visit(f"/chart?{ADDRESSES['line']}")
+    assert visitor.barriers() == []
 
 
 def test_the_address_says_all_that_was_chosen_and_shows_it_to_a_colleague(day, pocket):

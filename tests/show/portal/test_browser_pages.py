@@ -80,7 +80,13 @@ def places(studio, evil_name):
     return {page: target.format(**names) for page, target in PAGES.items()}
 
 
-@pytest.mark.parametrize("page", PAGES)
+QUICK = {"study-scripts", "experiment-failed", "chart-none", "schedule-graph", "report"}
+"""In a browser, each page takes a second of processor: the others are looked at in make test-all."""
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=[] if p in QUICK else [pytest.mark.slow]) for p in PAGES]
+)
 def test_by_night_on_a_telephone_every_page_is_whole(visitors, places, page):
     _whole(visitors[1], places[page], f"{page}-pocket")
 
@@ -102,12 +108,15 @@ def _whole(person, place, name):
     assert not person.wrong
 
 
-def test_schedules_paint_boxes_and_dots(visitors):
-    for show, person in zip(("gantt", "graph"), visitors, strict=True):
-        person.visit(f"/schedule?workflow=wien2k:kpoints=6&on=identical:3&show={show}")
-        count, colours = person.colours(".plot")
-        assert count > 200
-        assert colours > 2
+@pytest.mark.parametrize(
+    ("at", "show"), [(0, "gantt"), pytest.param(1, "graph", marks=pytest.mark.slow)]
+)
+def test_schedules_paint_boxes_and_dots(visitors, at, show):
+    person = visitors[at]
+    person.visit(f"/schedule?workflow=wien2k:kpoints=6&on=identical:3&show={show}")
+    count, colours = person.colours(".plot")
+    assert count > 200
+    assert colours > 2
 
 
 def test_a_chart_is_put_into_a_report_written_about_and_taken_away_as_a_file(visitors, studio):

@@ -39,7 +39,7 @@ def visitors(browser, lab):
         each.close()
 
 
-@pytest.mark.parametrize("at", [0, 1], ids=["desk", "pocket"])
+@pytest.mark.parametrize("at", [pytest.param(0, marks=pytest.mark.slow), 1], ids=["desk", "pocket"])
 @pytest.mark.parametrize("path", ["/queue", "/login"])
 def test_the_queue_is_whole_by_day_and_by_night(visitors, path, at):
     person = visitors[at]
