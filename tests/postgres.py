@@ -1,6 +1,6 @@
 """A PostgreSQL server of the tests' own: in a temporary folder, on a socket, nothing kept safe.
 
-from postgres import postgres, postgres_url   # fixtures, in a conftest.py
+from postgres import postgres, postgres_ready, postgres_url   # fixtures, in a conftest.py
 """
 
 import itertools
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from needs import needs
+from zenturio.record.open import open_repository
 
 PROGRAMS = ("initdb", "pg_ctl", "postgres")
 MEMORY = Path("/dev/shm")
@@ -40,6 +41,7 @@ class Server:
         hba = "local all zen trust\nlocal all all scram-sha-256\n"
         (self.data / "pg_hba.conf").write_text(hba)
         self._schemas = itertools.count(1)
+        self._ready = ""
         self.start()
 
     def _run(self, *command: object) -> None:
@@ -71,18 +73,38 @@ class Server:
         self.stop()
         shutil.rmtree(self.folder)
 
-    def connect(self):
+    def connect(self, database: str = "postgres"):
         """A connection that commits by itself."""
         import psycopg
 
-        return psycopg.connect(f"host={self.folder} user=zen dbname=postgres", autocommit=True)
+        return psycopg.connect(f"host={self.folder} user=zen dbname={database}", autocommit=True)
 
-    def new_url(self) -> str:
+    def new_url(self, database: str = "postgres") -> str:
         """The URL of an empty schema."""
         name = f"s{next(self._schemas)}"
-        with self.connect() as connection:
+        with self.connect(database) as connection:
             connection.execute(f"CREATE SCHEMA {name}")
-        return f"postgresql://zen@/postgres?host={self.folder}&options=-csearch_path%3D{name}"
+        return f"postgresql://zen@/{database}?host={self.folder}&options=-csearch_path%3D{name}"
+
+    def ready_url(self) -> str:
+        """The URL of an empty repository in a database of its own.
+
+        Its files are copied: to make the tables takes three times as much of a processor.
+        """
+        with self.connect() as connection:
+            if not self._ready:
+                connection.execute("CREATE DATABASE ready")
+                self._ready = self.new_url("ready")
+                open_repository(self._ready).close()
+            name = f"copy{next(self._schemas)}"
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE ready STRATEGY FILE_COPY")
+        return self._ready.replace("@/ready?", f"@/{name}?")
+
+    def drop_ready(self, url: str) -> None:
+        """Remove the database of a ``ready_url``."""
+        name = url.partition("@/")[2].partition("?")[0]
+        with self.connect() as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def drop(self, url: str) -> None:
         """Remove the schema of a URL, if nothing holds it: a killed driver's connection may."""
@@ -115,6 +137,14 @@ def postgres_url(postgres):
     url = postgres.new_url()
     yield url
     postgres.drop(url)
+
+
+@pytest.fixture
+def postgres_ready(postgres):
+    """An empty repository on the server."""
+    url = postgres.ready_url()
+    yield url
+    postgres.drop_ready(url)
 
 
 def grant_reading(repository) -> None:

@@ -5,19 +5,19 @@ from hashlib import blake2b
 
 import pytest
 
-from postgres import grant_reading, postgres, postgres_url
+from postgres import grant_reading, postgres, postgres_ready, postgres_url
 from zenturio.experiment.experiment import Experiment, Outcome, Recipe
 from zenturio.record import DriverProcess, Field, StudyDefinition
 from zenturio.record.open import open_repository
 
-__all__ = ["postgres", "postgres_url"]
+__all__ = ["postgres", "postgres_ready", "postgres_url"]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def repository(request, tmp_path):
     """An empty repository."""
     place = tmp_path / "zenturio.db"
-    url = place if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    url = place if request.param == "sqlite" else request.getfixturevalue("postgres_ready")
     found = open_repository(url)
     grant_reading(found)
     yield found

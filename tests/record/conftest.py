@@ -2,9 +2,9 @@
 
 import pytest
 
-from postgres import postgres, postgres_url
+from postgres import postgres, postgres_ready, postgres_url
 
-__all__ = ["postgres", "postgres_url"]
+__all__ = ["postgres", "postgres_ready", "postgres_url"]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -20,8 +20,8 @@ from zenturio.testing.repository import RepositoryContract
 
 class TestPostgreSQL(RepositoryContract):
     @pytest.fixture
-    def repository(self, postgres_url) -> Repository:
-        repository = open_repository(postgres_url)
+    def repository(self, postgres_ready) -> Repository:
+        repository = open_repository(postgres_ready)
         yield repository
         repository.close()
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from postgres import postgres, postgres_url
+from postgres import postgres, postgres_ready
 from show.portal.example_project import enter
 from zenturio.errors import InputError
 from zenturio.query import study_frame
@@ -18,7 +18,7 @@ from zenturio.show.charts.chart_query import ChartQuery
 from zenturio.show.charts.column_charts import chart
 from zenturio.show.charts.study_charts import draw_chart
 
-__all__ = ["postgres", "postgres_url"]
+__all__ = ["postgres", "postgres_ready"]
 
 PARAMETERS = (Field("n", "int", "cells"), Field("solver", "str"), Field("select", "real"))
 METRICS = (Field("wtime", "real", "s"), Field("iterations", "int"), Field("said", "str"))
@@ -44,7 +44,7 @@ def rows(seed, count=240):
 def repository(request, tmp_path):
     """Two studies of the same parameters."""
     place = tmp_path / "zenturio.db"
-    url = place if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    url = place if request.param == "sqlite" else request.getfixturevalue("postgres_ready")
     found = open_repository(url)
     for seed, name in enumerate(("one", "two")):
         enter(found, name, StudyDefinition(PARAMETERS, METRICS), list(rows(seed)))

@@ -8,7 +8,7 @@ import pytest
 
 from record.reference import ReferenceRepository
 from study.naive_best import naive_best
-from tests.query.conftest import postgres, postgres_url, repository
+from tests.query.conftest import postgres, postgres_ready, repository
 from zenturio.experiment.experiment import (
     UNKNOWN_KIND,
     Experiment,
@@ -22,7 +22,7 @@ from zenturio.record import DriverProcess, Field, StudyDefinition, record_querie
 from zenturio.record.row_filter import RowChoice
 from zenturio.study.best_points import best
 
-__all__ = ["postgres", "postgres_url", "repository"]
+__all__ = ["postgres", "postgres_ready", "repository"]
 
 KINDS = [None, MachineKind("fast", 8), MachineKind("slow", 2)]
 PARAMETERS = {

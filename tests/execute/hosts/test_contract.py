@@ -12,8 +12,19 @@ def described(testbed, tmp_path_factory):
     return testbed.write(path, one={"slots": 2, "speed": 1.0})
 
 
+@pytest.fixture(scope="module")
+def shared(described, tmp_path_factory):
+    """To connect takes a quarter of a second of processor: most tests share a connection."""
+    options = HostsSettings(str(described))
+    with Hosts(tmp_path_factory.mktemp("shared") / "zen", options=options) as place:
+        yield place
+
+
 class TestHosts(CommandContract):
     @pytest.fixture
-    def place(self, described, tmp_path):
+    def place(self, request, described, tmp_path):
+        if "close" not in request.function.__name__:
+            yield request.getfixturevalue("shared")
+            return
         with Hosts(tmp_path / "zen", options=HostsSettings(str(described))) as place:
             yield place

@@ -1,7 +1,6 @@
 """Whatever is asked of the portal: it answers, and never by a mistake of its own."""
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
 
 from zenturio.query.result_table import STREAMED_FORMATS
@@ -91,6 +90,8 @@ def _schema(portal):
 
 @pytest.fixture(scope="module")
 def operations(portal):
+    import schemathesis  # a second for each process that collects tests
+
     schema = schemathesis.openapi.from_dict(_schema(portal))
     schema.config.update(base_url=portal.address)
     return [found.ok() for found in schema.get_all_operations()]
