@@ -20,6 +20,8 @@ class Seen(Protocol):
 
 
 def count(items, *, most=2):
+    _log.debug("%d items", len(items) + 1)
+    self.transaction.log(_log, "most", most - 1)
     if len(items) > most:
         return most - 1
     for one, other in zip(items, items, strict=True):

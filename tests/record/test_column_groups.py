@@ -148,3 +148,9 @@ def test_rows_that_take_no_part_are_in_no_group(monkeypatch):
     assert groups.greatest(numbers).tolist() == some.greatest(numbers[chosen]).tolist()
     wide = RowGroups([codes[0], codes[1]], [2**40, 2**20], 100, chosen)
     assert wide.rows.sum() == chosen.sum()
+
+
+def test_deviations_are_corrected_for_a_mean_that_no_float_holds():
+    values = 2.0**53 + 2.0 * np.array([0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    grouped = GroupedValues(RowGroups([], [], len(values)), values)
+    assert grouped.deviations[0] == pytest.approx(statistics.stdev(map(int, values)), rel=1e-12)

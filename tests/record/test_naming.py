@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zenturio.record import sql_names
+from zenturio.record import Field, sql_names, studies
+from zenturio.record.field_layout import FieldLayout
 
 words = st.text(min_size=1, max_size=90) | st.sampled_from(
     [
@@ -76,3 +77,12 @@ def test_views_of_studies_never_meet(names):
     versions = [sql_names.all_view(sql_names.version_view(each, 10**6)) for each in taken]
     assert all(len(view.encode()) <= 63 for view in (*views, *versions))
     assert len({sql_names.folded(view) for view in views}) == len(views)
+
+
+def test_a_field_that_sql_calls_otherwise_says_why():
+    old = FieldLayout("sqlite", 1, 1)
+    names = ("x" * 63, "X" * 63, "y" * 64, "n")
+    new = old.declared("parameter", map(Field, names))
+    reasons = [(name, text.rpartition(" is ")[2]) for name, text in studies.renamed(old, new)]
+    assert reasons == [("X" * 63, "taken, or differs too little"), ("y" * 64, "too long")]
+    assert studies.renamed(new, new.declared("metric", [Field("t")])) == []

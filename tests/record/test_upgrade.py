@@ -85,6 +85,11 @@ def test_all_that_was_recorded_is_there_after_the_upgrade(url, revision):
     done = maintenance.upgrade_repository(url)
     assert (done.before, done.after) == (revision, "0008")
     holds(url)
+    rows = [row for said in EXPECTED.values() for row in said["rows"]]
+    parameters = {name for row in rows for name in row[4]}
+    fields = _sql(url, "SELECT DISTINCT role, name FROM fields")
+    assert {name for role, name in fields if role == "parameter"} == parameters
+    assert parameters.isdisjoint(name for role, name in fields if role == "metric")
     assert maintenance.upgrade_repository(url).copy is None
     with contextlib.closing(open_repository(url)) as repository:
         assert len(repository.submissions()) == (revision == "0003")

@@ -144,7 +144,7 @@ def check_powers(rows: Sequence[Sequence[Any]]) -> None:
         )
 
 
-def grant(database: Database, role: str = "", *, execute: bool = True) -> Grant:
+def grant(database: Database, role: str, *, execute: bool) -> Grant:
     """Let *role* read the repository, or make a role for the SQL of this user.
 
     Without *execute* the statements are only returned. Where the server denies them nothing is
