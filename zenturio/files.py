@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
 import shlex
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from zenturio.errors import SafetyError
+from zenturio.system.locks import lock_descriptor
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -157,8 +157,7 @@ class FileLock:
     @staticmethod
     def acquire(path: Path, *, shared: bool = False, mode: int = 0o600) -> FileLock:
         """Create the file if it is missing, and wait until its lock is free."""
-        operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        return _lock_file(path, os.O_CREAT, mode, operation)
+        return _lock_file(path, os.O_CREAT, mode, shared=shared, wait=True)
 
     @staticmethod
     def try_acquire(path: Path, *, create: bool = True, mode: int = 0o600) -> FileLock | None:
@@ -167,7 +166,7 @@ class FileLock:
         FileNotFoundError if the file is missing and not to be created.
         """
         try:
-            return _lock_file(path, os.O_CREAT * create, mode, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return _lock_file(path, os.O_CREAT * create, mode, shared=False, wait=False)
         except BlockingIOError:
             return None
 
@@ -203,11 +202,11 @@ class FileLock:
         self.release()
 
 
-def _lock_file(path: Path, flags: int, mode: int, operation: int) -> FileLock:
+def _lock_file(path: Path, flags: int, mode: int, *, shared: bool, wait: bool) -> FileLock:
     while True:
         descriptor = _open_descriptor(path, os.O_RDWR | flags, mode)
         try:
-            fcntl.flock(descriptor, operation)
+            lock_descriptor(descriptor, shared=shared, wait=wait)
             # Whoever held the lock before may have removed the file: its lock is worth nothing.
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
@@ -226,7 +225,7 @@ def is_locked(path: Path) -> bool:
         return False
     try:
         # A shared lock suffices to ask, and needs no right to write.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lock_descriptor(descriptor, shared=True, wait=False)
     except BlockingIOError:
         return True
     finally:

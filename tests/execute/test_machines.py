@@ -10,14 +10,19 @@ import pytest
 
 from zenturio.execute import run_facts
 from zenturio.execute.experiment_codec import pack_experiment, pack_outcome, unpack_outcome
-from zenturio.execute.gpu_clock import GpuClock
 from zenturio.execute.json_checks import MalformedError
 from zenturio.execute.local import Local
-from zenturio.execute.machine_facts import check_machine_facts, machine_facts, physical_cores
-from zenturio.execute.machine_json import machine_parts_from_json, machine_parts_to_json
+from zenturio.execute.machine_json import (
+    check_machine_facts,
+    machine_parts_from_json,
+    machine_parts_to_json,
+)
 from zenturio.execute.worker import run_packed
 from zenturio.experiment import Outcome
 from zenturio.experiment.experiment import HostConditions, HostDetails, MachineKind
+from zenturio.system.gpu_clock import GpuClock
+from zenturio.system.load import MachineLoad, bound_cpus
+from zenturio.system.machine import machine_facts, physical_cores
 from zenturio.testing.executor import experiment, outcome
 
 
@@ -113,7 +118,7 @@ def test_what_varied_is_the_difference_of_two_samples(tmp_path):
     _machine(tmp_path / "sys", class__thermal__zone1__type="x86_pkg_temp\n",
              class__thermal__zone1__temp="54500\n")  # fmt: skip
     _load(tmp_path / "proc", 3, 1_000_000)
-    machine = run_facts.MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
+    machine = MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
     before = machine.sample()
     _load(tmp_path / "proc", 5, 1_250_000)
     after = machine._read(before.at + 0.5)  # half a second later
@@ -127,7 +132,7 @@ def test_what_varied_is_the_difference_of_two_samples(tmp_path):
 
 
 def test_what_a_machine_does_not_tell_is_null(tmp_path):
-    machine = run_facts.MachineLoad(str(tmp_path), str(tmp_path))
+    machine = MachineLoad(str(tmp_path), str(tmp_path))
     before = machine.sample()
     after = machine._read(before.at + 1)
     found = run_facts.run_load(before, after, 0.5, None)
@@ -136,13 +141,13 @@ def test_what_a_machine_does_not_tell_is_null(tmp_path):
 
 def test_files_that_say_something_else_are_no_error(tmp_path):
     _machine(tmp_path, loadavg="up 3 days\n", stat="cpu  a b c\n", pressure__cpu="\n")
-    machine = run_facts.MachineLoad(str(tmp_path), str(tmp_path))
+    machine = MachineLoad(str(tmp_path), str(tmp_path))
     assert set(machine.sample()[1:]) == {None}
 
 
 def test_one_sample_stands_for_runs_of_a_few_milliseconds(tmp_path):
     _load(tmp_path, 3, 1_000_000)
-    machine = run_facts.MachineLoad(str(tmp_path), str(tmp_path))
+    machine = MachineLoad(str(tmp_path), str(tmp_path))
     machine._last = before = machine._read(time.monotonic() + 60)  # not older than the limit
     assert machine.sample() is before
     found = run_facts.run_load(before, machine.sample(), 0.5, 0.1)
@@ -174,11 +179,11 @@ def test_the_slots_in_use_are_those_of_the_start_and_the_end(tmp_path):
 
 
 def test_bound_processors_are_written_as_ranges():
-    assert run_facts.bound_cpus([8, 0, 2, 1]) == "0-2,8"
-    assert run_facts.bound_cpus([5]) == "5"
+    assert bound_cpus([8, 0, 2, 1]) == "0-2,8"
+    assert bound_cpus([5]) == "5"
     mine = os.sched_getaffinity(0)
     is_free = len(mine) >= os.cpu_count()
-    assert (run_facts.bound_cpus(None) is None) == is_free
+    assert (bound_cpus(None) is None) == is_free
 
 
 def test_the_frequency_is_that_of_the_processor_a_run_is_bound_to(tmp_path):
@@ -188,14 +193,14 @@ def test_the_frequency_is_that_of_the_processor_a_run_is_bound_to(tmp_path):
             tmp_path / "sys",
             **{f"devices__system__cpu__cpu{cpu}__cpufreq__scaling_cur_freq": f"{hertz}\n"},
         )
-    machine = run_facts.MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
+    machine = MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
     assert [machine.sample(cpu).mhz for cpu in (0, 7, 7, 0)] == [1000, 3000, 3000, 1000]
     machine.close()
 
 
 def test_columns_without_values_come_with_the_reason(tmp_path):
     _load(tmp_path / "proc", 3, 1_000_000)
-    machine = run_facts.MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
+    machine = MachineLoad(str(tmp_path / "proc"), str(tmp_path / "sys"))
     cpu = min(os.sched_getaffinity(0))
     said = machine.unmeasured()
     machine.close()

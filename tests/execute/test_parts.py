@@ -259,12 +259,13 @@ def test_cpus_are_handed_out_once():
 
 def topology(folder, siblings, isolated=""):
     """The files of a machine with these lists of threads that share a core."""
-    cpus = folder / "devices/system/cpu"
+    cpus = folder
+    cpus.mkdir(exist_ok=True)
     for cpu, threads in siblings.items():
         (cpus / f"cpu{cpu}/topology").mkdir(parents=True)
         (cpus / f"cpu{cpu}/topology/thread_siblings_list").write_text(f"{threads}\n")
     (cpus / "isolated").write_text(f"{isolated}\n")
-    return str(folder)
+    return folder
 
 
 def test_whole_cores_are_handed_out_before_their_second_threads(tmp_path):
@@ -289,7 +290,7 @@ def test_isolated_processors_come_first_and_siblings_that_may_not_be_used_do_not
     assert cpus.every == [3, 0]
     assert "there are 2, and no SMT siblings" in cpus.description
     assert cpus.description.endswith("1 isolated processors are used first")
-    assert CpuPool([0, 1], str(tmp_path / "absent")).every == [0, 1]
+    assert CpuPool([0, 1], tmp_path / "absent").every == [0, 1]
 
 
 # Processes

@@ -68,7 +68,7 @@ def test_a_system_that_does_not_count_it_is_refused_at_once(tmp_path):
 
 
 def test_a_run_starts_nothing_while_the_machine_is_busy(pressure, tmp_path, monkeypatch):
-    monkeypatch.setattr(quiet_machine, "PRESSURE", pressure(98))
+    monkeypatch.setattr(quiet_machine, "CPU_PRESSURE", pressure(98))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.sh").write_text(
         '#ZEN$ PARAM n = { 1:3 }\n#ZEN$ RUN "echo {n} >> ../../../ran"\n'

@@ -8,7 +8,7 @@ from zenturio.execute.experiment_codec import pack_experiment, unpack_outcome
 from zenturio.execute.local import Local
 from zenturio.execute.run_facts import NAMES, thread_limits
 from zenturio.experiment import Step
-from zenturio.system.machine_limits import usable_cores
+from zenturio.system.machine import usable_cores
 from zenturio.testing.executor import PATIENCE, experiment, outcome
 
 PRINT = 'echo "$OMP_NUM_THREADS:$OPENBLAS_NUM_THREADS:$VECLIB_MAXIMUM_THREADS"'

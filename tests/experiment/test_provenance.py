@@ -13,16 +13,13 @@ import pytest
 
 from needs import needs
 from zenturio.experiment.provenance import (
-    _cpu,
-    _mhz,
-    _system,
     describe_host,
     git_state,
     host_values,
     provenance,
     tool_version,
 )
-from zenturio.system.machine_limits import usable_cores, usable_memory
+from zenturio.system.machine import cpu_mhz, cpu_model, system_name, usable_cores, usable_memory
 
 
 def _git(folder, *words):
@@ -241,32 +238,30 @@ def test_the_version_of_the_tool_is_that_which_is_installed(monkeypatch):
 
 
 def test_the_processor_and_its_rate_are_read_where_the_system_has_them(tmp_path):
-    info = tmp_path / "proc/cpuinfo"
-    assert (_cpu(tmp_path), _mhz(tmp_path)) == (platform.processor(), None)
-    info.parent.mkdir()
+    info, cpus = tmp_path / "cpuinfo", tmp_path / "cpu"
+
+    def read():
+        return cpu_model(str(tmp_path)), cpu_mhz.__wrapped__(str(tmp_path), cpus)
+
+    assert read() == (platform.processor(), None)
     info.write_text("flags : x\n")
-    assert (_cpu(tmp_path), _mhz.__wrapped__(tmp_path)) == (platform.processor(), None)
+    assert read() == (platform.processor(), None)
     info.write_text("processor : 0\nmodel name : EPYC 7\ncpu MHz : 2450.5\nmodel name : other\n")
-    assert (_cpu(tmp_path), _mhz.__wrapped__(tmp_path)) == ("EPYC 7", 2450.5)
-    highest = tmp_path / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"
+    assert read() == ("EPYC 7", 2450.5)
+    highest = cpus / "cpu0/cpufreq/cpuinfo_max_freq"
     highest.parent.mkdir(parents=True)
     highest.write_text("3500000\n")
-    assert _mhz.__wrapped__(tmp_path) == 3500.0
+    assert read() == ("EPYC 7", 3500.0)
 
 
-def test_the_system_is_named_as_its_distribution_names_it(monkeypatch):
-    release = {"PRETTY_NAME": "Debian 12"}
-    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
-    assert _system() == "Debian 12"
-    release.clear()
-    assert _system() == platform.system()
-
-    def absent():
-        raise OSError("no such file")
-
-    monkeypatch.setattr(platform, "freedesktop_os_release", absent)
+def test_the_system_is_named_as_its_distribution_names_it(monkeypatch, tmp_path):
+    release = tmp_path / "os-release"
     monkeypatch.setattr(platform, "platform", lambda terse: f"terse={terse}")
-    assert _system() == "terse=True"
+    assert system_name(release) == "terse=True"
+    release.write_text("ID=debian\n")
+    assert system_name(release) == "terse=True"
+    release.write_text('ID=debian\nPRETTY_NAME="Debian 12"\n')
+    assert system_name(release) == "Debian 12"
 
 
 def test_the_load_of_this_machine_is_that_of_the_last_minute(monkeypatch):

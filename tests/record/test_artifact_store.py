@@ -25,10 +25,10 @@ from zenturio.record import (
     artifact_store,
     consistency_check,
     maintenance,
-    sqlite,
 )
 from zenturio.record.artifact_store import ArtifactStore, object_path
 from zenturio.record.open import open_repository
+from zenturio.system import file_systems
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import dead_driver, experiment, outcome
 
@@ -412,8 +412,8 @@ def test_what_is_young_is_not_garbage(home):
 def test_where_the_system_cannot_sync_a_whole_file_system_each_file_is_synced(home, monkeypatch):
     home.mkdir(parents=True)
     synced = []
-    monkeypatch.setattr(sqlite, "_syncfs", lambda: None)
-    monkeypatch.setattr(sqlite, "_sync_one", synced.append)
+    monkeypatch.setattr(file_systems, "_syncfs", lambda: None)
+    monkeypatch.setattr(file_systems, "_sync_one", synced.append)
     with ArtifactStore(home).publishing([left(home, experiment(1))]) as (published,):
         own = {object_path(home / "store", a.sha256) for a in published.artifacts}
         assert own < set(synced)
@@ -424,11 +424,11 @@ def test_a_sync_that_was_slow_is_not_asked_for_again(home, monkeypatch):
     home.mkdir(parents=True)
     (home / "f").touch()
     calls = []
-    monkeypatch.setattr(sqlite, "_slow", set())
-    monkeypatch.setattr(sqlite, "SLOWEST_SYNC", -1.0)
-    monkeypatch.setattr(sqlite, "_syncfs", lambda: calls.append)
+    monkeypatch.setattr(file_systems, "_slow", set())
+    monkeypatch.setattr(file_systems, "SLOWEST_SYNC", -1.0)
+    monkeypatch.setattr(file_systems, "_syncfs", lambda: calls.append)
     for _ in range(2):
-        sqlite.sync_files(home, [home / "f"])
+        file_systems.sync_files(home, [home / "f"])
     assert len(calls) == 1
 
 
@@ -457,7 +457,7 @@ def test_a_content_that_is_no_hash_names_no_path():
 
 
 def test_a_file_system_that_cannot_be_synced_is_an_error():
-    sync = sqlite._syncfs()
+    sync = file_systems._syncfs()
     if sync is None:
         pytest.skip("this system has no syncfs")
     with pytest.raises(OSError, match="Bad file descriptor"):

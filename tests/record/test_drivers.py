@@ -9,8 +9,8 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY
 from zenturio.record import DriverProcess
-from zenturio.record.entities import process_birth
 from zenturio.record.open import open_repository
+from zenturio.system.processes import process_birth
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from zenturio.record import (
 )
 from zenturio.record.open import open_repository
 from zenturio.record.repository import Repository
-from zenturio.record.sqlite import lock_holders, network_file_system
+from zenturio.system.file_systems import lock_holders, network_file_system
 from zenturio.testing.experiments import experiment, outcome
 from zenturio.testing.repository import RepositoryContract
 

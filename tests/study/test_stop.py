@@ -15,7 +15,6 @@ from zenturio.annotate.scan import scan
 from zenturio.errors import InputError, NotFoundError, PlaceError
 from zenturio.execute.hosts.attempt_journal import AttemptJournal
 from zenturio.record import DriverProcess, StudyDefinition
-from zenturio.record.entities import process_birth
 from zenturio.record.open import open_repository
 from zenturio.study import stop
 from zenturio.study.driver import driver_threads, study_session
@@ -25,6 +24,7 @@ from zenturio.study.local_run import run_locally
 from zenturio.study.overview import study_status
 from zenturio.study.point_selection import select_points
 from zenturio.study.stop import StopResult, stop_experiment, stop_study
+from zenturio.system.processes import process_birth
 from zenturio.testing.executor import until
 from zenturio.testing.experiments import dead_driver, experiment, outcome
 

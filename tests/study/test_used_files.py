@@ -153,6 +153,7 @@ def test_one_that_takes_longer_than_its_timeout_is_stopped(study, tmp_path):
 
 
 def test_elsewhere_it_says_that_it_cannot(study, monkeypatch):
+    monkeypatch.setattr(used_files, "IS_LINUX", False)
     monkeypatch.setattr(used_files.platform, "system", lambda: "Darwin")
     with pytest.raises(PlaceError, match="can be seen on Linux alone, not on Darwin"):
         trace(scan(study("true")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zenturio.system.machine_limits import CGROUPS, usable_cores, usable_memory
+from zenturio.system.machine import CGROUPS, usable_cores, usable_memory
 
 GIGABYTE = 2**30
 
@@ -84,7 +84,7 @@ def test_half_a_cpu_of_a_real_group_is_one_slot():
         with suppress(OSError):
             group.rmdir()
         pytest.skip(f"no group of control can be made here: {error.strerror}")
-    code = "from zenturio.system.machine_limits import usable_cores; print(usable_cores())"
+    code = "from zenturio.system.machine import usable_cores; print(usable_cores())"
     join = f'echo $$ > {group}/cgroup.procs; exec "$0" -c "$1"'
     try:
         done = subprocess.run(

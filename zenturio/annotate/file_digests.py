@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -26,6 +25,7 @@ from typing import NamedTuple
 
 from zenturio.errors import SafetyError
 from zenturio.files import make_folder, open_regular
+from zenturio.system.file_systems import file_system_kinds
 
 PIECE_BYTES = 2**20
 """A file is read in pieces of this size, so memory does not grow with it."""
@@ -295,17 +295,5 @@ def _remove_unused(folder: Path) -> None:
 
 def _young_ns(device: int) -> int:
     """How young a file is whose next change might not show in its times."""
-    kind = _file_systems().get(device, "")
+    kind = file_system_kinds().get(device, "")
     return _YOUNG_NS if kind in _FINE_TIMES else _YOUNG_ELSEWHERE_NS
-
-
-@cache
-def _file_systems() -> dict[int, str]:
-    """The types of the file systems that are mounted, by their devices; nothing but on Linux."""
-    kinds = {}
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
-            before, _, behind = line.partition(b" - ")
-            major, minor = before.split()[2].split(b":")
-            kinds[os.makedev(int(major), int(minor))] = behind.split()[0].decode("ascii", "replace")
-    return kinds

@@ -24,6 +24,7 @@ from zenturio.annotate.dialects import Dialect
 from zenturio.annotate.model import Annotated, MeasuredRegion, Probe
 from zenturio.annotate.source import without_end
 from zenturio.errors import Diagnostic, Place
+from zenturio.system.capabilities import SHELL_CLOCKS
 
 _MEANING = 2
 """Another number where probes measure something else: then results are measured anew."""
@@ -118,6 +119,8 @@ def _lacking(region: MeasuredRegion, probe: Probe, dialect: Dialect) -> Diagnost
     message = f"there is no {probe} probe for {dialect.name}"
     at = max(region.begin.body.text.upper().rfind(probe), 0)
     place = region.begin.body.place(at, at + len(probe))
+    if dialect.name == "shell":
+        message += " on this system, only on Linux"
     hint = f"there is {', '.join(probes)}" if probes else "let the program print it, for a METRIC"
     return Diagnostic(message, place, hint)
 
@@ -192,12 +195,8 @@ def _symbol(v: str, region: MeasuredRegion) -> str:
 
 
 def _shell(v: str, region: MeasuredRegion) -> _Lines:
-    """Of the shell and, but for the size, of all that it waited for; times in /proc are 1/100 s."""
-    reads: Mapping[Probe, str] = {
-        "WTIME": "$(date +%s%N)",
-        "CTIME": "$(awk '{sub(/.*[)] /, x); print $12 + $13 + $14 + $15}' /proc/$$/stat)",
-        "MAXRSS": "$(awk '/VmHWM/ {print $2 * 1024}' /proc/$$/status)",
-    }
+    """Of the shell and, but for the size, of all that it waited for; CTIME is in 1/100 s."""
+    reads = SHELL_CLOCKS
     clocks = [p for p in region.probes if p != "MAXRSS"]
     stop = "".join(
         f"{v}_{p[0]}=$((${{{v}_{p[0]}:-0}} + {reads[p]} - {v}_{p[0]}a)); " for p in clocks
@@ -301,7 +300,7 @@ _LANGUAGES: Mapping[str, tuple[Callable[[str, MeasuredRegion], _Lines], Sequence
     "cuda": (_c, _ALL),
     "fortran": (_fortran, _ALL),
     "fixed fortran": (_fortran, _ALL),
-    "shell": (_shell, _ALL),
+    "shell": (_shell, _ALL if SHELL_CLOCKS else ()),
     "javascript": (_javascript, _ALL),
     "perl": (_perl, ("WTIME", "CTIME")),
     "rust": (_rust, _WALL),

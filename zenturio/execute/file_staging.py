@@ -2,7 +2,7 @@
 Files of experiments on disk: written, copied, cloned or, where they are large, shared.
 
 A folder (``StagedFolder``) has files of its own, so that what an experiment writes harms no other
-one: small files are copied; large ones are cloned where the file system can (FICLONE), which costs
+one: small files are copied; large ones are cloned where the file system can, which costs
 neither time nor room. Where it cannot, the folder gets a symbolic link to one copy that may only be
 read; root may write all the same, so the copy is checked after each run (``SharedFile.is_spoilt``).
 
@@ -12,7 +12,6 @@ Files that are copied keep their times, and those that are filled in are newer t
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import stat
@@ -30,7 +29,6 @@ from zenturio.annotate.file_digests import PIECE_BYTES, FileDigests, mode_of, mt
 from zenturio.errors import PlaceError, SafetyError
 from zenturio.execute.folder_files import (
     COPY_LIMIT_BYTES,
-    FICLONE,
     leads_out,
     link_leads_out,
     write_all,
@@ -38,6 +36,7 @@ from zenturio.execute.folder_files import (
 from zenturio.experiment import ExperimentFile
 from zenturio.experiment.identity import checked_digest, content_digest, content_hash
 from zenturio.files import make_folder
+from zenturio.system.locks import clone_into
 
 _REMEMBERED_BYTES = 2**24
 """Bytes of originals that are held in memory at the most."""
@@ -291,7 +290,7 @@ def _is_cloned(original: BinaryIO, file: BinaryIO, filed: ExperimentFile) -> boo
     if not filed.stamp or not _has_stamp(original, filed.stamp):
         return False
     try:
-        fcntl.ioctl(file.fileno(), FICLONE, original.fileno())
+        clone_into(original.fileno(), file.fileno())
     except OSError:
         return False
     if _has_stamp(original, filed.stamp):

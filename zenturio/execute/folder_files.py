@@ -5,19 +5,18 @@ Hosts get this file, too: only the standard library of Python 3.9 is used here.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
 from contextlib import suppress
+
+from zenturio.system.locks import clone_new
 
 COPY_LIMIT_BYTES = 2**20
 """Files up to so many bytes are copied."""
 MTIME_STEP_NANOSECONDS = 10_000_000
 """Nanoseconds by which a filled file is newer than a copied one that was written just now: more
 than a tick of any file system's clock, less than a program takes to look."""
-FICLONE = 0x40049409
-"""The request of Linux that makes a file share the blocks of another one until one changes."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -56,32 +55,21 @@ def write_all(descriptor: int, content: bytes) -> None:
 
 
 def clone_file(source: str | os.PathLike[str], target: str, mode: int, mtime: int) -> bool:
-    """Make a copy on write (btrfs, XFS, bcachefs); false where there is no such thing.
+    """Make a copy on write (btrfs, XFS, bcachefs, APFS); false where there is no such thing.
 
     A source that is a link, a pipe or a device is neither followed nor waited for.
     """
     with suppress(OSError):
         original = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            return stat.S_ISREG(os.fstat(original).st_mode) and _clone(
-                original, target, mode, mtime
-            )
+            if stat.S_ISREG(os.fstat(original).st_mode) and clone_new(
+                original, target, mode & 0o777
+            ):
+                os.utime(target, ns=(mtime, mtime))
+                return True
         finally:
             os.close(original)
     return False
-
-
-def _clone(original: int, target: str, mode: int, mtime: int) -> bool:
-    descriptor = os.open(target, _NEW, mode & 0o777)
-    try:
-        fcntl.ioctl(descriptor, FICLONE, original)
-        os.utime(descriptor, ns=(mtime, mtime))
-    except OSError:
-        os.unlink(target)  # noqa: PTH108
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> None:

@@ -3,8 +3,8 @@
 The driver sends a request through standard input and gets a reply through standard output; when
 the input ends, the driver has gone, and everything that the launcher started goes too.
 
-* Orphans come to the launcher (subreaper): a run is over when it has no child left, whatever the
-  experiment forked, and in whichever session.
+* Orphans come to the launcher (subreaper, on Linux): a run is over when it has no child left,
+  whatever the experiment forked, and in whichever session. Elsewhere they are looked for.
 * Output goes through pipes that the launcher drains; see streams.
 * Several commands share the pipes and one life: what one leaves in the background may serve the
   next, and is ended behind the last.
@@ -12,11 +12,9 @@ the input ends, the driver has gone, and everything that the launcher started go
 
 from __future__ import annotations
 
-import gc
 import os
 import select
 import signal
-import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -24,9 +22,6 @@ from typing import Any
 from zenturio.execute import wire
 from zenturio.execute.captured_stream import CapturedStream, live_log_paths
 from zenturio.execute.run_facts import (
-    MachineLoad,
-    bound_cpus,
-    processor_delay,
     recorded_limits,
     run_load,
     thread_limits,
@@ -35,17 +30,14 @@ from zenturio.execute.run_facts import (
 from zenturio.execute.run_observers import RunObservers
 from zenturio.execute.spawn import Spawner
 from zenturio.system import processes
+from zenturio.system.load import MachineLoad, bound_cpus, processor_delay
 
-_WATCH_SECONDS = 0.1
-"""Seconds between two looks at the memory and the number of processes."""
 _QUIET_SECONDS = 0.002
 """Seconds for which a command is left alone, with what it prints: most short ones end by then."""
 _UNKILLABLE_SECONDS = 30.0
 """Seconds after which a killed process that does not go is left to the system."""
 _REAPED_AT_ONCE = 64
 """How many children are taken in before something else gets its turn."""
-_SETSID = next((p for p in ("/usr/bin/setsid", "/bin/setsid") if os.access(p, os.X_OK)), "")
-_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 class Launcher:
@@ -105,6 +97,11 @@ class LauncherRun:
         self._hidden = 0
         """A largest resident size up to this may be the launcher's own."""
         self._leader = 0
+        self._leaders: list[int] = []
+        """All commands that were started."""
+        metrics = request["environment"].get("ZEN_METRICS", "")
+        self._mark = os.fsencode(f"ZEN_METRICS={metrics}") if metrics else b""
+        """What the environment of each process of the run holds, where none removed it."""
         self._over = True
         """Whether the command itself has ended."""
         self._status = 0
@@ -168,10 +165,10 @@ class LauncherRun:
             environment=environment,
         )
         spawner = Spawner(environment, streams[0].write, streams[1].write)
-        setsid = _SETSID if request["exact"] else ""
+        setsid = processes.EXACT_STARTER if request["exact"] else ""
         try:
             os.chdir(request["folder"])
-            _pin(request["cpus"])
+            processes.bind_to_cpus(request["cpus"])
             measured = len(request["steps"]) - request.get("verifying", 0)
             self._observers.begin()
             for at, step in enumerate(request["steps"]):
@@ -180,6 +177,7 @@ class LauncherRun:
                     used = (self._ctime, self._maxrss, self._hidden)
                     self._observers.end()
                 self._leader, exact = spawner.start(step, setsid)
+                self._leaders.append(self._leader)
                 self._hidden = max(self._hidden, 0 if exact else self._launcher.peak())
                 begun = spawner.begun
                 self._over = False
@@ -224,13 +222,13 @@ class LauncherRun:
         """Until the command ended, or its run is to be stopped."""
         limit = step["timeout"]
         end = begun + limit if limit is not None else float("inf")
-        look = begun + _WATCH_SECONDS
+        look = begun + processes.LOOK_SECONDS
         while not self._over and not self._stop:
             now = time.monotonic()
             if now >= end:
                 self._stop = "timeout"
             elif now >= look:
-                look = now + _WATCH_SECONDS
+                look = now + processes.LOOK_SECONDS
                 self._watch(step["memory"])
                 if self._request.get("shown"):
                     for stream, path in zip(
@@ -243,9 +241,7 @@ class LauncherRun:
 
     def _watch(self, memory: int | None) -> None:
         """Stop a run that holds too much memory, or too many processes."""
-        members = [
-            pid for pid in processes.descendants(os.getpid()) if not self._observers.owns(pid)
-        ]
+        members = [pid for pid in self._members() if not self._observers.owns(pid)]
         if len(members) > self._request["processes"]:
             self._stop = "processes"
         elif memory and processes.resident_bytes(members) > memory:
@@ -293,7 +289,7 @@ class LauncherRun:
             if self._observers.owns(pid):
                 continue
             self._ctime += usage.ru_utime + usage.ru_stime
-            self._maxrss = max(self._maxrss, usage.ru_maxrss * _RSS_UNIT)
+            self._maxrss = max(self._maxrss, usage.ru_maxrss * processes.MAXRSS_UNIT)
             if pid == self._leader:
                 self._status = os.waitstatus_to_exitcode(status)
                 self._over = True
@@ -303,32 +299,36 @@ class LauncherRun:
         return True
 
     def _members(self) -> list[int]:
-        """Return every process of this run.
+        """Return every process of this run, or its groups where the system tells no more."""
+        return processes.members(self._leaders, self._mark)
 
-        Where the system tells no children, the command itself.
-        """
-        return processes.descendants(os.getpid()) or ([] if self._over else [self._leader])
+    def _strays(self) -> list[int]:
+        """Return those that are no children of ours and live; none where orphans come to us."""
+        return processes.strays(self._leaders, self._mark)
 
     def _end(self, grace: float) -> None:
         """End whatever the run left: asks, and kill after *grace* seconds."""
-        if not self._reap():
+        if not self._is_alive():
             return
         end = time.monotonic() + grace
         if grace > 0 and not self._launcher.driver_gone:
             members = self._members()
             processes.send_signal(members, signal.SIGTERM)
             processes.send_signal(members, signal.SIGCONT)  # one that is stopped hears nothing else
-        while self._reap() and time.monotonic() < end and not self._launcher.driver_gone:
-            self._pump(min(end - time.monotonic(), _WATCH_SECONDS))
+        while self._is_alive() and time.monotonic() < end and not self._launcher.driver_gone:
+            self._pump(min(end - time.monotonic(), processes.LOOK_SECONDS))
         # Killed again and again: a fork may have escaped between the look and the signal.
         end = time.monotonic() + _UNKILLABLE_SECONDS
         pause = 0.001
-        while self._reap() and time.monotonic() < end:
+        while self._is_alive() and time.monotonic() < end:
             processes.kill_trees(
-                lambda: processes.children(os.getpid()) or self._members(), self._leader
+                lambda: processes.children(os.getpid()) + self._strays(), self._leader
             )
             self._pump(pause)
-            pause = min(pause * 2, _WATCH_SECONDS)
+            pause = min(pause * 2, processes.LOOK_SECONDS)
+
+    def _is_alive(self) -> bool:
+        return self._reap() or bool(self._strays())
 
     def _finish(self, stream: CapturedStream) -> tuple[bytes, bytes]:
         stream.rest()
@@ -338,23 +338,9 @@ class LauncherRun:
         return stream.kept()
 
 
-def _pin(cpus: list[int] | None) -> None:
-    """Bind this process, and with it what it starts, to *cpus*."""
-    if cpus and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cpus)
-
-
 def main() -> None:
     """Serve the driver at the other end of standard input and output."""
-    import resource  # noqa: PLC0415 - not on every platform that imports this module
-
-    processes.adopt_orphans()
-    gc.disable()  # a run leaves no cycles
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
-        file.write("500")  # short of memory, the system takes an experiment, not the driver
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    processes.prepare_supervisor()
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):  # what a module prints when it is imported is no reply

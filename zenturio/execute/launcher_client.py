@@ -27,6 +27,7 @@ from zenturio.execute.staged_folder import StagedFolder
 from zenturio.execute.workspace import environment_mark
 from zenturio.experiment import Experiment, Log
 from zenturio.system import processes
+from zenturio.system.machine import CPUS, cpu_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +88,11 @@ class CpuPool:
     second ones: two experiments share a core only if there are more of them than cores.
     """
 
-    def __init__(self, usable: Iterable[int] | None = None, system: str = "/sys") -> None:
-        if usable is None:
-            usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
-        folder = Path(system, "devices/system/cpu")
-        cpus = frozenset(usable)
-        isolated = _listed_cpus(folder / "isolated") & cpus
-        siblings = {
-            cpu: sorted(_listed_cpus(folder / f"cpu{cpu}/topology/thread_siblings_list") & cpus)
-            for cpu in cpus
-        }
-        self._order = {
-            cpu: (cpu not in isolated, sum(other < cpu for other in siblings[cpu]), cpu)
-            for cpu in cpus
-        }
-        self.every = sorted(cpus, key=self._order.__getitem__)
+    def __init__(self, usable: Iterable[int] | None = None, cpus: Path = CPUS) -> None:
+        self._order = cpu_order(processes.usable_cpus() if usable is None else usable, cpus)
+        self.every = sorted(self._order, key=self._order.__getitem__)
         self._free = list(self.every)
-        self.description = _described(self._order, len(isolated))
+        self.description = _described(self._order)
 
     def take(self, count: int) -> list[int]:
         """Take *count* CPUs; return none if fewer are free."""
@@ -116,25 +105,16 @@ class CpuPool:
         self._free = sorted(self._free + cpus, key=self._order.__getitem__)
 
 
-def _described(order: Mapping[int, tuple[bool, int, int]], isolated: int) -> str:
+def _described(order: Mapping[int, tuple[bool, int, int]]) -> str:
     """Return what there is to be bound to."""
     cores = sum(sibling == 0 for _, sibling, _ in order.values())
+    isolated = sum(not shared for shared, _, _ in order.values())
     text = f"experiments are bound to cores of their own: there are {cores}"
     if len(order) > cores:
         text += f", with {len(order)} threads (SMT), whose second ones are used last"
     else:
         text += ", and no SMT siblings among the processors that may be used"
     return text + (f"; {isolated} isolated processors are used first" if isolated else "")
-
-
-def _listed_cpus(path: Path) -> frozenset[int]:
-    """Return the numbers of a list such as ``0,4-6``; none where the system has no such file."""
-    cpus: set[int] = set()
-    with suppress(OSError, ValueError):
-        for part in path.read_text("ascii").strip().split(","):
-            first, _, last = part.partition("-")
-            cpus.update(range(int(first), int(last or first) + 1))
-    return frozenset(cpus)
 
 
 _log = logging.getLogger(__name__)

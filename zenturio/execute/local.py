@@ -37,7 +37,8 @@ from zenturio.execute.local_runner import LocalRunner, RunnerSettings
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Experiment, Outcome
-from zenturio.system.machine_limits import usable_cores, usable_memory
+from zenturio.system import processes
+from zenturio.system.machine import usable_cores, usable_memory
 
 _log = logging.getLogger(__name__)
 
@@ -336,6 +337,12 @@ class Local(ClosesOnExit):
                 f"an experiment needs {experiment.memory} B of memory; this machine has "
                 f"{self._memory} B",
                 hint="a smaller MEMORY, or another machine",
+            )
+        if experiment.memory and not processes.can_measure_memory():
+            return PlaceError(
+                "MEMORY cannot be kept: this system has neither libproc nor ps, which tell how much"
+                " memory a process has",
+                hint="install ps (procps), or remove MEMORY",
             )
         if not experiment.recipe.requires:
             return None

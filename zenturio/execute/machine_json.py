@@ -20,9 +20,15 @@ from zenturio.execute.json_checks import (
     record,
     text,
 )
-from zenturio.execute.machine_facts import machine_facts
 from zenturio.experiment import HostConditions, HostDetails, MachineKind, Outcome
+from zenturio.system.machine import machine_facts
 
+_NAME = text(256)
+check_machine_facts = record({
+    "cpu": _NAME, "cores": integer(0, 2**20), "accelerators": list_of(_NAME, 1024), "name": _NAME,
+    "kernel": _NAME, "memory": integer(0, 2**62), "unmeasured": any_text(4096),
+})  # fmt: skip
+"""MalformedError where something is not what ``machine_facts`` returns."""
 _TEXT = any_text(2**16)
 _OTHER = nullable(first_of(boolean, integer(-(2**63)), number(), _TEXT))
 _COUNTS = (

@@ -12,8 +12,8 @@ from pathlib import Path
 from time import monotonic
 
 from zenturio.errors import InputError, PlaceError
+from zenturio.system.load import CPU_PRESSURE
 
-PRESSURE = "/proc/pressure/cpu"
 BUSY_SHARE = 0.05
 PATIENCE_SECONDS = 600.0
 """For so long a busy machine is waited for while nothing runs on it."""
@@ -24,7 +24,7 @@ class QuietMachine:
 
     def __init__(self, path: str = "") -> None:
         """InputError where the system does not count what is asked for."""
-        self._path = Path(path or PRESSURE)
+        self._path = Path(path or CPU_PRESSURE)
         self._busy_since: float | None = None
         if self._pressure() is None:
             raise InputError(

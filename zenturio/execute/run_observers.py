@@ -25,6 +25,8 @@ from zenturio.annotate.counter_events import (
     counter_event,
 )
 from zenturio.system import processes
+from zenturio.system.capabilities import IS_LINUX, PROC, SYS
+from zenturio.system.load import PERF_PARANOID, io_account, proportional_bytes
 
 if TYPE_CHECKING:
     import subprocess
@@ -105,7 +107,7 @@ class RunObservers:
 
     def reap(self) -> None:
         """Look at what has ended, before it is waited for."""
-        if any(isinstance(observer, IoObserver) for observer in self._observers):
+        if IS_LINUX and any(isinstance(observer, IoObserver) for observer in self._observers):
             with suppress(ChildProcessError):
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if ended is not None:
@@ -133,8 +135,7 @@ _NOT_KERNEL = 1 << 5 | 1 << 6
 """Neither the kernel nor a hypervisor."""
 _TIMES = 1 << 0 | 1 << 1
 _CLOSE_ON_EXEC = 1 << 3
-_PARANOID = "/proc/sys/kernel/perf_event_paranoid"
-_PMU = "/sys/bus/event_source/devices"
+_PMU = f"{SYS}/bus/event_source/devices"
 
 
 class PerfObserver(RunObserver):
@@ -204,7 +205,7 @@ NOT_COUNTED = "the program did not go through the region, or was ended before it
 def open_counter(event: CounterEvent, flags: int = 0) -> int:
     """Return a descriptor that counts *event* for what this process executes; or OSError."""
     number = SYSCALLS.get(os.uname().machine)
-    if number is None or not os.path.exists(_PARANOID):  # noqa: PTH110 - pathlib is not loaded here
+    if number is None or not os.path.exists(PERF_PARANOID):  # noqa: PTH110 - pathlib is not loaded here
         raise OSError(errno.ENOSYS, "no perf_event_open")
     libc = ctypes.CDLL(None, use_errno=True)
     attributes = ctypes.create_string_buffer(
@@ -223,7 +224,7 @@ def open_counter(event: CounterEvent, flags: int = 0) -> int:
     return descriptor
 
 
-def counter_fault(event: str, number: int, pmu: str = _PMU, paranoid: str = _PARANOID) -> str:
+def counter_fault(event: str, number: int, pmu: str = _PMU, paranoid: str = PERF_PARANOID) -> str:
     """Return why *event* cannot be counted, from the errno of perf_event_open and the machine."""
     if number in (errno.EACCES, errno.EPERM):
         level = _first_word(paranoid)
@@ -252,7 +253,7 @@ def _has_pmu(folder: str) -> bool:
     return False
 
 
-_POWERCAP = "/sys/class/powercap"
+_POWERCAP = f"{SYS}/class/powercap"
 _ENERGY_SECONDS = 20.0
 """A counter of 65 kJ, as older processors have, wraps after a minute of a kilowatt."""
 _DOMAINS = {"energy": ("package", "processors"), "energy_dram": ("dram", "memory")}
@@ -328,6 +329,12 @@ _IO = {
 }  # fmt: skip
 
 
+def _unreadable(name: str) -> str:
+    if not IS_LINUX:
+        return "only Linux tells it"
+    return f"{PROC}/PID/{name} cannot be read"
+
+
 class IoObserver(RunObserver):
     """Bytes read and written by the run: all that its processes did, and those they waited for.
 
@@ -337,16 +344,14 @@ class IoObserver(RunObserver):
 
     def __init__(self) -> None:
         self._sums: dict[str, int] = {}
-        self._reason = NOT_OBSERVED
+        self._reason = NOT_OBSERVED if IS_LINUX else _unreadable("io")
 
     def before_reaping(self, pid: int) -> None:
         try:
-            with open(f"/proc/{pid}/io", "rb") as file:  # noqa: PTH123 - pathlib is not loaded here
-                words = [line.split() for line in file]
+            account = io_account(pid)
         except OSError as error:
-            self._reason = f"/proc/PID/io cannot be read: {error.strerror}"
+            self._reason = f"{_unreadable('io')}: {error.strerror}"
             return
-        account = {word.decode().rstrip(":"): int(number) for word, number in words}
         # What was written and deleted before it came to a disk was never written there.
         account["write_bytes"] -= account.get("cancelled_write_bytes", 0)
         for metric, key in _IO.items():
@@ -382,13 +387,13 @@ class MemoryObserver(RunObserver):
     def sample(self) -> None:
         begun = time.monotonic()
         members = processes.descendants(os.getpid())
-        sizes = [_proportional_bytes(pid) for pid in members if not self._is_own(pid)]
+        sizes = [proportional_bytes(pid) for pid in members if not self._is_own(pid)]
         ended = time.monotonic()
         self.next_sample = ended + max(_LEAST_PAUSE_SECONDS, (ended - begun) / _COST)
         readable = [size for size in sizes if size is not None]
         if not readable:
             if sizes:
-                self._reason = "/proc/PID/smaps_rollup cannot be read"
+                self._reason = _unreadable("smaps_rollup")
             return
         self._add(begun)
         self._last = (begun, sum(readable))
@@ -407,14 +412,6 @@ class MemoryObserver(RunObserver):
             return dict.fromkeys(("memory_peak", "memory_mean"), self._reason)
         mean = self._sum / self._seconds if self._seconds > 0 else self._peak
         return {"memory_peak": self._peak, "memory_mean": mean}
-
-
-def _proportional_bytes(pid: int) -> int | None:
-    with suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123
-        for line in file:
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 _GPU_MILLISECONDS = 100

@@ -26,7 +26,7 @@ from zenturio.execute.json_checks import MalformedError, integer, list_of, recor
 from zenturio.execute.machine_json import own_machine
 from zenturio.execute.user_worker import LARGEST_MESSAGE_BYTES
 from zenturio.experiment import INCOMING, Experiment, Outcome
-from zenturio.system.machine_limits import usable_cores
+from zenturio.system.machine import usable_cores
 
 CANCEL_SECONDS = 20.0
 """Within which a worker ends a cancelled experiment; then the worker itself is killed."""

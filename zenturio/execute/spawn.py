@@ -93,7 +93,7 @@ class Spawner:
 
     def _become(self) -> None:
         """From here on this process is the experiment's: it has nothing of the launcher's."""
-        os.setsid()
+        processes.begin_session()
         signal.set_wakeup_fd(-1)
         for number in _DEFAULTS:
             signal.signal(number, signal.SIG_DFL)
@@ -128,7 +128,7 @@ class Spawner:
                     words,
                     self._environment,
                     file_actions=self._actions,
-                    setsid=True,
+                    **processes.OWN_SESSION,
                     setsigmask=(),
                     setsigdef=_DEFAULTS,
                 )

@@ -26,8 +26,8 @@ from zenturio.execute.file_staging import disk_errors
 from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
-from zenturio.execute.worker import die_with_parent
 from zenturio.experiment import INCOMING, Outcome
+from zenturio.system.processes import die_with_parent
 
 LARGEST_MESSAGE_BYTES = 2**30
 """Of an experiment, or of an outcome, with its files."""

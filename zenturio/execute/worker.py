@@ -16,7 +16,6 @@ from when the experiment begins.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import platform
 import signal
@@ -35,6 +34,7 @@ from zenturio.execute.local import Local
 from zenturio.execute.local_runner import RunnerSettings
 from zenturio.execute.workspace import Keep
 from zenturio.experiment import Outcome
+from zenturio.system.processes import die_with_parent
 
 SETTLE_SECONDS = 0.25
 """How long a job waits for a signal after its experiment has ended.
@@ -43,7 +43,6 @@ Who ends a job signals one process after the other. A shell whose command got th
 on and may end well, and the outcome must not count. On a busy machine some ten milliseconds were
 seen between two processes; a job of a batch system takes much longer to start than this wait.
 """
-_PR_SET_PDEATHSIG = 1
 _SIGNALS = ("SIGTERM", "SIGKILL")
 
 
@@ -139,16 +138,6 @@ def _wait_for_outcome(future: Future[Outcome], settle: float) -> Outcome:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """From now on, the end of the process that started this one sends *number* (Linux)."""
-    parent = os.getppid()
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-    # It died before prctl: no signal will come.
-    if os.getppid() != parent:  # it ended meanwhile
-        os.kill(os.getpid(), number)
 
 
 def main(words: list[str] | None = None) -> int:

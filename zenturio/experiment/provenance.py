@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zenturio.system.machine_limits import usable_cores, usable_memory
+from zenturio.system.machine import cpu_mhz, cpu_model, system_name, usable_cores, usable_memory
 
 if TYPE_CHECKING:
     from zenturio.expression import Value
@@ -72,11 +72,11 @@ def describe_host() -> dict[str, Any]:
     """This machine: name, CPU model, cores, memory in bytes, operating system."""
     return {
         "name": platform.node(),
-        "cpu": _cpu(),
+        "cpu": cpu_model(),
         "cores": usable_cores(),
         "memory": usable_memory(),
         "arch": platform.machine(),
-        "os": _system(),
+        "os": system_name(),
         "kernel": platform.release(),
     }
 
@@ -86,7 +86,7 @@ def host_values() -> dict[str, Value]:
     facts = describe_host()
     values = {name: facts[name] for name in ("name", "arch", "cores", "memory", "cpu", "os")}
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {**values, "mhz": _mhz(), "load": load}
+    return {**values, "mhz": cpu_mhz(), "load": load}
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
@@ -179,38 +179,3 @@ def tool_version() -> str:
         return version("zenturio")
     except PackageNotFoundError:
         return "not installed"
-
-
-_SYSTEM = Path("/")
-
-
-def _cpu(system: Path = _SYSTEM) -> str:
-    """The CPU's model as its maker names it."""
-    try:
-        lines = (system / "proc/cpuinfo").read_text(errors="replace").splitlines()
-    except OSError:
-        return platform.processor()
-    named = (line.partition(":")[2] for line in lines if line.startswith(("model name", "Model")))
-    return next(named, "").strip() or platform.processor()
-
-
-@cache
-def _mhz(system: Path = _SYSTEM) -> float | None:
-    """The highest clock rate of the first CPU."""
-    highest = system / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"
-    try:
-        return int(highest.read_text()) / 1000
-    except (OSError, ValueError):
-        pass
-    try:
-        lines = (system / "proc/cpuinfo").read_text(errors="replace").splitlines()
-        return float(next(line for line in lines if line.startswith("cpu MHz")).partition(":")[2])
-    except (OSError, ValueError, StopIteration):
-        return None
-
-
-def _system() -> str:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
-    except OSError:
-        return platform.platform(terse=True)

@@ -31,7 +31,7 @@ from zenturio.errors import PlaceError
 from zenturio.experiment.experiment import INCOMING, Artifact, Outcome
 from zenturio.failpoints import Failpoint
 from zenturio.files import FileLock, make_folder, refuse_link
-from zenturio.record.sqlite import sync_files
+from zenturio.system.file_systems import sync_files
 
 LINKED = Failpoint("store.linked")
 SYNCED = Failpoint("store.synced")

@@ -7,7 +7,6 @@ import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from zenturio.experiment.experiment import (
@@ -18,6 +17,7 @@ from zenturio.experiment.experiment import (
     MetricValue,
     Outcome,
 )
+from zenturio.system.processes import process_birth, realm
 
 if TYPE_CHECKING:
     from zenturio.expression import Type, Value
@@ -46,41 +46,9 @@ class DriverProcess:
         A boot or a process namespace that is not ours may be another machine of the same name,
         so its drivers are believed until their lease runs out.
         """
-        if self.host != socket.gethostname() or not self.born.startswith(_realm()):
+        if self.host != socket.gethostname() or not self.born.startswith(realm()):
             return False
         return process_birth(self.pid) != self.born
-
-
-def process_birth(pid: int) -> str | None:
-    """Return boot, pid namespace and start time of a process; None if there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return _without_proc(pid)
-    # The name in parentheses may hold blanks and parentheses: fields count from the last one.
-    state, *fields = stat[stat.rindex(b")") + 2 :].split()
-    return None if state in {b"Z", b"X"} else _realm() + fields[18].decode()
-
-
-def _realm() -> str:
-    """Return what a pid is unique in, with a slash: one boot and one namespace of processes."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot}/{os.readlink('/proc/self/ns/pid')}/"  # noqa: PTH115 - no file is meant
-    except OSError:
-        return "?/"
-
-
-def _without_proc(pid: int) -> str | None:
-    if Path("/proc/self").exists():
-        return None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass
-    return _realm()
 
 
 ExperimentState = Literal[

@@ -31,8 +31,9 @@ from zenturio.record.result_rows import artifact_of
 from zenturio.record.row_redaction import NewContent, Places, redact_rows
 from zenturio.record.secret import Secret
 from zenturio.record.sql_repository import SQLRepository
-from zenturio.record.sqlite import SQLite, sync_files
+from zenturio.record.sqlite import SQLite
 from zenturio.record.study_context import RepositoryCache
+from zenturio.system.file_systems import sync_files
 
 WRITTEN = Failpoint("redact.written")
 RECORDED = Failpoint("redact.recorded")

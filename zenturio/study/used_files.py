@@ -34,9 +34,10 @@ from zenturio.execute.workspace import REPORT
 from zenturio.experiment import METRICS, Experiment, ExperimentGenerator
 from zenturio.files import write_whole
 from zenturio.system import tracer
+from zenturio.system.capabilities import IS_LINUX, KERNEL_FOLDERS
 
 _SYSTEM = (
-    *("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", "/proc/", "/sys/"),
+    *("/usr/", "/lib/", "/lib32/", "/lib64/", "/bin/", "/sbin/", "/etc/", *KERNEL_FOLDERS),
     *("/dev/", "/run/", "/var/lib/", "/var/cache/"),
 )
 _OWN_OF_USERS = ("/usr/local/",)
@@ -70,7 +71,7 @@ class Trace:
 
 def trace(application: Application) -> Trace:
     """Run the first point of *application*, and see what it uses; PlaceError where nobody can."""
-    if platform.system() != "Linux":
+    if not IS_LINUX:
         raise PlaceError(
             f"what a program uses can be seen on Linux alone, not on {platform.system()}",
             hint="declare it by hand: ZEN$ USE FILE, USE PROGRAM",
@@ -172,7 +173,7 @@ def _is_system(path: str) -> bool:
 
 
 def _is_device(path: str) -> bool:
-    return path.startswith(("/dev/", "/proc/", "/sys/"))
+    return path.startswith(("/dev/", *KERNEL_FOLDERS))
 
 
 def _named(path: str) -> str:

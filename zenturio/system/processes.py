@@ -1,68 +1,61 @@
-"""The processes that an experiment started: found below a process or by a mark, and ended.
+# ruff: noqa: F403, F405 - either part has all of the names
+"""The processes that an experiment started: found, measured, and ended.
 
-Where the kernel tells no children (no /proc: macOS), only process groups are known.
+What the system itself says of processes comes from the part for Linux or from the generic one;
+what is done with it stands here, once. A negative number stands for a whole process group, as in
+kill(2): that is all that some systems let one ask for.
 """
 
 from __future__ import annotations
 
-import ctypes
+import gc
 import os
+import resource
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_SET_CHILD_SUBREAPER = 36
+from zenturio.system.capabilities import IS_LINUX
+
+if IS_LINUX:
+    from zenturio.system.linux import *
+else:
+    from zenturio.system.generic import *
 
 
-def adopt_orphans() -> bool:
-    """From now on, orphans among the descendants become children of this process (Linux)."""
-    with suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None, use_errno=True)
-        return int(libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) == 0
-    return False
+def prepare_supervisor() -> None:
+    """Prepare this process for running experiments: what it starts ends with it, whatever comes."""
+    adopt_orphans()
+    gc.disable()  # a run leaves no cycles
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    become_expendable()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
-def descendants(pid: int) -> list[int]:
-    """Return all descendants of *pid*, parents before their children.
-
-    Those that end meanwhile too.
-    """
-    pids: list[int] = []
-    waiting = [pid]
-    while waiting:
-        under = children(waiting.pop())
-        pids += under
-        waiting += under
-    return pids
+def usable_cpus() -> frozenset[int]:
+    """Return the numbers of the CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
 
 
-def children(pid: int) -> list[int]:
-    """Return the children of *pid*."""
-    pids: list[int] = []
-    with suppress(OSError):
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - called often: no Path
-            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
-                pids += map(int, file.read().split())
-    return pids
+def bind_to_cpus(cpus: Collection[int] | None) -> None:
+    """Bind this process, and with it what it starts, to *cpus*, where the system can."""
+    if cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cpus)
 
 
-def start_ticks(pid: int) -> int:
-    """Return when *pid* was started, in ticks of the system's clock.
-
-    0 where it is not there.
-    """
-    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-        return int(file.read().rpartition(b")")[2].split()[19])
-    return 0
-
-
-def is_stopped(pid: int) -> bool:
-    """Return whether *pid* was stopped, by SIGSTOP or from a terminal."""
-    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-        return file.read().rpartition(b")")[2].split()[0] == b"T"
-    return False
+def exists(pid: int) -> bool:
+    """Return whether there is a process *pid*, or a group -*pid*."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 class StopDetector:
@@ -81,35 +74,6 @@ class StopDetector:
             return False
         self._since = self._since or now
         return now - self._since >= self._patience
-
-
-def own_peak_bytes() -> int:
-    """The largest resident size of this process in bytes, which what it starts inherits."""
-    with suppress(OSError), open("/proc/self/status", "rb") as file:  # noqa: PTH123
-        for line in file:
-            if line.startswith(b"VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def resident_bytes(pids: Iterable[int]) -> int:
-    """How many bytes *pids* hold in memory of their own (shared pages are not counted)."""
-    pages = 0
-    for pid in pids:
-        with suppress(OSError), open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123
-            _, resident, shared, *_ = map(int, file.read().split())
-            pages += resident - shared
-    return pages * _PAGE
-
-
-def marked_processes(mark: bytes) -> Iterator[int]:
-    """All processes of this user in whose environment an entry begins with *mark*."""
-    entry = b"\0" + mark
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():  # noqa: PTH112, PTH208
-        if name.isdigit():
-            with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:  # noqa: PTH123
-                if entry in b"\0" + file.read():
-                    yield int(name)
 
 
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
@@ -153,7 +117,7 @@ def kill_marked(mark: bytes, patience: float = 5.0) -> None:
     def members() -> list[int]:
         return [pid for pid in marked_processes(mark) if pid != own_pid]
 
-    # A process may fork between the scan of /proc and its signal: until none carries the mark.
+    # A process may fork between the scan and its signal: until none carries the mark.
     while members() and time.monotonic() < end:
         kill_trees(members)
         time.sleep(0.002)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from zenturio.errors import InputError, PlaceError
+from zenturio.system.locks import descriptor_path
 
 _CREDENTIALS = struct.Struct("3i")
 """Of who connects, as Linux tells them: process, user, group."""
@@ -63,11 +64,14 @@ def listen_at(path: Path, *, others: bool) -> socket.socket:
 def _set_permissions(path: Path, mode: int) -> None:
     """Set those of the socket *path*; OSError if it is something else by now."""
     # In a folder that others may write to, a link could have replaced it.
+    if not descriptor_path(0):
+        path.chmod(mode, follow_symlinks=False)
+        return
     handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISSOCK(os.fstat(handle).st_mode):
             raise OSError("somebody replaced the socket")
-        Path(f"/proc/self/fd/{handle}").chmod(mode)
+        os.chmod(descriptor_path(handle), mode)  # noqa: PTH101 - it is no path of ours
     finally:
         os.close(handle)
 
@@ -78,9 +82,14 @@ def short_path(path: Path) -> Iterator[str]:
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         yield str(path)
         return
+    if not descriptor_path(0):
+        raise PlaceError(
+            f"{path} is too long for a socket, which may have {_LONGEST_ADDRESS} bytes",
+            hint="name a shorter path",
+        )
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
+        yield f"{descriptor_path(folder)}/{path.name}"
     finally:
         os.close(folder)
 

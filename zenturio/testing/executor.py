@@ -28,6 +28,7 @@ from zenturio.experiment import Build, Experiment, ExperimentFile, Missing, Outc
 from zenturio.experiment.experiment import empty_folder, link_to
 from zenturio.experiment.identity import content_digest, experiment_digest
 from zenturio.expression import parse
+from zenturio.system.processes import running_with
 
 PATIENCE = 240.0
 """Seconds after which a test gives up waiting; generous, so that a busy machine passes, too."""
@@ -75,19 +76,7 @@ def until(condition: Callable[[], T]) -> T:
 
 def running(word: str) -> list[int]:
     """Return the ids of the processes of this machine that have *word* as an argument."""
-    pids = []
-    for name in os.listdir("/proc"):  # noqa: PTH208
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                words = Path("/proc", name, "cmdline").read_bytes()
-                # The name in parentheses may hold anything; the state is the field behind it.
-                # A zombie has ended already: its parent has only not waited for it yet.
-                ended = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[0] == "Z"
-            except OSError:
-                continue
-            if word.encode() in words.split(b"\0") and not ended:
-                pids.append(int(name))
-    return pids
+    return running_with(word)
 
 
 def long(seconds: str) -> str:

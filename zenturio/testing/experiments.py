@@ -17,8 +17,9 @@ from zenturio.experiment.experiment import (
     Status,
 )
 from zenturio.expression import Value
-from zenturio.record.entities import DriverProcess, Field, StudyDefinition, process_birth
+from zenturio.record.entities import DriverProcess, Field, StudyDefinition
 from zenturio.record.repository import Repository
+from zenturio.system.processes import process_birth
 
 ODD_MEASURES: dict[str, MetricValue] = {
     "int": 3,

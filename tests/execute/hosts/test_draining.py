@@ -9,8 +9,8 @@ from parent_process import PARENT
 from zenturio.errors import PlaceError
 from zenturio.execute.hosts.executor import Hosts, HostsSettings
 from zenturio.execute.hosts.host_faults import fault_sign
-from zenturio.execute.machine_facts import machine_facts
 from zenturio.experiment import Log
+from zenturio.system.machine import machine_facts
 from zenturio.testing.executor import experiment, outcome, until
 
 

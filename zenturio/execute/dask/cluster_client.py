@@ -22,11 +22,10 @@ from zenturio.execute.dask.job_renewal import JobRenewal, LossReason
 from zenturio.execute.dask.options import DaskOptions
 from zenturio.execute.dask.ticket_queue import TaskBatch
 from zenturio.execute.dask.worker_runtime import SessionSettings
-from zenturio.execute.machine_facts import check_machine_facts
-from zenturio.execute.machine_json import machine_parts
+from zenturio.execute.machine_json import check_machine_facts, machine_parts
 from zenturio.experiment import MachineKind
 from zenturio.install_hint import extra_hint
-from zenturio.system.machine_limits import usable_cores
+from zenturio.system.machine import usable_cores
 
 T = TypeVar("T")
 

@@ -33,8 +33,8 @@ from zenturio.execute.dask.worker_runtime import (
     WorkerRuntime,
 )
 from zenturio.execute.experiment_codec import pack_failure
-from zenturio.execute.machine_facts import machine_facts
 from zenturio.experiment.provenance import tool_version
+from zenturio.system.machine import machine_facts
 
 _log = logging.getLogger(__name__)
 

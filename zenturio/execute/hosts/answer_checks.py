@@ -30,7 +30,7 @@ from zenturio.execute.json_checks import (
     text,
     tuple_of,
 )
-from zenturio.execute.machine_facts import check_machine_facts
+from zenturio.execute.machine_json import check_machine_facts
 from zenturio.execute.output_patterns import FOLDER_FAULTS
 
 PIECE_BYTES = 2**20

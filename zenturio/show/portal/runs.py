@@ -25,8 +25,8 @@ from typing import Any
 from zenturio import trust
 from zenturio.errors import ConflictError, InputError, NotFoundError, PlaceError
 from zenturio.files import make_folder, open_regular, read_regular
-from zenturio.record.entities import process_birth
 from zenturio.record.open import FOLDER
+from zenturio.system.processes import process_birth
 
 MOST_FINISHED = 20
 """Finished runs that are kept."""

@@ -14,8 +14,9 @@ from typing import Literal
 
 from zenturio.errors import RecordError, ZenError
 from zenturio.record import Lease, Repository
-from zenturio.record.entities import StudyStanding, process_birth
+from zenturio.record.entities import StudyStanding
 from zenturio.study.overview import StudyStatus
+from zenturio.system.processes import process_birth
 
 StudyState = Literal["running", "silent", "stopped", "done", "empty"]
 """It has a driver; its driver is gone or silent; experiments are left and there is no driver; all

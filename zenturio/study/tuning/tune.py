@@ -53,7 +53,7 @@ from zenturio.study.tuning.tournament import (
     TuningTrial,
 )
 from zenturio.study.tuning.tuning_target import Ranges, Target, TunedFunction, TunedProgram
-from zenturio.system.machine_limits import usable_cores
+from zenturio.system.machine import usable_cores
 
 ENDING = ".tune"
 SEED = "seed"

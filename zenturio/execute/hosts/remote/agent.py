@@ -23,11 +23,11 @@ from zenturio.execute.folder_files import remove_tree
 from zenturio.execute.hosts.remote import host_facts, supervisor
 from zenturio.execute.hosts.remote.job_store import JobStore
 from zenturio.execute.hosts.remote.job_watch import WatchedJob
-from zenturio.execute.machine_facts import machine_facts
 from zenturio.execute.output_patterns import folder_fault, matching_files
 from zenturio.execute.run_facts import check_run_facts
 from zenturio.experiment.inside import OutsideError, open_inside
 from zenturio.system import processes
+from zenturio.system.machine import machine_facts
 
 GREETING = b"zenturio agent\n"
 _POLL_SECONDS = 0.1

@@ -17,7 +17,6 @@ for ``make`` goes by them.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import platform
@@ -39,6 +38,8 @@ from zenturio.execute.folder_files import (
     remove_tree,
     write_new,
 )
+from zenturio.system import processes
+from zenturio.system.locks import lock_descriptor
 
 FileStamp = tuple[str, int, int, int]
 """A path that is shared, and the inode, size and time of change that it had."""
@@ -71,13 +72,12 @@ class StoredJob:
 
     def is_running(self) -> bool:
         """Return whether a supervisor lives."""
-        # zenturio.files is not shipped to hosts: see where the supervisor locks its job.
         try:
             lock = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_descriptor(lock, wait=False)
         except BlockingIOError:
             return True
         finally:
@@ -117,7 +117,7 @@ class JobStore:
         """Take away the halves of files whose way here was cut."""
         for draft in self._files.glob(f".*.{escape(node)}.*"):
             pid = draft.name.rpartition(".")[2]
-            if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
+            if pid.isdigit() and not processes.exists(int(pid)):
                 draft.unlink(missing_ok=True)
 
     def job(self, token: str) -> StoredJob:

@@ -7,8 +7,6 @@ holds a lock as long as it lives, so that anybody can tell. What it runs ends wi
 
 from __future__ import annotations
 
-import fcntl
-import gc
 import os
 import resource
 import signal
@@ -20,8 +18,9 @@ from typing import Any
 from zenturio.execute import wire
 from zenturio.execute.hosts.remote.job_store import StoredJob
 from zenturio.execute.launcher import Launcher, LauncherRun
-from zenturio.execute.run_facts import MachineLoad
 from zenturio.system import processes
+from zenturio.system.load import MachineLoad
+from zenturio.system.locks import lock_descriptor
 
 METRICS, PROFILE, REQUIREMENTS = "ZEN_METRICS", "ZEN_PROFILE", "ZEN_REQUIRE"
 """Variables that name files in the job's folder: what it measured, how far it is, what it needs."""
@@ -112,9 +111,8 @@ def _detach(job: StoredJob, ready: int) -> None:
 
 
 def _lock_job(job: StoredJob) -> None:
-    # zenturio.files is not shipped to hosts: what runs there is kept small, and locks by itself.
     lock = os.open(job.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock_descriptor(lock, wait=False)
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
 
@@ -126,13 +124,7 @@ def _open_control(job: StoredJob) -> int:
 
 
 def _run_job(job: StoredJob, request: dict[str, Any], control: int) -> None:
-    processes.adopt_orphans()
-    gc.disable()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
-        file.write("500")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    processes.prepare_supervisor()
     environment = {name: f"{job.folder}/{file}" for name, file in FILES.items()}
     request = {
         **request,

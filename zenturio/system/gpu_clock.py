@@ -6,12 +6,13 @@ Hosts get this file, too: only the standard library of Python 3.9 is used here.
 
 from __future__ import annotations
 
-import ctypes
 import glob
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+
+from zenturio.system.capabilities import PROC, SYS
 
 NVML = "libnvidia-ml.so.1"
 _DRIVER = "driver/nvidia"
@@ -30,7 +31,7 @@ SHARE = 0.01
 class GpuClock:
     """Reads the frequency of the fastest GPU, where one tells it."""
 
-    def __init__(self, proc: str = "/proc", sys: str = "/sys", library: str = NVML) -> None:
+    def __init__(self, proc: str = PROC, sys: str = SYS, library: str = NVML) -> None:
         """*library*: what asks NVIDIA's driver; it takes a while to load. None if it is empty."""
         folder = f"{sys}/class"
         self._files = [
@@ -72,6 +73,8 @@ class GpuClock:
 
 def _nvml_reader(library: str) -> Callable[[], list[float]]:
     """Return what reads the clocks of all GPUs; OSError where the library cannot."""
+    import ctypes  # noqa: PLC0415 - few machines have such a GPU
+
     nvml = ctypes.CDLL(library)
     status = nvml.nvmlInit_v2()
     if status:
