@@ -6,17 +6,19 @@ the order in which the set was written, so that a step up is a larger value.
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any, Protocol
 
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.search.region_genes import RegionGenes, Trie, is_box, newly_active
+from zenturio.search.region_genes import RegionGenes, Trie, is_box, nearest_keys, newly_active
 from zenturio.space import Continuous, Parameter
-from zenturio.space.component import Component, FreeComponent
+from zenturio.space.component import Component, FreeComponent, JoinedComponent
 from zenturio.space.definition import Part
 from zenturio.space.domain import Elements
+from zenturio.space.join import EDGES, DecisionDiagram
 from zenturio.space.point import PointColumns
 from zenturio.space.rejection_sampling import RejectionSampler
 
@@ -31,6 +33,9 @@ A double has 53 significant bits, so the share of a step is exact.
 
 MAX_TABLE_GENES = 1 << 26
 """Components up to this size are listed in a table (512 MB); larger ones are sampled."""
+
+SPARSE = 1e-3
+"""A smaller share of valid combinations is walked along the diagram that counted them."""
 
 SAMPLE_SIZE = 1 << 16
 """Combinations that are sampled of a component that cannot be listed."""
@@ -102,9 +107,21 @@ def gene_block_of(part: Component | RejectionSampler, seed: int) -> GeneBlock:
             if part.part.plain
             else _unlisted_block(part, seed)
         )
-    if part.size * max(len(part.part.names), 1) > MAX_TABLE_GENES:
-        return _unlisted_block(RejectionSampler(part.part), seed)
-    return TabulatedGenes(part)
+    if part.size * max(len(part.part.names), 1) <= MAX_TABLE_GENES:
+        return TabulatedGenes(part)
+    if isinstance(part, JoinedComponent) and _is_sparse(part):
+        diagram = part.diagram
+        if diagram is not None and diagram.edge_count <= EDGES:
+            return DiagramGenes(part, diagram)
+    return _unlisted_block(RejectionSampler(part.part), seed)
+
+
+def _is_sparse(part: JoinedComponent) -> bool:
+    """Whether hardly any row is valid, so that nothing lies on the lines between valid ones."""
+    if not is_box(part.part):
+        return True
+    sizes = [parameter.domain.size for parameter in part.part.dimensions if parameter.domain]
+    return part.size < SPARSE * math.prod(sizes)
 
 
 def _unlisted_block(lot: RejectionSampler, seed: int) -> GeneBlock:
@@ -262,6 +279,90 @@ class TabulatedGenes:
         assert number is not None, "the point is valid"
         row = number if self._row is None else self._row[number]
         return [] if self._genes is None else self._genes[row].tolist()
+
+
+class DiagramGenes:
+    """The genes of dependent dimensions that a decision diagram counts, such as shares of a sum.
+
+    Repairing goes from the first dimension to the last along the diagram, and takes the nearest
+    value that leads to a valid point. A dimension that those before it determine has no gene.
+    """
+
+    def __init__(self, part: JoinedComponent, diagram: DecisionDiagram) -> None:
+        dimensions = part.part.dimensions
+        self.names = part.part.names
+        self.count = part.size if part.size <= _INT64 else None
+        self._size = part.size
+        self._diagram = diagram
+        self._orders = [_order(dimension) for dimension in dimensions]
+        self._layers: list[tuple[Ints, Ints, Ints]] = []
+        """Of each dimension: the edges' keys (state, then gene), their genes, and their states."""
+        self._spans: list[int] = []
+        levels = []
+        for level, (layer, order) in enumerate(zip(diagram.layers, self._orders, strict=True)):
+            edges = layer.edges()
+            genes = edges.codes.astype(np.int64)
+            genes = genes if order is None else order[1][genes]
+            span = int(genes.max(initial=0)) + 1
+            keys = edges.parents * span + genes
+            by_key = np.argsort(keys, kind="stable")
+            self._layers.append((keys[by_key], genes[by_key], edges.children[by_key]))
+            self._spans.append(span)
+            if len(keys) > len(np.unique(edges.parents)):
+                levels.append(level)
+        self._levels = tuple(levels)
+        self.sizes = tuple(self._spans[level] for level in levels)
+        self.of = tuple(self.names[level] for level in levels)
+        self.ordered = tuple(_is_ordered(dimensions[level]) for level in levels)
+        self.optional = tuple(dimensions[level].when is not None for level in levels)
+
+    def draw(self, rng: np.random.Generator, length: int) -> Ints:
+        if self.count is not None:
+            return self.by_number(rng.integers(self.count, size=length))
+        # More bits than the size has: the remainder favours no number by more than 2**-64.
+        width = self._size.bit_length() // 8 + 9
+        numbers = [int.from_bytes(rng.bytes(width)) % self._size for _ in range(length)]
+        return self.by_number(np.array(numbers, dtype=np.object_))
+
+    def by_number(self, numbers: Ints) -> Ints:
+        columns = self._diagram.table(numbers).columns
+        rows = [self._ranked(level, columns[level].astype(np.int64)) for level in self._levels]
+        return np.stack(rows, axis=1) if rows else np.empty((len(numbers), 0), dtype=np.int64)
+
+    def repair(self, genes: Ints) -> Ints:
+        for gene in np.flatnonzero(self.optional):
+            new = genes[:, gene] == 0
+            if new.any():
+                genes = genes.copy()
+                genes[new, gene] = newly_active(genes[new], self.sizes[gene], int(gene))
+        values = self._descended(genes)
+        rows = [values[level] for level in self._levels]
+        return np.stack(rows, axis=1) if rows else genes
+
+    def codes(self, genes: Ints) -> tuple[Column, ...]:
+        values = zip(self._descended(genes), self._orders, strict=True)
+        return tuple(value if order is None else order[0][value] for value, order in values)
+
+    def find(self, codes: dict[str, Any]) -> list[int]:
+        one = {level: np.array([codes[self.names[level]]]) for level in self._levels}
+        return [int(self._ranked(level, code)[0]) for level, code in one.items()]
+
+    def _ranked(self, level: int, codes: Ints) -> Ints:
+        order = self._orders[level]
+        return codes if order is None else order[1][codes]
+
+    def _descended(self, genes: Ints) -> list[Ints]:
+        """Return the values of each dimension in the valid rows nearest to *genes*."""
+        targets = dict(zip(self._levels, genes.T, strict=True))
+        states = np.zeros(len(genes), dtype=np.int64)
+        values: list[Ints] = []
+        for level, (keys, ranks, children) in enumerate(self._layers):
+            span = self._spans[level]
+            target = targets.get(level, states * 0)
+            edges = nearest_keys(keys, span, states, np.clip(target, 0, span - 1))
+            values.append(ranks.take(edges))
+            states = children.take(edges)
+        return values
 
 
 class SampledGenes:

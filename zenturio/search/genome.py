@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 
 from zenturio.errors import SpaceError
-from zenturio.search.gene_blocks import Column, GeneBlock, Ints, TabulatedGenes, gene_block_of
+from zenturio.search.gene_blocks import (
+    Column,
+    DiagramGenes,
+    GeneBlock,
+    Ints,
+    TabulatedGenes,
+    gene_block_of,
+)
 from zenturio.search.region_genes import RegionGenes
 from zenturio.space import Point, Space
 from zenturio.space.rejection_sampling import RejectionSampler
@@ -76,15 +84,34 @@ class Genome:
     @property
     def free(self) -> bool:
         """Whether every row of genes is valid."""
-        return not any(isinstance(block, TabulatedGenes | RegionGenes) for block in self._blocks)
+        bound = (TabulatedGenes, RegionGenes, DiagramGenes)
+        return not any(isinstance(block, bound) for block in self._blocks)
+
+    @cached_property
+    def exchanges(self) -> Ints:
+        """The ordered genes of each sparse block, as pairs: one may gain what the other loses."""
+        pairs: list[tuple[int, int]] = []
+        for block, span in zip(self._blocks, self._spans, strict=True):
+            if isinstance(block, DiagramGenes):
+                ordered = [span.start + at for at in np.flatnonzero(block.ordered).tolist()]
+                pairs += permutations(ordered, 2)
+        return np.array(pairs, dtype=np.int64).reshape(len(pairs), 2)
 
     def draw(self, rng: np.random.Generator, length: int) -> Ints:
         """Return random rows, uniform over all valid points."""
         return self._joined([block.draw(rng, length) for block in self._blocks], length)
 
     def scatter(self, rng: np.random.Generator, length: int) -> Ints:
-        """Return random rows, uniform for each gene: rare values are as likely as frequent ones."""
-        return self.repair(rng.integers(self.sizes, size=(length, self.length)))
+        """Return random rows, uniform for each gene: rare values are as likely as frequent ones.
+
+        Rows of sparse blocks are uniform over the valid ones: of shares that add up to 100, the
+        first would take half and leave nothing to the last.
+        """
+        rows = rng.integers(self.sizes, size=(length, self.length))
+        for block, span in zip(self._blocks, self._spans, strict=True):
+            if isinstance(block, DiagramGenes):
+                rows[:, span] = block.draw(rng, length)
+        return self.repair(rows)
 
     def by_number(self, numbers: Ints) -> Ints:
         """Return rows by number; the genes of the last component vary fastest."""

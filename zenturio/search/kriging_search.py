@@ -36,6 +36,10 @@ KINDS = 1024
 """Values of an unordered set that have a feature each; larger sets are hashed modulo this."""
 
 
+EXCHANGED = 0.5
+"""The share of variations of a sparse space in which one gene gains what another loses."""
+
+
 class Features:
     """Maps rows of genes to feature vectors: ordered genes scaled, unordered ones one-hot.
 
@@ -376,7 +380,16 @@ class KrigingSearch(GeneratorEngine):
         offsets = (np.sign(steps) * np.ceil(np.abs(steps))).astype(np.int64)
         anything = rng.integers(sizes, size=(count, width))
         moved = self.genome.above(targets, targets + offsets)
-        return np.where(hit, np.where(self.genome.ordered, moved, anything), targets)
+        varied = np.where(hit, np.where(self.genome.ordered, moved, anything), targets)
+        pairs = self.genome.exchanges
+        if not len(pairs):
+            return varied
+        # In half of the rows one gene gains what another loses: shares of a sum stay valid.
+        chosen, amounts = pairs[rng.integers(len(pairs), size=count)], rng.geometric(0.5, count)
+        at, exchanged = np.arange(count), targets.copy()
+        exchanged[at, chosen[:, 0]] += amounts
+        exchanged[at, chosen[:, 1]] -= amounts
+        return np.where(rng.random((count, 1)) < EXCHANGED, exchanged, varied)
 
 
 def near(rows: Ints, others: Ints, steps: Ints) -> Mask:

@@ -51,18 +51,26 @@ class Trie:
         """
         nodes = np.zeros(len(targets), dtype=np.int64)
         for keys, size, target in zip(self._keys, self.sizes, targets.T, strict=True):
-            base = nodes * size
-            target_keys = base + np.clip(target, 0, size - 1)
-            right = np.searchsorted(keys, target_keys)
-            below = np.maximum(right - 1, 0)
-            right = np.minimum(right, len(keys) - 1)
-            far = np.abs(keys[right] - target_keys)
-            near = np.abs(keys[below] - target_keys)
-            # A key outside of this interval belongs to another parent.
-            far[(keys[right] < base) | (keys[right] >= base + size)] = size
-            near[(keys[below] < base) | (keys[below] >= base + size)] = size
-            nodes = np.where(near <= far, below, right)
+            nodes = nearest_keys(keys, size, nodes, np.clip(target, 0, size - 1))
         return nodes
+
+
+def nearest_keys(keys: Ints, size: int, parents: Ints, targets: Ints) -> Ints:
+    """Return the index of the key of each parent whose value is nearest to its target.
+
+    *keys* are the parent times *size* plus the value, sorted; each parent has one at least.
+    """
+    base = parents * size
+    target_keys = base + targets
+    right = np.searchsorted(keys, target_keys)
+    below = np.maximum(right - 1, 0)
+    right = np.minimum(right, len(keys) - 1)
+    far = np.abs(keys[right] - target_keys)
+    near = np.abs(keys[below] - target_keys)
+    # A key outside of this interval belongs to another parent.
+    far[(keys[right] < base) | (keys[right] >= base + size)] = size
+    near[(keys[below] < base) | (keys[below] >= base + size)] = size
+    return np.where(near <= far, below, right)
 
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

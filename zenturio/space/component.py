@@ -258,6 +258,11 @@ class JoinedComponent:
     def is_countable(self) -> bool:
         return self.is_counted or self._blocks.diagram is not None
 
+    @property
+    def diagram(self) -> DecisionDiagram | None:
+        """The diagram of all combinations, None if it is too large."""
+        return self._blocks.diagram
+
     def codes(self, rows: Sequence[int] | Column) -> tuple[Column, ...]:
         if len(rows) <= MAX_LOOKUPS and self._whole is None and self._blocks.diagram is not None:
             return self._by_diagram(rows)

@@ -18,15 +18,17 @@ from zenturio.space.column_join import (
     JoinPlan,
     JoinStatistics,
     JoinStep,
+    PairTable,
     PlanExecutor,
     Windows,
     declared_plan,
     low_memory_plan,
     sequential_plan,
 )
-from zenturio.space.definition import Part
+from zenturio.space.definition import Part, SpaceCondition
 from zenturio.space.domain import Column
 from zenturio.space.parameter import Dependent
+from zenturio.space.residuals import PartialValues, RemainingCodes
 
 EDGES = 1 << 22
 """The most listed edges of a diagram; a larger part is divided into blocks."""
@@ -52,22 +54,31 @@ class Layer(Protocol):
         """Return the next state and the points with smaller codes; None if invalid."""
         ...
 
+    @property
+    def edge_count(self) -> int: ...
+
+    def edges(self) -> Edges:
+        """Return all edges, by state and code."""
+        ...
+
 
 class ListedLayer:
     """A layer whose edges are listed, state by state."""
 
-    def __init__(self, edges: _Edges, below: Column) -> None:
-        self.codes = edges.codes
-        self.children = edges.children
-        self.starts = np.searchsorted(edges.parents, np.arange(edges.states + 1))
-        self.before = _running_sums(below.take(edges.children))
+    def __init__(self, edges: Edges, below: Column) -> None:
+        # Edges that lead to no point would be states that nobody can leave.
+        alive = np.flatnonzero(below.take(edges.children))
+        self._parents = edges.parents.take(alive)
+        self.codes = edges.codes.take(alive)
+        self.children = edges.children.take(alive)
+        self.starts = np.searchsorted(self._parents, np.arange(edges.states + 1))
+        self.before = _running_sums(below.take(self.children))
         """The number of points below all edges before each edge."""
         ends = self.before.take(self.starts)
         self.weights = ends[1:] - ends[:-1]
 
     def choose(self, states: Column, numbers: Column) -> tuple[Column, Column, Column]:
         offsets = numbers + self.before.take(self.starts.take(states))
-        # Edges without points share the offset of the next edge: the last of them has the points.
         at = np.searchsorted(self.before, offsets, side="right") - 1
         return self.codes.take(at), self.children.take(at), offsets - self.before.take(at)
 
@@ -77,6 +88,13 @@ class ListedLayer:
         if at == high or self.codes[at] != code:
             return None
         return int(self.children[at]), int(self.before[at] - self.before[low])
+
+    @property
+    def edge_count(self) -> int:
+        return len(self.codes)
+
+    def edges(self) -> Edges:
+        return Edges(len(self.starts) - 1, self._parents, self.codes, self.children)
 
 
 class FreeLayer:
@@ -106,10 +124,18 @@ class FreeLayer:
             return None
         return int(self.children[state]), place * int(self.below[state])
 
+    @property
+    def edge_count(self) -> int:
+        return self.choices.total(len(self.children))
+
+    def edges(self) -> Edges:
+        parents, codes = self.choices.spread(len(self.children))
+        return Edges(len(self.children), parents, codes, self.children.take(parents))
+
 
 @dataclass(frozen=True)
-class _Edges:
-    """Listed edges: parent state, code, child state."""
+class Edges:
+    """The edges of a layer: parent state, code, child state; ordered by parent and code."""
 
     states: int
     parents: Column
@@ -120,18 +146,23 @@ class _Edges:
 class DecisionDiagram:
     """Numbers the points of a part inside windows, in order."""
 
-    def __init__(self, executor: PlanExecutor) -> None:
+    def __init__(self, executor: PlanExecutor, partial: bool = True) -> None:
         self.names = executor.part.names
-        layers = _forward(executor)
+        layers = _forward(executor, partial)
         below = np.ones(1, dtype=np.int64)
         self.layers: list[Layer] = []
         for layer in reversed(layers):
             self.layers.append(
-                ListedLayer(layer, below) if isinstance(layer, _Edges) else FreeLayer(*layer, below)
+                ListedLayer(layer, below) if isinstance(layer, Edges) else FreeLayer(*layer, below)
             )
             below = self.layers[-1].weights
         self.layers.reverse()
         self.size = int(below[0]) if len(below) else 0
+
+    @property
+    def edge_count(self) -> int:
+        """The number of edges of all layers, listed or not."""
+        return sum(layer.edge_count for layer in self.layers)
 
     def table(self, numbers: Column) -> CodeTable:
         """Return the points with these *numbers*."""
@@ -154,25 +185,107 @@ class DecisionDiagram:
         return number
 
 
-def _forward(executor: PlanExecutor) -> list[_Edges | tuple[Choices, Column]]:
+class _Frontier:
+    """The rows of a diagram's layer, and what its steps ahead need of the dimensions bound."""
+
+    def __init__(self, executor: PlanExecutor, partial: bool) -> None:
+        self.executor = executor
+        steps = executor.plan.steps
+        order = [step.name for step in steps if isinstance(step, BindStep)]
+        rules = [step.rule for step in steps if isinstance(step, FilterStep)]
+        taken = [step.pair for step in steps if isinstance(step, BindStep)]
+        pairs = [each for each in (*rules, *taken) if isinstance(each, PairTable)]
+        conditions = [rule for rule in rules if isinstance(rule, SpaceCondition)]
+        self.values = PartialValues(executor.part, conditions if partial else ())
+        self.remaining = RemainingCodes(pairs if partial else (), order)
+        self.last_read = self._last_read(steps)
+
+    def choices(self, table: CodeTable, step: BindStep) -> Choices:
+        window = self.executor.windows.get(step.name)
+        remaining = self.remaining.choices(table, step.name, window)
+        return self.executor.choices(table, step) if remaining is None else remaining
+
+    def kept(
+        self, table: CodeTable, parents: Column, steps: Sequence[JoinStep]
+    ) -> tuple[CodeTable, Column]:
+        """Return the rows that all rules of *steps* keep, and their *parents*."""
+        for step in steps:
+            assert isinstance(step, FilterStep), "a bind step begins another layer"
+            if step.rule in self.remaining:
+                continue
+            if isinstance(step.rule, SpaceCondition) and step.rule in self.values:
+                mask = self.values.kept(table, step.rule)
+            else:
+                mask = self.executor.kept(table, step.rule)
+            at = np.flatnonzero(mask)
+            table, parents = table.take(at), parents.take(at)
+        return table, parents
+
+    def advance(
+        self, table: CodeTable, parents: Column, bound: Sequence[str]
+    ) -> tuple[CodeTable, Column]:
+        """Return *table* with what later rules need of the last of *bound*, in place of it."""
+        table = self.values.advance(table, bound, bound[-1])
+        table, at = self.remaining.advance(table, bound[-1], self.executor.plan.allowed)
+        return table, parents.take(at)
+
+    def needed(self, names: Sequence[str], end: int) -> frozenset[str]:
+        """Return those of *names* that steps from number *end* on read."""
+        later = self._with_bounds(self.values.names) | self.remaining.names
+        return frozenset(
+            name for name in names if name in later or self.last_read.get(name, -1) >= end
+        )
+
+    def is_free(self, name: str, at: int, end: int) -> bool:
+        """Whether no step behind step *at* reads *name*, and no rule follows it."""
+        if self.last_read.get(name, -1) > at or end != at + 1:
+            return False
+        later = self._with_bounds(self.values.names) | self.remaining.partners
+        return name not in later
+
+    def _last_read(self, steps: Sequence[JoinStep]) -> dict[str, int]:
+        """Return the number of the last of *steps* that reads the codes of each name."""
+        part, last = self.executor.part, dict[str, int]()
+        for at, step in enumerate(steps):
+            if isinstance(step, BindStep):
+                names = part.parameters[step.name].needs.union(part.leaders.get(step.name, ()))
+                if step.pair is not None and step.pair not in self.remaining:
+                    names |= {step.pair.other(step.name)}
+            elif step.rule in self.values or step.rule in self.remaining:
+                continue
+            else:
+                names = step.rule.names
+            last.update(dict.fromkeys(self._with_bounds(names), at))
+        return last
+
+    def _with_bounds(self, names: frozenset[str]) -> frozenset[str]:
+        """Return *names* and what the bounds of their ranges are computed from."""
+        part = self.executor.part
+        ranges = (
+            name
+            for name in names & part.parameters.keys()
+            if isinstance(part.parameters[name].domain, Dependent)
+        )
+        return names.union(*(part.needs[name] for name in ranges))
+
+
+def _forward(executor: PlanExecutor, partial: bool) -> list[Edges | tuple[Choices, Column]]:
     """Build the layers from the first dimension on; TooManyRows if they have too many edges."""
-    steps = executor.plan.steps
+    steps, frontier = executor.plan.steps, _Frontier(executor, partial)
     binds = [at for at, step in enumerate(steps) if isinstance(step, BindStep)]
-    table = _kept(executor, UNIT, steps[: binds[0]])
-    layers: list[_Edges | tuple[Choices, Column]] = []
+    table, _ = frontier.kept(UNIT, np.zeros(1, dtype=np.intp), steps[: binds[0]])
+    layers: list[Edges | tuple[Choices, Column]] = []
+    bound: list[str] = []
     edges = 0
-    last_read = _last_read(executor, steps)
     for at, end in zip(binds, [*binds[1:], len(steps)], strict=True):
         step = steps[at]
         assert isinstance(step, BindStep), "each group of steps begins with one"
-        choices = executor.choices(table, step)
-        # Rows that agree in all that later steps read continue alike: they become one state.
-        held = (*table.names, step.name)
-        needed = frozenset(name for name in held if last_read.get(name, -1) >= end)
+        choices = frontier.choices(table, step)
+        bound.append(step.name)
         # Nothing behind reads this dimension: all its codes lead to the same state, and no edge is
         # listed.
-        if last_read.get(step.name, -1) <= at and end == at + 1:
-            table, children = _merge(table, needed)
+        if frontier.is_free(step.name, at, end):
+            table, children = _merge(table, frontier.needed(table.names, end))
             layers.append((choices, children))
             continue
         edges += choices.total(table.length)
@@ -180,42 +293,13 @@ def _forward(executor: PlanExecutor) -> list[_Edges | tuple[Choices, Column]]:
             raise TooManyRows(edges)
         parents, _ = choices.spread(table.length)
         states, table = table.length, table.appended(step.name, choices)
-        table, parents = _kept_with(executor, table, parents, steps[at + 1 : end])
+        table, parents = frontier.kept(table, parents, steps[at + 1 : end])
+        table, parents = frontier.advance(table, parents, bound)
         codes = table.codes[step.name]
-        table, children = _merge(table, needed)
-        layers.append(_Edges(states, parents, codes, children))
+        # Rows that agree in all that later steps read continue alike: they become one state.
+        table, children = _merge(table, frontier.needed(table.names, end))
+        layers.append(Edges(states, parents, codes, children))
     return layers
-
-
-def _kept(executor: PlanExecutor, table: CodeTable, steps: Sequence[JoinStep]) -> CodeTable:
-    return _kept_with(executor, table, np.zeros(table.length, dtype=np.intp), steps)[0]
-
-
-def _kept_with(
-    executor: PlanExecutor, table: CodeTable, parents: Column, steps: Sequence[JoinStep]
-) -> tuple[CodeTable, Column]:
-    """Return the rows that all rules of *steps* keep, and their *parents*."""
-    for step in steps:
-        assert isinstance(step, FilterStep), "a bind step begins another layer"
-        at = np.flatnonzero(executor.kept(table, step.rule))
-        table, parents = table.take(at), parents.take(at)
-    return table, parents
-
-
-def _last_read(executor: PlanExecutor, steps: Sequence[JoinStep]) -> dict[str, int]:
-    """Return the number of the last of *steps* that reads each name."""
-    part, last = executor.part, dict[str, int]()
-    for at, step in enumerate(steps):
-        if isinstance(step, BindStep):
-            names = part.parameters[step.name].needs.union(part.leaders.get(step.name, ()))
-            if step.pair is not None:
-                names |= {step.pair.other(step.name)}
-        else:
-            names = step.rule.names
-        # The elements of a dependent range are computed from its bounds.
-        ranges = (name for name in names if isinstance(part.parameters[name].domain, Dependent))
-        last.update(dict.fromkeys(names.union(*(part.needs[name] for name in ranges)), at))
-    return last
 
 
 def _merge(table: CodeTable, needed: frozenset[str]) -> tuple[CodeTable, Column]:
@@ -316,7 +400,8 @@ class Join:
         try:
             return DecisionDiagram(PlanExecutor(self.part, self._sequential, windows))
         except InputError:
-            return DecisionDiagram(PlanExecutor(self.part, self._declared, windows))
+            # A part of a condition may fail where the whole is never evaluated.
+            return DecisionDiagram(PlanExecutor(self.part, self._declared, windows), partial=False)
 
     @cached_property
     def _empty(self) -> CodeTable:

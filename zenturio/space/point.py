@@ -249,9 +249,11 @@ class PointColumns:
 
     def _narrow(self, name: str) -> Column:
         """Return the values of *name* in the narrowest dtype, which makes expressions faster."""
+        if name in self._cache:
+            return self._cache[name]
         parameter = self.parameters[name]
         domain = parameter.domain
-        if name in self._cache or parameter.when is not None or not isinstance(domain, Elements):
+        if parameter.when is not None or not isinstance(domain, Elements):
             return self[name]
         return domain.fill(np.empty(self.length, dtype=domain.narrow), self.codes[name])
 
