@@ -155,18 +155,19 @@ def test_there_are_the_failpoints_that_are_tried_here():
 
 
 PASSINGS = (*(f"{point}:1" for point in POINTS), "batch:3", "batch:6")
-ON_BOTH = {"batch:3", "marked:1", "replaced:1"}
-"""The others are tried on a server in make test-all alone."""
+QUICK = {
+    "sqlite": {"copied:1", "batch:3", "batch:6", "marked:1", "replaced:1"},
+    "postgresql": {"batch:3", "replaced:1"},
+}
+"""Half a second of processor each: the others are tried in make test-all alone."""
 
 
 @pytest.mark.parametrize(
     ("url", "point"),
     [
-        *(("sqlite", point) for point in PASSINGS),
-        *(
-            pytest.param("postgresql", each, marks=[] if each in ON_BOTH else [pytest.mark.slow])
-            for each in PASSINGS
-        ),
+        pytest.param(kind, each, marks=[] if each in quick else [pytest.mark.slow])
+        for kind, quick in QUICK.items()
+        for each in PASSINGS
     ],
     indirect=["url"],
 )

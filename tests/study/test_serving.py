@@ -138,7 +138,9 @@ SMALL = (0, 3, 0.25)
 LONG = (0, 12, 0.3)
 
 
-@pytest.mark.parametrize("other", [SMALL, LONG], ids=["small", "long"])
+@pytest.mark.parametrize(
+    "other", [SMALL, pytest.param(LONG, marks=pytest.mark.slow)], ids=["small", "long"]
+)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_slots_go_to_studies_as_the_policy_says(lab, policy, other):
     for name, (_, count, seconds) in (("mine", LARGE), ("yours", other)):

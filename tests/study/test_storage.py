@@ -220,7 +220,9 @@ def starts(study):
         repository.close()
 
 
-@pytest.mark.parametrize("files", [8, 12, 18, 40])
+@pytest.mark.parametrize(
+    "files", [8, *(pytest.param(n, marks=pytest.mark.slow) for n in (12, 18)), 40]
+)
 def test_too_few_open_files_end_the_run_or_slow_it_but_never_hang_it(study, files):
     small = study(20)
     process = small.limited(files)
