@@ -32,6 +32,7 @@ _BLOCK = re.compile(
 )
 _NOTES = ("not run", "peer", "write", "before", "after", "exit", "output")
 _VARIES = re.compile(r"\b\d+(?:\.\d+)?(?:e[-+]\d+)? ?(?:s|ms|min|h|MB|GB|/s)(?![\w])|\d+ at a time")
+_PROGRESS = re.compile(r"running \d+")
 _SENTINEL = "--- end of command"
 
 
@@ -93,7 +94,9 @@ def _notes(text: str) -> dict[str, str]:
 
 def difference(shown: str, printed: str) -> str:
     """Return the first line of *shown* that *printed* does not have in its place, or nothing."""
-    actual = [_masked(line) for line in printed.splitlines()]
+    # Progress, which a terminal overwrites, is printed where a command takes long.
+    lines = [line for line in printed.splitlines() if not _PROGRESS.match(line)]
+    actual = [_masked(line) for line in lines]
     position, is_free = 0, False
     for line in shown.splitlines():
         if line.strip() == "...":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -14,11 +13,13 @@ import yaml
 
 import loaded
 import zenturio as zen
+from zenturio import errors
 from zenturio.annotate.directive_lines import KEYWORDS
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_platform, read_workflow
 from zenturio.schedule.model.metrics import METRICS
 from zenturio.schedule.model.problem import Problem
+from zenturio.show.gate_report import EXIT_CODES
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -59,6 +60,14 @@ def test_the_public_names_of_python_are_on_the_page():
         assert name in {*dir(zen.Study), *zen.Study.__dataclass_fields__}
 
 
+def test_the_exit_codes_on_the_page_are_those_of_the_errors():
+    codes = {kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")}
+    table = part("reference.md", "Exit codes")
+    assert set(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE))) == codes | {0} | set(
+        EXIT_CODES.values()
+    )
+
+
 def test_the_environment_variables_on_the_page_are_those_of_the_sources():
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "zenturio").rglob("*.py")]
     used = {name for text in texts for name in VARIABLE.findall(text)} - INTERNAL
@@ -97,20 +106,10 @@ def test_the_stages_on_the_page_run(tmp_path):
     assert str(2 * (64 + 128 + 256)) in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [
-        ("README.md", "zen space annotations/matmul"),
-        ("docs/tutorial.md", "zen space predators.py"),
-    ],
-)
-def test_the_output_on_the_page_is_that_of_the_command(tmp_path, name, command):
-    text = (ROOT / name).read_text(encoding="utf-8").split(f"$ {command}\n", 1)[1]
-    printed = text.split("\n...\n", 1)[0]
-    for folder in ("matmul", "predators"):
-        shutil.copytree(ROOT / "annotations" / folder, tmp_path / "annotations" / folder)
-    cwd = tmp_path if "annotations/" in command else tmp_path / "annotations" / "predators"
-    done = loaded.zen(*command.split()[1:], cwd=cwd)
+def test_the_output_of_the_tutorial_is_that_of_the_command():
+    command = "zen space predators.py"
+    printed = page("tutorial.md").split(f"$ {command}\n", 1)[1].split("\n...\n", 1)[0]
+    done = loaded.zen(*command.split()[1:], cwd=ROOT / "annotations" / "predators")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(printed + "\n")
 

@@ -11,7 +11,6 @@ import pytest
 
 import loaded
 import page_blocks
-from zenturio import errors
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,49 +27,31 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_its_program_is_the_one_in_the_gallery():
-    program = (ROOT / "annotations" / "matmul" / "matmul.c").read_text(encoding="utf-8")
-    (shown,) = blocks("c")
-    lines = [line for line in shown.splitlines() if line.strip() != "..."]
-    known = {" ".join(line.split()) for line in program.splitlines()}
-    assert lines
-    for line in lines:
-        assert " ".join(line.split()) in known, line
-
-
-def test_what_it_shows_of_a_space_is_what_is_printed():
-    shown = next(block for block in blocks("console") if "zen space annotations/matmul" in block)
-    command, _, printed = shown.partition("\n")
-    assert zen(*command.split()[2:]).startswith(printed.removesuffix("...\n"))
+def test_its_program_makes_as_many_points_as_its_run_shows(tmp_path):
+    # The whole page is run by test_page_blocks.py, but slowly.
+    (program,) = blocks("c")
+    (tmp_path / "relax.c").write_text(program)
+    shown = next(block for block in blocks("console") if "zen run relax.c" in block)
+    assert "60 points" in shown
+    assert "\n60 points\n" in loaded.zen("space", "relax.c", cwd=tmp_path).stdout
 
 
 def test_its_first_steps_can_be_followed(tmp_path):
-    # The whole page is run by test_page_blocks.py, but slowly: here in a process that has loaded.
     steps = [
         command.partition("#")[0].split()
         for block in page_blocks.blocks(ROOT / "README.md")
-        if block.language == "console" and "not run" not in block.notes
+        if block.language == "console"
         for command, _ in block.commands
+        if "first.py" in command or "init" in command
     ]
-    ours = [words[1:] for words in steps if words[0] == "zen"]
-    first = next(i for i, words in enumerate(ours) if words[0] == "init")
-    assert len(ours[first:]) > 3
-    for words in ours[first:]:
-        done = loaded.zen(*words, cwd=tmp_path)
+    assert len(steps) == 3
+    for words in steps:
+        done = loaded.zen(*words[1:], cwd=tmp_path)
         assert done.returncode == 0, (words, done.stderr)
 
 
-def test_every_verb_that_it_names_is_there():
-    rows = re.findall(r"^\| (`zen .*?) \|", TEXT, re.MULTILINE)
-    named = {word for row in rows for word in re.findall(r"`(?:zen )?(\w+)", row)}
-    assert {"check", "space", "expand", "init", "run"} <= named
-    assert named <= set(re.findall(r"^  (\w+) ", zen("--help"), re.MULTILINE))
-
-
-def test_the_exit_codes_that_it_names_are_those_of_the_errors():
-    codes = {kind.exit_code for kind in vars(errors).values() if hasattr(kind, "exit_code")} - {1}
-    sentence = TEXT[TEXT.index("and ends with") : TEXT.index("(interrupted)")]
-    assert codes == {int(code) for code in re.findall(r"\b(\d+)\b", sentence)} - {0}
+def test_it_is_short():
+    assert len(TEXT) < 8_000, "it is a door: the rest belongs on a page of docs/"
 
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!http)([^)#]+)", TEXT))))

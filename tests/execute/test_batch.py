@@ -1,4 +1,4 @@
-"""Batch systems: what all of them promise, shown with the one that README adds."""
+"""Batch systems: what all of them promise, shown with the one of docs/plug-ins.md."""
 
 import re
 import sys
@@ -10,16 +10,14 @@ from zenturio import plugins
 from zenturio.testing.batch import BatchContract
 from zenturio.testing.executor import experiment, outcome
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "plug-ins.md"
 
 
 def example() -> str:
-    """The batch system in README."""
-    text = README.read_text()
-    block = re.search(
-        r"  ```python\n(.*?)  ```", text[text.index("- a batch system:") :], re.DOTALL
-    )
-    return "\n".join(line[2:] for line in block[1].split("\n"))
+    """The batch system in docs/plug-ins.md."""
+    text = PAGE.read_text()
+    block = re.search(r"```python\n(.*?)```", text[text.index("## A batch system") :], re.DOTALL)
+    return block[1]
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +42,14 @@ def processes(tmp_path_factory):
 
 
 class TestProcesses(BatchContract):
-    """The example of README."""
+    """The example of the page."""
 
     @pytest.fixture(autouse=True)
     def _installed(self, processes):
         self.executor = processes.Processes
 
 
-def test_the_example_of_readme_is_short_and_found_by_its_name(processes, tmp_path):
+def test_the_example_of_the_page_is_short_and_found_by_its_name(processes, tmp_path):
     from zenturio.execute.places import open_place
 
     lines = [line for line in example().split("\n") if line.strip()]

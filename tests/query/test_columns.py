@@ -17,7 +17,7 @@ from zenturio.query import result_columns, results
 from zenturio.query.columns import Duration
 from zenturio.testing.columns import ColumnContract
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "plug-ins.md"
 
 
 class TestDuration(ColumnContract):
@@ -54,11 +54,11 @@ def install(tmp_path, monkeypatch):
 
 
 def example(language):
-    """A block of the example in README."""
-    text = README.read_text()
-    start = text.index("- a column of `zen results`")
-    block = re.search(rf"  ```{language}\n(.*?)  ```", text[start:], re.DOTALL)
-    return "\n".join(line[2:] for line in block[1].split("\n"))
+    """A block of the example in docs/plug-ins.md."""
+    text = PAGE.read_text()
+    start = text.index("## A column")
+    block = re.search(rf"```{language}\n(.*?)```", text[start:], re.DOTALL)
+    return block[1]
 
 
 def test_columns_are_shown_in_the_order_in_which_they_are_named(measured):
@@ -121,7 +121,7 @@ def test_a_column_whose_inputs_the_study_lacks_is_not_listed(measured, install):
         results(measured, "s", columns=["half"])
 
 
-def test_the_example_in_the_readme_works(measured, install):
+def test_the_example_on_the_page_works(measured, install):
     project = tomllib.loads(example("toml"))["project"]
     install(example("python"), project["entry-points"]["zenturio.columns"])
     table = results(measured, "s", columns=["n", "speedup"])

@@ -13,7 +13,7 @@ from zenturio.errors import NotFoundError, PluginError
 from zenturio.space import Space
 from zenturio.testing.observers import ObserverContract
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "plug-ins.md"
 STUDY = """\
 #ZEN$ ASSIGN n = { 1, 2 }
 #ZEN$ RUN "test {n} = 1 || exit 3"
@@ -52,11 +52,11 @@ def install(tmp_path, monkeypatch):
 
 
 def example(language):
-    """A block of the example in README."""
-    text = README.read_text()
-    start = text.index("- a run observer,")
-    block = re.search(rf"  ```{language}\n(.*?)  ```", text[start:], re.DOTALL)
-    return "\n".join(line[2:] for line in block[1].split("\n"))
+    """A block of the example in docs/plug-ins.md."""
+    text = PAGE.read_text()
+    start = text.index("## A run observer")
+    block = re.search(rf"```{language}\n(.*?)```", text[start:], re.DOTALL)
+    return block[1]
 
 
 def states(lines):
@@ -68,7 +68,7 @@ def states(lines):
     return list(states_by_digest.values())
 
 
-def test_the_example_in_the_readme_works(install, tmp_path):
+def test_the_example_on_the_page_works(install, tmp_path):
     both = f"{example('python')}\n{example('toml')}"
     assert len([line for line in both.split("\n") if line.strip()]) < 30
     project = tomllib.loads(example("toml"))["project"]
