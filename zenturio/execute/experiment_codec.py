@@ -522,7 +522,7 @@ class _Writer:
             filed.path,
             filed.mode,
             None if content is None else self._blob(content),
-            None if original is None else str(original.absolute()),
+            None if original is None else str(Path(original).absolute()),
             filed.digest,
             filed.mtime,
         ]

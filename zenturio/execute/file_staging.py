@@ -38,8 +38,9 @@ from zenturio.experiment.identity import checked_digest, content_digest, content
 from zenturio.files import make_folder
 from zenturio.system.locks import clone_into
 
-_REMEMBERED_BYTES = 2**24
-"""Bytes of originals that are held in memory at the most."""
+_REMEMBERED_BYTES = 2**22
+"""Bytes of originals that are held in memory at the most: those of a larger application are read
+again for each folder, from the memory of the system."""
 _USER = os.geteuid()
 
 
@@ -148,7 +149,7 @@ def read_original(filed: ExperimentFile) -> bytes:
 def _open_original(filed: ExperimentFile) -> BinaryIO:
     assert filed.original is not None, "who has the content needs no original"
     try:
-        return filed.original.open("rb")
+        return open(filed.original, "rb")  # noqa: PTH123 - called often
     except FileNotFoundError:
         raise _changed_original(filed) from None
 

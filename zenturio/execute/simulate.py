@@ -266,4 +266,4 @@ def _write(file: ExperimentFile, path: Path) -> None:
     elif is_small(file):
         path.write_bytes(content_of(file))
     elif file.original is not None:
-        os.symlink(file.original.absolute(), path)  # noqa: PTH211
+        os.symlink(Path(file.original).absolute(), path)  # noqa: PTH211

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from time import time_ns
-from typing import NamedTuple
 
 from zenturio.annotate.file_digests import stamp_of
 from zenturio.execute.file_staging import (
@@ -40,13 +40,6 @@ _LINK = 0o7777
 """A mode beyond this says that it is a link or a folder."""
 
 
-class _Constant(NamedTuple):
-    file: ExperimentFile
-    mtime: int
-    is_large: bool
-    """Whether it is cloned or linked to, not copied."""
-
-
 class FolderPlan:
     """What stays in a folder from experiment to experiment: the files that are not filled in."""
 
@@ -60,21 +53,29 @@ class FolderPlan:
         self._constants = [*constants]
         self.shared = shared or {}
         now = time_ns()
-        self.files: dict[str, _Constant] = {}
+        self.files: dict[str, ExperimentFile] = {}
         """The files and links by path."""
+        self.large: set[str] = set()
+        """The paths of those that are cloned or linked to, not copied."""
         self.folders = {""}
         for filed in (*constants, *built):
             name = checked_path(filed.path)
             if stat.S_ISDIR(filed.mode):
                 self._add_folder(name)
+                continue
+            self.files[name] = filed
+            if filed.mode <= _LINK and not is_small(filed):
+                self.large.add(name)
             else:
-                is_large = filed.mode <= _LINK and not is_small(filed)
-                self.files[name] = _Constant(filed, filed.mtime or 0, is_large)
-                self._add_folder(name.rpartition("/")[0])
-        for filed in constants:  # a time to come would be newer than what is filled in
-            if filed.path in self.files and (filed.mtime or 0) > now:
-                self.files[filed.path] = self.files[filed.path]._replace(mtime=now)
-        self.newest = max([constant.mtime for constant in self.files.values()], default=0)
+                self.large.discard(name)
+            self._add_folder(name.rpartition("/")[0])
+        # A time to come would be newer than what is filled in.
+        self._early = {f.path: now for f in constants if (f.mtime or 0) > now}
+        self.newest = max(map(self.mtime, self.files), default=0)
+
+    def mtime(self, name: str) -> int:
+        """The time that the file *name* gets."""
+        return self._early.get(name) or self.files[name].mtime or 0
 
     def _add_folder(self, name: str) -> None:
         while name not in self.folders:
@@ -82,13 +83,19 @@ class FolderPlan:
             name = name.rpartition("/")[0]
 
     @cached_property
-    def names(self) -> dict[str, set[str]]:
-        """What each folder holds."""
-        names: dict[str, set[str]] = {folder: set() for folder in self.folders}
-        for path in (*self.files, *self.folders):
-            folder, _, name = path.rpartition("/")
-            names[folder].add(name)
-        return names
+    def _paths(self) -> list[str]:
+        return sorted((*self.files, *self.folders))
+
+    def names(self, folder: str) -> set[str]:
+        """What *folder* holds; nothing if it is not one of `folders`."""
+        prefix = f"{folder}/" if folder else ""
+        names: set[str] = set()
+        for at in range(bisect_left(self._paths, prefix), len(self._paths)):
+            path = self._paths[at]
+            if not path.startswith(prefix):
+                break
+            names.add(path[len(prefix) :].partition("/")[0])
+        return names - {""}
 
     def is_for(self, constants: Sequence[ExperimentFile]) -> bool:
         """Whether these are its files, besides those of a build."""
@@ -162,11 +169,11 @@ class StagedFolder:
 
     def _change_plan(self, plan: FolderPlan) -> None:
         """Forget what another plan has otherwise; what both have alike stays where it is."""
-        before = self._plan.files
-        for name, constant in plan.files.items():
-            if name not in before or not _is_same(constant, before[name]):
+        before = self._plan
+        for name in plan.files:
+            if name not in before.files or not _is_same(name, plan, before):
                 self._stamps.pop(name, None)
-        for name in before.keys() - plan.files.keys():
+        for name in before.files.keys() - plan.files.keys():
             self._stamps.pop(name, None)
         # Names that belong to the former plan alone must be removed: all folders are listed.
         self._folder_stamps = {}
@@ -196,7 +203,7 @@ class StagedFolder:
                 continue
             if stat.S_IMODE(os.lstat(path).st_mode) != self._mode:
                 os.chmod(path, self._mode)  # noqa: PTH101
-            allowed = plan.names.get(folder, set()) | written.get(folder, set())
+            allowed = plan.names(folder) | written.get(folder, set())
             # Listed as a whole before: what a listing shows while names go is not defined.
             for name in os.listdir(path):  # noqa: PTH208 - called often
                 if name not in allowed:
@@ -206,8 +213,9 @@ class StagedFolder:
         """Put every constant that is not as it was."""
         stamps, root = self._stamps, self.path
         self.shared = []
-        for name, (filed, mtime, is_large) in self._plan.files.items():
-            path = f"{root}/{name}"
+        large = self._plan.large
+        for name, filed in self._plan.files.items():
+            path, is_large = f"{root}/{name}", name in large
             if is_large and self._is_shared_anew(filed, path, inputs):
                 stamps.pop(name, None)
             stamp = stamps.get(name)
@@ -226,7 +234,7 @@ class StagedFolder:
             elif is_large:
                 self._put_large(filed, path, inputs)
             else:
-                write_new(path, content_of(filed), filed.mode, mtime)
+                write_new(path, content_of(filed), filed.mode, self._plan.mtime(name))
             stamps[name] = stamp_of(os.lstat(path))
 
     def _is_shared_anew(self, filed: ExperimentFile, path: str, inputs: InputCache) -> bool:
@@ -283,10 +291,12 @@ def fill_folder(folder: StagedFolder, files: Iterable[ExperimentFile], inputs: I
     folder.fill(plan, [filed for filed in files if not is_constant(filed)], inputs)
 
 
-def _is_same(constant: _Constant, other: _Constant) -> bool:
-    """Whether both would be put alike."""
-    file, former = constant.file, other.file
-    if constant[1:] != other[1:] or file.mode != former.mode:
+def _is_same(name: str, plan: FolderPlan, other: FolderPlan) -> bool:
+    """Whether the file *name* would be put alike by both."""
+    file, former = plan.files[name], other.files[name]
+    if plan.mtime(name) != other.mtime(name) or file.mode != former.mode:
+        return False
+    if (name in plan.large) != (name in other.large):
         return False
     if file.digest and former.digest:
         return file.digest == former.digest

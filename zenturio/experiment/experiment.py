@@ -185,7 +185,8 @@ class ExperimentFile:
     mode: int
     """Its permissions; with the bits of its type where it is a link or a folder."""
     content: bytes | None = None
-    original: Path | None = None
+    original: str | Path | None = None
+    """A text where there may be very many files: a path object takes three times the memory."""
     digest: str = ""
     """As identity counts it: of the original, or of the content without the comments that say
     what directives chose; empty where all of the *content* counts."""

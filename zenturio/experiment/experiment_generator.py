@@ -9,7 +9,8 @@ points that differ in these share it; what a build is to depend on goes into a f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import escape
 from math import isfinite
@@ -89,14 +90,19 @@ class ExperimentGenerator:
         """
         self._application = application
         self._filler = Filler(application)
-        self._constants = _constants(application, self._filler)
+        constants = _constants(application, self._filler)
         if recorded is not None:
-            self._constants = [
+            constants = (
                 (ExperimentFile(path, mode, b"", digest=content.hex()), content)
                 for path, (mode, content) in recorded[0].items()
-            ]
-        folders = map(empty_folder, application.folders)
-        self._unchanged = (*[filed for filed, _ in self._constants], *folders)
+            )
+        self._unchanged: tuple[ExperimentFile, ...] = ()
+        self._contents: tuple[bytes, ...] = ()
+        """Of each the digest of its content; empty folders, which come behind, have none."""
+        if pairs := [*constants]:
+            self._unchanged, self._contents = zip(*pairs, strict=True)
+            del pairs
+        self._unchanged += tuple(map(empty_folder, application.folders))
         self._trie = FileTrie(
             (identity.file_record(f.path, kind_of(f), content) for f, content in self._constants),
             [skeleton.path for skeleton in self._filler.skeletons],
@@ -161,6 +167,11 @@ class ExperimentGenerator:
             return None if application is None else self
         return ExperimentGenerator(application)
 
+    @property
+    def _constants(self) -> Iterator[tuple[ExperimentFile, bytes]]:
+        """The files and links that are the same for every point, with the digests of contents."""
+        return zip(self._unchanged, self._contents, strict=False)
+
     def filled(self, point: Point, seeds: Mapping[str, str]) -> list[tuple[Filled, bytes]]:
         """The files that are filled, and of each the digest of what counts."""
         filled = self._filler.files(point, seeds)
@@ -182,22 +193,29 @@ class ExperimentGenerator:
         constants = FileTrie(
             identity.file_record(f.path, kind_of(f), c) for f, c in self._constants
         )
-        facts = self._facts(constants.root().hex())
+        facts = self._facts(json.dumps(constants.root().hex()))
         digest = framed_digest([facts.encode()])
         return ProgramIdentity(digest, FORMAT, self._document, _writing(self._space))
 
     def _document(self) -> str:
-        listed = {f.path: [kind_of(f), content.hex()] for f, content in self._constants}
-        facts = self._facts(listed)
+        # Texts are joined here, for the encoder would hold each of their parts as an object.
+        listed = sorted(
+            (f.path, f'{json.dumps(f.path)}: ["{kind_of(f)}", "{content.hex()}"]')
+            for f, content in self._constants
+        )
+        facts = self._facts(f"{{{', '.join([text for _, text in listed])}}}")
+        del listed
         writing = _writing(self._space)
-        return json.dumps({**json.loads(facts), WRITING: writing}) if writing else facts
+        if not writing:
+            return facts
+        # Added as a text: to read and write the whole again takes ten times its memory.
+        return f"{facts[:-1]}, {json.dumps(WRITING)}: {json.dumps(writing)}}}"
 
-    def _facts(self, constants: str | Mapping[str, list[str]]) -> str:
-        """The parts as JSON: *constants* are the files that are the same for every point."""
+    def _facts(self, constants: str) -> str:
+        """The parts as JSON: *constants*, the files that are the same for every point, is JSON."""
         application = self._application
         facts = {
             "format": FORMAT,
-            "constants": constants,
             "filled": {
                 s.path: [
                     kind_of_mode(s.mode),
@@ -213,7 +231,9 @@ class ExperimentGenerator:
             "unseen": self._unseen,
             "seed": application.repeat.seed,
         }
-        return json.dumps(facts, sort_keys=True)
+        texts = {name: json.dumps(fact, sort_keys=True) for name, fact in facts.items()}
+        texts["constants"] = constants
+        return f"{{{', '.join([f'{json.dumps(name)}: {texts[name]}' for name in sorted(texts)])}}}"
 
     def experiments(self, point: Point, index: int | None = None) -> tuple[Experiment, ...]:
         """The experiments of *point*, in the order of their repeats; a seed is among the values.
@@ -441,7 +461,7 @@ def _filed(file: Annotated | CopiedFile, folder: str) -> tuple[ExperimentFile, b
     *folder* is the working folder, from which locations of files may be written.
     """
     if isinstance(file, CopiedFile):
-        original = Path(folder, file.location)
+        original = os.path.join(folder, file.location.removeprefix("./"))  # noqa: PTH118
         _, path, stamp, digest = file
         facts = digest.hex(), mtime_of(stamp), size_of(stamp), stamp
         return ExperimentFile(path, mode_of(stamp), None, original, *facts), digest
@@ -450,14 +470,14 @@ def _filed(file: Annotated | CopiedFile, folder: str) -> tuple[ExperimentFile, b
     return ExperimentFile(file.path, source.mode, source.content, mtime=source.mtime), digest
 
 
-def _constants(application: Application, filler: Filler) -> list[tuple[ExperimentFile, bytes]]:
-    """What is the same for every point, files and links, and the digest of each one's content."""
-    links = (link_to(path, text) for path, text in application.links)
+def _constants(application: Application, filler: Filler) -> Iterator[tuple[ExperimentFile, bytes]]:
+    """Yield what is the same for every point, files and links, with the digests of contents."""
     folder = str(Path.cwd())
-    return [
-        *[_filed(file, folder) for file in filler.unchanged],
-        *[(link, content_digest(link.content or b"")) for link in links],
-    ]
+    for file in filler.unchanged:
+        yield _filed(file, folder)
+    for path, text in application.links:
+        link = link_to(path, text)
+        yield link, content_digest(link.content or b"")
 
 
 def _part(filed: ExperimentFile, content: bytes) -> str:

@@ -50,7 +50,7 @@ class WorkerFiles:
         build = experiment.build
         for filed in (*experiment.files, *(build.files if build else ())):
             original = filed.original
-            if filed.content is not None or original is None or original.exists():
+            if filed.content is not None or original is None or Path(original).exists():
                 continue
             if not filed.digest or not self._path(filed).exists():
                 yield filed.digest
