@@ -2,6 +2,8 @@
 
 import io
 import json
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.schedule.simulate.simulator import simulate
 from zenturio.show.chart import OTHERS, Nodes, Segments, common_levels
 from zenturio.show.chart_files import image, save
+from zenturio.show.charts import schedule_charts
 from zenturio.show.charts.schedule_charts import gantt, workflow_graph
+from zenturio.show.charts.task_runs import joined_stretches, task_runs
 from zenturio.show.renderers.matplotlib import draw
 from zenturio.show.renderers.plotly import chart_page as page
 
@@ -164,3 +168,73 @@ def test_pages_say_names_as_they_are():
 def test_a_scene_is_saved_by_the_name_of_its_file(tmp_path):
     for name in ("a.html", "a.svg", "a.png", "a.pdf"):
         assert save(gantt(plan()), tmp_path / name).stat().st_size > 1000
+
+
+@pytest.fixture
+def long_plan():
+    """1,000 tasks on 7 processors: short ones of two programs, with gaps, and some long ones."""
+    chance = np.random.default_rng(7)
+    tasks = [
+        WorkflowTask(f"t{i}", 1, program="odd" if i % 40 > 30 else "even") for i in range(1000)
+    ]
+    problem = Problem.of(Workflow.of("many", tasks), identical(7))
+    seconds = np.where(np.arange(1000) % 100 == 50, 40.0, chance.random(1000) * 0.1)
+    start, end, free = np.empty(1000), np.empty(1000), np.zeros(7)
+    processor = (np.arange(1000) % 7).astype(np.int32)
+    for task, row in enumerate(processor.tolist()):
+        start[task] = free[row] + chance.choice([0, 0, 0, 0.01, 3])
+        end[task] = free[row] = start[task] + seconds[task]
+    return Plan(problem, "hand", processor, start, end)
+
+
+def test_short_tasks_of_a_large_chart_are_joined_and_no_time_is_lost(long_plan, monkeypatch):
+    whole = gantt(long_plan)
+    assert len(whole.rectangles) == 1000
+    monkeypatch.setattr(schedule_charts, "MOST_RECTANGLES", 300)
+    chart = gantt(long_plan)
+    assert 20 < len(chart.rectangles) <= 300
+    assert "1,000 of 1,000 tasks; tasks shorter than" in chart.note
+    assert (chart.x.ends, chart.y.categories) == (whole.x.ends, whole.y.categories)
+    for task in whole.rectangles:  # each lies in one of its row
+        around = [
+            box for box in chart.rectangles
+            if box.first == task.first and box.left <= task.left and task.right <= box.right
+        ]  # fmt: skip
+        assert len(around) == 1, task
+        if task.right - task.left >= 40:
+            assert around[0].name == task.name
+    joined = [box for box in chart.rectangles if not box.name]
+    assert all("tasks, " in box.tooltip and "busy" in box.tooltip for box in joined)
+    names = {chart.levels[box.level] for box in joined}
+    assert names == {"odd", "even"}
+
+
+def test_of_very_many_processors_some_are_shown(long_plan, monkeypatch):
+    monkeypatch.setattr(schedule_charts, "MOST_RECTANGLES", 300)
+    monkeypatch.setattr(schedule_charts, "MOST_ROWS", 3)
+    chart = gantt(long_plan)
+    assert chart.y.categories == ("p1", "p4", "p7")
+    assert "7 of 7 processors used" in chart.note
+    assert "3 processors are shown, one of 3" in chart.note
+    assert {box.first for box in chart.rectangles} == {0, 1, 2}
+    first = long_plan.processor == 3
+    assert min(box.left for box in chart.rectangles if box.first == 1) == min(
+        long_plan.start[first]
+    )
+
+
+def test_lost_runs_are_joined_apart_from_those_that_ended(long_plan, monkeypatch):
+    runs, _ = task_runs(long_plan)
+    lost = np.arange(len(runs)) % 90 < 45
+    runs = replace(runs, lost=lost)
+    level = np.zeros(len(runs), np.int64)
+    stretches = joined_stretches(runs, level, 10**6)
+    begins = [*stretches.begins.tolist(), len(runs)]
+    long = [b - a for a, b in pairwise(begins)]
+    mixed = [
+        stretches.order[a:b] for a, b in pairwise(begins)
+        if len(set(lost[stretches.order[a:b]].tolist())) > 1
+    ]  # fmt: skip
+    assert max(long) > 3
+    total = runs.end.max()
+    assert all(np.ptp(runs.start[part]) <= total / 2000 for part in mixed)

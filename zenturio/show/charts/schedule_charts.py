@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +31,14 @@ from zenturio.show.chart import (
     Rectangles,
     Segments,
     common_levels,
+)
+from zenturio.show.charts.task_runs import (
+    MOST_RECTANGLES,
+    MOST_ROWS,
+    TaskRuns,
+    joined_stretches,
+    level_of_each,
+    task_runs,
 )
 from zenturio.show.renderers.plotly import NotebookChart
 
@@ -80,31 +87,40 @@ def _rows_chart(
 
 # Plans and traces of workflows
 
-_TaskRun = tuple[int, float, float, Sequence[int], str]
-"""Task, start, end, processors, and how it ended."""
-
 
 def gantt(schedule: Plan | MoldablePlan | ExecutionTrace, title: str = "") -> Chart:
-    """Return a rectangle for each task, on the rows of the processors that it runs on."""
+    """Return a rectangle for each task, on the rows of the processors that it runs on.
+
+    Of very many, short runs are joined and rows are left out: the chart says so.
+    """
     problem: Any = schedule.problem
     flow = problem.workflow
-    runs = list(_task_runs(schedule))
-    rows, row_of = _processor_rows(schedule, runs)
-    levels, level = common_levels([flow.task(task).program for task, *_ in runs])
-    rectangles = [
-        _task_rectangle(flow.names[task], (start, end), (first, last), ending, level[i])
-        for i, (task, start, end, processors, ending) in enumerate(runs)
-        for first, last in _neighbouring_rows(sorted(row_of[p] for p in processors))
-    ]
-    makespan = max((rectangle.right for rectangle in rectangles), default=0.0)
+    runs, used = task_runs(schedule)
+    step = -(-len(used) // MOST_ROWS) if len(runs) > MOST_RECTANGLES else 1
+    shown = runs.on_every(step)
+    rows = _row_names(schedule, used[::step].tolist())
+    levels, level = common_levels(_programs(flow, shown.task))
+    if len(shown) > MOST_RECTANGLES:
+        rectangles, shortest = _stretch_rectangles(flow, shown, np.array(level), len(levels))
+    else:
+        places = range(len(shown))
+        rectangles, shortest = [_task_rectangle(flow, shown, at, level[at]) for at in places], 0.0
+    makespan = float(runs.end.max(initial=0.0))
     is_moldable = isinstance(schedule, MoldablePlan)
     noun, total = ("node", problem.nodes) if is_moldable else ("processor", problem.processors)
-    counts = f"{len({task for task, *_ in runs}):,} of {len(flow):,} tasks"
+    note = (
+        f"makespan {makespan:.6g} s; {len(used):,} of {total:,} {noun}s used; "
+        f"{len(np.unique(runs.task)):,} of {len(flow):,} tasks"
+    )
+    if step > 1:
+        note += f"; {len(rows):,} {noun}s are shown, one of {step}"
+    if shortest:
+        note += f"; tasks shorter than {shortest:.3g} s are joined"
     verb = "simulated" if isinstance(schedule, ExecutionTrace) else "planned"
     return _rows_chart(
         "gantt",
         title or f"{flow.name} on {problem.platform.name}, {verb} by {schedule.algorithm}",
-        f"makespan {makespan:.6g} s; {len(rows):,} of {total:,} {noun}s used; {counts}",
+        note,
         makespan,
         (noun, rows),
         levels,
@@ -112,31 +128,19 @@ def gantt(schedule: Plan | MoldablePlan | ExecutionTrace, title: str = "") -> Ch
     )
 
 
-def _task_runs(schedule: Plan | MoldablePlan | ExecutionTrace) -> Iterator[_TaskRun]:
-    if isinstance(schedule, ExecutionTrace):
-        for run in schedule.runs:
-            yield run.task, run.start, run.end, (run.processor,), run.kind
-        return
-    times = zip(schedule.start.tolist(), schedule.end.tolist(), strict=True)
-    for task, (start, end) in enumerate(times):
-        if isinstance(schedule, MoldablePlan):
-            processors = schedule.nodes(task).tolist()
-        else:
-            processors = [int(schedule.processor[task])]
-        yield task, start, end, processors, "ended"
+def _programs(flow: Workflow, tasks: NDArray[np.int64]) -> list[str]:
+    """Return the program of each task."""
+    if flow.more or flow.program is None:
+        return [flow.task(task).program for task in tasks.tolist()]
+    return [flow.programs[number] for number in flow.program[tasks].tolist()]
 
 
-def _processor_rows(
-    schedule: Plan | MoldablePlan | ExecutionTrace, runs: Sequence[_TaskRun]
-) -> tuple[list[str], dict[int, int]]:
-    """Return the names of the rows, and the row of each processor that is used."""
-    used = sorted({processor for _, _, _, processors, _ in runs for processor in processors})
+def _row_names(
+    schedule: Plan | MoldablePlan | ExecutionTrace, processors: Sequence[int]
+) -> list[str]:
     if isinstance(schedule, MoldablePlan):
-        machines = schedule.problem.platform.machines
-        names = [machines[node].name for node in used]
-    else:
-        names = [_core_name(schedule, processor) for processor in used]
-    return names, {processor: row for row, processor in enumerate(used)}
+        return [schedule.problem.platform.machines[node].name for node in processors]
+    return [_core_name(schedule, processor) for processor in processors]
 
 
 def _core_name(schedule: Plan | ExecutionTrace, processor: int) -> str:
@@ -147,23 +151,47 @@ def _core_name(schedule: Plan | ExecutionTrace, processor: int) -> str:
     return name if last - first == 1 else f"{name}/{processor - first}"
 
 
-def _neighbouring_rows(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last row of each stretch of neighbouring rows."""
-    breaks = [i for i, (a, b) in enumerate(pairwise(rows), 1) if b - a > 1]
-    for first, behind in pairwise([0, *breaks, len(rows)]):
-        yield rows[first], rows[behind - 1]
-
-
-def _task_rectangle(
-    name: str, times: tuple[float, float], rows: tuple[int, int], ending: str, level: int
-) -> Rectangle:
-    (start, end), (first, last) = times, rows
+def _task_rectangle(flow: Workflow, runs: TaskRuns, at: int, level: int) -> Rectangle:
+    start, end = float(runs.start[at]), float(runs.end[at])
+    first, last = int(runs.first[at]), int(runs.last[at])
     nodes = f"{last - first + 1} nodes, " if last > first else ""
     tooltip = f"{nodes}{start:.6g} s to {end:.6g} s ({end - start:.6g} s)"
-    is_lost = ending != "ended"
+    is_lost = bool(runs.lost[at])
     if is_lost:
-        tooltip += f", {ending}"
+        tooltip += f", {runs.ending[at]}"
+    name = flow.names[int(runs.task[at])]
     return Rectangle(start, end, first, last, level, name, tooltip, is_faint=is_lost)
+
+
+def _stretch_rectangles(
+    flow: Workflow, runs: TaskRuns, level: NDArray[np.int64], levels: int
+) -> tuple[list[Rectangle], float]:
+    """Return a rectangle for each stretch of joined runs, and what is shorter than which is joined.
+
+    A stretch is pale if all of its runs were lost.
+    """
+    stretches = joined_stretches(runs, level, MOST_RECTANGLES)
+    order, begins = stretches.order, stretches.begins
+    seconds = runs.end - runs.start
+    kinds = level_of_each(stretches, seconds, level, levels)
+    ends = np.maximum.reduceat(runs.end[order], begins)
+    busy = np.add.reduceat(seconds[order], begins)
+    is_lost = np.minimum.reduceat(runs.lost[order], begins)
+    counts = np.diff(np.append(begins, len(order)))
+    rectangles = []
+    for number, at in enumerate(order[begins].tolist()):
+        count, kind = int(counts[number]), int(kinds[number])
+        if count == 1:
+            rectangles.append(_task_rectangle(flow, runs, at, kind))
+            continue
+        start, end = float(runs.start[at]), float(ends[number])
+        share = busy[number] / (end - start) if end > start else 1.0
+        tooltip = f"{count:,} tasks, {start:.6g} s to {end:.6g} s, {share:.0%} of it busy"
+        first, last = int(runs.first[at]), int(runs.last[at])
+        rectangles.append(
+            Rectangle(start, end, first, last, kind, "", tooltip, is_faint=bool(is_lost[number]))
+        )
+    return rectangles, stretches.shortest
 
 
 # Jobs on hosts
