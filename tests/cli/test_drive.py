@@ -87,7 +87,7 @@ def test_another_program_is_not_gone_on_with(slow, driven):
 
 @pytest.mark.slow
 def test_what_is_not_known_cannot_be_attached_to(slow):
-    assert "no repository" in zen("attach", "slow", cwd=slow.parent, code=2).err
+    assert "there is no database" in zen("attach", "slow", cwd=slow.parent, code=2).err
     zen("run", "slow.sh", "--limit", "0", "--name", "other", cwd=slow.parent)
     told = zen("attach", "othr", cwd=slow.parent, code=2)
     assert "did you mean 'other'?" in told.err
