@@ -95,7 +95,8 @@ def test_the_pages_hold_what_sqlite_reads(sound):
 @pytest.mark.parametrize("rubbish", [b"\xa5", b"\0"])
 def test_the_rows_on_all_other_pages_are_read(sound, tmp_path, rubbish):
     rows, content = _rows(sound), sound.read_bytes()
-    path = tmp_path / "a.db"
+    path, whole = tmp_path / "a.db", SQLitePages(sound)
+    assert RecognisedTables(whole, TABLES).destroyed == 0
     for page in range(len(content) // 4096):
         path.write_bytes(content[: page * 4096] + rubbish * 4096 + content[(page + 1) * 4096 :])
         file = RecognisedTables(SQLitePages(path), TABLES)
@@ -109,6 +110,8 @@ def test_the_rows_on_all_other_pages_are_read(sound, tmp_path, rubbish):
         }
         assert wanted <= left, page + 1
         assert left <= rows.keys()
+        holds_rows = page + 1 in whole.leaves or page + 1 in whole.children
+        assert file.destroyed == (page == 0 or holds_rows)
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from zenturio.record.sqlite_pages import DamageError, SQLitePages, _values, _varint
+from zenturio.record.sqlite_pages import DamageError, SQLitePages, _pointers, _values, _varint
 
 EDGES = [1 << bits for bits in (0, 7, 8, 15, 16, 23, 24, 31, 32, 47, 48, 62)]
 INTEGERS = sorted({sign * edge + step for edge in EDGES for sign in (1, -1) for step in (-1, 0, 1)})
@@ -219,3 +219,22 @@ def test_a_payload_that_is_not_what_its_types_say_is_damage(payload):
     assert _values(b"\x02\x01\x05") == (5,)
     with pytest.raises((DamageError, IndexError)):
         _values(payload)
+
+
+def test_a_page_whose_cells_lie_in_each_other_or_outside_of_it_is_none():
+    def page(kind, *cells, count=None):
+        number = len(cells) if count is None else count
+        head = bytes([kind, 0, 0]) + number.to_bytes(2, "big") + bytes(3 + 4 * (kind in (2, 5)))
+        return (head + b"".join(cell.to_bytes(2, "big") for cell in cells)).ljust(100, b"\0")
+
+    for kind, first in ((13, 8), (10, 8), (5, 12), (2, 12)):
+        end = first + 4  # two cells
+        assert _pointers(page(kind, end, 99), 0) == (kind, [end, 99])
+        assert _pointers(b"x" * 7 + page(kind, end + 7, 99), 7) == (kind, [end + 7, 99])
+        for cells in ((end - 1, 99), (end, 100), (end, end), (0, 50)):
+            assert _pointers(page(kind, *cells), 0) is None
+        assert _pointers(page(kind, count=(100 - first) // 2 + 1), 0) is None
+        assert _pointers(page(kind), 0) == (kind, [])
+    for kind in (0, 1, 3, 11):
+        assert _pointers(page(kind), 0) is None
+    assert _pointers(b"", 0) is None
