@@ -234,6 +234,8 @@ def test_numbers_have_as_many_digits_as_tell_them_apart():
     assert column([1.23456781, 1.23456789, 2.5]) == ["1.2345678", "1.2345679", "2.5"]
     assert column([0.1, 0.1, 0.1 + 1e-17 * 3]) == ["0.1", "0.1", "0.10000000000000003"]
     assert column([3, 3.0000001]) == ["3", "3.0000001"]
+    three = [-7.123455999, -7.123455998, -7.123455997]
+    assert column(three) == list(map(repr, three))  # not -7.12346, which is below the others
     assert column([1e-12, 1.0000001e-12]) == ["1e-12", "1.0000001e-12"]
 
 
@@ -249,10 +251,15 @@ def test_numbers_without_neighbours_keep_six_digits():
     ]  # fmt: skip
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
+near = st.integers(0, 99).map(lambda n: 7 + n * 1e-9)
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | near, max_size=20))
 def test_different_numbers_are_different_texts(values):
     found = column(values)
     assert len(set(found)) == len(set(map(repr, values)))  # -0.0 is equal to 0.0
+    in_order = [float(text) for _, text in sorted(zip(values, found, strict=True))]
+    assert in_order == sorted(in_order)
 
 
 def test_times_since_1970_differ_by_less_than_a_second():

@@ -107,8 +107,9 @@ def _column(values: Sequence[Any]) -> list[str]:
     numbers = sorted({v for v in values if _is_exact_number(v)})
     longer: dict[float, str] = {}
     for low, high in pairwise(numbers):
-        # What was written longer for its other neighbour may still be equal to this one.
-        if longer.get(low, display_value(low)) == display_value(high):
+        # What was written longer for its other neighbour looks as if it were beyond this one, or
+        # may still be equal to it.
+        if display_value(high) in (display_value(low), longer.get(low)):
             pairs = ((f"{low:.{d}g}", f"{high:.{d}g}") for d in range(DIGITS + 1, 17))
             exact = repr(low), repr(high)
             one, other = next((pair for pair in pairs if pair[0] != pair[1]), exact)
