@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from zenturio.files import FileLock, LockedFolder, is_locked, lock_holder
+from zenturio.files import FileLock, LockedFolder, _listed_holder, is_locked, lock_holder
 
 _HOLD_FILE = """
 import sys
@@ -163,3 +163,22 @@ def _mask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def test_what_the_system_lists_tells_who_holds_a_lock(tmp_path):
+    path = tmp_path / "lock"
+    assert _listed_holder(path) == ""
+    with FileLock.acquire(path):
+        assert _listed_holder(path) == str(os.getpid())
+        assert _listed_holder(path, tmp_path / "no list") == "unknown"
+    assert _listed_holder(path) == ""
+    with FileLock.acquire(path, shared=True):
+        assert _listed_holder(path) == ""
+
+
+def test_a_file_that_others_could_lock_is_theirs_no_longer(tmp_path):
+    path = tmp_path / "lock"
+    path.touch()
+    path.chmod(0o664)
+    with FileLock.acquire(path, mode=0o644):
+        assert path.stat().st_mode & 0o777 == 0o644

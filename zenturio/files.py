@@ -147,7 +147,8 @@ class FileLock:
     """A lock on a file, which the kernel releases when this process ends, however it ends.
 
     Each call opens the file anew, so two locks of one process exclude each other, too. A file
-    that is a link, a pipe or a device is refused with an OSError.
+    that is a link, a pipe or a device is refused with an OSError. Whoever may read the file may
+    hold its lock: *mode* says who else than the owner, also of a file of ours that is there.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -207,9 +208,12 @@ def _lock_file(path: Path, flags: int, mode: int, *, shared: bool, wait: bool) -
         descriptor = _open_descriptor(path, os.O_RDWR | flags, mode)
         try:
             lock_descriptor(descriptor, shared=shared, wait=wait)
+            status = os.fstat(descriptor)
+            if status.st_mode & 0o777 & ~mode and status.st_uid == os.geteuid():
+                os.fchmod(descriptor, status.st_mode & mode)
             # Whoever held the lock before may have removed the file: its lock is worth nothing.
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+                if os.path.samestat(status, os.lstat(path)):
                     lock, descriptor = FileLock(path, descriptor), -1
                     return lock
         finally:
@@ -218,9 +222,14 @@ def _lock_file(path: Path, flags: int, mode: int, *, shared: bool, wait: bool) -
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process that lives holds the exclusive lock on *path*."""
+    """Return whether a process that lives holds the exclusive lock on *path*.
+
+    A file that we may not read is supposed to be locked where the system does not list its locks.
+    """
     try:
         descriptor = _open_descriptor(path, os.O_RDONLY)
+    except PermissionError:
+        return _listed_holder(path) != ""
     except OSError:
         return False
     try:
@@ -235,9 +244,34 @@ def is_locked(path: Path) -> bool:
 
 def lock_holder(path: Path) -> str:
     """Return the process that has written its number into the lock file, or ``unknown``."""
-    with contextlib.suppress(OSError):
+    try:
         return read_regular(path, 32).decode("ascii", "replace").strip() or "unknown"
-    return "unknown"
+    except PermissionError:
+        return _listed_holder(path) or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _listed_holder(path: Path, locks: Path = Path("/proc/locks")) -> str:
+    """Return which process holds the exclusive lock, as the system lists it; empty if none does.
+
+    ``unknown`` where the system has no list. Needs no right but to find the file.
+    """
+    try:
+        number = path.lstat().st_ino
+    except OSError:
+        return ""
+    try:
+        lines = locks.read_text().splitlines()
+    except OSError:
+        return "unknown"
+    for line in lines:
+        # "1: FLOCK ADVISORY WRITE pid device:number 0 EOF". Some file systems have another device
+        # in the list than in the file's status, so its number alone tells.
+        _, kind, _, mode, pid, file, *_ = [*line.split(), *[""] * 6]
+        if (kind, mode, file.rpartition(":")[2]) == ("FLOCK", "WRITE", str(number)):
+            return pid
+    return ""
 
 
 _LOCK_NAME = "lock"

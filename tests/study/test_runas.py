@@ -43,14 +43,14 @@ HELPER = Path(runas_helper.__file__)
 class Helper:
     """The helper program as root runs it, for members of a group."""
 
-    def __init__(self, folder, made, group, programs, command=(), service="root"):
+    def __init__(self, folder, made, group, programs, command=(), service="root", options=()):
         self.folder, self.socket = folder / "workers", folder / "run" / "socket"
         self.group = group
         self.accounts = made
         command = command or (programs / "python", "-m", "zenturio.execute.user_worker")
         self.process = subprocess.Popen(
             [sys.executable, "-I", HELPER, "--service", service, "--group", group,
-             "--socket", self.socket, "--folder", self.folder, "--", *command],
+             "--socket", self.socket, "--folder", self.folder, *options, "--", *command],
             env={**os.environ, "ZENTURIO_SECRET": "abc"}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         until(lambda: self.socket.is_socket() or self.process.poll() is not None)
@@ -498,6 +498,29 @@ def test_a_helper_without_processes_to_spare_refuses_and_goes_on(tmp_path, monke
         with pytest.raises(OSError, match="Bad file descriptor"):
             runas_helper.serve(listening, root, None, "root", [])
         assert client.recv(1) == b""
+
+
+@needs_root
+def test_a_user_with_too_many_processes_keeps_nobody_else_from_starting_some():
+    """Each experiment starts 30 processes; alice has 20 of them running beside the service."""
+    many = "for i in $(seq 30); do sleep 0.2 & done; wait; echo all"
+    with (
+        helping(options=("--tasks", "40")) as helper,
+        tempfile.TemporaryDirectory() as name,
+        RunAs(Path(name) / ".zenturio", helper.socket, 2) as place,
+    ):
+        alice, bob = helper.accounts["alice"], helper.accounts["bob"]
+        sleeping = [subprocess.Popen(["sleep", "60"], user=alice) for _ in range(20)]
+        try:
+            outcome, text = ran(place, alice, many)
+            assert (outcome.status, text) == ("failed", "")
+            assert "fork" in outcome.stderr.head.decode()
+            assert ran(place, bob, many)[1] == "all\n"
+        finally:
+            for process in sleeping:
+                process.kill()
+                process.wait()
+        assert ran(place, alice, many)[1] == "all\n"
 
 
 def test_the_helper_uses_the_standard_library_alone():

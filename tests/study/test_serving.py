@@ -19,6 +19,7 @@ from zenturio.errors import (
     AnnotationError,
     ConflictError,
     InputError,
+    PlaceError,
     RecordError,
     SafetyError,
 )
@@ -507,16 +508,25 @@ def test_a_folder_has_one_service(tmp_path):
     assert not is_served(tmp_path)
 
 
-def test_who_may_only_read_the_lock_sees_whether_a_service_runs():
+def test_nobody_else_can_hold_the_lock_of_a_service_and_everybody_sees_it():
     """On a lab's machine the service is somebody else's process."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="zen-lab-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with locked_alone(folder):
-            assert (folder / LOCK).stat().st_mode & 0o077 == 0o044
-            with unprivileged():
-                assert is_served(folder)
-        assert not is_served(folder)
+        (folder / LOCK).touch(0o644)  # as earlier versions made it
+        with locked_alone(folder), unprivileged():
+            assert is_served(folder)
+            with pytest.raises(PermissionError), (folder / LOCK).open():
+                pass
+            with (
+                pytest.raises(ConflictError, match=f"already: process {os.getpid()}\n"),
+                locked_alone(folder),
+            ):
+                pass
+        with unprivileged():
+            assert not is_served(folder)
+            with pytest.raises(PlaceError, match="belongs to root, who ran"), locked_alone(folder):
+                pass
 
 
 def test_a_database_has_one_service_though_it_is_used_by_two_projects(lab):

@@ -10,6 +10,7 @@ starts COMMAND with that end, as that user. Nothing else can be asked of it:
 * Only the account *service* may connect, which the kernel says. COMMAND is fixed when root starts
   this program; there is no shell, and of a request only the name of the user is used.
 * Users are members of *group* with a number from 1000: never root, never an account of the system.
+* A user has a bounded number of processes and threads, so that nobody uses up what all share.
 * A worker gets no descriptor, variable or right of this program or of the service: it has the
   groups of its user, a clean environment, no way to new privileges (setuid programs), and a folder
   that others cannot enter.
@@ -46,6 +47,8 @@ from typing import NoReturn
 
 LOWEST_UID = 1000
 MOST_SESSIONS = 256
+MOST_TASKS = 4096
+"""Processes and threads of a user on the machine, those that are not ours included."""
 MOST_DESCRIPTORS = 2**20
 MESSAGE_BYTES = 4096
 REQUEST_SECONDS = 30.0
@@ -108,9 +111,16 @@ def become(user: pwd.struct_passwd) -> None:
 
 
 def execute_as(
-    user: pwd.struct_passwd, folder: str, command: Sequence[str], descriptors: Sequence[int]
+    user: pwd.struct_passwd,
+    folder: str,
+    command: Sequence[str],
+    descriptors: Sequence[int],
+    most_tasks: int = 0,
 ) -> NoReturn:
-    """Become *command* of *user* in *folder*, with *descriptors* as 0, 1 and 2."""
+    """Become *command* of *user* in *folder*, with *descriptors* as 0, 1 and 2.
+
+    *most_tasks*: processes and threads that the user may have then; 0 if nothing is to be bounded.
+    """
     try:
         os.setsid()
         # Duplicated above all of 0 to 2 first, so that none is overwritten before it is read.
@@ -119,6 +129,8 @@ def execute_as(
             os.dup2(copy, number)
         os.closerange(3, MOST_DESCRIPTORS)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if most_tasks:
+            resource.setrlimit(resource.RLIMIT_NPROC, (most_tasks, most_tasks))
         os.umask(0o077)
         for number in signal.Signals:
             if number not in (signal.SIGKILL, signal.SIGSTOP):
@@ -260,12 +272,18 @@ class Session:
     """One worker, from the request that starts it to the end of all that it left."""
 
     def __init__(
-        self, connection: socket.socket, folders: Folders, group: str, command: Sequence[str]
+        self,
+        connection: socket.socket,
+        folders: Folders,
+        group: str,
+        command: Sequence[str],
+        most_tasks: int,
     ) -> None:
         self._connection = connection
         self._folders = folders
         self._group = group
         self._command = command
+        self._most_tasks = most_tasks
 
     def run(self) -> None:
         """Answer the request, and supervise the worker that it asks for."""
@@ -290,7 +308,8 @@ class Session:
             worker = os.fork()
             if not worker:
                 folder = f"{self._folders.path}/{name}"
-                execute_as(user, folder, self._command, (received[0], received[0], received[1]))
+                descriptors = (received[0], received[0], received[1])
+                execute_as(user, folder, self._command, descriptors, self._most_tasks)
             for descriptor in received:
                 os.close(descriptor)
             self._tell({"started": worker})
@@ -365,6 +384,7 @@ def serve(
     folders: Folders,
     group: str,
     command: Sequence[str],
+    most_tasks: int,
 ) -> NoReturn:
     """Start a session for each connection of *service*."""
     sessions: set[int] = set()
@@ -388,7 +408,7 @@ def serve(
         if not pid:
             listening.close()
             try:
-                Session(connection, folders, group, command).run()
+                Session(connection, folders, group, command, most_tasks).run()
             except BaseException as error:  # noqa: BLE001 - a fault ends its session alone
                 sys.stderr.write(f"a session ended: {error!r}\n")
                 sys.stderr.flush()
@@ -407,10 +427,15 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("/var/lib/zenturio-runas"), help="of the workers"
     )
+    parser.add_argument(
+        "--tasks", type=int, default=MOST_TASKS, help="processes and threads of each user"
+    )
     parser.add_argument("command", nargs="+", help="what is started, an absolute path and words")
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("zenturio-runas: only root can start programs as other users")
+    if options.tasks < 1:
+        sys.exit("zenturio-runas: --tasks is at least 1")
     if not options.command[0].startswith("/"):
         sys.exit(f"zenturio-runas: {options.command[0]} is not an absolute path")
     # Nothing of whoever started this program reaches a worker.
@@ -424,7 +449,7 @@ def main() -> None:
         listening = listen_at(options.socket, service)
     except (RefusedError, KeyError, OSError) as error:
         sys.exit(f"zenturio-runas: {error}")
-    serve(listening, service, folders, options.group, options.command)
+    serve(listening, service, folders, options.group, options.command, options.tasks)
 
 
 if __name__ == "__main__":

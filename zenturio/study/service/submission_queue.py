@@ -159,13 +159,23 @@ def _drivers(repository: Repository, study: str) -> tuple[Lease, ...]:
 def locked_alone(folder: Path, name: str = LOCK) -> Iterator[None]:
     """Yield the only service of the project whose ``.zenturio`` is *folder*; else a ConflictError.
 
-    With another *name*, the only one of what is called so.
+    With another *name*, the only one of what is called so. Nobody but the account of the service
+    can hold the lock, and so keep it from starting.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock.try_acquire(folder / name, mode=0o644)
+    path = folder / name
+    try:
+        lock = FileLock.try_acquire(path)
+    except PermissionError as error:
+        lock = None
+        if not is_locked(path):
+            raise PlaceError(
+                f"{path} belongs to {path.owner()}, who ran a service here before",
+                hint=f"start the service as {path.owner()}; or remove the file while none runs",
+            ) from error
     if lock is None:
         raise ConflictError(
-            f"another service runs here already: process {lock_holder(folder / name)}",
+            f"another service runs here already: process {lock_holder(path)}",
             hint="zen submit hands it studies; to have another policy, stop it first",
         )
     with lock:
