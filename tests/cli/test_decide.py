@@ -4,17 +4,21 @@ import json
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
 
+import zenturio
 from cli.conftest import zen
 from needs import needs
 from zenturio.cli.decide import share_of
+from zenturio.cli.inspect import _standing_line
 from zenturio.errors import InputError
 from zenturio.show.gate_report import GateReport, GateRow, render
+from zenturio.study.overview import _command_of, study_status
 
 PROGRAM = """\
 n = 1
@@ -94,6 +98,9 @@ def test_a_program_that_fails_exits_with_3(project):
         (["compare", "timed.py", "--run"], "two versions are compared"),
         (["gate", "timed.py", "--baseline", "nothing"], "Git knows no commit 'nothing'"),
         (["gate", "timed.py", "--baseline", "main", "--worse", "high"], "--worse high"),
+        (["gate", "timed.py", "--baseline", "main", "--budget", "40"], "--budget 40: write a time"),
+        (["bisect", "timed.py", "--good", "main", "--budget", "x"], "--budget x: write a time"),
+        (["compare", "timed.py", "--budget", "1min"], "--budget is the time of a measurement"),
         (["gate", "timed.py", "--baseline", "main", "-o", "a.pdf"], "no format has this suffix"),
         (["gate", "timed.py", "--baseline", "main", "--unclear", "no"], "--unclear no"),
         (["gate", "timed.py", "--baseline", "main", "--format", "xml"], "--format xml"),
@@ -112,8 +119,34 @@ def test_a_program_outside_of_git_is_told_from_an_unknown_commit(tmp_path):
         assert "is not in a Git repository" in zen(*words, cwd=tmp_path, code=2).err
 
 
-def test_a_baseline_that_fails_is_in_the_headline(project):
-    assert "3 runs of main failed" in report(row(state="unclear", failures=(3, 0))).headline
+def test_a_baseline_that_fails_is_never_ok():
+    gate = report(row(state="unclear", failures=(3, 0)), row())
+    assert gate.exit_code(unclear_is_ok=True) == gate.exit_code() == 3
+    assert "cannot be judged by main" in gate.headline
+    assert "3 runs of main failed" in gate.headline
+    suite = ET.fromstring(render(gate, "junit")).find("testsuite")
+    assert (suite.get("errors"), suite.get("skipped")) == ("1", "0")
+    assert suite.find("testcase/error").get("message").startswith("unclear (baseline: 3 runs")
+    # Points that are clear in spite of a failure are judged by what ran.
+    assert report(row(failures=(1, 0))).exit_code() == 0
+    assert report(row(state="worse", failures=(1, 0))).exit_code() == 7
+
+
+def test_the_status_names_what_continues_a_comparison(project):
+    words = ("compare", "timed.py", "--commit", "HEAD", "--run", "--json")
+    zen(*words, "--db", "a.db", "--budget", "1s", cwd=project)
+    status = study_status(str(project / "a.db"), "timed-compare")
+    assert status.command == (*words[:-1], "--budget", "1s")
+    status = replace(status, planned=99)
+    line = _standing_line(status, "a.db")
+    assert "to resume: zen compare timed.py --commit HEAD --run --budget 1s --db a.db" in line
+    assert "study.compare" in _standing_line(replace(status, command=()), None)
+
+
+@pytest.mark.parametrize("words", [["rm", "-rf"], ["compare", "a\nb"], ["compare", 7], "compare"])
+def test_a_database_of_somebody_else_names_no_other_command(words):
+    assert _command_of({"paired": {"verb": "compare", "command": words}}) == ("compare", ())
+    assert _command_of({"paired": {"verb": "rm", "command": ["rm"]}}) == ("", ())
 
 
 def test_shares_are_read():
@@ -226,3 +259,33 @@ def test_the_noise_of_values_that_are_infinite_is_unclear(project):
     told = zen("noise", "timed.py", "--repeat", 6, cwd=project)
     assert "unclear" in told.out
     assert "Warning" not in told.err
+
+
+@pytest.mark.slow
+def test_python_measures_what_the_commands_do(project, monkeypatch):
+    monkeypatch.chdir(project)
+    monkeypatch.delenv("ZENTURIO_DB", raising=False)
+    for number in range(4):
+        commit_program(project, f"{PROGRAM}# {number}\n", f"equal {number}")
+    for number in range(4):
+        slower = PROGRAM.replace("factor = 1.0", "factor = 1.5")
+        commit_program(project, f"{slower}# {number}\n", f"slower {number}")
+    study = zenturio.Study("timed.py")
+    first = study.noise(repeat=6).table
+    told = zen("noise", "timed.py", "--repeat", 6, "--json", cwd=project).facts
+    assert (list(first.columns), [list(row) for row in first.rows]) == (
+        told["columns"], told["rows"],
+    )  # fmt: skip
+    history = study.history(repeat=1, confirm=True)
+    assert list(history.changes.values()) == [pytest.approx(0.5)]
+    told = zen("history", "timed.py", "--repeat", 1, "--confirm", "--json", cwd=project).facts
+    assert told["rows"] == [list(row) for row in history.table.rows]
+    assert history.chart.kind == "history"
+    found = study.bisect("HEAD~7", "HEAD", budget="10min")
+    assert (found.state, found.ratio) == ("found", pytest.approx(1.5))
+    assert found.commits == tuple(history.changes)
+    told = zen("bisect", "timed.py", "--good", "HEAD~7", "--json", cwd=project).facts
+    assert (told["commits"], told["runs"]) == (list(found.commits), found.runs)
+    assert "slower 0" in str(found)
+    assert study.gate("HEAD~7", repeat="8").state == "worse"
+    assert study.compare(commit="HEAD~7", run=True, repeat="8").overall.verdict == "slower"

@@ -150,3 +150,31 @@ def test_the_width_of_an_interval_is_foretold(blocks):
 def test_too_few_blocks_foretell_nothing():
     assert expected_half_width([0.1] * 20, 5) is None
     assert expected_half_width([], 20) is None
+
+
+@pytest.mark.parametrize("ended", [1, 5, 6, 9, 14, 28, 49])
+def test_a_plan_that_time_ended_spends_what_is_left_at_its_last_look(ended):
+    plan = BlockPlan(ended=ended)
+    assert plan.sizes == (*(size for size in BlockPlan().sizes if size < ended), ended)
+    looks = plan.looks(0.05)
+    if ended < 6:
+        assert looks == ()
+    else:
+        assert looks[-1].blocks == ended
+        assert math.fsum(look.alpha for look in looks) == pytest.approx(0.05)
+        assert looks[:-1] == BlockPlan().looks(0.05)[: len(looks) - 1]
+
+
+@pytest.mark.slow
+def test_a_comparison_that_time_ends_says_different_of_equal_programs_in_at_most_5_percent():
+    """The time is that of the runs themselves: a neighbour makes some of them long."""
+    draw, wrong, count = np.random.default_rng(8), 0, 2000
+    for _ in range(count):
+        times = np.exp(draw.normal(0, 0.3, (50, 2)))
+        ended = max(1, int(np.searchsorted(np.cumsum(times.sum(axis=1)), 40.0)))
+        by_block = dict(enumerate(np.log(times[:ended, 1] / times[:ended, 0]).tolist(), 1))
+        looked_at = decide_in_looks(
+            by_block, BlockPlan(ended=ended), 0.05, lambda i: i.low > 0 or i.high < 0, reached=ended
+        )
+        wrong += looked_at.is_decided
+    assert wrong / count < 0.05 + 3 * math.sqrt(0.05 * 0.95 / count)

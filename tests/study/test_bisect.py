@@ -13,7 +13,12 @@ from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.record.open import open_repository
 from zenturio.show.paired_reports import bisect_lines, history_chart, history_table, noise_table
 from zenturio.study.paired.bisect import Bisection
-from zenturio.study.paired.commits import run_bisect, run_history
+from zenturio.study.paired.commits import (
+    ConfirmingBlocks,
+    run_bisect,
+    run_confirmations,
+    run_history,
+)
 from zenturio.study.paired.compared import PairedOptions, run_noise
 from zenturio.study.paired.paired_source import MeasuredBlocks
 
@@ -77,6 +82,15 @@ def test_a_search_that_may_not_go_on_says_which_range_is_left():
     first, last = bisection.credible
     assert 1 <= first <= 40 <= last <= 63
     assert measured.runs < 40
+
+
+def test_a_search_that_time_ends_is_open_unless_it_was_over():
+    bisection = Bisection(("a", "b", "c"))
+    bisection.end_early(MeasuredBlocks())
+    assert bisection.state == "open"
+    bisection, measured = search(1, 0.1, "white", count=2)
+    bisection.end_early(measured)
+    assert bisection.state == "found"
 
 
 def test_neighbours_need_no_search():
@@ -164,6 +178,44 @@ def test_a_history_measures_each_commit_once_beside_the_reference(repository):
     assert [row[-1] for row in table.rows] == [f"number {n}" for n in (3, 4, 5, 6)]
     chart = history_chart(later)
     assert chart.x.categories == tuple(row[0] for row in table.rows)
+
+
+def confirm(pairs, ratio, plan=BlockPlan(8, 20)):  # noqa: B008 - it is frozen
+    """Blocks of pairs of labels, and which of them ran."""
+    design, measured, blocks = ConfirmingBlocks(pairs, 1, plan), MeasuredBlocks(), Counter()
+    draw = random.Random(3)
+    while (block := design.next_block(measured)) is not None:
+        blocks[block.labels[1]] += block.number > 0
+        for label in block.labels:
+            slow = ratio.get(label, 1.0)
+            value = None if slow is None else slow * math.exp(draw.gauss(0, 0.01))
+            measured.add(label, 0, block.number, value)
+        measured.reached = block.number
+    return design, measured, blocks
+
+
+def test_changes_are_confirmed_one_after_the_other_each_until_it_has_a_word():
+    pairs = (("a before", "a"), ("b before", "b"), ("c before", "c"))
+    design, measured, blocks = confirm(pairs, {"a": 1.1, "c": None})
+    assert (blocks["a"], blocks["c"]) == (8, 4)
+    assert 8 <= blocks["b"] <= 20
+    slower, same, failed = (design.judge(measured, pair, 20) for pair in pairs)
+    assert slower.estimate.interval.low > math.log(1.05)
+    assert same.estimate.interval.low < 0 < same.estimate.interval.high
+    assert failed.estimate.interval is None
+    assert failed.blocks == 0
+
+
+@pytest.mark.slow
+def test_a_change_of_a_history_is_confirmed_once(repository):
+    run = run_history(repository, "timed.py", options((1, 1)), commits=7)
+    at = next(i for i, row in enumerate(run.rows) if row.commit.subject == "number 4")
+    confirmed = run_confirmations(repository, "timed.py", run, [at], options((1, 1)))
+    assert confirmed.changes[at].estimate.value == pytest.approx(math.log(1.5))
+    table = history_table(run, confirmed)
+    assert table.rows[at][table.columns.index("confirmed")].startswith("yes, +50.0%")
+    again = run_confirmations(repository, "timed.py", run, [at], options((1, 1)))
+    assert again.result.summary.ok == 0
 
 
 def test_noise_is_that_of_the_same_files(repository):

@@ -1,5 +1,6 @@
 """Versions run next to each other in random order, as often as a verdict needs."""
 
+import itertools
 import math
 import random
 import subprocess
@@ -14,7 +15,7 @@ from zenturio.experiment.signed_ranks import BlockPlan
 from zenturio.query import compare_studies
 from zenturio.record.open import open_repository
 from zenturio.study.local_run import run_request
-from zenturio.study.paired import compared
+from zenturio.study.paired import compared, paired_source
 from zenturio.study.paired.compared import (
     PairedOptions,
     compared_versions,
@@ -75,7 +76,7 @@ def run_all(project):
 # The order of runs, without a program.
 
 
-def blocks_of(design, value, seed="s"):
+def blocks_of(design, value, seed="s", seconds=None):
     """What a source makes of a design where *value* says what a run measures."""
     made = []
 
@@ -89,7 +90,9 @@ def blocks_of(design, value, seed="s"):
         made.append(run)
         return run
 
-    source = PairedSource(design, make, lambda run, _: value(run), seed=seed, planned=1)
+    source = PairedSource(
+        design, make, lambda run, _: value(run), seed=seed, planned=1, seconds=seconds
+    )
     while not source.over:
         for run in list(source):
             source.complete(run, None)
@@ -198,6 +201,21 @@ def test_failures_of_the_new_version_are_never_no_worse():
     assert (point.state, point.failures) == ("unclear", (0, 1))
 
 
+def test_after_the_time_no_block_begins_and_a_gate_looks_once_more(monkeypatch):
+    clock = itertools.count()  # a block takes so many seconds as it is looked at
+    monkeypatch.setattr(paired_source, "monotonic", lambda: float(next(clock)))
+    design = UntilGated(("a", "b"), 1, BlockPlan(20, 50), 0.05)
+    measured, _ = blocks_of(design, noisy(1.5), seconds=10)
+    assert 6 <= measured.reached < 20
+    assert design.plan.ended == measured.reached
+    assert design.judge(measured)[0].state == "worse"
+
+
+def test_one_block_runs_however_short_the_time_is():
+    measured, _ = blocks_of(FixedBlocks(("a", "b"), 1, 9), lambda _: 1.0, seconds=0)
+    assert measured.reached == 1
+
+
 def test_what_a_gate_measured_is_joined_by_block():
     measured = MeasuredBlocks()
     for label, block, value in (("a", 1, 1.0), ("a", 2, 1.0), ("b", 2, 2.0), ("b", 3, 2.0)):
@@ -249,6 +267,25 @@ def test_equal_programs_are_not_said_to_differ(project, repository):
     result, verdict = comparison(repository, ["timed", "timed"], limit=1)
     assert verdict.overall.verdict in ("unclear", "same (within 2%)")
     assert result.summary.total == 2 * (result.measured.reached + 1)
+
+
+def test_a_comparison_that_time_ended_says_so_and_has_what_is_left_of_the_level(
+    project, repository, monkeypatch
+):
+    edit(project, 1.5)
+    clock = itertools.count()
+    monkeypatch.setattr(paired_source, "monotonic", lambda: float(next(clock)))
+    chosen = PairedOptions(limit=1, plan=BlockPlan(20, 50), seconds=12)
+    versions = compared_versions(repository, ["timed.py", "timed.py"], [], chosen)
+    result = run_comparison(repository, versions, chosen, 0.02)
+    reached = result.measured.reached
+    assert result.is_spent
+    assert result.is_complete
+    assert 6 <= reached < 20
+    verdict = compare_studies(repository, "timed-compare", "timed-compare", "time")
+    assert verdict.overall.blocks == reached
+    assert verdict.overall.interval is not None
+    assert f"the budget was spent after {reached} blocks" in verdict.notes
 
 
 def test_each_command_measures_anew_in_a_round_of_its_own(project, repository):

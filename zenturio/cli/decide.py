@@ -26,6 +26,14 @@ Blocks = Annotated[
 Warmup = Annotated[
     bool, typer.Option(help="Run one block first that does not count; --no-warmup leaves it out.")
 ]
+TimeBudget = Annotated[
+    str,
+    typer.Option(
+        "--budget",
+        metavar="10min",
+        help="Time after which no further block begins; what is not decided by then is unclear.",
+    ),
+]
 MetricName = Annotated[
     str | None, typer.Option(help="Metric to judge by; default: that of the objective, or wtime.")
 ]
@@ -89,6 +97,7 @@ def compare(
     param: Overrides = None,
     limit: options.Limit = None,
     repeat: Blocks = "8:50",
+    budget: TimeBudget = "",
     warmup: Warmup = True,
     margin: Annotated[
         str, typer.Option(metavar="2%", help="Ratios within this margin are the same.")
@@ -124,6 +133,8 @@ def compare(
     same_within = share_of(margin, "--margin")
     if commit and not run:
         raise InputError("--commit names files, not results", hint="add --run to measure them")
+    if budget and not run:
+        raise InputError("--budget is the time of a measurement", hint="add --run to measure")
     if run:
         if where or machine or round_:
             raise InputError(
@@ -134,7 +145,7 @@ def compare(
         first, metric = _run_comparison(
             names,
             commit or [],
-            _paired_options(metric, param, limit, repeat, warmup, json),
+            _paired_options("compare", metric, param, limit, repeat, budget, warmup, json),
             same_within,
             db,
         )
@@ -186,6 +197,7 @@ def gate(
     param: Overrides = None,
     limit: options.Limit = None,
     repeat: Blocks = "8:50",
+    budget: TimeBudget = "",
     warmup: Warmup = True,
     db: Database = None,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
@@ -213,7 +225,7 @@ def gate(
     for path in out or []:
         if path.suffix not in suffixes:
             raise InputError(f"-o {path}: no format has this suffix", hint=", ".join(suffixes))
-    how = _paired_options(metric, param, limit, repeat, warmup, json)
+    how = _paired_options("gate", metric, param, limit, repeat, budget, warmup, json)
     with _running(db) as (repository, live):
         versions = gated_versions(repository, study, baseline, how)
         measured = run_gate(repository, versions, replace(how, listener=live), bound)
@@ -263,14 +275,16 @@ def share_of(text: str, option: str) -> float:
 
 
 def _paired_options(
+    verb: str,
     metric: str | None,
     param: list[str] | None,
     limit: int | None,
     repeat: str,
+    budget: str,
     warmup: bool,
     json: bool,
 ) -> "PairedOptions":
-    from zenturio.study.paired.compared import PairedOptions, read_blocks
+    from zenturio.study.paired.compared import PairedOptions, read_blocks, read_time
 
     return PairedOptions(
         metric or "",
@@ -278,6 +292,8 @@ def _paired_options(
         limit,
         read_blocks(repeat),
         warmup,
+        read_time(budget),
+        output.command_given(verb),
         planned=lambda plan: None if json else typer.echo(_plan(plan), err=True),
     )
 
@@ -330,7 +346,7 @@ def noise(
     from zenturio.show.paired_reports import noise_table
     from zenturio.study.paired.compared import run_noise
 
-    how = _paired_options(metric, param, limit, f"{repeat}", warmup, json)
+    how = _paired_options("noise", metric, param, limit, f"{repeat}", "", warmup, json)
     with _running(db) as (repository, live):
         result = run_noise(repository, study, replace(how, listener=live))
     _end_where_incomplete(result, db)
@@ -348,6 +364,7 @@ def bisect(
     most: Annotated[
         int, typer.Option("--most", min=16, help="Largest number of runs at each point.")
     ] = 600,
+    budget: TimeBudget = "",
     db: Database = None,
     trust: options.Trust = False,  # noqa: ARG001 - its callback does it
     json: Json = False,
@@ -365,7 +382,7 @@ def bisect(
     from zenturio.show.paired_reports import bisect_facts, bisect_lines
     from zenturio.study.paired.commits import run_bisect
 
-    how = _paired_options(metric, param, limit, "8:50", True, json)
+    how = _paired_options("bisect", metric, param, limit, "8:50", budget, True, json)
     with _running(db) as (repository, live):
         run = run_bisect(repository, study, good, bad, replace(how, listener=live), most_runs=most)
     end_if_stopped(run.result.summary)
@@ -397,6 +414,10 @@ def history(
     param: Overrides = None,
     limit: options.Limit = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Blocks of each commit.")] = 5,
+    confirm: Annotated[
+        bool,
+        typer.Option("--confirm", help="Measure each change again, beside the commit before."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="Write a chart: .html, .svg, .png, .pdf."),
@@ -411,27 +432,36 @@ def history(
     were measured before not again, and finds changes of the level of the ratio. So a machine that
     gets slower makes no change.
 
-    Examples: zen history matmul -n 40; zen history matmul.c --metric ctime -o history.html
+    A change may be chance, or one commit off: --confirm runs both commits of each change next to
+    each other, as zen compare does, and says whether it is there.
+
+    Examples: zen history matmul -n 40; zen history matmul.c --metric ctime -o history.html; zen
+    history matmul.c --confirm
     """
     from zenturio.show.chart_files import save
-    from zenturio.show.paired_reports import history_chart, history_table
+    from zenturio.show.paired_reports import HistoryReport, confirm_changes
     from zenturio.study.paired.commits import run_history
 
-    how = _paired_options(metric, param, limit, f"{repeat}", True, json)
+    how = _paired_options("history", metric, param, limit, f"{repeat}", "", True, json)
     with _running(db) as (repository, live):
         run = run_history(
             repository, study, replace(how, listener=live), commits=commits, last=last,
             reference=reference,
         )  # fmt: skip
+        confirmed = None
+        if confirm and not run.result.summary.interrupted:
+            confirmed = confirm_changes(repository, study, run, replace(how, listener=live))
     end_if_stopped(run.result.summary)
-    table = history_table(run)
+    if confirmed is not None and confirmed.result is not None:
+        end_if_stopped(confirmed.result.summary)
+    report = HistoryReport(run, confirmed)
     if json:
-        table_facts(table)
+        table_facts(report.table)
     else:
-        print_table(table)
+        print_table(report.table)
         output.print_failures(run.result.summary.failures, run.result.study.name, db)
     if out is not None:
-        save(history_chart(run), out)
+        save(report.chart, out)
         typer.echo(f"wrote {out}", err=True)
 
 

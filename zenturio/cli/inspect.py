@@ -225,9 +225,13 @@ def _standing_line(status: "StudyStatus", db: str | None) -> str:
     for driver in status.drivers:
         line += f"\n  driver: process {driver.pid} on {driver.host} since {utc_time(driver.since)}"
     if status.left and not status.drivers:
-        resume = (
-            output.command_to_type("attach", status.study, db=db) if status.place else "zen run"
-        )
+        resume = "zen run"
+        if status.command:
+            resume = output.command_to_type(*status.command, db=db)
+        elif status.verb:
+            resume = f"repeat the call (study.{status.verb}, zen {status.verb})"
+        elif status.place:
+            resume = output.command_to_type("attach", status.study, db=db)
         line += f"\n  no driver is running; to resume: {resume}"
     return line
 

@@ -194,6 +194,18 @@ def command_for_failed(arguments: Sequence[str] | None = None) -> str:
     return shlex.join(["zen", *words, "--only", "failed"])
 
 
+def command_given(verb: str) -> tuple[str, ...]:
+    """The words behind ``zen`` that were given, without the database; none if it was no *verb*."""
+    words_left = iter(sys.argv[1:])
+    words: list[str] = []
+    for word in words_left:
+        if word == "--db":
+            next(words_left, "")
+        elif not word.startswith("--db=") and word not in ("--trust", "--json"):
+            words.append(word)
+    return tuple(words) if words[:1] == [verb] else ()
+
+
 def _shown(db: str) -> str:
     """A URL without its password; a path as it is."""
     if "://" not in db:

@@ -127,6 +127,12 @@ class BlockPlan:
 
     least: int = LEAST_BLOCKS
     most: int = MOST_BLOCKS
+    ended: int | None = None
+    """The block after which time ended it: the last look, which spends what is left.
+
+    How long runs take says nothing of which version of a pair is the slow one if both are equal,
+    so such an end is independent of the signs.
+    """
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -134,7 +140,8 @@ class BlockPlan:
         sizes = [min(self.least, self.most)]
         while (following := 2 * math.ceil(sizes[-1] * 0.75)) < 0.6 * self.most:
             sizes.append(following)
-        return (*sizes, self.most) if sizes[-1] < self.most else tuple(sizes)
+        last = self.most if self.ended is None else min(self.ended, self.most)
+        return (*(size for size in sizes if size < last), last)
 
     def looks(self, alpha: float, *, sides: int = 2) -> tuple[Look, ...]:
         """Return the looks with their levels, which sum to *alpha*.
@@ -144,8 +151,10 @@ class BlockPlan:
         """
         looks: list[Look] = []
         spent = 0.0
-        for size in self.sizes:
-            level = alpha * size / self.most - spent
+        sizes = self.sizes
+        for size in sizes:
+            share = 1.0 if size == sizes[-1] else size / self.most
+            level = alpha * share - spent
             if signed_rank_quantile(size, level * 2 / sides) is not None:
                 spent += level
                 looks.append(Look(size, level))

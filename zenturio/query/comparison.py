@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +45,7 @@ from zenturio.query.present import left_out_notes
 from zenturio.query.result_table import ResultTable
 from zenturio.query.run_frame import run_frame
 from zenturio.query.statistics import CONFIDENCE, median
-from zenturio.record import PAIRED, Repository
+from zenturio.record import BUDGET_SPENT, PAIRED, PAIRED_ROUND, Repository
 from zenturio.record.row_filter import NEWEST, RowChoice
 
 MOST_BLOCKS_EVER = 100_000
@@ -107,6 +108,8 @@ class Comparison:
     """How many experiments of each are left out, for its space does not hold their points."""
     origins: tuple[Origins, Origins] = (Origins(), Origins())
     """Of which kinds of machine and of which rounds the results of each are."""
+    ended: int | None = None
+    """The block after which the budget was spent."""
 
     @property
     def ratio(self) -> float | None:
@@ -149,6 +152,8 @@ class Comparison:
         notes = [f"{amount(len(self.pairs), 'point')} in both, {alone}"]
         if not self.is_ratio:
             notes.append(f"compared by differences: {self.metric} is not above zero everywhere")
+        if self.ended is not None:
+            notes.append(f"the budget was spent after {amount(self.ended, 'block')}")
         if self.is_ratio and self.overall.interval is not None:
             low, high = self.overall.interval
             notes.append(
@@ -227,6 +232,17 @@ def _paired_versions(repository: Repository, study: str) -> _PairedVersions | No
     return _PairedVersions(where, BlockPlan(least, most))
 
 
+def _ended_early(repository: Repository, study: str, round_: int | str) -> int | None:
+    """Return the block after which time ended a round; None where it did not."""
+    rounds = {
+        int(match[1]): int(match[2])
+        for event in repository.events(study)
+        if event.kind == PAIRED_ROUND
+        and (match := re.fullmatch(rf"round (\d+): (\d+) blocks{BUDGET_SPENT}", event.text))
+    }
+    return rounds.get(round_) if isinstance(round_, int) else None
+
+
 def compare_studies(
     repository: Repository,
     first: str,
@@ -254,6 +270,8 @@ def compare_studies(
             replace(choice, round=newest) if choice.round == "newest" else choice for choice in rows
         )
         rows = (before, after)
+        if before.round == after.round:
+            plan = replace(plan, ended=_ended_early(repository, first, before.round))
     frames = []
     for name, condition, choice in zip((first, second), where, rows, strict=True):
         frame = run_frame(
@@ -266,7 +284,8 @@ def compare_studies(
                 outside=outside, rows=choice, facts=FACTS,
             )  # fmt: skip
         frames.append(frame)
-    return compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
+    comparison = compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
+    return replace(comparison, ended=plan.ended if plan else None)
 
 
 def compare(
@@ -425,7 +444,8 @@ class _Judge:
             clear = partial(is_clear, margin=math.log1p(self._margin) if self.is_ratio else 0.0)
             looked_at = decide_in_looks(by_block, self._plan, alpha, clear, reached=self._reached)
             estimate, blocks = looked_at.estimate, looked_at.blocks
-            needed = self._plan.looks(alpha)[0].blocks
+            looks = self._plan.looks(alpha)  # none where time ended it before there was one
+            needed = looks[0].blocks if looks else fewest_blocks(alpha)
         verdict = self._verdict(estimate, blocks, needed, failures)
         return blocks, *self._shown(estimate), verdict
 

@@ -1,9 +1,11 @@
 """The repository: studies, experiments, attempts and their outcomes in a database."""
 
 from zenturio.record.entities import (
+    BUDGET_SPENT,
     EXPERIMENT_STATES,
     FINISHED_SUBMISSION_STATES,
     PAIRED,
+    PAIRED_ROUND,
     SEED_KIND,
     SPACES,
     AttemptLogs,
@@ -28,9 +30,11 @@ from zenturio.record.entities import (
 from zenturio.record.repository import Repository
 
 __all__ = [
+    "BUDGET_SPENT",
     "EXPERIMENT_STATES",
     "FINISHED_SUBMISSION_STATES",
     "PAIRED",
+    "PAIRED_ROUND",
     "SEED_KIND",
     "SPACES",
     "AttemptLogs",

@@ -70,6 +70,10 @@ AttemptState = Literal[
 
 PAIRED = "paired"
 """The note of a study of versions that ran beside each other: which, and in how many blocks."""
+PAIRED_ROUND = "paired round"
+"""The kind of events that say that the measurement of a round of such a study suffices."""
+BUDGET_SPENT = ", the budget is spent"
+"""What the text of such an event ends with where time ended the round."""
 SPACES = "spaces"
 """The note of a definition with the fingerprints of all spaces that the study was run with."""
 SEED_KIND = "seed"

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from zenturio.errors import InputError, did_you_mean
+from zenturio.quantities import amount
 from zenturio.safe_text import one_line
 from zenturio.study.paired.compared import GateRun
 from zenturio.study.paired.designs import GatedPoint, GateState
@@ -16,6 +17,8 @@ from zenturio.study.paired.designs import GatedPoint, GateState
 EXIT_CODES: Mapping[GateState, int] = {"no worse": 0, "worse": 7, "unclear": 8}
 """What ``zen gate`` exits with."""
 MARKS: Mapping[GateState, str] = {"no worse": "✅", "worse": "❌", "unclear": "❔"}
+FAILED = 3
+"""What it exits with where runs failed, so that a point cannot be judged."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class GateRow:
     blocks: int
     failures: tuple[int, int]
     state: GateState
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether it is unclear because runs of a version failed."""
+        return self.state == "unclear" and sum(self.failures) > 0
 
     @property
     def change(self) -> str:
@@ -57,6 +65,8 @@ class GateReport:
     is_ratio: bool
     rows: tuple[GateRow, ...]
     is_interrupted: bool = False
+    is_spent: bool = False
+    """Whether time ended it."""
 
     @classmethod
     def of(cls, run: GateRun) -> GateReport:
@@ -73,7 +83,7 @@ class GateReport:
         )
         return cls(
             study.name, *design.labels, study.metric, study.unit, design.worse,
-            design.is_ratio, rows, not run.result.is_complete,
+            design.is_ratio, rows, not run.result.is_complete, run.result.is_spent,
         )  # fmt: skip
 
     @property
@@ -85,14 +95,14 @@ class GateReport:
         return "unclear" if "unclear" in states else "no worse"
 
     @property
-    def failures(self) -> int:
-        """How many runs of the new version failed."""
-        return sum(row.failures[1] for row in self.rows)
+    def is_failed(self) -> bool:
+        """Whether it is unclear because runs of a version failed."""
+        return self.state == "unclear" and any(row.is_failed for row in self.rows)
 
     def exit_code(self, *, unclear_is_ok: bool = False) -> int:
-        """Return 0, 7 or 8; 3 where the new version fails and cannot be judged."""
-        if self.state == "unclear" and self.failures:
-            return 3
+        """Return 0, 7 or 8; 3 where a version fails: that is never ok."""
+        if self.is_failed:
+            return FAILED
         return 0 if self.state == "unclear" and unclear_is_ok else EXIT_CODES[self.state]
 
     @property
@@ -109,10 +119,14 @@ class GateReport:
             for state in ("worse", "no worse", "unclear")
             if (count := sum(row.state == state for row in self.rows))
         ]
-        text = f"{self.metric}: {self.version} {words[self.state]} (points: {', '.join(counts)})"
-        text += f"; {self.failures} of its runs failed" if self.failures else ""
-        failures = sum(row.failures[0] for row in self.rows)
-        return text + (f"; {failures} runs of {self.baseline} failed" if failures else "")
+        word = words[self.state]
+        if self.is_failed:
+            word = f"cannot be judged by {self.baseline}"
+        text = f"{self.metric}: {self.version} {word} (points: {', '.join(counts)})"
+        before, after = (sum(row.failures[side] for row in self.rows) for side in (0, 1))
+        text += f"; {after} of its runs failed" if after else ""
+        text += f"; {before} runs of {self.baseline} failed" if before else ""
+        return text + ("; the budget is spent" if self.is_spent else "")
 
     @property
     def note(self) -> str:
@@ -147,19 +161,23 @@ class GateReport:
         return "\n".join([title, "", *table, "", self.note, ""])
 
     def junit(self) -> str:
-        """Return the report as JUnit XML: a case for each point; an unclear one is skipped."""
-        states = [row.state for row in self.rows]
+        """Return the report as JUnit XML: a case for each point.
+
+        An unclear one is skipped, or an error if runs failed.
+        """
+        kinds = {"worse": "failure", "unclear": "skipped"}
+        results = ["error" if row.is_failed else kinds.get(row.state, "") for row in self.rows]
         suite = ET.Element(
-            "testsuite", name=f"zen gate {self.study} {self.metric}", tests=str(len(states)),
-            failures=str(states.count("worse")), errors="0", skipped=str(states.count("unclear")),
+            "testsuite", name=f"zen gate {self.study} {self.metric}", tests=str(len(results)),
+            failures=str(results.count("failure")), errors=str(results.count("error")),
+            skipped=str(results.count("skipped")),
         )  # fmt: skip
-        for row in self.rows:
+        for row, result in zip(self.rows, results, strict=True):
             case = ET.SubElement(suite, "testcase", classname=self.study, name=row.point)
-            kinds = {"worse": "failure", "unclear": "skipped"}
-            if row.state in kinds:
-                ET.SubElement(case, kinds[row.state], message=f"{row.state}: {row.change}")
+            if result:
+                ET.SubElement(case, result, message=f"{_word(row)}: {row.change}")
             output = ET.SubElement(case, "system-out")
-            output.text = f"{row.change}, {row.blocks} blocks, {row.state}"
+            output.text = f"{row.change}, {row.blocks} blocks, {_word(row)}"
         suites = ET.Element("testsuites")
         suites.append(suite)
         ET.indent(suites)
@@ -216,7 +234,10 @@ def _difference(row: GateRow) -> str:
 
 
 def _word(row: GateRow) -> str:
-    return f"{row.state} ({row.failures[1]} runs failed)" if row.failures[1] else row.state
+    before, after = row.failures
+    if after:
+        return f"{row.state} ({amount(after, 'run')} failed)"
+    return f"{row.state} (baseline: {amount(before, 'run')} failed)" if before else row.state
 
 
 def _escaped(text: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -13,15 +14,25 @@ from zenturio.experiment.aggregates import median, outliers
 from zenturio.experiment.signed_ranks import (
     DETECTABLE,
     Interval,
+    LookedAt,
     expected_half_width,
     hodges_lehmann,
 )
 from zenturio.quantities import amount
 from zenturio.query.change_points import LEAST_SEGMENT, change_points
 from zenturio.query.result_table import ResultTable
+from zenturio.record import Repository
 from zenturio.show.chart import Chart, ChartAxis, Line, Mark, Panel, Points
-from zenturio.study.paired.commits import BisectRun, HistoryRow, HistoryRun
-from zenturio.study.paired.compared import NOISE_LABELS
+from zenturio.study.paired.bisect import BisectState
+from zenturio.study.paired.commits import (
+    CONFIRM_MARGIN,
+    BisectRun,
+    ConfirmingRun,
+    HistoryRow,
+    HistoryRun,
+    run_confirmations,
+)
+from zenturio.study.paired.compared import NOISE_LABELS, PairedOptions
 from zenturio.study.paired.designs import ALPHA, differences
 from zenturio.study.paired.paired_study import PairedResult
 from zenturio.study.paired.versions import LABEL_DIGITS
@@ -123,18 +134,23 @@ def bisect_lines(run: BisectRun) -> list[str]:
 def bisect_facts(run: BisectRun) -> dict[str, object]:
     """Return the same as JSON."""
     search, commits = run.search, run.commits
+    return {
+        "state": search.state,
+        "commits": list(_suspected(run)),
+        "ratio": _ratio(search.ends.estimate.value if search.ends else None),
+        "runs": run.result.measured.runs,
+        "skipped": [commits[at].oid for at in sorted(search.skipped)],
+    }
+
+
+def _suspected(run: BisectRun) -> tuple[str, ...]:
+    search = run.search
     places: Sequence[int] = ()
     if search.state == "found":
         places = search.suspects()
     elif search.state == "open":
         places = range(search.credible[0], search.credible[1] + 1)
-    return {
-        "state": search.state,
-        "commits": [commits[at].oid for at in places],
-        "ratio": _ratio(search.ends.estimate.value if search.ends else None),
-        "runs": run.result.measured.runs,
-        "skipped": [commits[at].oid for at in sorted(search.skipped)],
-    }
+    return tuple(run.commits[at].oid for at in places)
 
 
 def _name(run: BisectRun, at: int) -> str:
@@ -156,6 +172,79 @@ def _day(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
+@dataclass(frozen=True)
+class NoiseReport:
+    """What `Study.noise` measured."""
+
+    result: PairedResult
+
+    @property
+    def table(self) -> ResultTable:
+        """A row for each point, as ``zen noise`` prints it."""
+        return noise_table(self.result)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+@dataclass(frozen=True)
+class HistoryReport:
+    """What `Study.history` measured."""
+
+    run: HistoryRun
+    confirmed: ConfirmingRun | None = None
+
+    @property
+    def changes(self) -> Mapping[str, float]:
+        """The relative changes of the level, by the full names of the commits."""
+        rows = self.run.rows
+        return {rows[at].commit.oid: change for at, change in sorted(_changes(self.run).items())}
+
+    @property
+    def table(self) -> ResultTable:
+        """A row for each commit, as ``zen history`` prints it."""
+        return history_table(self.run, self.confirmed)
+
+    @property
+    def chart(self) -> Chart:
+        """The ratio over the commits; ``zen.save`` writes it."""
+        return history_chart(self.run)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+@dataclass(frozen=True)
+class BisectReport:
+    """What `Study.bisect` came to."""
+
+    run: BisectRun
+
+    @property
+    def state(self) -> BisectState:
+        """found, no difference, no value, or open: the runs did not suffice."""
+        return self.run.search.state
+
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """The commit that was found, or those that are left."""
+        return _suspected(self.run)
+
+    @property
+    def ratio(self) -> float | None:
+        """Of the bad commit to the good one."""
+        ends = self.run.search.ends
+        return _ratio(ends.estimate.value if ends else None)
+
+    @property
+    def runs(self) -> int:
+        """How many runs it took."""
+        return self.run.result.measured.runs
+
+    def __str__(self) -> str:
+        return "\n".join(bisect_lines(self.run))
+
+
 def _changes(run: HistoryRun) -> dict[int, float]:
     """Return by how much the level changes, by the place of the commit among the rows."""
     measured = [(at, row.ratio) for at, row in enumerate(run.rows) if row.ratio is not None]
@@ -163,18 +252,43 @@ def _changes(run: HistoryRun) -> dict[int, float]:
     return {measured[p.position][0]: math.expm1(p.after - p.before) for p in points}
 
 
-def history_table(run: HistoryRun) -> ResultTable:
+def confirm_changes(
+    repository: Repository, name: str, run: HistoryRun, options: PairedOptions
+) -> ConfirmingRun:
+    """Measure each change of a history again, the commit beside the one before."""
+    return run_confirmations(repository, name, run, sorted(_changes(run)), options)
+
+
+def _confirmed(looked_at: LookedAt | None) -> str | None:
+    if looked_at is None:
+        return None
+    value, interval = looked_at.estimate
+    if interval is None:
+        return f"unclear ({looked_at.blocks} blocks)"
+    low, high = map(math.expm1, interval)
+    change = f"{_change(value, None)} ({low:+.1%} to {high:+.1%})"
+    if interval.low > 0 or interval.high < 0:
+        return f"yes, {change}"
+    return f"{'no' if looked_at.is_decided else 'unclear'}, {change}"
+
+
+def history_table(run: HistoryRun, confirmed: ConfirmingRun | None = None) -> ResultTable:
     """Return a row for each commit, the oldest first, with the change of level at it."""
     study = run.result.study
     changes = _changes(run)
     rows = tuple(
         (
             row.commit.oid[:LABEL_DIGITS], _day(row.commit.time), row.value, row.ratio, row.blocks,
-            row.failures, f"{changes[at]:+.1%}" if at in changes else None, row.commit.subject,
+            row.failures, f"{changes[at]:+.1%}" if at in changes else None,
+            *([] if confirmed is None else [_confirmed(confirmed.changes.get(at))]),
+            row.commit.subject,
         )
         for at, row in enumerate(run.rows)
     )  # fmt: skip
-    columns = ("commit", "date", study.metric, "ratio", "blocks", "failed", "change", "subject")
+    columns = (
+        "commit", "date", study.metric, "ratio", "blocks", "failed", "change",
+        *([] if confirmed is None else ["confirmed"]), "subject",
+    )  # fmt: skip
     units = {study.metric: study.unit} if study.unit else {}
     count = sum(row.ratio is not None for row in run.rows)
     notes = []
@@ -183,8 +297,18 @@ def history_table(run: HistoryRun) -> ResultTable:
     notes += [
         f"ratio: to the reference {run.reference[:LABEL_DIGITS]}, which ran beside each commit",
         f"change: of the level from this commit on; never marked in the last {LEAST_SEGMENT - 1}",
-        "confirm a change before you rely on it: zen bisect, or zen compare --commit",
     ]
+    if confirmed is None:
+        notes.append("confirm changes before you rely on them: --confirm")
+    else:
+        notes.append(
+            "confirmed: measured again beside the commit before; yes: wrong for at most 5% of"
+            f" commits that change nothing; no: within {CONFIRM_MARGIN:.0%}"
+        )
+        if any(
+            not str(_confirmed(change)).startswith("yes") for change in confirmed.changes.values()
+        ):
+            notes.append("a change may have come with a neighbour: zen bisect finds the commit")
     if 0 < count < 20:
         notes.append(
             f"{count} commits miss some changes: of 5% at 2% noise, 20 detect 65%, 40 detect 98%"

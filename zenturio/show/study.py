@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from zenturio.query.scaling import Scaling
     from zenturio.show.chart import Chart
     from zenturio.show.gate_report import GateReport
+    from zenturio.show.paired_reports import BisectReport, HistoryReport, NoiseReport
 
 
 Program = str | Path | Sequence[str | Path] | ExperimentFunction | Callable[..., Any]
@@ -148,16 +149,18 @@ class Study:
         commit: str = "",
         repeat: str = "8:50",
         limit: int | None = None,
+        budget: str = "",
     ) -> Comparison:
         """Compare *other* with this study, as ``zen compare`` does; without it two parts of this.
 
         *where* and *round* choose the results of this study and of *other*; *metric* is that of
         the objective unless it is named. With *run* both are run next to each other first, *other*
         being the version that is judged; with a *commit* this study is, against the files of that
-        commit. *repeat* are the least and the largest number of blocks.
+        commit. *repeat* are the least and the largest number of blocks; no block begins after the
+        *budget*, such as 10min.
         """
         if run:
-            return self._run_comparison(other, metric, commit, repeat, limit)
+            return self._run_comparison(other, metric, commit, repeat, limit, budget)
         from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
         from zenturio.show.charts.study_charts import default_metric  # noqa: PLC0415
 
@@ -170,13 +173,20 @@ class Study:
             )  # fmt: skip
 
     def _run_comparison(
-        self, other: Study | None, metric: str, commit: str, repeat: str, limit: int | None
+        self,
+        other: Study | None,
+        metric: str,
+        commit: str,
+        repeat: str,
+        limit: int | None,
+        budget: str,
     ) -> Comparison:
         from zenturio.query import compare_studies  # noqa: PLC0415 - pandas takes its time
         from zenturio.query.comparison import MARGIN  # noqa: PLC0415
         from zenturio.study.paired import compared  # noqa: PLC0415 - it loads what runs
 
-        options = compared.PairedOptions(metric, limit=limit, plan=compared.read_blocks(repeat))
+        plan, seconds = compared.read_blocks(repeat), compared.read_time(budget)
+        options = compared.PairedOptions(metric, limit=limit, plan=plan, seconds=seconds)
         names = [self.name, *([other.name] if other else [])]
         with open_or_use(self.db, create=True) as repository:
             versions = compared.compared_versions(
@@ -193,19 +203,92 @@ class Study:
         worse: float = 0.05,
         repeat: str = "8:50",
         limit: int | None = None,
+        budget: str = "",
     ) -> GateReport:
         """Run this study's files next to *baseline*, and judge them as ``zen gate`` does.
 
-        *baseline* is a commit, a branch or ``NAME@NUMBER``. The report's ``state`` is ``worse``,
-        ``no worse`` or ``unclear``.
+        *baseline* is a commit, a branch or ``NAME@NUMBER``; no block begins after the *budget*,
+        such as 10min. The report's ``state`` is ``worse``, ``no worse`` or ``unclear``.
         """
         from zenturio.show.gate_report import GateReport  # noqa: PLC0415 - it loads what runs
         from zenturio.study.paired import compared  # noqa: PLC0415
 
-        options = compared.PairedOptions(metric, limit=limit, plan=compared.read_blocks(repeat))
+        plan, seconds = compared.read_blocks(repeat), compared.read_time(budget)
+        options = compared.PairedOptions(metric, limit=limit, plan=plan, seconds=seconds)
         with open_or_use(self.db, create=True) as repository:
             versions = compared.gated_versions(repository, self.name, baseline, options)
             return GateReport.of(compared.run_gate(repository, versions, options, worse))
+
+    def noise(self, metric: str = "", *, repeat: int = 20, limit: int | None = None) -> NoiseReport:
+        """Run this study's files next to themselves, as ``zen noise`` does.
+
+        The report's ``table`` says which differences 5, 10, 20 and 50 blocks would detect.
+        """
+        from zenturio.show.paired_reports import NoiseReport  # noqa: PLC0415 - it loads what runs
+        from zenturio.study.paired import compared  # noqa: PLC0415
+
+        options = compared.PairedOptions(
+            metric, limit=limit, plan=compared.read_blocks(f"{repeat}")
+        )
+        with open_or_use(self.db, create=True) as repository:
+            return NoiseReport(compared.run_noise(repository, self.name, options))
+
+    def history(
+        self,
+        metric: str = "",
+        *,
+        commits: int = 20,
+        last: str = "HEAD",
+        reference: str = "",
+        repeat: int = 5,
+        limit: int | None = None,
+        confirm: bool = False,
+    ) -> HistoryReport:
+        """Measure the newest *commits* that touch this study's files, as ``zen history`` does.
+
+        Each runs beside one *reference*, in *repeat* blocks. With *confirm* each change is measured
+        again. The report has a ``table``, a ``chart`` and the ``changes`` by commit.
+        """
+        from zenturio.show import paired_reports  # noqa: PLC0415 - it loads what runs
+        from zenturio.study.paired import compared  # noqa: PLC0415
+        from zenturio.study.paired.commits import run_history  # noqa: PLC0415
+
+        options = compared.PairedOptions(
+            metric, limit=limit, plan=compared.read_blocks(f"{repeat}")
+        )
+        with open_or_use(self.db, create=True) as repository:
+            run = run_history(
+                repository, self.name, options, commits=commits, last=last, reference=reference
+            )
+            confirmed = None
+            if confirm:
+                confirmed = paired_reports.confirm_changes(repository, self.name, run, options)
+            return paired_reports.HistoryReport(run, confirmed)
+
+    def bisect(
+        self,
+        good: str,
+        bad: str = "HEAD",
+        metric: str = "",
+        *,
+        most: int = 600,
+        limit: int | None = None,
+        budget: str = "",
+    ) -> BisectReport:
+        """Find the first commit behind *good* that differs from it, as ``zen bisect`` does.
+
+        *most* runs at each point at the most; no block begins after the *budget*, such as 1h. The
+        report's ``state`` is ``found``, ``no difference``, ``no value`` or ``open``, and
+        ``commits`` has those that are meant.
+        """
+        from zenturio.show.paired_reports import BisectReport  # noqa: PLC0415 - it loads what runs
+        from zenturio.study.paired import compared  # noqa: PLC0415
+        from zenturio.study.paired.commits import run_bisect  # noqa: PLC0415
+
+        options = compared.PairedOptions(metric, limit=limit, seconds=compared.read_time(budget))
+        with open_or_use(self.db, create=True) as repository:
+            run = run_bisect(repository, self.name, good, bad, options, most_runs=most)
+            return BisectReport(run)
 
     def scaling(
         self,

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from zenturio.errors import InputError, NotFoundError, RecordError
 from zenturio.experiment import Artifact, MetricValue, Missing, Series
 from zenturio.experiment.experiment import UNKNOWN_KIND
 from zenturio.record import (
+    PAIRED,
     AttemptRecord,
     EquatedResult,
     ExperimentRecord,
@@ -68,6 +69,10 @@ class StudyStatus:
     """All results, by kind of machine and round."""
     history: tuple[MeasurementRound, ...] = ()
     """When what has results was measured again, the first round first."""
+    verb: str = ""
+    """What runs it, where that is no ``zen run``: compare, gate, noise, history, bisect."""
+    command: tuple[str, ...] = ()
+    """The words behind ``zen`` that do, where a command line did."""
 
     @property
     def machines(self) -> dict[str, int]:
@@ -161,7 +166,24 @@ def _status(repository: Repository, standing: StudyStanding) -> StudyStatus:
         _drained(orphans),
         standing.results,
         standing.rounds,
+        *_command_of(notes),
     )
+
+
+VERBS = frozenset({"compare", "gate", "noise", "history", "bisect"})
+"""What runs versions beside each other."""
+
+
+def _command_of(notes: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the verb that runs a study of versions, and the words of the command line."""
+    note = notes.get(PAIRED)
+    if not isinstance(note, dict) or note.get("verb") not in VERBS:
+        return "", ()
+    words = note.get("command")
+    verb, words = str(note["verb"]), words if isinstance(words, list) else []
+    # Somebody else may have written the database, and people copy what is printed.
+    is_ours = words[:1] == [verb] and all(isinstance(w, str) and w.isprintable() for w in words)
+    return verb, tuple(words) if is_ours else ()
 
 
 def _drained(orphans: Outstanding | None) -> Mapping[str, str]:

@@ -93,6 +93,11 @@ class Bisection:
         self._block = VersionBlock(number, labels, tuple(range(self.points)))
         return self._block
 
+    def end_early(self, _measured: MeasuredBlocks, /) -> None:
+        """Learn from the last block; what is not found by now stays open."""
+        if self.state == "searching":
+            self.state = "open"
+
     @property
     def credible(self) -> tuple[int, int]:
         """The first and the last commit of the shortest range that holds 95% of the posterior."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from zenturio.errors import InputError
 from zenturio.experiment.aggregates import median
 from zenturio.experiment.git import Commit, commits_between, find_commit
+from zenturio.experiment.signed_ranks import BlockPlan, LookedAt, decide_in_looks, is_clear
 from zenturio.record import Repository
 from zenturio.study.paired.bisect import MOST_RUNS, Bisection
 from zenturio.study.paired.compared import PairedOptions
+from zenturio.study.paired.designs import ALPHA, FAILURES, differences
 from zenturio.study.paired.paired_source import WARMUP, MeasuredBlocks, VersionBlock
 from zenturio.study.paired.paired_study import PairedResult, PairedStudy, plan_of
 from zenturio.study.paired.versions import (
@@ -23,6 +26,10 @@ from zenturio.study.paired.versions import (
     present_version,
 )
 
+BEFORE = " before"
+"""What the label of a commit ends with where the one before it ran beside it."""
+CONFIRM_MARGIN = 0.02
+"""A change within this ratio need not be told from none."""
 REFERENCE = " reference"
 """What the label of a commit ends with where the reference ran beside it."""
 
@@ -88,15 +95,14 @@ def run_bisect(
         options.limit,
         program={"good": first, "bad": last, "files": _files(present)},
         notes={"verb": "bisect", "blocks": [options.plan.least, options.plan.most]},
+        command=options.command,
         labels=tuple(labels),
         version_of=versions,
     )
     search = Bisection(
         tuple(labels), study.can_run, len(study.points), most_runs * len(study.points), options.plan
     )
-    result = study.run(
-        repository, search, most_runs // 4, planned=options.planned, listener=options.listener
-    )
+    result = options.run(study, repository, search, most_runs // 4)
     return BisectRun(result, search, commits)
 
 
@@ -130,6 +136,9 @@ class HistoryBlocks:
             if not any(failed):
                 return VersionBlock(block, labels, tuple(range(self.points)))
         return None
+
+    def end_early(self, measured: MeasuredBlocks, /) -> None:
+        """Nothing is decided here."""
 
 
 class HistoryRow(NamedTuple):
@@ -193,16 +202,102 @@ def run_history(
         program={"reference": anchor, "files": _files(present)},
         accumulates=True,
         notes=notes,
+        command=options.command,
         labels=tuple(label for pair in zip(labels, beside, strict=True) for label in pair),
         version_of=versions,
     )
     runnable = [label for label in labels if study.can_run(label)]
     design = HistoryBlocks(runnable, len(study.points), options.plan.most)
-    result = study.run(
-        repository, design, options.plan.most, planned=options.planned, listener=options.listener
-    )
+    result = options.run(study, repository, design, options.plan.most)
     rows = tuple(_row(result.measured, commit, len(study.points)) for commit in newest)
     return HistoryRun(result, anchor, rows)
+
+
+@dataclass
+class ConfirmingBlocks:
+    """Blocks of one pair of commits after the other, of each until it has a word."""
+
+    pairs: Sequence[tuple[str, str]]
+    points: int
+    plan: BlockPlan = BlockPlan()  # noqa: RUF009 - it is frozen
+    _at: int = field(default=0, init=False)
+    _number: int = field(default=WARMUP, init=False)
+
+    def next_block(self, measured: MeasuredBlocks) -> VersionBlock | None:
+        """Return the next block of the first pair without a word."""
+        while self._at < len(self.pairs):
+            pair, number = self.pairs[self._at], self._number
+            failed = any(measured.failures.get((label, 0), 0) > FAILURES for label in pair)
+            is_look = number - 1 in self.plan.sizes
+            decided = is_look and self.judge(measured, pair, number - 1).is_decided
+            if number <= self.plan.most and not failed and not decided:
+                self._number += 1
+                return VersionBlock(number, pair, tuple(range(self.points)))
+            self._at, self._number = self._at + 1, WARMUP
+        return None
+
+    def judge(self, measured: MeasuredBlocks, pair: tuple[str, str], reached: int) -> LookedAt:
+        """Return by how much the second commit of a pair is above the first, over all points."""
+        values = differences(measured, pair, self.points).common()
+        clear = partial(is_clear, margin=math.log1p(CONFIRM_MARGIN))
+        return decide_in_looks(values, self.plan, ALPHA, clear, reached=reached)
+
+    def end_early(self, measured: MeasuredBlocks, /) -> None:
+        """Nothing is decided here."""
+
+
+@dataclass(frozen=True)
+class ConfirmingRun:
+    """What measuring changes of a history again came to."""
+
+    result: PairedResult | None
+    """None where there was no change to measure."""
+    changes: Mapping[int, LookedAt]
+    """By the place of the commit among the rows of the history."""
+
+
+def run_confirmations(
+    repository: Repository,
+    name: str,
+    history: HistoryRun,
+    places: Sequence[int],
+    options: PairedOptions,
+) -> ConfirmingRun:
+    """Run the commits at *places* of *history* beside the ones measured before them.
+
+    What was measured for it before is not run again.
+    """
+    rows = history.rows
+    before = {at: max(i for i in range(at) if rows[i].ratio is not None) for at in places if at > 0}
+    if not before:
+        return ConfirmingRun(None, {})
+    present = present_version(repository, name, options.overrides)
+    pairs: dict[int, tuple[str, str]] = {}
+    commits: dict[str, str] = {}
+    for at, earlier in before.items():
+        label = rows[at].commit.oid[:LABEL_DIGITS]
+        pairs[at] = (label + BEFORE, label)
+        commits |= {label + BEFORE: rows[earlier].commit.oid, label: rows[at].commit.oid}
+    versions = CommitVersions(present, commits)
+    base = versions(pairs[max(pairs)][1])
+    plan = BlockPlan()
+    study = PairedStudy(
+        f"{present.application.name}-confirm",
+        (base,),
+        history.result.study.metric,
+        options.limit,
+        program={"files": _files(present)},
+        accumulates=True,
+        notes={"verb": "history", "blocks": [plan.least, plan.most]},
+        command=options.command,
+        labels=tuple(commits),
+        version_of=versions,
+    )
+    design = ConfirmingBlocks(tuple(pairs.values()), len(study.points), plan)
+    result = options.run(study, repository, design, plan.most)
+    return ConfirmingRun(
+        result, {at: design.judge(result.measured, pair, plan.most) for at, pair in pairs.items()}
+    )
 
 
 def _row(measured: MeasuredBlocks, commit: Commit, points: int) -> HistoryRow:

@@ -12,7 +12,7 @@ from zenturio.experiment.signed_ranks import LEAST_BLOCKS, MOST_BLOCKS, BlockPla
 from zenturio.record import Repository
 from zenturio.study.driver.progress import RunPlan, RunProgress
 from zenturio.study.paired.designs import ALPHA, GatedPoint, UntilCompared, UntilGated
-from zenturio.study.paired.paired_source import FixedBlocks
+from zenturio.study.paired.paired_source import BlockDesign, FixedBlocks
 from zenturio.study.paired.paired_study import PairedResult, PairedStudy, distinct_labels
 from zenturio.study.paired.versions import (
     Version,
@@ -21,6 +21,7 @@ from zenturio.study.paired.versions import (
     present_version,
 )
 from zenturio.study.pinned_versions import base_of
+from zenturio.study.study_request import read_seconds
 
 DEFAULT_PLAN = BlockPlan()
 
@@ -36,8 +37,21 @@ class PairedOptions:
     plan: BlockPlan = DEFAULT_PLAN
     warmup: bool = True
     """Whether one block is run first that does not count."""
+    seconds: float | None = None
+    """After so long no further block begins."""
+    command: tuple[str, ...] = ()
+    """The words behind ``zen`` that resume it."""
     planned: Callable[[RunPlan], None] = lambda _plan: None
     listener: Callable[[RunProgress], None] = lambda _progress: None
+
+    def run(
+        self, study: PairedStudy, repository: Repository, design: BlockDesign, blocks: int
+    ) -> PairedResult:
+        """Run *study* with these options: see `PairedStudy.run`."""
+        return study.run(
+            repository, design, blocks, seconds=self.seconds, planned=self.planned,
+            listener=self.listener,
+        )  # fmt: skip
 
     def metric_of(self, application: Application) -> str:
         """Return the metric that is meant: that of the first objective if it is one."""
@@ -66,6 +80,14 @@ def read_blocks(text: str) -> BlockPlan:
     if not 1 <= numbers[0] <= numbers[1]:
         raise InputError(f"--repeat {text}", hint="from at least 1 to at least as many: 8:50")
     return BlockPlan(*numbers)
+
+
+def read_time(budget: str) -> float | None:
+    """Return the seconds that ``--budget 10min`` gives a comparison; None if it is empty."""
+    try:
+        return read_seconds(budget)
+    except InputError:
+        raise InputError(f"--budget {budget}: write a time, such as 10min or 2h") from None
 
 
 def named_version(repository: Repository, name: str, overrides: Sequence[str] = ()) -> Version:
@@ -123,9 +145,7 @@ def run_comparison(
     options.check_blocks(len(study.points))
     labels = (versions[0].label, versions[1].label)
     design = UntilCompared(labels, len(study.points), options.plan, margin, options.warmup)
-    return study.run(
-        repository, design, options.plan.most, planned=options.planned, listener=options.listener
-    )
+    return options.run(study, repository, design, options.plan.most)
 
 
 @dataclass(frozen=True)
@@ -155,9 +175,7 @@ def run_gate(
         more_is_better=any(goal.direction == "maximize" for goal in goals),
         warmup=options.warmup,
     )
-    result = study.run(
-        repository, design, options.plan.most, planned=options.planned, listener=options.listener
-    )
+    result = options.run(study, repository, design, options.plan.most)
     return GateRun(result, design, design.judge(result.measured))
 
 
@@ -170,6 +188,7 @@ def _study(verb: str, versions: tuple[Version, Version], options: PairedOptions)
         options.metric_of(application),
         options.limit,
         notes=notes,
+        command=options.command,
     )
 
 
@@ -183,6 +202,4 @@ def run_noise(repository: Repository, name: str, options: PairedOptions) -> Pair
     first, second = (replace(present, label=label) for label in NOISE_LABELS)
     study = _study("noise", (first, second), options)
     design = FixedBlocks(NOISE_LABELS, len(study.points), options.plan.most, options.warmup)
-    return study.run(
-        repository, design, options.plan.most, planned=options.planned, listener=options.listener
-    )
+    return options.run(study, repository, design, options.plan.most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -81,6 +81,9 @@ class UntilCompared:
                 return None
         return VersionBlock(number, self.labels, self._open or everywhere)
 
+    def end_early(self, measured: MeasuredBlocks, /) -> None:
+        """The last look is that of who reads the results: see `query.compare_studies`."""
+
     def _undecided(self, measured: MeasuredBlocks) -> tuple[int, ...]:
         by_point, is_ratio = pairs = differences(measured, self.labels, self.points)
         clear = partial(is_clear, margin=math.log1p(self.margin) if is_ratio else 0.0)
@@ -141,6 +144,10 @@ class UntilGated:
             if not undecided:
                 return None
         return VersionBlock(number, self.labels, undecided)
+
+    def end_early(self, measured: MeasuredBlocks, /) -> None:
+        """Look once more, with all that is left of the level."""
+        self.plan = replace(self.plan, ended=measured.reached)
 
     def judge(self, measured: MeasuredBlocks) -> tuple[GatedPoint, ...]:
         """Return what is to be said of each point now."""

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from time import monotonic
 from typing import NamedTuple, Protocol
 
 from zenturio.experiment import Experiment, Outcome
@@ -71,6 +72,10 @@ class BlockDesign(Protocol):
         """Return the next block; None where what was measured suffices."""
         ...
 
+    def end_early(self, measured: MeasuredBlocks, /) -> None:
+        """Take what was measured for all there will be: the time is over."""
+        ...
+
 
 class PairedSource:
     """The blocks that a design asks for; each is made when the one before has ended."""
@@ -86,8 +91,12 @@ class PairedSource:
         *,
         seed: str,
         planned: int,
+        seconds: float | None = None,
     ) -> None:
-        """*read* returns the value of a run; *planned* runs there are at the most."""
+        """*read* returns the value of a run; *planned* runs there are at the most.
+
+        After *seconds* no further block begins.
+        """
         self.measured = MeasuredBlocks()
         self._design = design
         self._make = make
@@ -99,8 +108,14 @@ class PairedSource:
         self._ready: deque[Experiment] = deque()
         self._pending: dict[str, tuple[str, int, int]] = {}
         self._is_decided = False
+        self._seconds = math.inf if seconds is None else seconds
+        self._end: float | None = None
+        self.is_spent = False
+        """Whether the time was over before the design had what it needs."""
 
     def __iter__(self) -> Iterator[Experiment]:
+        if self._end is None:
+            self._end = monotonic() + self._seconds
         while self._ready or self._begin_block():
             yield self._ready.popleft()
 
@@ -126,6 +141,10 @@ class PairedSource:
         if self._is_decided or self._block is not None:
             return False
         block = self._design.next_block(self.measured)
+        is_late = self._end is not None and monotonic() >= self._end
+        if block is not None and is_late and self.measured.reached > WARMUP:  # one there must be
+            self._design.end_early(self.measured)
+            self.is_spent, block = True, None
         if block is None:
             self._is_decided = True
             return False
@@ -168,6 +187,9 @@ class FixedBlocks:
         if number > self.blocks:
             return None
         return VersionBlock(number, tuple(self.labels), tuple(range(self.points)))
+
+    def end_early(self, measured: MeasuredBlocks, /) -> None:
+        """Nothing is decided here."""
 
 
 def following(measured: MeasuredBlocks, *, warmup: bool) -> int:

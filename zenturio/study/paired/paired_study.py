@@ -16,7 +16,7 @@ from zenturio.errors import InputError, NotFoundError, did_you_mean
 from zenturio.experiment import Experiment, ExperimentGenerator, Outcome
 from zenturio.experiment.experiment import RunPosition
 from zenturio.experiment.used_inputs import ask_versions
-from zenturio.record import PAIRED, Repository
+from zenturio.record import BUDGET_SPENT, PAIRED, PAIRED_ROUND, Repository
 from zenturio.space import Point, Space
 from zenturio.study.driver.progress import RunPlan, RunProgress, RunSummary, scalars
 from zenturio.study.driver.run_order import RunOrder
@@ -29,8 +29,6 @@ from zenturio.study.place_options import PlaceOptions
 from zenturio.study.point_selection import PointSelection, select_points
 from zenturio.study.study_definition import recorded_notes
 
-EVENT = "paired round"
-"""The kind of events that say that the measurement of a round suffices."""
 MOST_POINTS = 1000
 """More points are run only if their number is said: --limit."""
 
@@ -48,6 +46,8 @@ class PairedStudy:
     accumulates: bool = False
     """Whether results of earlier commands count: there is one round then."""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    """The words behind ``zen`` that run it, where a command line does."""
     labels: tuple[str, ...] = ()
     """All that may be run, where *version_of* makes them; those of *versions* by default."""
     version_of: Callable[[str], Version] | None = None
@@ -106,13 +106,15 @@ class PairedStudy:
         design: BlockDesign,
         blocks: int,
         *,
+        seconds: float | None = None,
         planned: Callable[[RunPlan], None] = lambda _plan: None,
         listener: Callable[[RunProgress], None] = lambda _progress: None,
         place: PlaceOptions | None = None,
     ) -> PairedResult:
         """Run the blocks that *design* asks for, *blocks* at the most, and return their values.
 
-        One experiment runs at a time, so that nothing of the study disturbs its neighbours.
+        After *seconds* no further block begins. One experiment runs at a time, so that nothing of
+        the study disturbs its neighbours.
         """
         self.check_metric()
         sources: list[PairedSource] = []
@@ -133,7 +135,9 @@ class PairedStudy:
 
         def source(_generator: ExperimentGenerator, order: RunOrder) -> PairedSource:
             most = len(labels) * len(self.points) * blocks  # a warm-up is small beside it
-            blocks_source = PairedSource(design, make, self._read, seed=order.seed, planned=most)
+            blocks_source = PairedSource(
+                design, make, self._read, seed=order.seed, planned=most, seconds=seconds
+            )
             sources.append(blocks_source)
             return blocks_source
 
@@ -155,17 +159,20 @@ class PairedStudy:
             source=source,
             program=program,
             more_notes={PAIRED: {"labels": labels, "parameter": self.parameter,
-                               "metric": self.metric, "points": len(self.points), **self.notes}},
+                               "metric": self.metric, "points": len(self.points),
+                               "command": list(self.command), **self.notes}},
         )  # fmt: skip
         place = place or PlaceOptions(jobs=1)
         summary = run_session(session, replace(place, jobs=1), planned, listener)
         (used,) = sources
         if used.over and not summary.interrupted:
             number = repository.rounds(self.name)[-1].number
-            repository.add_event(
-                self.name, EVENT, f"round {number}: {used.measured.reached} blocks"
-            )
-        return PairedResult(self, used.measured, summary, is_complete=used.over)
+            spent = BUDGET_SPENT if used.is_spent else ""
+            text = f"round {number}: {used.measured.reached} blocks{spent}"
+            repository.add_event(self.name, PAIRED_ROUND, text)
+        return PairedResult(
+            self, used.measured, summary, is_complete=used.over, is_spent=used.is_spent
+        )
 
     def can_run(self, label: str) -> bool:
         """Whether the version *label* has the points and the metric of the study."""
@@ -193,7 +200,7 @@ class PairedStudy:
             return False
         if newest > 1:  # an open round goes on
             return True
-        return any(event.kind == EVENT for event in events)
+        return any(event.kind == PAIRED_ROUND for event in events)
 
     def _read(self, _experiment: Experiment, outcome: Outcome) -> float | None:
         if outcome.status != "ok":
@@ -211,6 +218,8 @@ class PairedResult:
     summary: RunSummary
     is_complete: bool
     """Whether the design has what it needs; not so where the run was interrupted."""
+    is_spent: bool = False
+    """Whether time ended it."""
 
 
 def plan_of(repository: Repository, study: str) -> Mapping[str, Any] | None:
