@@ -1,13 +1,15 @@
 """PostgreSQL beside SQLite on the same machine, the same studies in both.
 
-    python benchmarks/databases.py [--runs N] [--drivers N] [--studies N] [--size N] [--json]
+    python benchmarks/databases.py [--parts P,P,P] [--runs N] [--drivers N] [--studies N] [--size N]
+        [--rounds N] [--json]
 
 Tiny experiments, several drivers on one study, the list and the status of many studies, opening
 one more, and questions to many results: each of SQLite and of PostgreSQL in turn, best of --rounds,
 with the processor seconds of the command and of the server's processes. Both lie in memory where
 that has room (/dev/shm), and the server does not wait for the disk. The results and the many
-studies are put into SQLite, and brought to PostgreSQL by `zen db copy`. Sizes are those of the file
-and of all tables and indexes, when nothing waits to be cleared away.
+studies are put into SQLite, and brought to PostgreSQL by `zen db copy`, and the results back;
+beside it stands what the databases themselves need to put the same rows in. Sizes are those of the
+file and of all tables and indexes, when nothing waits to be cleared away.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from pathlib import Path
 
 import growth
 
+from zenturio.record.sqlite import sqlite_module
+
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import postgres
 
@@ -37,6 +41,7 @@ TINY = """\
 #ZEN$ METRIC square FROM stdout REGEX "square (\\d+)"
 echo "square $(($1 * $1))"
 """
+PARTS = ("experiments", "studies", "results")
 QUESTIONS = {
     "results --limit 5": ("results", "big", "--limit", "5"),
     "median by two keys": ("results", "big", "--by", "n,threads", "--agg", "median"),
@@ -75,6 +80,46 @@ class Place:
             finish(process)
         return process
 
+    @property
+    def schema(self) -> str:
+        """Where the tables are on the server."""
+        return self.url.rpartition("%3D")[2]
+
+    def copy_from(self, other: Place) -> None:
+        """Take everything from another database."""
+        # The first file stays.
+        target = self.url if self.server else f"{self.url}.copy"
+        copy = partial(self.zen, "db", "copy", other.url, target)
+        self.measure("`zen db copy` from the other", copy)
+        if self.server is None:
+            Path(target).unlink()
+
+    def insert_bare(self) -> None:
+        """Put all rows of results in once more, by the database's own means."""
+        question = "the rows of results alone, by the database itself"
+        if self.server is None:
+            target = Path(f"{self.url}.bare")
+            connection = sqlite_module().connect(self.url)
+            connection.execute("ATTACH ? AS bare", (str(target),))
+            for name, text in connection.execute(
+                "SELECT name, sql FROM sqlite_master WHERE tbl_name = 'results' AND sql <> ''"
+                " ORDER BY type DESC"
+            ).fetchall():
+                connection.execute(text.replace(f" {name} ", f" bare.{name} ", 1))
+            insert = "INSERT INTO bare.results SELECT * FROM main.results"
+            self.measure(question, lambda: (connection.execute(insert), connection.commit()))
+            connection.close()
+            target.unlink()
+            return
+        file = self.server.folder / "results.copy"
+        with self.server.connect() as connection:
+            connection.execute(f"SET search_path = {self.schema}")
+            connection.execute(f"COPY results TO '{file}'")
+            connection.execute("CREATE TABLE bare (LIKE results INCLUDING ALL)")
+            self.measure(question, lambda: connection.execute(f"COPY bare FROM '{file}'"))
+            connection.execute("DROP TABLE bare")
+        file.unlink()
+
     def measure(self, question: str, work: Callable[[], object]) -> None:
         """Do the work, and note what it cost if it never cost less."""
         before, began = self._spent(), time.monotonic()
@@ -82,6 +127,7 @@ class Place:
         cost = (time.monotonic() - began, self._spent() - before)
         least = self.costs.get(question, cost)
         self.costs[question] = (min(least[0], cost[0]), min(least[1], cost[1]))
+        print(f"{self.name}, {question}: {cost[0]:.2f} s ({cost[1]:.2f})", file=sys.stderr)
 
     def _spent(self) -> float:
         """Processor seconds of all commands so far, and of the server."""
@@ -98,17 +144,16 @@ class Place:
         """Bytes of the database."""
         if self.server is None:
             return Path(self.url).stat().st_size
-        schema = self.url.rpartition("%3D")[2]
         with self.server.connect() as connection:
-            connection.execute(f"SET search_path = {schema}")
+            connection.execute(f"SET search_path = {self.schema}")
             for (table,) in connection.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)
+                "SELECT tablename FROM pg_tables WHERE schemaname = %s", (self.schema,)
             ).fetchall():
                 connection.execute(f"VACUUM ANALYZE {table}")
             rows = connection.execute(
                 "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c"
                 " WHERE relkind = 'r' AND relnamespace = %s::regnamespace",
-                (schema,),
+                (self.schema,),
             ).fetchone()
         return int(rows[0])
 
@@ -183,49 +228,59 @@ class Comparison:
             (folder / ".zenturio").mkdir(parents=True)
         file = folders[0] / "zenturio.db"
         sqlite = Place("sqlite", str(file), folders[0])
+        postgresql = Place("postgresql", url, folders[1], self._server)
         fill(file)
         if file.exists():
-            sqlite.zen("db", "copy", str(file), url)
-        return sqlite, Place("postgresql", url, folders[1], self._server)
+            postgresql.copy_from(sqlite)
+        return sqlite, postgresql
 
     def take(self, pair: tuple[Place, Place], kind: str) -> None:
         """Take the costs of a pair, and the sizes of its databases."""
-        for place in pair:
-            for question, cost in place.costs.items():
-                self.questions.setdefault(question, {})[place.name] = cost
+        for question in pair[0].costs:
+            self.questions[question] = {place.name: place.costs[question] for place in pair}
         self.sizes[kind] = {place.name: place.size() for place in pair}
 
 
-def compare(options: argparse.Namespace, comparison: Comparison) -> None:
-    """Ask both databases everything, in turn."""
-    tiny = comparison.places("tiny")
+def compare_experiments(options: argparse.Namespace, comparison: Comparison) -> None:
+    """Run tiny experiments, by one driver and by several on one study."""
+    pair = comparison.places("tiny")
     for round_ in range(options.rounds):
-        for place in tiny:
+        for place in pair:
             tiny_experiments(place, options.runs, options.drivers, round_)
-    comparison.take(tiny, f"{2 * options.rounds * options.runs:,} tiny experiments")
+    comparison.take(pair, f"{2 * options.rounds * options.runs:,} tiny experiments")
 
+
+def compare_studies(options: argparse.Namespace, comparison: Comparison) -> None:
+    """List many studies, and open one more."""
     count = options.studies
-    many = comparison.places("many", lambda file: growth.fill_studies(file, count))
+    pair = comparison.places("many", lambda file: growth.fill_studies(file, count))
     for _ in range(options.rounds):
-        for place in many:
+        for place in pair:
             for verb in ("list", "status"):
                 place.measure(f"{verb} of {count} studies", partial(place.zen, verb))
             open_study(place, f"s{count}")
-    comparison.take(many, f"{count} studies")
+    comparison.take(pair, f"{count} studies")
 
-    big = comparison.places("big", lambda file: growth.fill(file, options.size))
-    for place in big:
-        for words in QUESTIONS.values():
-            place.zen(*words)  # the columnar copy is made by the first question
+
+def compare_results(options: argparse.Namespace, comparison: Comparison) -> None:
+    """Ask for many results."""
+    pair = comparison.places("big", lambda file: growth.fill(file, options.size))
+    for place in pair:
+        for study in ("big", "other"):  # the columnar copy is made by the first question
+            place.zen("results", study, "--by", "n", "--agg", "median")
     for _ in range(options.rounds):
         for question, words in QUESTIONS.items():
-            for place in big:
+            for place in pair:
                 place.measure(question, partial(place.zen, *words))
-    comparison.take(big, f"2 x {options.size:,} results")
+    for place in pair:
+        place.insert_bare()
+    pair[0].copy_from(pair[1])
+    comparison.take(pair, f"2 x {options.size:,} results")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", default=",".join(PARTS), help="which comparisons to make")
     parser.add_argument("--runs", type=int, default=2000, help="tiny experiments")
     parser.add_argument("--drivers", type=int, default=8, help="on one study at a time")
     parser.add_argument("--studies", type=int, default=500)
@@ -233,11 +288,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    parts = dict(zip(PARTS, (compare_experiments, compare_studies, compare_results), strict=True))
     server = postgres.Server()
     try:
         with tempfile.TemporaryDirectory(prefix="zen-databases-", dir=server.folder.parent) as name:
             comparison = Comparison(server, Path(name))
-            compare(options, comparison)
+            for part in options.parts.split(","):
+                parts[part](options, comparison)
     finally:
         server.remove()
     if options.json:
