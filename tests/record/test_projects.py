@@ -13,6 +13,7 @@ from zenturio.record import Field, StudyDefinition
 from zenturio.record.open import open_repository
 from zenturio.record.projects import Project
 from zenturio.study.overview import opened_repository
+from zenturio.study.study_definition import foresee_version
 
 __all__ = ["lab"]
 ONE = StudyDefinition((Field("n", "int"),), (Field("time"),))
@@ -87,11 +88,22 @@ def test_who_looks_from_no_project_needs_an_owners_name_only_where_names_clash(
     with working_in(*two_people["bob"]) as bob:
         run_study(bob, 1, "single", ONE)
     (tmp_path / "none").mkdir()
-    with chdir(tmp_path / "none"):
-        repository = open_repository(two_people["alice"][1])
-        assert names(repository) == ["alice/train", "bob/train", "single"]
-        assert repository.count_states("single")["ok"] == 1
-        repository.close()
+    with chdir(tmp_path / "none"), opened_repository(two_people["alice"][1]) as looking:
+        assert names(looking) == ["alice/train", "bob/train", "single"]
+        assert looking.count_states("single")["ok"] == 1
+
+
+def test_a_folder_that_is_no_project_yet_means_no_study_of_somebody_else(two_people, tmp_path):
+    folder, url = two_people["bob"]
+    with working_in(folder, url) as bob:
+        run_study(bob, 1, "single", ONE)
+    with working_in(tmp_path / "new", two_people["alice"][1]) as new:
+        with pytest.raises(NotFoundError, match="bob/single"):
+            new.study("single")  # what runs would archive it, and what deletes delete it
+        assert foresee_version(new, "single", {"program": {"a.sh": "another"}}) is None
+        run_study(new, 1, "single", OTHER)
+        assert names(new) == ["alice/train", "bob/single", "bob/train", "single"]
+        assert {study.version for study in new.studies()} == {1}
 
 
 def test_who_looks_from_another_project_finds_a_study_whose_name_only_one_has(two_people, tmp_path):

@@ -69,9 +69,13 @@ class Project:
     def is_own_sql(self) -> str:
         """Return the condition that a study ``s`` of a project ``p`` needs no owner's name.
 
-        Who looks from no project at all needs one only where several projects have the name.
+        Who looks from no project at all needs one only where several projects have the name. Who
+        runs or removes studies there means none of another project: a run begins a project.
         """
-        own = f"p.uuid = {literal(self.uuid)}" if self.uuid else UNIQUE_SQL
+        if self.uuid:
+            own = f"p.uuid = {literal(self.uuid)}"
+        else:
+            own = UNIQUE_SQL if self.finds_unique or self.folder is None else "false"
         return f"(coalesce(p.owner, '') = '' OR {own})"
 
     @property

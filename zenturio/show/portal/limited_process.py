@@ -143,7 +143,7 @@ def _report_file(arguments: Mapping[str, Any]) -> bytes:
     from zenturio.show.report_store import export_report  # noqa: PLC0415
 
     report, folder = parse_report(arguments["text"], arguments["name"]), Path(arguments["folder"])
-    repository = open_repository(arguments["db"], create=False)
+    repository = open_repository(arguments["db"], create=False, finds_unique=True)
     try:
         return export_report(
             report, arguments["format"], repository, folder, slow=arguments["slow"]

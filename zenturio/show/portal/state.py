@@ -154,7 +154,7 @@ class Portal:
                 self._repository = None
                 self.results.clear()
             if self._repository is None:
-                repository = open_repository(self.settings.db, create=False)
+                repository = open_repository(self.settings.db, create=False, finds_unique=True)
                 _prepare(repository)
                 self._repository, self._file_id = repository, _file_id(repository)
             return self._repository
