@@ -26,9 +26,8 @@ def redirected(words: str, cwd: Path, *, code: int | None = None) -> subprocess.
 
 
 @pytest.fixture
-def folder(study):
-    loaded.zen("run", "small.py", cwd=study.parent)
-    return study.parent
+def folder(ran):
+    return ran.parent
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,6 @@ from zenturio.testing.experiments import dead_driver
 PROGRAM = [sys.executable, "-c", "from zenturio.cli import main; main()"]
 
 
-@pytest.fixture
-def ran(study):
-    """The small study, run to its end."""
-    zen("run", study.name, "-j", 2, cwd=study.parent)
-    return study
-
-
 def rows(folder, *options):
     return zen("results", "small", "--json", *options, cwd=folder).facts
 

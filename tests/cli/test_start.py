@@ -10,8 +10,6 @@ from runpy import run_path
 
 import pytest
 
-from cli.conftest import zen
-
 _PROBE = """
 import atexit, sys
 from zenturio.cli import main
@@ -23,20 +21,14 @@ main()
 """
 
 
-@pytest.fixture
-def ran(study):
-    zen("run", study, cwd=study.parent)
-    return study
-
-
 @pytest.mark.parametrize(
     ("command", "loads", "most_modules"),
     [
         (["list"], [], 75),
         (["status"], [], 78),
         (["status", "small"], [], 78),
-        (["run", "small.py"], ["numpy"], 182),
-        (["results", "small"], ["numpy"], 90),
+        (["run", "small.py"], ["numpy"], 185),
+        (["results", "small"], ["numpy"], 92),
     ],
 )
 def test_short_commands_on_sqlite_load_little(ran, command, loads, most_modules):
