@@ -337,8 +337,8 @@ def _spread(low: float | None, high: float | None, *, whole: bool) -> list[float
     """Values between the limits; where there is no upper one, some that are usual for counts."""
     if low is not None and high is not None:
         return [low + (high - low) * share for share in (0.01, 0.1)]
-    least = max(1, low or 0)
-    return [number for number in ((20, 50, 100) if whole else (0.1, 1, 10)) if number >= least]
+    usual = (20, 50, 100) if whole else (0.1, 1, 10)
+    return [number for number in usual if low is None or number >= low]
 
 
 def _limited(number: float, low: float | None, high: float | None) -> float:
