@@ -255,3 +255,19 @@ def test_versions_that_run_one_after_the_other_are_not_interleaved(tmp_path):
                     "--json", *at, cwd=tmp_path).facts  # fmt: skip
     assert facts["verdict"] == "unclear (not interleaved)"
     assert facts["ratio"] == pytest.approx(1.5)
+
+
+GOLDEN = [2, 6, 1, 5, 7, 0, 4, 3]
+MIXED = [
+    ("c", 1), ("c", 2), ("b", 1), ("b", 2), ("d", 2), ("a", 1), ("a", 2), ("d", 1),
+]  # fmt: skip
+
+
+def test_the_order_of_a_seed_is_that_of_earlier_versions():
+    blocks, random = RunOrder("blocks", "seed"), RunOrder("random", "seed")
+    assert blocks.places(8, 1) == GOLDEN
+    assert [(at, repeat) for at, repeat, _ in random.arrange("abcd", 2)] == MIXED
+    # Studies that resume go through the windows that they had.
+    last = [position for *_, position in blocks.arrange(range(WINDOW + 1), 1)][-1]
+    assert (WINDOW, last.block, last.turn) == (2048, 2, 1)
+    assert [blocks.key(3, 2)[0], len(random.key(3, 2))] == [2, 1]
