@@ -54,8 +54,8 @@ _DOMAINS = {
     ("fields", "place"): "{} NOT GLOB '*[^bcv:,0-9]*'",
 }
 _POSITION = (
-    "({0} GLOB '[0-9][0-9][0-9][0-9][0-9][0-9]:*' AND length({0}) > 7"
-    " AND substr({0}, 8) NOT GLOB '*[^0-9-]*' OR typeof({0}) = 'integer')"
+    "(typeof({0}) = 'integer' OR {0} GLOB '[0-9][0-9][0-9][0-9][0-9][0-9]:*'"
+    " AND length({0}) > 7 AND substr({0}, 8) NOT GLOB '*[^0-9-]*')"
 )
 _FORM_KINDS = {
     Form.REAL: "real",
@@ -64,7 +64,11 @@ _FORM_KINDS = {
     Form.TRUTH: "integer",
     Form.TEXT: "text",
 }
-_SLOT = "(typeof({0}) <> 'blob' AND length({0}) <= " + f"{_LARGEST_TEXT})"
+# The length of a number is that of its text, which takes long to write: so numbers come first.
+_SHORT = "(typeof({0}) IN ('integer', 'real') OR length({0}) <= " + f"{_LARGEST_TEXT})"
+_SLOT = f"(typeof({{0}}) <> 'blob' AND {_SHORT})"
+_SLOT_GROUP = 8
+"""Slots of which a row that has none of them is looked at once."""
 
 
 def foreign_values(
@@ -90,7 +94,7 @@ def _is_sound(
     step: Callable[[int], None],
 ) -> Iterator[bool]:
     """Whether all values are such that a program of ours may have written them, part by part."""
-    met = " AND ".join(f"CASE {_case(table, column)} END" for column in columns)
+    met = " AND ".join(_grouped_conditions(table, [*columns]))
     ((last,),) = transaction.sql(f"SELECT coalesce(max(rowid), 0) FROM {table}")
     ((first,),) = transaction.sql(f"SELECT coalesce(min(rowid), 1) FROM {table}")
     for start in range(first, last + 1, _PART):
@@ -100,9 +104,22 @@ def _is_sound(
         step(min(_PART, last - start + 1))
 
 
-def _case(table: str, column: Column[object]) -> str:
+def _grouped_conditions(table: str, columns: Sequence[Column[object]]) -> Iterator[str]:
+    """What holds for each row: most rows leave most slots empty."""
+    slots = [column for column in columns if _is_slot(table, column.name)]
+    for column in columns:
+        if column not in slots:
+            yield _condition(table, column)
+    for group in (slots[at : at + _SLOT_GROUP] for at in range(0, len(slots), _SLOT_GROUP)):
+        names = ", ".join(column.name for column in group)
+        met = " AND ".join(_condition(table, column) for column in group)
+        yield f"(coalesce({names}, NULL) IS NULL OR {met})"
+
+
+def _condition(table: str, column: Column[object]) -> str:
+    """What holds for a value of a column, which is 0 for NULL where there must be a value."""
     conditions = " AND ".join(_conditions(table, column))
-    return f'WHEN "{column.name}" IS NULL THEN {column.nullable:d} ELSE {conditions}'
+    return f'("{column.name}" IS NULL OR {conditions})' if column.nullable else f"({conditions})"
 
 
 def foreign_slots(transaction: Transaction) -> Iterator[str]:
@@ -122,17 +139,16 @@ def foreign_slots(transaction: Transaction) -> Iterator[str]:
         kinds = {kind for form, kind in _FORM_KINDS.items() if form in forms}
         listed = ", ".join(map(repr, sorted(kinds | {"null"})))
         tests.setdefault(study, []).extend(
-            (name, slot, f"coalesce(sum(typeof({slot}) NOT IN ({listed})), 0)")
-            for slot in place.slots
+            (name, slot, f"typeof({slot}) NOT IN ({listed})") for slot in place.slots
         )
     for study, slots in tests.items():
-        heads = ", ".join(count for *_, count in slots)
-        ((*counts,),) = transaction.sql(
-            f"SELECT {heads or 1} FROM results WHERE version IN"
-            " (SELECT id FROM versions WHERE study = ?)",
-            (study,),
-        )
-        for (name, slot, _), count in zip(slots, counts, strict=False):
+        rows = "FROM results WHERE version IN (SELECT id FROM versions WHERE study = ?)"
+        is_wrong = " OR ".join(test for *_, test in slots) or "0"
+        if not transaction.sql(f"SELECT 1 {rows} AND ({is_wrong}) LIMIT 1", (study,)):
+            continue
+        heads = ", ".join(f"coalesce(sum({test}), 0)" for *_, test in slots)
+        ((*counts,),) = transaction.sql(f"SELECT {heads} {rows}", (study,))
+        for (name, slot, _), count in zip(slots, counts, strict=True):
             if count:
                 yield f"{count} values of the field {name!r} ({slot}) are of no type that it has"
 
@@ -141,7 +157,7 @@ def _of_column(transaction: Transaction, table: str, column: Column[object]) -> 
     name = f'"{column.name}"'
     rows: Sequence[Sequence[object]] = transaction.sql(
         f"SELECT typeof({name}), count(*) FROM {table} NOT INDEXED"
-        f" WHERE NOT CASE {_case(table, column)} END GROUP BY 1"
+        f" WHERE NOT {_condition(table, column)} GROUP BY 1"
     )
     for kind, count in rows:
         yield f"{count} values of {table}.{column.name} are no such value ({kind})"
@@ -157,7 +173,7 @@ def _conditions(table: str, column: Column[object]) -> Iterator[str]:
         return
     yield f"typeof({name}) IN ({', '.join(map(repr, kinds))})"
     if "text" in kinds or "blob" in kinds:
-        yield f"length({name}) <= {_LARGEST_TEXT}"
+        yield _SHORT.format(name) if len(kinds) > 1 else f"length({name}) <= {_LARGEST_TEXT}"
     if column.name in _TIMES and "real" in kinds:
         yield f"{name} BETWEEN 0 AND {_LATEST}"
     elif kinds == ("integer",):
@@ -174,7 +190,7 @@ def _conditions(table: str, column: Column[object]) -> Iterator[str]:
 
 def _kinds(kind: TypeEngine[object], table: str, name: str) -> tuple[str, ...]:
     """Return the types that SQLite may give a value; none where any number or text will do."""
-    if table == "results" and name[:1] == "v" and name[1:].isdigit():
+    if _is_slot(table, name):
         return ()
     if name == "position":  # beyond 63 bits it is written as a text
         return "integer", "text"
@@ -185,6 +201,10 @@ def _kinds(kind: TypeEngine[object], table: str, name: str) -> tuple[str, ...]:
     if isinstance(kind, Float | Double):
         return "real", "integer"
     return ("integer",)
+
+
+def _is_slot(table: str, name: str) -> bool:
+    return table == "results" and name[:1] == "v" and name[1:].isdigit()
 
 
 _STATES = ", ".join(f"'{state}'" for state in sorted(OUTCOME_STATES))
