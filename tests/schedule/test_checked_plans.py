@@ -14,7 +14,8 @@ from zenturio.schedule.simulate.simulator import simulate
 ALGORITHMS = (
     "heft", "cpop", "peft", "min-min", "max-min", "sufferage", "dcp", "xdcp", "shuffle",
     "round-robin", "random", "lazy", "lazy:by=time", "m-s", "pm-s", "ga:evaluations=60,population=4",
-    "anneal:evaluations=60", "ga-2005:generations=4,population=6", "ga:evaluations=60,objective=cost",
+    "anneal:evaluations=60", "tabu:moves=60", "ga-2005:generations=4,population=6",
+    "ga:evaluations=60,objective=cost", "heft-budget", "ic-pcp", "moheft:generations=2,population=6",
 )  # fmt: skip
 
 

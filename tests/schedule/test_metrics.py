@@ -47,7 +47,7 @@ def test_the_metrics_of_a_diamond_are_those_counted_by_hand():
         "processors": 2, "sequential": 12, "speedup": 12 / 17, "efficiency": 6 / 17,
         "overhead": 17 - 6, "loss_of_parallelism": 12 - 6, "throughput": 6 / 17 / 17,
         "cost": 3 * (2 + 4 + 2) + 8, "idle": 1 - 16 / 34, "slr": 17 / 8,
-        "energy": float("nan"),
+        "energy": float("nan"), "reliability": float("nan"),
     }  # fmt: skip
     assert found == pytest.approx(expected, nan_ok=True)
     assert list(found) == list(METRICS)

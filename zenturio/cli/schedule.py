@@ -59,6 +59,20 @@ def schedule(
             help="Time limit of planning, such as 10s; default algorithm: portfolio.",
         ),
     ] = "",
+    front: Annotated[
+        str,
+        typer.Option(
+            metavar="GOALS",
+            help="Show the best plans for several goals, such as makespan+cost; default "
+            "algorithm: moheft.",
+        ),
+    ] = "",
+    deadline: Annotated[
+        str, typer.Option(metavar="TIME", help="Take the cheapest plan that ends in this time.")
+    ] = "",
+    budget: Annotated[
+        str, typer.Option(metavar="COST", help="Take the shortest plan that costs no more.")
+    ] = "",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the algorithm.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="PLAN.json", help="Write the plan.")
@@ -75,7 +89,7 @@ def schedule(
 
     Examples: zen schedule montage.json --on grid.toml; zen schedule wien2k --on identical:8
     --algorithm ga -o plan.json --gantt plan.html; zen schedule montage.json --on grid.toml --within
-    10s
+    10s; zen schedule montage.json --on cloud.toml --front makespan+cost --deadline 1h
     """
     from zenturio.errors import InputError
     from zenturio.schedule.commands import PlanRequest, plan_report
@@ -85,7 +99,16 @@ def schedule(
     if str(out) == "-":
         raise InputError("-o - would mix the plan with the report", hint="--json prints the plan")
     request = PlanRequest(
-        workflow, on, algorithm, objective, pairs(set_ or []), seed, within=within
+        workflow,
+        on,
+        algorithm,
+        objective,
+        pairs(set_ or []),
+        seed,
+        within=within,
+        front=front,
+        deadline=deadline,
+        budget=budget,
     )
     with output.waiting(f"planning with {request.name}"), compiling_told():
         plan = request.plan()
@@ -149,8 +172,24 @@ def _tell(plan: "Plan | MoldablePlan", out: Path | None) -> None:
     if plan.makespan > 0:
         typer.echo("")
         _chart(plan)
+    if plan.notes.get("front"):
+        typer.echo("")
+        _front(plan)
     if out is not None:
         typer.echo(f"\nwrote {out}")
+
+
+def _front(plan: "Plan | MoldablePlan") -> None:
+    """Print the plans that no other beats in all goals; a star marks the one shown."""
+    from zenturio.schedule.model.metrics import metrics
+
+    rows, values = plan.notes["front"], metrics(plan)
+    names = list(rows[0])
+    shown = [
+        (*(f"{row[name]:.6g}" for name in names), "*" * all(row[n] == values.get(n) for n in names))
+        for row in rows
+    ]
+    output.table((*names, ""), shown, right="r" * len(names) + "l")
 
 
 def _chart(plan: "Plan | MoldablePlan") -> None:

@@ -188,6 +188,9 @@ SCHEDULE_OPTIONS = (
     "--objective",
     "--set",
     "--within",
+    "--front",
+    "--deadline",
+    "--budget",
     "--seed",
     "--json",
 )
@@ -208,16 +211,19 @@ class PlanRequest:
     """Folder of relative file names."""
     within: str = ""
     """Time limit, such as 10s."""
+    front: str = ""
+    """Goals of a front, such as makespan+cost."""
+    deadline: str = ""
+    """Time in which the plan must end, such as 1h."""
+    budget: str = ""
+    """What the plan may cost."""
 
     @classmethod
     def read(cls, words: Sequence[str], folder: Path) -> PlanRequest:
         """Parse the arguments of ``zen schedule``."""
         arguments = ParsedArguments.read("zen schedule", words, SCHEDULE_OPTIONS)
-        texts = {
-            n: v
-            for n, v in arguments.options.items()
-            if n in ("on", "algorithm", "objective", "within")
-        }
+        names = ("on", "algorithm", "objective", "within", "front", "deadline", "budget")
+        texts = {n: v for n, v in arguments.options.items() if n in names}
         return cls(
             arguments.only("zen schedule"),
             **texts,
@@ -231,6 +237,8 @@ class PlanRequest:
         """The algorithm, with its default."""
         if self.algorithm:
             return self.algorithm
+        if self.front or self.deadline or self.budget:
+            return "moheft"
         if self.objective not in ("", "makespan") and self.within:
             return "ga"
         return "portfolio" if self.within else "heft"
@@ -241,6 +249,7 @@ class PlanRequest:
             **self.settings,
             **_objective_setting(self.name, self.objective),
             **_limit_setting(self.name, self.within),
+            **self._goal_settings(),
         }
         algorithm = make(self.name, settings, self.seed)
         # Online and dynamic algorithms react to events; they have no plan in advance.
@@ -255,9 +264,34 @@ class PlanRequest:
         plan: Plan | MoldablePlan = check(algorithm.plan(problem))
         return plan
 
+    def _goal_settings(self) -> dict[str, str]:
+        """Return the settings of the front and its limits; InputError if there is none."""
+        settings = {
+            "objectives": self.front,
+            "deadline": str(_seconds("--deadline", self.deadline)) if self.deadline else "",
+            "budget": self.budget,
+        }
+        available = {item.name for item in describe(self.name).settings}
+        for option, name in _GOAL_OPTIONS.items():
+            if settings[name] and name not in available:
+                raise InputError(
+                    f"{option} {getattr(self, option.removeprefix('--'))}: "
+                    f"{self.name} has no setting {name}",
+                    hint=f"leave out --algorithm, or --algorithm {_GOAL_ALGORITHMS[option]}",
+                )
+        return {name: value for name, value in settings.items() if value}
+
     def _file(self, text: str) -> str:
         """Return *text* as a path in the folder if the file exists; otherwise unchanged."""
         return str(self.folder / text) if text and (self.folder / text).exists() else text
+
+
+_GOAL_OPTIONS = {"--front": "objectives", "--deadline": "deadline", "--budget": "budget"}
+_GOAL_ALGORITHMS = {
+    "--front": "moheft",
+    "--deadline": "moheft or ic-pcp",
+    "--budget": "moheft or heft-budget",
+}
 
 
 def plan_report(plan: Plan | MoldablePlan) -> bytes:
@@ -302,16 +336,21 @@ def _limit_setting(algorithm: str, within: str) -> dict[str, str]:
     if not any(item.name == "seconds" for item in describe(algorithm).settings):
         raise InputError(
             f"--within {within}: {algorithm} has no time limit",
-            hint="leave out --algorithm, or --algorithm portfolio, ga or cp-sat",
+            hint="leave out --algorithm, or --algorithm portfolio, tabu, ga, moheft or cp-sat",
         )
+    return {"seconds": str(_seconds("--within", within, least=0.1))}
+
+
+def _seconds(option: str, text: str, least: float = 0.0) -> float:
+    """Return the seconds of a time such as 10s; InputError if it is none, or below *least*."""
     try:
-        value = parse(within).value({})
+        value = parse(text).value({})
     except InputError:
         value = None
     seconds = float(value) if isinstance(value, int | float) else nan
-    if not 0.1 <= seconds < inf:
-        raise InputError(f"--within {within}: a time from 0.1 s on", hint="--within 10s")
-    return {"seconds": str(seconds)}
+    if not least <= seconds < inf:
+        raise InputError(f"{option} {text}: a time from {least:g} s on", hint=f"{option} 10s")
+    return seconds
 
 
 @dataclass(frozen=True)

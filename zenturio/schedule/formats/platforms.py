@@ -119,7 +119,7 @@ MAX_MACHINES = 10**5
 
 _MACHINE_KEYS = (
     "name", "count", "speed", "cores", "memory", "site", "tags", "cost", "load", "accelerators",
-    "boot", "price", "billing", "power_idle", "power_busy", "network",
+    "boot", "price", "billing", "power_idle", "power_busy", "network", "mtbf",
 )  # fmt: skip
 _LINK_KEYS = ("between", "bandwidth", "latency", "capacity")
 
@@ -196,6 +196,7 @@ def _read_machines(
     }
     numbers["billing"] = _above_zero(document, row, "billing", path, 1.0)
     numbers["network"] = _above_zero(document, row, "network", path)
+    numbers["mtbf"] = _above_zero(document, row, "mtbf", path)
     return [
         PlatformMachine(
             machine_name,

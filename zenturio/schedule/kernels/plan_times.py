@@ -276,7 +276,7 @@ def run_under_load(loads: Any, machine: Any, begin: Any, left: Any) -> Any:
 
 FIGURES = (
     "makespan", "computation", "communication", "synchronisation", "sequential", "processors",
-    "busy", "cost", "energy",
+    "busy", "cost", "energy", "failures",
 )  # fmt: skip
 """The columns that `plan_figures` fills."""
 
@@ -297,6 +297,8 @@ class CostArrays(NamedTuple):
     machines: Any
     """By machine: cores, seconds to boot, price, seconds that are paid at once, idle and busy
     watts."""
+    failures: Any
+    """Failures in a second, by processor."""
 
 
 @njit(cache=True)
@@ -309,12 +311,13 @@ def plan_figures(
     last, and so on; ties go to the first.
     """
     used[:] = False
-    last, busy, cost = 0, 0.0, 0.0
+    last, busy, cost, failures = 0, 0.0, 0.0, 0.0
     for task in range(len(end)):
         place, length = processor[task], end[task] - start[task]
         used[place] = True
         busy += length * prices.cores[task] / prices.width[place]
         cost += length * prices.cores[task] * prices.price[place]
+        failures += length * prices.failures[place]
         if end[task] > end[last]:
             last = task
     # Sequential time: all tasks on the best of the processors in use.
@@ -329,6 +332,7 @@ def plan_figures(
     if prices.charges:
         charge, energy = machine_charges(numbers, prices, processor, start, end)
     row[4], row[5], row[6], row[7], row[8] = sequential, processors, busy, cost + charge, energy
+    row[9] = failures
 
 
 @njit(cache=True)
@@ -357,6 +361,58 @@ def machine_charges(numbers: Any, prices: Any, processor: Any, start: Any, end: 
             charge += periods * price
             energy += idle * seconds + (busy - idle) * core_seconds[machine] / cores
     return charge, energy if prices.machines[:, 4:].any() else np.nan
+
+
+@njit(cache=True)
+def partial_charges(
+    numbers: Any, prices: Any, processor: Any, order: Any, fastest: Any, delays: Any, start: Any,
+    end: Any,
+) -> Any:  # fmt: skip
+    """Fill *start* and *end*, and return the makespan and the cost of the tasks with a processor.
+
+    A task whose processor is -1 takes its *fastest* time as soon as its data are there. Data from
+    or to such a task take the *delays*, in the order of ``numbers.parent``.
+    """
+    makespan, cost = 0.0, 0.0
+    free = np.zeros(len(numbers.node))
+    count = len(prices.machines)
+    first, last = np.full(count, np.inf), np.zeros(count)
+    for i in range(len(order)):
+        task = order[i]
+        place, begin = processor[task], 0.0
+        if place >= 0:
+            boot = prices.machines[numbers.node[place], 1]
+            begin = max(free[place], boot)
+        for edge in range(numbers.start[task], numbers.start[task + 1]):
+            parent = numbers.parent[edge]
+            ready, origin = end[parent], processor[parent]
+            if origin < 0 or place < 0:
+                ready += delays[edge]
+            elif numbers.moves and numbers.node[origin] != numbers.node[place]:
+                origin_site, site = numbers.site[origin], numbers.site[place]
+                ready += numbers.latency[origin_site, site]
+                ready += numbers.data[edge] * numbers.slowness[origin_site, site]
+            begin = max(begin, ready)
+        seconds = fastest[task]
+        if place >= 0:
+            seconds = numbers.work[task] * numbers.pace[numbers.row[task], place]
+            machine = numbers.node[place]
+            free[place] = begin + seconds
+            first[machine] = min(first[machine], begin)
+            last[machine] = max(last[machine], begin + seconds)
+            cost += seconds * prices.cores[task] * prices.price[place]
+        start[task], end[task] = begin, begin + seconds
+        makespan = max(makespan, begin + seconds)
+    for machine in range(count):
+        if first[machine] < np.inf:
+            boot, price, billing = (
+                prices.machines[machine, 1],
+                prices.machines[machine, 2],
+                prices.machines[machine, 3],
+            )
+            seconds = last[machine] - max(first[machine] - boot, 0.0)
+            cost += max(np.ceil(seconds / billing - 1e-9), 1.0) * price
+    return makespan, cost
 
 
 @njit(cache=True)

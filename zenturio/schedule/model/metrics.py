@@ -59,6 +59,7 @@ METRICS = {
         PlanMetric("throughput", "maximize", "1/s", "efficiency by makespan: for many workflows"),
         PlanMetric("cost", "minimize", "", "what cores cost a second, and machines a period"),
         PlanMetric("energy", "minimize", "J", "energy of the machines, while they are switched on"),
+        PlanMetric("reliability", "maximize", "", "probability that no machine fails under a task"),
         PlanMetric("idle", "minimize", "", "the share of their time in which used processors idle"),
         PlanMetric("slr", "minimize", "", "makespan by the longest path, each task at its fastest"),
         PlanMetric("processors", "minimize", "", "how many processors are used"),
@@ -104,7 +105,7 @@ class MetricCalculator:
         row = np.empty((1, len(FIGURES)))
         used = np.empty(self.problem.processors, np.bool_)
         processors = plan.processor.astype(np.uint32)
-        plan_figures(self.numbers, self._prices, processors, plan.start, plan.end, used, row[0])
+        plan_figures(self.numbers, self.prices, processors, plan.start, plan.end, used, row[0])
         return {name: float(values[0]) for name, values in self._metrics(row).items()}
 
     def all(self, processors: ArrayLike, orders: ArrayLike) -> dict[str, Floats]:
@@ -122,10 +123,10 @@ class MetricCalculator:
         rows = np.empty((len(placements), len(FIGURES)))
         sequences = order_rows(self.numbers, orders, len(placements))
         if self.problem.resources is None:
-            all_plan_figures(self.numbers, self._prices, placements, sequences, rows)
+            all_plan_figures(self.numbers, self.prices, placements, sequences, rows)
         else:
             times = times_by_capacity(self.problem, placements, sequences)
-            figures_of_times(self.numbers, self._prices, placements, *times, rows)
+            figures_of_times(self.numbers, self.prices, placements, *times, rows)
         return self._metrics(rows)
 
     def losses(self, name: str, processors: ArrayLike, orders: ArrayLike) -> Floats:
@@ -148,7 +149,8 @@ class MetricCalculator:
         return float(longest_path(self.numbers, order, least, np.empty(problem.tasks)))
 
     @cached_property
-    def _prices(self) -> Any:
+    def prices(self) -> Any:
+        """What machines cost, as kernels take it."""
         from zenturio.schedule.kernels.plan_times import CostArrays  # noqa: PLC0415
 
         problem = self.problem
@@ -169,7 +171,12 @@ class MetricCalculator:
             np.array(width, np.float64)[problem.node],
             any(m.price or m.power_idle or m.power_busy for m in machines),
             np.array(facts, np.float64),
+            1 / np.array([machine.mtbf for machine in machines], np.float64)[problem.node],
         )
+
+    @property
+    def _may_fail(self) -> bool:
+        return bool(self.prices.failures.any())
 
     def _alone(self) -> Floats:
         """Return the seconds of all tasks on each processor; infinite where one cannot run."""
@@ -198,6 +205,9 @@ class MetricCalculator:
                 "overhead": time - share,
                 "loss_of_parallelism": raw["computation"] - share,
                 "throughput": speedup / used / time,
+                "reliability": np.exp(-raw["failures"])
+                if self._may_fail
+                else np.full(len(time), np.nan),
                 "idle": 1 - raw["busy"] / (used * time),
                 "slr": time / self.longest,
             }

@@ -82,6 +82,8 @@ class PlatformMachine:
     """Watts while all its cores compute."""
     network: float = float("inf")
     """Bytes per second that all its transfers share, those in and those out each."""
+    mtbf: float = float("inf")
+    """Mean time between failures, in seconds: for the reliability of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,10 @@ class Platform:
             if not (0 <= machine.boot < float("inf") and machine.billing > 0 < machine.network):
                 raise InputError(
                     f"machine {machine.name!r}: boot 0 or more, billing and network above 0"
+                )
+            if not machine.mtbf > 0:
+                raise InputError(
+                    f"machine {machine.name!r}: the time between failures (mtbf) is above 0"
                 )
         for link in (*self.links, self.default):
             if not link.bandwidth > 0 < link.capacity or not 0 <= link.latency < float("inf"):

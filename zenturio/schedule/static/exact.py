@@ -68,7 +68,7 @@ class CpSat:
         ).plan(problem)
         bound, status, effort = lower_bound(problem), "optimal", 0.0
         if best.makespan > bound:
-            model = _CpModel(problem, best)
+            model = CpModel(problem, best)
             status = solver.status_name(solver.solve(model.model)).lower()
             bound = max(bound, solver.best_objective_bound / model.scale)
             effort = solver.deterministic_time
@@ -83,7 +83,7 @@ class CpSat:
         return Plan(problem, "cp-sat", best.processor, best.start, best.end, notes)
 
     def _solver(self) -> Any:
-        solver = _load_cp_model().CpSolver()
+        solver = load_cp_model().CpSolver()
         settings, parameters = self._settings, solver.parameters
         parameters.num_workers = 1  # with several, runs differ or hang (OR-Tools 9.15)
         parameters.random_seed = self._seed % 2**31
@@ -130,8 +130,8 @@ class CpSatNeighbourhoods:
         whole = self._is_whole_next
         self._is_whole_next = False
         free = None if whole else self._free_groups(plan)
-        model = _CpModel(self._problem, plan, free)
-        solver = _load_cp_model().CpSolver()
+        model = CpModel(self._problem, plan, free)
+        solver = load_cp_model().CpSolver()
         left = seconds - (monotonic() - began) - _SOLVER_STOP_SECONDS
         if left <= 0:
             return None, 0.0
@@ -183,7 +183,7 @@ class CpSatNeighbourhoods:
         return list(tasks)
 
 
-class _CpModel:
+class CpModel:
     """The constraint model of *problem*, with the plan *first* as a hint.
 
     With *free*, only these groups change their processor and their place in the order.
@@ -192,7 +192,7 @@ class _CpModel:
     def __init__(self, problem: Problem, first: Plan, free: set[int] | None = None) -> None:
         self.problem, self.first, self.free = problem, first, free
         self.case = decoding_problem_of(problem)
-        self.model = _load_cp_model().CpModel()
+        self.model = load_cp_model().CpModel()
         pace = problem.pace[problem.row]
         # No work in infinite time would be NaN.
         self.times = np.where(
@@ -398,7 +398,7 @@ class _CpModel:
         self.model.minimize(last)
 
 
-def _load_cp_model() -> Any:
+def load_cp_model() -> Any:
     try:
         from ortools.sat.python import cp_model  # noqa: PLC0415 - an extra, and a second
     except ImportError as error:

@@ -238,7 +238,7 @@ class GeneticScheduler:
     def _plan_by_metric(self, problem: Problem) -> Plan:
         settings, started = self._settings, monotonic()
         limit = self._limit(problem)
-        starts = [(start_order(plan), plan.processor) for plan in _heuristic_plans(problem)]
+        starts = [(start_order(plan), plan.processor) for plan in heuristic_plans(problem)]
         search = MetricSearch(problem, settings.objective, settings.population, self._seed)
         return search.plan(starts, lambda count: self._spent(count, limit, started), "ga")
 
@@ -314,16 +314,16 @@ class GeneticScheduler:
         """
         count = min(self._settings.population, max(2, limit // 200))
         rng = np.random.default_rng(self._seed)
-        heuristic_plans = _heuristic_plans(problem)[: count - 1]
+        plans = heuristic_plans(problem)[: count - 1]
         orders = ranked_orders(problem, count, rng)
         genes = np.full((count, problem.tasks), FREE, np.int32)
-        for index, plan in enumerate(heuristic_plans, 1):
+        for index, plan in enumerate(plans, 1):
             # From the back, so that the order of HEFT's ranks stays the first.
             orders[-index], genes[-index] = start_order(plan), plan.processor[problem.group]
         return orders, genes
 
 
-def _heuristic_plans(problem: Problem) -> list[Plan]:
+def heuristic_plans(problem: Problem) -> list[Plan]:
     """Return the plans of heuristics that are fast enough for *problem*."""
     heuristics: tuple[Any, ...] = (
         _HEURISTICS if problem.tasks <= _MAX_SEEDED_TASKS else _HEURISTICS[:1]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from time import monotonic
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 from zenturio.errors import InputError
 from zenturio.schedule.algorithm import Kind
 from zenturio.schedule.model.evaluation import evaluate, topological_orders
-from zenturio.schedule.model.metrics import METRICS, MetricCalculator, metric
+from zenturio.schedule.model.metrics import METRICS, MetricCalculator, metric, metrics
 from zenturio.schedule.model.plan import Plan
 from zenturio.schedule.model.problem import Problem
-from zenturio.schedule.model.workflow import Floats, Indices
+from zenturio.schedule.model.workflow import Floats
+from zenturio.schedule.static.constrained import budget_plan, cheapest_plan
+from zenturio.schedule.static.genetic import start_order
+from zenturio.schedule.static.insertion import Tabu, TabuSettings, can_insert
 from zenturio.schedule.static.list_scheduling import (
     heft,
     mean_delays,
@@ -22,10 +26,13 @@ from zenturio.schedule.static.list_scheduling import (
     upward_ranks,
 )
 from zenturio.schedule.static.metric_search import PlacementGroups
+from zenturio.schedule.static.partial_plans import Ints, PartialPlans
 from zenturio.settings.schema import setting
 
-Ints = NDArray[np.int64]
-_GOALS_OF_PARTIAL_PLANS = ("makespan", "cost", "energy")
+_TABU_MOVES = 2000
+"""Moves of the search for the short end of the front."""
+_BUDGETS = 5
+"""Plans for budgets between the least cost and that of HEFT."""
 
 
 def nondominated(losses: Floats) -> NDArray[np.bool_]:
@@ -78,6 +85,9 @@ class MoheftSettings:
         150, "generations of the evolutionary search; 0: MOHEFT alone", low=0
     )
     population: int = setting(60, "plans in its population", low=4)
+    seconds: float | None = setting(
+        None, "time limit of the evolution, in place of generations; runs may differ", low=0.1
+    )
     deadline: float | None = setting(None, "the best by the second objective until then", low=0)
     budget: float | None = setting(None, "the shortest plan that costs no more", low=0)
 
@@ -116,44 +126,83 @@ class Moheft:
 
     def front(self, problem: Problem) -> tuple[list[Plan], Floats]:
         """Return the plans of the front, by the first objective, and their losses."""
-        rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
-        order = topological_orders(problem, -rank)
+        started = monotonic()
         if not problem.tasks:
-            return [evaluate(problem, order, order, "moheft")], np.zeros((1, len(self._names)))
+            empty = np.zeros(0, np.int32)
+            return [evaluate(problem, empty, empty, "moheft")], np.zeros((1, len(self._names)))
         gauge, groups = MetricCalculator(problem), PlacementGroups(problem)
         rng = np.random.default_rng(self._seed)
-        placements = self._first(problem, order, groups, rng)
-        losses = self._losses(gauge, groups, placements, order)
-        for _ in range(self._settings.generations):
+        orders, placements = self._first(problem, groups, rng)
+        losses = self._losses(gauge, groups, placements, orders)
+        generation = 0
+        while not self._has_ended(generation, started):
+            generation += 1
             parents = rng.integers(len(placements), size=(2, self._settings.population))
             children = groups.children(placements, parents, rng)
-            placements = np.concatenate([placements, children])
-            child_losses = self._losses(gauge, groups, children, order)
-            losses = np.concatenate([losses, child_losses])
+            # A child has the order of its first parent.
+            child_orders = orders[parents[0]]
+            losses = np.concatenate([losses, self._losses(gauge, groups, children, child_orders)])
             survivors = selected(losses, self._settings.population)
-            placements, losses = placements[survivors], losses[survivors]
+            losses = losses[survivors]
+            placements = np.concatenate([placements, children])[survivors]
+            orders = np.concatenate([orders, child_orders])[survivors]
         best = np.flatnonzero(nondominated(losses))
         best = best[np.lexsort(losses[best].T[::-1])]
-        plans = [evaluate(problem, placements[i][groups.of_task], order, "moheft") for i in best]
+        plans = [
+            evaluate(problem, placements[i][groups.of_task], orders[i], "moheft") for i in best
+        ]
         return plans, losses[best]
 
+    def _has_ended(self, generation: int, started: float) -> bool:
+        settings = self._settings
+        if settings.seconds is not None:
+            return monotonic() - started >= settings.seconds
+        return generation >= settings.generations
+
     def _first(
-        self, problem: Problem, order: Indices, groups: PlacementGroups, rng: np.random.Generator
-    ) -> Ints:
-        """Return the placements of MOHEFT, of HEFT, and the cheapest one."""
-        partial = _PartialPlans(problem, self._names, self._settings.width)
+        self, problem: Problem, groups: PlacementGroups, rng: np.random.Generator
+    ) -> tuple[Ints, Ints]:
+        """Return the first orders and placements: MOHEFT, and plans that are best for one goal."""
+        rank = upward_ranks(problem, mean_times(problem), mean_delays(problem))
+        order = topological_orders(problem, -rank).astype(np.int64)
+        partial = PartialPlans(problem, self._names)
         for task in order.tolist():
-            partial.extend(task)
-        rows = [*partial.places[:, groups.first], heft(problem).processor[groups.first]]
-        rows.append(groups.cheapest())
-        if self._settings.generations:
-            rows += list(groups.random(max(self._settings.population - len(rows), 0), rng))
-        return np.array(rows, np.int64)
+            grown = partial.extensions(task)
+            chosen = selected(partial.losses(task, grown), self._settings.width)
+            partial.keep(task, grown, chosen)
+        rows = [*partial.places[:, groups.first], groups.cheapest()]
+        orders = [order] * len(rows)
+        for plan in self._single_goal_plans(problem):
+            rows.append(plan.processor[groups.first])
+            orders.append(start_order(plan).astype(np.int64))
+        missing = self._settings.population - len(rows)
+        if missing > 0 and self._evolves:
+            rows += list(groups.random(missing, rng))
+            orders += [order] * missing
+        return np.array(orders, np.int64), np.array(rows, np.int64)
+
+    @property
+    def _evolves(self) -> bool:
+        return bool(self._settings.generations) or self._settings.seconds is not None
+
+    def _single_goal_plans(self, problem: Problem) -> list[Plan]:
+        """Return the plan of HEFT; for an evolution, also a shorter one, and some for budgets."""
+        shortest = heft(problem)
+        if not self._evolves:
+            return [shortest]
+        plans = [shortest]
+        if can_insert(problem):
+            plans.append(Tabu(TabuSettings(moves=_TABU_MOVES), self._seed).plan(problem))
+        if "cost" in self._names:
+            most, least = metrics(shortest)["cost"], metrics(cheapest_plan(problem))["cost"]
+            budgets = np.linspace(least, max(most, least), _BUDGETS)
+            plans += [budget_plan(problem, float(budget)) for budget in budgets]
+        return plans
 
     def _losses(
-        self, gauge: MetricCalculator, groups: PlacementGroups, placements: Ints, order: Indices
+        self, gauge: MetricCalculator, groups: PlacementGroups, placements: Ints, orders: Ints
     ) -> Floats:
-        values = gauge.all(placements[:, groups.of_task], order)
+        values = gauge.all(placements[:, groups.of_task], orders)
         losses = np.stack([values[name] for name in self._names], axis=1) * _signs(self._names)
         return np.where(np.isfinite(losses), losses, np.inf)
 
@@ -181,108 +230,3 @@ class Moheft:
 
 def _signs(names: list[str]) -> Floats:
     return np.array([1.0 if metric(name).direction == "minimize" else -1.0 for name in names])
-
-
-class _PartialPlans:
-    """Plans of the tasks so far, a row for each: where they run, and what that costs."""
-
-    def __init__(self, problem: Problem, names: list[str], width: int) -> None:
-        self._problem = problem
-        self._width = width
-        self._names = [n for n in names if n in _GOALS_OF_PARTIAL_PLANS] or ["makespan"]
-        machines = problem.platform.machines
-        facts = [
-            (m.cost, m.price, m.billing, m.boot, m.power_idle, m.power_busy, m.cores)
-            for m in machines
-        ]
-        self._facts = np.array(facts, np.float64)
-        self._cores = np.ones(problem.tasks)
-        for task, description in problem.workflow.more.items():
-            self._cores[task] = description.cores
-        self.places = np.full((1, problem.tasks), -1, np.int64)
-        self._ends = np.zeros((1, problem.tasks))
-        self._free = np.zeros((1, problem.processors))
-        self._on = np.full((1, len(machines)), np.inf)
-        """When each machine is switched on, and off."""
-        self._off = np.zeros((1, len(machines)))
-        self._work_cost = np.zeros(1)
-        self._work_energy = np.zeros(1)
-
-    def extend(self, task: int) -> None:
-        """Add *task* to each plan on each processor, and keep the best of all these plans."""
-        problem = self._problem
-        pace = problem.pace[problem.row[task]]
-        possible = np.flatnonzero(np.isfinite(pace))
-        rows = np.repeat(np.arange(len(self.places)), len(possible))
-        processors = np.tile(possible, len(self.places))
-        head = int(problem.group[task])
-        if head != task and (self.places[:, head] >= 0).all():  # the group is placed already
-            keep = processors == self.places[rows, head]
-            rows, processors = rows[keep], processors[keep]
-        begin = np.maximum(self._free[rows, processors], self._arrivals(task, rows, processors))
-        length = problem.work[task] * pace[processors]
-        machines = problem.node[processors]
-        begin = np.maximum(begin, self._facts[machines, 3])
-        grown = _Extension(rows, processors, machines, begin, begin + length)
-        losses = self._losses(task, grown)
-        self._keep(task, grown, selected(losses, self._width))
-
-    def _arrivals(self, task: int, rows: Ints, processors: Ints) -> Floats:
-        problem, before = self._problem, self._problem.before
-        arrival = np.zeros(len(rows))
-        for position in range(before.start[task], before.start[task + 1]):
-            parent = int(before.task[position])
-            data = float(problem.workflow.data[before.edge[position]])
-            origin = self.places[rows, parent]
-            one, other = problem.site[origin], problem.site[processors]
-            delay = problem.latency[one, other] + data * problem.slowness[one, other]
-            delay[problem.node[origin] == problem.node[processors]] = 0.0
-            arrival = np.maximum(arrival, self._ends[rows, parent] + delay)
-        return arrival
-
-    def _losses(self, task: int, grown: _Extension) -> Floats:
-        """Return the goals of the plans with *task*."""
-        on, off = self._on[grown.rows], self._off[grown.rows]
-        index = np.arange(len(grown.rows))
-        booted = grown.begin - self._facts[grown.machines, 3]
-        on[index, grown.machines] = np.minimum(on[index, grown.machines], np.maximum(booted, 0.0))
-        off[index, grown.machines] = np.maximum(off[index, grown.machines], grown.end)
-        seconds = np.where(np.isfinite(on), off - np.where(np.isfinite(on), on, 0.0), 0.0)
-        periods = np.maximum(np.ceil(seconds / self._facts[:, 2] - 1e-9), np.isfinite(on))
-        core_seconds = (grown.end - grown.begin) * self._cores[task]
-        facts = self._facts[grown.machines]
-        grown.cost = self._work_cost[grown.rows] + core_seconds * facts[:, 0]
-        share = core_seconds / facts[:, 6] * (facts[:, 5] - facts[:, 4])
-        grown.energy = self._work_energy[grown.rows] + share
-        values = {
-            "makespan": np.maximum(self._ends[grown.rows].max(axis=1), grown.end),
-            "cost": grown.cost + periods @ self._facts[:, 1],
-            "energy": grown.energy + seconds @ self._facts[:, 4],
-        }
-        return np.stack([values[name] for name in self._names], axis=1)
-
-    def _keep(self, task: int, grown: _Extension, chosen: Ints) -> None:
-        rows, processors = grown.rows[chosen], grown.processors[chosen]
-        machines, index = grown.machines[chosen], np.arange(len(chosen))
-        begin, end = grown.begin[chosen], grown.end[chosen]
-        self.places, self._ends, self._free = self.places[rows], self._ends[rows], self._free[rows]
-        self._on, self._off = self._on[rows], self._off[rows]
-        self.places[index, task], self._ends[index, task] = processors, end
-        self._free[index, processors] = np.maximum(self._free[index, processors], end)
-        booted = np.maximum(begin - self._facts[machines, 3], 0.0)
-        self._on[index, machines] = np.minimum(self._on[index, machines], booted)
-        self._off[index, machines] = np.maximum(self._off[index, machines], end)
-        self._work_cost, self._work_energy = grown.cost[chosen], grown.energy[chosen]
-
-
-@dataclass
-class _Extension:
-    """Partial plans with one more task: of which plan, where, and when."""
-
-    rows: Ints
-    processors: Ints
-    machines: Any
-    begin: Floats
-    end: Floats
-    cost: Any = None
-    energy: Any = None

@@ -21,6 +21,7 @@ from zenturio.schedule.static.genetic import (
     GeneticSchedulerSettings,
     default_evaluations,
 )
+from zenturio.schedule.static.insertion import Tabu, can_insert, search_in_threads
 from zenturio.schedule.static.list_scheduling import heft
 from zenturio.settings.schema import setting
 
@@ -30,8 +31,10 @@ _QUADRATIC = {"dcp", "xdcp"}
 _MAX_QUADRATIC_TASKS = 500
 _MAX_LIST_TASKS = 5000
 """Larger workflows begin with the plan of HEFT only."""
-_GENETIC_SHARE = 0.3
-"""Share of the time for the first genetic search, before solvers or further searches."""
+_FIRST_SHARE = 0.4
+"""Share of the time for the first search, before the solver."""
+_SOLVER_SHARE = 0.7
+"""Share of the rest for the solver, before further searches."""
 _MIN_SOLVER_SECONDS = 1.5
 """Below this time, loading the solver is not worth it."""
 _MAX_SOLVER_TASKS = 2000
@@ -44,19 +47,20 @@ _CHECK_SECONDS = 0.05
 @dataclass(frozen=True)
 class PortfolioSettings:
     seconds: float | None = setting(
-        None, "time limit, as --within sets it; auto: ga, then anneal, and no solver", low=0.1
+        None, "time limit, as --within sets it; auto: ga, then tabu, and no solver", low=0.1
     )
 
 
 class Portfolio:
-    """Take the best plan of the list algorithms, ga, anneal and CP-SAT, within a time limit.
+    """Take the best plan of the list algorithms, tabu, ga and CP-SAT, within a time limit.
 
-    With a limit (zen schedule --within 10s), the list algorithms start it, a genetic search
-    improves their plans, and CP-SAT goes on: first with all of a small workflow, then with one
-    neighbourhood of the best plan after the other. Without OR-Tools (extra exact), searches start
+    With a limit (zen schedule --within 10s), the list algorithms start it, tabu searches on all
+    cores improve their plans, and from two seconds on CP-SAT goes on: first with all of a small
+    workflow, then with one neighbourhood of the best plan after the other. Where tasks share
+    machines, ga and anneal take the place of tabu. Without OR-Tools (extra exact), searches start
     again with other seeds. Never worse than a list algorithm (for up to 5000 tasks; dcp and xdcp
     up to 500). With a limit, runs may differ. For every workflow whose plan is worth the time. Not
-    for a million tasks: use heft. Cost: the time limit; without it that of ga and anneal. The parts
+    for a million tasks: use heft. Cost: the time limit; without it that of ga and tabu. The parts
     have their own sources; the neighbourhoods follow P. Shaw: Using constraint programming and
     local search methods to solve vehicle routing problems. CP 1998.
     """
@@ -102,25 +106,33 @@ class _Search:
         for name in _LIST_ALGORITHMS:
             tasks = self._problem.tasks
             is_slow = name in _QUADRATIC and tasks > _MAX_QUADRATIC_TASKS
-            if not is_slow and tasks <= _MAX_LIST_TASKS:
+            if not is_slow and tasks <= _MAX_LIST_TASKS and self._left > 0:
                 self._add(make(name).plan(self._problem))
         if self._seconds is None:
             self._add(GeneticScheduler(seed=self._seed).plan(self._problem))
-            self._add(AnnealingScheduler(seed=self._seed).plan(self._problem))
+            self._add(Tabu(seed=self._seed).plan(self._problem))
             return
         has_solver = (
             find_spec("ortools") is not None
             and self._left > _MIN_SOLVER_SECONDS
             and self._problem.tasks <= _MAX_SOLVER_TASKS
         )
-        self._evolve(self._left * _GENETIC_SHARE if has_solver else self._left * 0.6, self._seed)
-        if has_solver and not self._is_optimal:
-            self._solve()
-        restart = 1
+        restart = 0
         while self._left > 0 and not self._is_optimal:
-            self._anneal(self._seed + restart)
-            self._evolve(min(self._left, max(0.2, self._left / 2)), self._seed + restart)
+            seconds = self._left * _FIRST_SHARE if has_solver else self._left
+            self._improve(seconds, self._seed + restart)
+            if has_solver and not self._is_optimal:
+                self._solve(self._left * _SOLVER_SHARE)
+                has_solver = False
             restart += 1
+
+    def _improve(self, seconds: float, seed: int) -> None:
+        """Improve the best plans by tabu search, or by ga and anneal where tasks share machines."""
+        if can_insert(self._problem):
+            self._add(search_in_threads(self._problem, self._plans, seconds, seed))
+        else:
+            self._evolve(seconds * 0.7, seed)
+            self._anneal(seed)
 
     @property
     def _is_optimal(self) -> bool:
@@ -130,10 +142,12 @@ class _Search:
         began = monotonic()
         plan = heft(self._problem)
         self._decoding_seconds = max(monotonic() - began, 1e-6)
+        self._plans = [plan]
         self.improved.append("heft")
         return plan
 
     def _add(self, plan: Plan) -> None:
+        self._plans.append(plan)
         if plan.makespan < self.best.makespan:
             self.best = plan
             self.improved.append(plan.algorithm)
@@ -161,10 +175,11 @@ class _Search:
             settings = AnnealingSchedulerSettings(evaluations=evaluations, hot=0.02, cold=0.001)
             self._add(AnnealingScheduler(settings, seed).plan(self._problem))
 
-    def _solve(self) -> None:
+    def _solve(self, seconds: float) -> None:
         neighbourhoods: Any = CpSatNeighbourhoods(self._problem, self._seed)
-        while self._left > 0 and not self._is_optimal:
-            plan, bound = neighbourhoods.improved(self.best, self._left)
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0 and not self._is_optimal:
+            plan, bound = neighbourhoods.improved(self.best, left)
             self.bound = max(self.bound, min(bound, self.best.makespan))
             if plan is not None:
                 self._add(plan)

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from zenturio.schedule.algorithm import AlgorithmDescription
     from zenturio.show.chart import Chart
 
-CHARTS = {"gantt": "Gantt chart", "graph": "Workflow graph"}
+CHARTS = {"gantt": "Gantt chart", "front": "Front of plans", "graph": "Workflow graph"}
 STATIC_KINDS = ("static", "just-in-time", "moldable", "exact")
 """Kinds of algorithms that plan before anything runs."""
-SLOW_ALGORITHMS = ("anneal", "cp-sat", "ga", "ga-2005", "moldable-front")
+SLOW_ALGORITHMS = (
+    "anneal", "cp-sat", "ga", "ga-2005", "ic-pcp", "moheft", "moldable-front", "portfolio", "tabu",
+)  # fmt: skip
 """Those that search: only for users who may run something."""
 MOST_TASKS = 5_000
 """Tasks of a workflow, and machines: more cannot be told apart in a page."""
@@ -63,13 +65,21 @@ class ScheduleQuery:
 
 
 def schedule_chart(query: ScheduleQuery, folder: Path, *, slow: bool = False) -> Chart:
-    """Return the chart of *query*; with *slow*, algorithms that search are allowed.
+    """Return the first of `schedule_charts`."""
+    return schedule_charts(query, folder, slow=slow)[0]
+
+
+def schedule_charts(query: ScheduleQuery, folder: Path, *, slow: bool = False) -> list[Chart]:
+    """Return the chart of *query*, and beside a Gantt chart the front of its algorithm.
+
+    With *slow*, algorithms that search are allowed.
 
     Raise NotFoundError if there is no such algorithm, SafetyError if a file is not in *folder*, and
     InputError if the workflow is larger than a page can show.
     """
     from zenturio.schedule.commands import PlanRequest  # noqa: PLC0415
     from zenturio.schedule.generators.generator import instance_of  # noqa: PLC0415 - loads numba
+    from zenturio.show.charts.plan_front import plan_front  # noqa: PLC0415
     from zenturio.show.charts.schedule_charts import gantt, workflow_graph  # noqa: PLC0415
 
     check_limits(query, folder)
@@ -77,7 +87,7 @@ def schedule_chart(query: ScheduleQuery, folder: Path, *, slow: bool = False) ->
         path = folder / query.workflow
         flow = instance_of(str(path) if path.is_file() else query.workflow).workflow
         _check_count(query.workflow, len(flow))
-        return workflow_graph(flow)
+        return [workflow_graph(flow)]
     names = [algorithm.name for algorithm in offered_algorithms(slow=slow)]
     if query.algorithm not in names:
         hint = did_you_mean(query.algorithm, names)
@@ -85,7 +95,10 @@ def schedule_chart(query: ScheduleQuery, folder: Path, *, slow: bool = False) ->
             hint = "use zen schedule in a terminal, or a portal with --allow-run"
         raise NotFoundError(f"the algorithm {query.algorithm!r} is not available here", hint=hint)
     request = PlanRequest(query.workflow, query.on, query.algorithm, seed=query.seed, folder=folder)
-    return gantt(request.plan())
+    plan = request.plan()
+    if query.show == "front":
+        return [plan_front(plan)]
+    return [gantt(plan), *([plan_front(plan)] if plan.notes.get("front") else [])]
 
 
 def offered_algorithms(*, slow: bool = False) -> list[AlgorithmDescription]:

@@ -120,21 +120,24 @@ def _error_class(name: str) -> type[ZenError]:
 def _schedule_figure(arguments: Mapping[str, Any]) -> bytes:
     from zenturio.show.portal.chart_json import figure_json  # noqa: PLC0415
 
-    figure = figure_json(_schedule_chart(arguments), dark=arguments["dark"]) | {"selection": None}
-    return json.dumps({"figures": [figure], "sql": "", "chosen": {}}).encode()
+    figures = [
+        figure_json(chart, dark=arguments["dark"]) | {"selection": None}
+        for chart in _schedule_charts(arguments)
+    ]
+    return json.dumps({"figures": figures, "sql": "", "chosen": {}}).encode()
 
 
 def _schedule_file(arguments: Mapping[str, Any]) -> bytes:
     from zenturio.show.chart_files import chart_bytes  # noqa: PLC0415 - only for files
 
-    return chart_bytes(_schedule_chart(arguments), arguments["format"])
+    return chart_bytes(_schedule_charts(arguments)[0], arguments["format"])
 
 
-def _schedule_chart(arguments: Mapping[str, Any]) -> Any:
-    from zenturio.show.charts.schedule_query import ScheduleQuery, schedule_chart  # noqa: PLC0415 - loads numba
+def _schedule_charts(arguments: Mapping[str, Any]) -> Any:
+    from zenturio.show.charts.schedule_query import ScheduleQuery, schedule_charts  # noqa: PLC0415 - loads numba
 
     query = ScheduleQuery.from_address(arguments["query"].items())
-    return schedule_chart(query, Path(arguments["folder"]), slow=arguments["slow"])
+    return schedule_charts(query, Path(arguments["folder"]), slow=arguments["slow"])
 
 
 def _report_file(arguments: Mapping[str, Any]) -> bytes:
