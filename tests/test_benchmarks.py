@@ -26,6 +26,7 @@ SMALLEST = {
     "moldable": "--seeds 2",
     "online": "--seeds 1 --times 1",
     "places": "--runs 4 --rounds 1 --no-peers",
+    "plans": "--only data --seeds 2 --solver-seconds 1 --no-peers",
     "portal": "--size 1000 --trials 0 --tabs 2 --runs 4 --rounds 1",
     "results": "--size 1000",
     "scale": "--experiments 1000 --workers 10 --seconds 1 --rows 1000 --runs 64",
