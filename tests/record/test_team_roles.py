@@ -184,7 +184,7 @@ def test_private_programs_and_the_queue_are_empty_for_readers_alone(lab):
     with lab.repository("carol") as reader:
         assert reader.definition(STUDY).sources == {}
         assert len(list(reader.records(STUDY))) == 4
-    maintenance.grant_team(lab.url(), Team("lab_owner"))
+    maintenance.grant_team(lab.url(), Team("lab_owner", is_private=False))
     with lab.connect("carol") as carol:
         assert carol.execute(counts).fetchone() == (2, 1)
 
@@ -212,10 +212,31 @@ def test_the_statements_can_be_read_first_and_are_those_that_are_executed(lab, t
         admin.execute(f"BEGIN; {shown.stdout} COMMIT")
 
 
-def test_what_goes_with_no_team_is_refused(lab, tmp_path):
-    for words in (("--writer", "bob"), ("--owner", "lab_owner", "--role", "bob")):
+def test_somebody_is_added_by_name_alone_and_what_is_private_stays_so(lab, tmp_path):
+    def grant(*words):
         done = loaded.zen("db", "grant", *words, "--db", lab.url(), cwd=tmp_path)
-        assert done.returncode == 2, done
+        assert done.returncode == 0, done
+        with lab.connect("carol") as carol:
+            return done.stdout, carol.execute("SELECT count(*) > 0 FROM sources").fetchone()[0]
+
+    with lab.repository("alice") as alice:
+        run_study(alice, 1, definition=replace(DEFINITION, sources={"a.sh": b"#!/bin/sh"}))
+    assert grant("--reader", "carol")[1]
+    assert not grant("--private")[1]
+    words, sees_programs = grant("--writer", "bob")
+    assert words == "lab_owner owns the database; bob can write\n"
+    assert not sees_programs
+    assert grant("--no-private")[1]
+
+
+def test_what_goes_with_no_team_is_refused(lab, tmp_path):
+    words = ("--owner", "lab_owner", "--role", "bob")
+    done = loaded.zen("db", "grant", *words, "--db", lab.url(), cwd=tmp_path)
+    assert done.returncode == 2, done
+    with lab.connect() as admin:
+        admin.execute("CREATE SCHEMA single")
+    with pytest.raises(InputError, match="a team needs a role that owns the database"):
+        maintenance.grant_team(lab.url().replace("%3Dteam", "%3Dsingle"), Team(writers=("bob",)))
     with pytest.raises(InputError, match="there is no role 'emil'"):
         maintenance.grant_team(lab.url(), Team("lab_owner", writers=("emil",)))
     with pytest.raises(InputError, match="cannot be a reader"):

@@ -254,9 +254,13 @@ def grant(
         list[str] | None, typer.Option(metavar="ROLE", help="Role to read only; repeatable.")
     ] = None,
     private: Annotated[
-        bool,
-        typer.Option("--private", help="Hide recorded programs and the queue from readers."),
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--private/--no-private",
+            help="Hide recorded programs and the queue from readers.",
+            show_default=False,
+        ),
+    ] = None,
     sql: Annotated[
         bool,
         typer.Option("--sql", "--print", help="Print the SQL statements without executing them."),
@@ -271,7 +275,7 @@ def grant(
     set ZENTURIO_SQL_URL.
 
     With --owner the database becomes a team's: a group role owns it, and each role gets the rights
-    that it needs. Repeat the command to add a role, and after zen db upgrade.
+    that it needs. Repeat the command to add a role, then without --owner, and after zen db upgrade.
 
     Examples: zen db grant; zen db grant --role alice; zen db grant --sql > grant.sql; zen db grant
     --owner lab --writer alice --writer bob --reader carol
@@ -280,14 +284,13 @@ def grant(
     from zenturio.record import maintenance
     from zenturio.record.team_roles import Team
 
-    if not owner and (admin or writer or reader or private):
-        raise InputError("a team needs a role that owns the database", hint="add --owner ROLE")
-    if owner and role:
+    is_team = bool(owner or admin or writer or reader or private is not None)
+    if is_team and role:
         raise InputError("--role is for one reader, --owner for a team", hint="write --reader")
-    if owner:
+    if is_team:
         team = Team(owner, tuple(admin or ()), tuple(writer or ()), tuple(reader or ()), private)
         granted = maintenance.grant_team(db, team, execute=not sql)
-        message = f"{owner} owns the database; {_members(team)}"
+        message = f"{granted.role} owns the database; {_members(team)}"
     else:
         granted = maintenance.grant(db, role, execute=not sql)
         message = f"the role {granted.role} can read the database and nothing else"
@@ -309,6 +312,9 @@ def grant(
 def _members(team: "Team") -> str:
     groups = (("administer", team.admins), ("write", team.writers), ("read", team.readers))
     words = [f"{', '.join(roles)} can {verb}" for verb, roles in groups if roles]
+    if team.is_private is not None:
+        see = "do not see" if team.is_private else "see"
+        words.append(f"readers {see} recorded programs and the queue")
     return "; ".join(words) or "add --writer and --reader to let others use it"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zenturio.errors import InputError, RecordError
 from zenturio.record import reader_role, study_views
@@ -31,13 +31,13 @@ _QUEUE = "submissions"
 class Team:
     """Who works on a database."""
 
-    owner: str
-    """The group role that owns it; it is created if it is not there."""
+    owner: str = ""
+    """The group role that owns it; created if it is not there. Empty: the one of the database."""
     admins: tuple[str, ...] = ()
     writers: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
-    is_private: bool = False
-    """Whether readers see neither recorded programs nor the queue."""
+    is_private: bool | None = None
+    """Whether readers see neither recorded programs nor the queue; None leaves that as it is."""
 
     @property
     def views(self) -> str:
@@ -49,11 +49,12 @@ def grant(database: Database, team: Team, *, execute: bool = True) -> Grant:
     """Let *team* work on a database; roles that have rights already keep them.
 
     Without *execute* the statements are only returned. Where the server denies them nothing is
-    changed, and the grant says so.
+    changed, and the grant says so. InputError if no owner is named and the database has no team.
     """
+    identity = reader_role.identity_of(database)
+    team = database.read(lambda t: _completed(t, identity.schema, team))
     if len(team.views.encode()) > LONGEST:
         raise InputError(f"the name of the role {team.owner!r} is too long")
-    identity = reader_role.identity_of(database)
     statements = tuple(database.read(lambda t: list(_statements(t, identity, team))))
     if not execute:
         return Grant(team.owner, statements, done=False)
@@ -65,6 +66,24 @@ def grant(database: Database, team: Team, *, execute: bool = True) -> Grant:
             why = "somebody reads the tables at this moment (pg_stat_activity names the session)"
         return Grant(team.owner, statements, done=False, why=why)
     return Grant(team.owner, statements, done=True)
+
+
+def _completed(t: Transaction, schema: str, team: Team) -> Team:
+    """Return *team* with what the database knows of the team that it has."""
+    owner, is_private = team.owner, team.is_private
+    if not owner:
+        rows = t.sql(
+            "SELECT rolname FROM pg_tables JOIN pg_roles ON rolname = tableowner"
+            " WHERE schemaname = %s AND tablename = 'results' AND NOT rolcanlogin",
+            (schema,),
+        )
+        if not rows or not _exists(t, f"{rows[0][0]}_views"):
+            raise InputError("a team needs a role that owns the database", hint="add --owner ROLE")
+        ((owner,),) = rows
+    if is_private is None:
+        query = "SELECT 1 FROM pg_policies WHERE schemaname = %s AND tablename = %s"
+        is_private = bool(t.sql(query, (schema, _PRIVATE[0])))
+    return replace(team, owner=owner, is_private=is_private)
 
 
 def _statements(t: Transaction, identity: reader_role.Identity, team: Team) -> Iterator[str]:
