@@ -40,8 +40,8 @@ def test_plans_of_all_algorithms_can_be_carried_out(tmp_path):
 
 
 @pytest.mark.slow
-def test_ten_thousand_plans_can_be_carried_out(tmp_path):
-    check_plans(tmp_path, range(1000, 1000 + 10_000 // len(ALGORITHMS) + 1))
+def test_thousands_of_plans_can_be_carried_out(tmp_path):
+    check_plans(tmp_path, range(1000, 1000 + 3_000 // len(ALGORITHMS) + 1))
 
 
 def test_a_simulation_is_never_longer_than_its_plan_and_can_be_carried_out(tmp_path):

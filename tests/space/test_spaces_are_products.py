@@ -46,7 +46,10 @@ def joined_in(way):
 
 
 ways = st.sampled_from(["whole", "pieces", "again", "diagram"])
-law = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+law = settings(
+    max_examples=max(1, settings.default.max_examples * 3 // 2), deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)  # fmt: skip
 
 
 @law
@@ -167,7 +170,7 @@ def test_the_ways_to_join_are_different():
 
 
 @pytest.mark.slow
-@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(spaces(), ways)
 def test_many_more_spaces_are_products(space, way):
     naive = Naive(space)
