@@ -4,9 +4,9 @@
 
 A study is a folder with ``run.sh``, which uses the tool as anybody would and leaves
 ``measured.json``: a number, or true or false, for each claim. ``expected.json`` says of each claim
-what the paper says, what is expected here for the whole and for the small size, and why they
-differ. --small runs with SIZE=small. --write puts the table into the study's README.md and the
-pictures that it names beside it.
+what the paper says, what is expected here for the whole and for the small size, its verdict, and
+why they differ. --small runs with SIZE=small. --write puts the table into the study's README.md and
+the pictures that it names beside it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+VERDICTS = (
+    "agrees",  # a number of the paper within the limits that are expected here; or a plain yes
+    "direction only",  # the paper has no number, or another one, but the same sign
+    "does not hold",
+    "cannot be tested here",
+    "not in the paper",  # never counted as agreement
+)
 BEGIN, END = "<!-- claims -->", "<!-- end of claims -->"
 
 
@@ -33,8 +40,8 @@ class Claim:
     name: str
     says: str
     paper: str
-    holds: bool
-    """Whether the paper's claim holds here: said by hand, with the reason beside it."""
+    verdict: str
+    """One of VERDICTS: said by hand, with the reason beside it."""
     why: str
     measured: Any
     low: Any
@@ -66,18 +73,28 @@ def run(study: Path, folder: Path, *, small: bool) -> list[Claim]:
 def _claim(each: dict[str, Any], measured: dict[str, Any], size: str) -> Claim:
     low, high = each[size] if isinstance(each[size], list) else (each[size], each[size])
     return Claim(
-        each["name"], each["says"], each["paper"], each["holds"], each.get("why", ""),
+        each["name"], each["says"], each["paper"], each["verdict"], each.get("why", ""),
         measured.get(each["name"]), low, high,
     )  # fmt: skip
 
 
 def table(claims: list[Claim]) -> str:
-    lines = ["| the paper says | paper | here | |", "|---|---|---|---|"]
+    lines = ["| claim | paper | here | expected here | verdict |", "|---|---|---|---|---|"]
     for each in claims:
-        holds = "holds" if each.holds else "does not hold"
         reason = f": {each.why}" if each.why else ""
-        lines.append(f"| {each.says} | {each.paper} | {_shown(each.measured)} | {holds}{reason} |")
+        lines.append(
+            f"| {each.says} | {each.paper} | {_shown(each.measured)} | {_limits(each)} "
+            f"| *{each.verdict}*{reason} |"
+        )
     return "\n".join(lines)
+
+
+def _limits(claim: Claim) -> str:
+    if isinstance(claim.low, bool):
+        return _shown(claim.low)
+    if claim.low == claim.high:
+        return f"{claim.low:,g}"
+    return f"{claim.low:,g} to {claim.high:,g}"
 
 
 def _shown(value: Any) -> str:
