@@ -226,3 +226,23 @@ def test_progress_ends_where_all_is_read(file):
     assert total >= 2 * sum(rows.values())
     assert steps[0][0] == 2 * sum(rows.values())
     assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+
+
+def test_what_is_wrong_with_an_opened_file_is_told_while_it_is_open(tmp_path):
+    assert not _told(tmp_path / "a.db")
+    database = Sabotage(tmp_path / "a.db").database
+    assert not _told(tmp_path / "a.db")
+    columns = ("started", "ended", "host", "lease")
+    for column in columns:
+        statement = f"UPDATE results SET {column} = 'x' WHERE id = 3"
+        database.write(lambda transaction, text=statement: transaction.sql(text))
+    told = _told(tmp_path / "a.db")
+    assert len(told) == 3  # of more, three are enough
+    assert all("is damaged: 1 values of results." in d.message for d in told)
+    assert all("zen db check" in d.hint for d in told)
+    database.close()
+
+
+def _told(path):
+    found = consistency_check.damage_of_opened_files()
+    return [diagnostic for diagnostic in found if str(path) in diagnostic.message]

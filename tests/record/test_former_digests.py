@@ -76,6 +76,15 @@ def test_every_study_that_has_it_sees_the_present_digest(repository):
     assert repository.cached("t", NEW[:1]) == {NEW[0].digest}
 
 
+def test_caches_of_each_study_read_the_results_again(repository, url):
+    edits = "SELECT s.name, v.edits FROM versions v JOIN studies s ON s.id = v.study"
+    assert dict(sql(url, edits)) == {"s": 0, "t": 0}
+    repository.cached("s", NEW)
+    assert dict(sql(url, edits)) == {"s": 1, "t": 1}
+    rows = dict(sql(url, "SELECT version, last - first FROM edits"))
+    assert list(rows.values()) == [1, 0]  # two results of the first one, and the copy of one
+
+
 def test_the_former_digest_leads_to_the_experiment(repository):
     repository.cached("s", NEW)
     assert repository.find_digests(OLD[0].digest[:12], 5) == ((NEW[0].digest, ("s", "t")),)
