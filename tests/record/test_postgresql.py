@@ -10,7 +10,7 @@ import pytest
 from record import oracle
 from record.worker import DEFINITION, STUDY, drive
 from zenturio.errors import RecordError
-from zenturio.record import DriverProcess, schema_version
+from zenturio.record import DriverProcess, database, schema_version
 from zenturio.record.open import dialect_at, open_repository
 from zenturio.record.repository import Repository
 from zenturio.testing.executor import until
@@ -94,6 +94,21 @@ def test_a_server_that_stays_away_is_told_without_the_password(postgres, postgre
     assert raised.value.exit_code == 4
     assert "s3cr3t" not in "".join(_chain(raised.value))
     assert "zen:***@" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("zen@/none", 'database "none" does not exist'),
+        ("emil:wrong@/postgres", "password authentication failed"),
+        ("emil@/postgres", "no password supplied"),
+    ],
+)
+def test_a_login_that_is_refused_is_told_at_once(postgres, monkeypatch, url, why):
+    monkeypatch.setattr(database.time, "sleep", lambda _seconds: pytest.fail("it waits"))
+    with pytest.raises(RecordError, match=f"refuses the login: .*{why}") as refused:
+        open_repository(f"postgresql://{url}?host={postgres.folder}")
+    assert "wrong" not in str(refused.value)
 
 
 def _chain(error):

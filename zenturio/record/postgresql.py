@@ -24,6 +24,12 @@ _TELLING = 8
 is hidden only where a password stands, as in a URL or in quotes."""
 # While it connects, libpq has no code of an error, only the server's text.
 _TOO_MANY = re.compile("too many (clients|connections)|remaining connection slots are reserved")
+_REFUSED = re.compile(
+    "FATAL: +(password authentication failed|.* authentication failed for user|no pg_hba.conf entry"
+    "|(database|role) .* does not exist|role .* is not permitted to log in"
+    "|permission denied for database)|no password supplied"
+)
+"""A server that is there and answers so does not change its mind while we wait."""
 _NUMERIC = Form.REAL | Form.INTEGER | Form.BIG
 
 
@@ -205,6 +211,8 @@ class PostgreSQL:
         psycopg = _psycopg()
         if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.DiskFull):
             return False
+        if _REFUSED.search(str(error)):
+            return False
         shutdown = psycopg.errors.AdminShutdown | psycopg.errors.CrashShutdown
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | shutdown)
 
@@ -247,6 +255,11 @@ class PostgreSQL:
                 f"{self.location} accepts no more connections: {message}",
                 hint="wait until other programs end (pg_stat_activity names them), or let the"
                 " administrator raise max_connections or the limit of the role",
+            )
+        if refused := _REFUSED.search(message):
+            return RecordError(
+                f"{self.location} refuses the login: {message[refused.start() :]}",
+                hint="are user, password (~/.pgpass) and database right, and may the user log in?",
             )
         if self.lost(error):
             return RecordError(
