@@ -71,12 +71,16 @@ class ArtifactStore:
 
         Files that wait in no store stay where they are.
         """
-        roots = {root for outcome in outcomes for a in outcome.artifacts if (root := _root(a))}
+        waiting = {
+            place for outcome in outcomes for a in outcome.artifacts if (place := _waiting_place(a))
+        }
+        roots = {Path(root) for root, _ in waiting}
+        folders: set[str] = set()
         with ExitStack() as locks:
             for root in sorted(roots):
                 locks.enter_context(_locked(root, shared=True))
                 self._sign(root)
-            published = [_with_artifacts(outcome, _link) for outcome in outcomes]
+            published = [_with_artifacts(o, lambda a: _link(a, folders)) for o in outcomes]
             LINKED()
             for root in roots:
                 with _explained(root):
@@ -85,7 +89,7 @@ class ArtifactStore:
             SYNCED()
             yield [_with_artifacts(outcome, self._named) for outcome in published]
             RECORDED()
-            for folder in {_attempt(a) for o in outcomes for a in o.artifacts if _root(a)}:
+            for _, folder in waiting:
                 shutil.rmtree(folder, ignore_errors=True)
             CLEARED()
 
@@ -161,7 +165,7 @@ class ArtifactStore:
         ):
             return located
         located.kept.chmod(located.mode & 0o555)
-        return self._named(_linked(object_path(self.root, located.sha256), located))
+        return self._named(_linked(object_path(self.root, located.sha256), located, set()))
 
     def sync(self) -> None:
         """Wait until what was adopted is on the disk."""
@@ -258,19 +262,17 @@ def has_content(path: Path, size: int, sha256: str) -> bool:
     return False
 
 
-def _attempt(artifact: Artifact) -> Path:
-    """Return the folder below which the files of its attempt wait."""
-    return artifact.kept.parents[len(Path(artifact.path).parts) - 1]
-
-
-def _root(artifact: Artifact) -> Path | None:
-    """Return the store in whose ``incoming`` a file waits."""
-    depth = len(Path(artifact.path).parts)
-    if len(artifact.kept.parents) <= depth + 2:
+def _waiting_place(artifact: Artifact) -> tuple[str, str] | None:
+    """Return the store in whose ``incoming`` a file waits, and the folder of its attempt there."""
+    # Texts: there may be 100,000 files, and path objects cost twenty times as much.
+    kept, below = str(artifact.kept), f"/{artifact.path}"
+    if not kept.endswith(below):
         return None
-    root = artifact.kept.parents[depth + 1]
-    inside = artifact.kept.is_relative_to(root.parent / INCOMING)
-    return root if inside and artifact.kept == _attempt(artifact) / artifact.path else None
+    folder = kept.removesuffix(below)
+    incoming = folder.rpartition("/")[0]
+    if not incoming.endswith(f"/{INCOMING}"):
+        return None
+    return incoming.removesuffix(f"/{INCOMING.name}"), folder
 
 
 def _with_artifacts(outcome: Outcome, change: Callable[[Artifact], Artifact]) -> Outcome:
@@ -279,27 +281,37 @@ def _with_artifacts(outcome: Outcome, change: Callable[[Artifact], Artifact]) ->
     return replace(outcome, artifacts=tuple(map(change, artifacts))) if artifacts else outcome
 
 
-def _link(artifact: Artifact) -> Artifact:
-    """Return the same file as an object of its store; it stays in ``incoming``, too."""
-    root = _root(artifact)
-    return artifact if root is None else _linked(object_path(root, artifact.sha256), artifact)
+def _link(artifact: Artifact, folders: set[str]) -> Artifact:
+    """Return the same file as an object of its store; it stays in ``incoming``, too.
+
+    *folders*: those of objects that are there.
+    """
+    place = _waiting_place(artifact)
+    if place is None:
+        return artifact
+    return _linked(object_path(Path(place[0]), artifact.sha256), artifact, folders)
 
 
-def _linked(target: Path, artifact: Artifact) -> Artifact:
+def _linked(target: Path, artifact: Artifact, folders: set[str]) -> Artifact:
     with _explained(target):
-        make_object_folder(target)
+        folder = os.path.dirname(target)  # noqa: PTH120 - called often
+        if folder not in folders:
+            make_object_folder(target)
+            folders.add(folder)
         # What a machine that lost its power left under this name need not be whole.
         if not has_content(target, artifact.size, artifact.sha256):
-            draft = target.with_name(f".{secrets.token_hex(8)}")
+            draft = f"{folder}/.{secrets.token_hex(8)}"
             try:
                 try:
                     os.link(artifact.kept, draft, follow_symlinks=False)
                 except OSError:  # a file system without links
                     shutil.copyfile(artifact.kept, draft, follow_symlinks=False)
-                    draft.chmod(0o444)
-                draft.replace(target)
-            finally:
-                draft.unlink(missing_ok=True)
+                    os.chmod(draft, 0o444)  # noqa: PTH101
+                os.replace(draft, target)  # noqa: PTH105
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(draft)  # noqa: PTH108
+                raise
     return replace(artifact, kept=target)
 
 
