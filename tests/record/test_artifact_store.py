@@ -498,3 +498,26 @@ def test_a_content_that_many_artifacts_have_is_read_once_by_a_check(home, monkey
     monkeypatch.setattr(consistency_check, "has_content", count)
     assert maintenance.check_repository(home / "zenturio.db", contents=True) == ()
     assert len(reads) == len(set(reads)) > COUNT
+
+
+def test_a_folder_of_objects_is_made_once_however_many_files_go_into_it(tmp_path, monkeypatch):
+    made = []
+    make = artifact_store.make_object_folder
+    monkeypatch.setattr(
+        artifact_store, "make_object_folder", lambda path: made.append(path.parent) or make(path)
+    )
+    digest = experiment(0).digest
+    (tmp_path / "out").mkdir()
+    for number in range(600):
+        (tmp_path / "out" / str(number)).write_text(str(number))
+    home = tmp_path / "project" / ".zenturio"
+    home.mkdir(parents=True)
+    waiting = output_artifacts.collect_outputs(
+        str(tmp_path), ["out/*"], home / INCOMING, digest, move=False
+    )
+    many = replace(outcome(experiment(0)), artifacts=waiting)
+    with ArtifactStore(home).publishing([many]) as (published,):
+        assert len(published.artifacts) == 600
+    assert len(made) == len(set(made)) <= 256
+    kept = (home / "store" / "objects").glob("*/*")
+    assert sorted(int(path.read_text()) for path in kept) == list(range(600))

@@ -47,6 +47,19 @@ def test_a_value_in_any_part_is_seen(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("slot", ["v2", "v9", "v31"])
+def test_a_value_that_no_slot_may_have_is_seen_in_any_of_them(tmp_path, slot):
+    repository = filled(tmp_path / "zenturio.db", 10)
+    connection = repository.connections.raw_connection()
+    connection.cursor().execute(f"UPDATE results SET {slot} = x'00' WHERE position = 7")
+    connection.close()
+    repository.close()
+    faults = [d.message for d in maintenance.check_repository(tmp_path / "zenturio.db")]
+    assert [fault.split(": ", 1)[1] for fault in faults] == [
+        f"1 values of results.{slot} are no such value (blob)"
+    ]
+
+
 def test_the_statements_of_a_check_do_not_grow_with_the_rows_or_the_columns(tmp_path, monkeypatch):
     counts = [0]
     plain = Transaction.sql
