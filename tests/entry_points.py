@@ -31,6 +31,7 @@ def refresh_entry_points() -> bool:
     descriptor, name = tempfile.mkstemp(dir=path)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+        os.fchmod(descriptor, 0o644)  # tests run the program as other users, too
     Path(name).replace(path / "entry_points.txt")
     return True
 
