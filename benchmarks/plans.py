@@ -447,7 +447,10 @@ def main() -> None:
     saga = installed(options.cache, SAGA) if peers and set(kinds) & {"data", "large"} else None
     means = []
     for kind in [kind for kind in kinds if kind in INSTANCES]:
-        table = list(rows(kind, seeds, limits, options.solver_seconds, saga))
+        table = []
+        for row in rows(kind, seeds, limits, options.solver_seconds, saga):
+            table.append(row)
+            print(f"{kind}: {row}", file=sys.stderr, flush=True)
         if not table:
             print(f"{kind}: no recorded files in {DATA}\n")
             continue

@@ -10,6 +10,7 @@ from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats import graphs as dot
 from zenturio.schedule.formats import platforms, stg, wfformat
 from zenturio.schedule.formats import zenturio_json as ours
+from zenturio.schedule.formats.dax import read_dax
 from zenturio.schedule.formats.document import FormatDocument, file_exists, write_text
 from zenturio.schedule.model.platform import TESTBEDS, Platform, identical
 from zenturio.schedule.model.problem import Instance
@@ -21,8 +22,12 @@ _FORMAT_NAMES = {
     "wfformat": f"WfFormat {wfformat.VERSION} of WfCommons (also written *.json)",
     "stg": "Standard Task Graph",
     "dot": "Graphviz",
+    "dax": "DAX of Pegasus (read only)",
 }
-_ENDINGS = {".json": "json", ".stg": "stg", ".dot": "dot", ".gv": "dot"}
+_READ_ONLY = {"dax"}
+_ENDINGS = {
+    ".json": "json", ".stg": "stg", ".dot": "dot", ".gv": "dot", ".dax": "dax", ".xml": "dax",
+}  # fmt: skip
 
 
 def formats() -> dict[str, str]:
@@ -50,6 +55,8 @@ def read_instance(path: str | Path) -> Instance:
             return Instance(stg.read_stg(path, text))
         case "dot":
             return Instance(dot.read_dot(path, text))
+        case "dax":
+            return Instance(read_dax(path, text))
         case _:
             raise InputError(
                 f"{path} is not a workflow",
@@ -62,6 +69,8 @@ def _guess_format(text: str) -> str:
     start = text.lstrip()[:200]
     if start.startswith("{"):
         return "json"
+    if start.startswith("<"):
+        return "dax"
     if re.match(r"(strict\s+)?(di)?graph\b", start):
         return "dot"
     return "stg" if start[:1].isdigit() else ""
@@ -126,6 +135,8 @@ def write_workflow(
             f"{path}: no format is named {form or path.suffix!r}",
             hint=did_you_mean(form or path.suffix.lstrip("."), _FORMAT_NAMES),
         )
+    if form in _READ_ONLY:
+        raise InputError(f"{path}: {form} is read, not written", hint="json, wfformat, stg or dot")
     pieces, format_losses = _text_and_losses(flow, platform, form)
     losses = list(format_losses)
     if platform is not None and form in {"stg", "dot"}:

@@ -12,12 +12,15 @@ import numpy as np
 
 from zenturio.errors import InputError, did_you_mean
 from zenturio.schedule.formats.document import MAX_TASKS, FormatDocument
+from zenturio.schedule.formats.wfformat_1_4 import read_wfformat_1_4
 from zenturio.schedule.model.platform import Platform, PlatformMachine
 from zenturio.schedule.model.problem import Instance
 from zenturio.schedule.model.workflow import Workflow, WorkflowTask
 from zenturio.settings.positions import KeyPath
 
 VERSION = "1.5"
+_LAYOUT_VERSIONS = {"1.5", "1.6"}
+"""1.6 adds metrics that nobody needs to plan."""
 _NOTE_KEYS = ("description", "createdAt", "author", "runtimeSystem")
 _INVALID_LETTER = re.compile(r"[^0-9a-zA-Z_.-]")
 
@@ -28,9 +31,12 @@ def read_wfformat(document: FormatDocument) -> Instance:
     The work of a task is its runtime on the fastest machine of the trace, in seconds.
     """
     value = document.value
-    if value.get("schemaVersion", VERSION) != VERSION:
+    version = value.get("schemaVersion", VERSION)
+    if version == "1.4":
+        return read_wfformat_1_4(document)
+    if version not in _LAYOUT_VERSIONS:
         document.wrong(
-            ("schemaVersion",), f"WfFormat {value['schemaVersion']}", f"version {VERSION} is read"
+            ("schemaVersion",), f"WfFormat {version}", "versions 1.4, 1.5 and 1.6 are read"
         )
     flow = _object(document, value.get("workflow"), ("workflow",))
     specification = _object(document, flow.get("specification"), ("workflow", "specification"))
