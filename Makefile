@@ -4,13 +4,14 @@ BIN := .venv/bin
 # Tests start Python hundreds of times: each would compile all that it loads where this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all docs release bench experiments lint system audit clean help
+.PHONY: demo test test-all test-versions docs release bench experiments lint system audit clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      install into .venv and run a real study from annotations/"
 	@echo "make test      the gate: ruff, mypy, import-linter, pytest"
 	@echo "make test-all  the gate with the slow tests, and which lines no test reaches"
+	@echo "make test-versions  a study and quick tests on each Python here, with lowest and newest dependencies"
 	@echo "make docs      the site of the pages in docs/, below build/site"
 	@echo "make release   build sdist and wheel, and try each in an empty environment; uploads nothing"
 	@echo "make system    install the system packages that the tests use (Debian, Fedora)"
@@ -67,6 +68,10 @@ test: .venv/dev
 test-all: export ZENTURIO_TEST_SHOTS = 1
 test-all: .venv/dev
 	$(call lint_and_test,--hypothesis-profile=whole --cov --cov-report=term:skip-covered)
+
+# Each Python that is here, with its newest and with the lowest dependencies; needs pip alone.
+test-versions:
+	@$(PYTHON) .ci/versions.py
 
 docs: .venv/dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/site

@@ -42,6 +42,20 @@ SHOWN = ("", "text", "nginx", "markdown", "c", "sql")
 """Languages of blocks that nothing can run here."""
 LONG = {
     "README.md",
+    *(
+        f"docs/{name}.md"
+        for name in (
+            "any-language",
+            "clean-up",
+            "export",
+            "notebooks",
+            "parallel-programs",
+            "resume",
+            "time-and-memory",
+            "tune",
+            "what-matters",
+        )
+    ),
     "docs/tutorial.md",
     "docs/engines.md",
     "docs/algorithms.md",

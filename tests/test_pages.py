@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -13,8 +14,9 @@ import yaml
 
 import loaded
 import zenturio as zen
-from zenturio import errors
+from zenturio import errors, plugins
 from zenturio.annotate.directive_lines import KEYWORDS
+from zenturio.query.catalog import _FACTS
 from zenturio.schedule.algorithm import make
 from zenturio.schedule.formats.files import read_platform, read_workflow
 from zenturio.schedule.model.metrics import METRICS
@@ -28,6 +30,15 @@ INTERNAL = {
     "ZENTURIO_PATH",  # from a job to its setup
 }
 VARIABLE = re.compile(r"""["'](ZEN(?:TURIO)?_[A-Z_]*[A-Z_])["'{]""")
+
+
+@pytest.fixture(scope="module")
+def measured_project(tmp_path_factory):
+    """A project with a study that was run."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "s.sh").write_text('# ZEN$ PARAM n = { 1 }\n# ZEN$ RUN "true"\n')
+    assert loaded.zen("run", "s.sh", cwd=folder).returncode == 0
+    return folder
 
 
 def page(name: str) -> str:
@@ -66,6 +77,38 @@ def test_the_exit_codes_on_the_page_are_those_of_the_errors():
     assert set(map(int, re.findall(r"^\| (\d+) \|", table, re.MULTILINE))) == codes | {0} | set(
         EXIT_CODES.values()
     )
+
+
+def test_the_facts_on_the_pages_are_those_of_every_experiment():
+    conditions = rows(part("language.md", "Conditions of a run"))
+    assert rows(part("columns.md", "Facts of every experiment")) | conditions == {
+        *_FACTS,
+        *plugins.names("columns"),
+    }
+
+
+def test_the_metrics_on_the_page_are_those_of_every_experiment(measured_project):
+    shown = loaded.zen("results", "s", "--columns", "?", cwd=measured_project).stdout
+    metrics = set(re.findall(r"^(\w+) +metric ", shown, re.MULTILINE))
+    assert rows(part("columns.md", "Metrics of every experiment")) == metrics
+
+
+def test_what_a_project_has_in_its_folder_is_on_the_page(measured_project):
+    named = rows(part("reference.md", "The folder `.zenturio`"))
+    made = {path.name for path in (measured_project / ".zenturio").iterdir()}
+    assert made <= {name.partition("/")[0] for name in named}
+    texts = "".join(path.read_text("utf-8") for path in (ROOT / "zenturio").rglob("*.py"))
+    for name in named:
+        for word in name.split("/"):
+            assert f'"{word}"' in texts or f"/{word}" in texts, name
+
+
+def test_the_entry_points_on_the_page_are_those_that_are_looked_for():
+    named = set(re.findall(r"`zenturio\.(\w+)` \|", page("plug-ins.md")))
+    code = [path.read_text("utf-8") for path in (ROOT / "zenturio").rglob("*.py")]
+    call = re.compile(r"""plugins\.(?:load|names)\("(\w+)"|^GROUP = "(\w+)"$""", re.MULTILINE)
+    used = {first or second for text in code for first, second in call.findall(text)}
+    assert named == used
 
 
 def test_the_environment_variables_on_the_page_are_those_of_the_sources():
@@ -123,6 +166,21 @@ def test_the_site_is_built_without_warnings(tmp_path):
     for name in zen.__all__:
         pattern = rf'id="zenturio\.([\w.]+\.)?{name}"'
         assert re.search(pattern, (tmp_path / "python.html").read_text()), name
+
+
+def test_each_message_on_the_page_is_one_of_the_sources():
+    texts = set()
+    for path in (ROOT / "zenturio").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+    everything = "\n".join(texts)
+    table = page("troubleshooting.md").replace("| `zen", "| zen")
+    messages = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert len(messages) > 15
+    for message in messages:
+        for part in message.split("…"):
+            assert part.strip(" ,") in everything, message
 
 
 def test_the_card_has_every_directive():

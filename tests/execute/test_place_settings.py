@@ -32,6 +32,8 @@ def shown(setting):
     default = setting.default
     if isinstance(default, bool):
         return str(default).lower()
+    if isinstance(default, tuple):
+        return ", ".join(f"`{part}`" for part in default)
     if isinstance(default, int | float):
         return f"{default}".removesuffix(".0")
     return f"`{default}`" if default not in ("", None) else ""

@@ -201,6 +201,8 @@ class ChartQuery:
             for name, value in options.items()
             if value is not None
         }
+        if "log" in values:  # "x,y" as on the command line, or "xy"
+            values["log"] = values["log"].replace(",", "")
         return cls(**values)
 
     @classmethod
