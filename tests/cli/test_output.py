@@ -1,6 +1,9 @@
 """How facts and tables are printed."""
 
+import contextlib
 import json
+import sys
+import threading
 from collections import Counter
 
 from zenturio.cli import output
@@ -18,6 +21,27 @@ def test_what_json_has_no_number_for_is_text_that_other_languages_read(capsys):
 def test_a_sign_that_would_break_a_line_is_escaped_and_its_neighbours_are_not(capsys):
     output.table(("a",), [("ü\u2028\n\x1b[1m",)])
     assert capsys.readouterr().out == "a\nü\\u2028\\n\\x1b[1m\n"
+
+
+def test_what_takes_longer_than_a_moment_says_what_it_does_on_a_terminal(monkeypatch):
+    said, is_said = [], threading.Event()
+
+    class Console:
+        @contextlib.contextmanager
+        def status(self, words):
+            said.append(words)
+            is_said.set()
+            yield
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr(output, "_console", Console)
+    with output.waiting("short"):
+        pass
+    assert said == []
+    monkeypatch.setattr(output, "WAIT_SECONDS", 0.0)
+    with output.waiting("long"):
+        assert is_said.wait(60)
+    assert said == ["long"]
 
 
 def test_what_nobody_drives_any_more_has_begun_and_does_not_run():

@@ -69,6 +69,27 @@ def test_a_copy_is_whole_while_a_driver_is_at_work(tmp_path):
     oracle.holds(url, 150)
 
 
+def test_a_copy_says_how_far_it_is_and_is_of_the_moment_of_its_beginning(tmp_path, monkeypatch):
+    url = str(tmp_path / "a.db")
+    drive(url, 20, 5)
+    monkeypatch.setattr(sqlite, "_COPIED_PAGES", 10)
+    repository = open_repository(url)
+    steps = []
+
+    def write_meanwhile(done, total):
+        steps.append((done, total))
+        repository.open(f"later{len(steps)}", DEFINITION)
+
+    copy = maintenance.backup(url, tmp_path / "copy.db", write_meanwhile)
+    repository.close()
+    (total,) = {total for _, total in steps}
+    assert [done for done, _ in steps] == [*range(10, total, 10), total]
+    assert len(steps) > 3
+    with contextlib.closing(open_repository(copy)) as kept:
+        assert [study.name for study in kept.studies()] == [STUDY]
+    assert maintenance.check_repository(copy) == ()
+
+
 def test_the_newest_copies_are_kept_and_nothing_else_is_removed(tmp_path):
     url = tmp_path / "a.db"
     drive(str(url), 5, 5)

@@ -129,11 +129,13 @@ def backup(
         raise InputError("--keep applies to .zenturio/backups", hint="leave out --keep or the file")
     removed: tuple[Path, ...] = ()
     if target is not None:
-        path = maintenance.backup(db, target)
+        with output.share_progress("copying") as step:
+            path = maintenance.backup(db, target, step)
         # Noted as an output of ours, so that a copy in the project is not taken for an input.
         note_database(path)
     else:
-        rotation = maintenance.rotate(db, keep)
+        with output.share_progress("copying") as step:
+            rotation = maintenance.rotate(db, keep, step)
         path, removed = rotation.copy, rotation.removed
     if json:
         size = path.stat().st_size
@@ -161,7 +163,8 @@ def restore(
     from zenturio.record import maintenance
     from zenturio.record.open import dialect_at, locate
 
-    maintenance.restore(source, db)
+    with output.waiting("restoring"):
+        maintenance.restore(source, db)
     location = dialect_at(locate(db)).location
     if json:
         output.facts({"restored": location})
@@ -375,7 +378,8 @@ def prune(
     """
     from zenturio.study.prune import prune as remove
 
-    removal = remove(db, studies or [], folders=folders, really=yes)
+    with output.waiting("removing" if yes else "looking for what can be removed"):
+        removal = remove(db, studies or [], folders=folders, really=yes)
     if json:
         output.facts({"removed": yes, **removal.facts()})
         return
@@ -421,7 +425,9 @@ def redact(
     """
     from zenturio.study.redact import redact as remove
 
-    result = remove(db, _read(secret, from_file), backups=backups, really=yes)
+    text = _read(secret, from_file)
+    with output.waiting("looking for the secret"):
+        result = remove(db, text, backups=backups, really=yes)
     if json:
         output.facts({"redacted": yes, "backups_removed": yes and backups, **result.facts()})
         return

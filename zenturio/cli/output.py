@@ -117,14 +117,33 @@ def copy_progress() -> Iterator[None]:
             column_copy.progress.reset(token)
 
 
+WAIT_SECONDS = 1.0
+"""After which a command says what it does: most are done before, and load nothing for it."""
+
+
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
-    """On a terminal, say what one waits for while the block works; on a pipe, nothing."""
+    """On a terminal, say what one waits for if the block takes a second; on a pipe, nothing."""
     if not sys.stderr.isatty():
         yield
         return
-    with _console().status(words):
+    from threading import Event, Thread
+
+    is_over = Event()
+
+    def say() -> None:
+        if is_over.wait(WAIT_SECONDS):
+            return
+        with _console().status(words):
+            is_over.wait()
+
+    thread = Thread(target=say, daemon=True)
+    thread.start()
+    try:
         yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 def _console() -> "Console":

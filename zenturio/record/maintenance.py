@@ -117,8 +117,15 @@ def upgrade_repository(url: str | Path | None = None) -> Upgrade:
     return Upgrade(original(before), newest, kept)
 
 
-def backup(url: str | Path | None, target: Path) -> Path:
-    """Copy the repository as it is at one moment, while others may be at work in it."""
+def backup(
+    url: str | Path | None,
+    target: Path,
+    step: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Path:
+    """Copy the repository as it is at one moment, while others may be at work in it.
+
+    *step* is told how much of how much was copied; not where a server's own program copies.
+    """
     kind = _existing(url)
     if target.exists():
         raise InputError(f"{target} already exists", hint="choose a name that is free")
@@ -126,7 +133,7 @@ def backup(url: str | Path | None, target: Path) -> Path:
     try:
         part.unlink(missing_ok=True)  # it might be a link, which SQLite would follow
         if isinstance(kind, SQLite):
-            kind.copy(part)
+            kind.copy(part, step)
         else:
             _dump(kind, part)
         part.rename(target)
@@ -424,10 +431,14 @@ class Rotation:
     removed: tuple[Path, ...]
 
 
-def rotate(url: str | Path | None, keep: int | None) -> Rotation:
+def rotate(
+    url: str | Path | None,
+    keep: int | None,
+    step: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Rotation:
     """Copy the repository into the folder of backups; the newest *keep* copies stay there, or all.
 
-    Old copies are removed only after the new one is whole.
+    *step* is told as by `backup`. Old copies are removed only after the new one is whole.
     """
     if keep is not None and keep < 1:
         raise InputError(f"cannot keep {keep} copies", hint="keep at least one")
@@ -440,7 +451,7 @@ def rotate(url: str | Path | None, keep: int | None) -> Rotation:
         raise PlaceError(f"no folder for copies: {folder}: {error.strerror}") from error
     _check_folder(folder)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    copy = backup(url, folder / f"zenturio-{now}.{ending}")
+    copy = backup(url, folder / f"zenturio-{now}.{ending}", step)
     old = sorted(p for p in folder.iterdir() if _NAME.fullmatch(p.name) and p != copy)
     removed = tuple(old[: max(len(old) + 1 - keep, 0)] if keep is not None else ())
     for path in removed:

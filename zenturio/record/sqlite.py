@@ -6,7 +6,7 @@ import importlib
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -64,6 +64,10 @@ def read_only_uri(path: Path) -> str:
 
 def _writable(path: Path) -> bool:
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+_COPIED_PAGES = 2048
+"""Pages that a backup copies between two calls of its progress: 8 MB."""
 
 
 class SQLite:
@@ -211,11 +215,19 @@ class SQLite:
                 if status.st_gid != group and status.st_uid == os.geteuid():
                     os.chown(log, -1, group, follow_symlinks=False)
 
-    def copy(self, target: Path) -> None:
-        """Copy the database to *target*, as it is at one moment."""
+    def copy(
+        self, target: Path, step: Callable[[int, int], None] = lambda _done, _total: None
+    ) -> None:
+        """Copy the database to *target*, as it is at one moment; *step* is told the pages."""
         source, copy = self.connect(), self._driver.connect(target)
         try:
-            source.backup(copy)
+            # Between its parts others may write, after which a copy begins again: so all of it is
+            # one read transaction, whose snapshot stays the same.
+            source.execute("BEGIN")
+            source.execute("SELECT count(*) FROM sqlite_master").fetchall()
+            source.backup(
+                copy, pages=_COPIED_PAGES, progress=lambda _, left, all_: step(all_ - left, all_)
+            )
         except self._driver.Error as error:
             raise self.explain(error) from error
         finally:
