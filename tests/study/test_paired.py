@@ -288,6 +288,22 @@ def test_a_comparison_that_time_ended_says_so_and_has_what_is_left_of_the_level(
     assert f"the budget was spent after {reached} blocks" in verdict.notes
 
 
+def test_an_unclear_wall_time_stands_beside_the_processor_time_of_the_same_runs(repository):
+    chosen = PairedOptions(metric="wtime", limit=1, warmup=False, seconds=0)
+    versions = compared_versions(repository, ["timed.py", "timed.py"], [], chosen)
+    run_comparison(repository, versions, chosen, 0.02)
+    verdict = compare_studies(repository, "timed-compare", "timed-compare", "wtime")
+    assert verdict.overall.verdict.startswith("unclear")
+    assert verdict.by_processor.metric == "ctime"
+    assert verdict.by_processor.overall.blocks == verdict.overall.blocks == 1
+    (line,) = [line for line in verdict.summary if "ctime" in line]
+    assert line == f"{verdict.by_processor.headline}: without waiting, input and output"
+    assert verdict.facts()["ctime"]["verdict"] == verdict.by_processor.overall.verdict
+    assert (
+        compare_studies(repository, "timed-compare", "timed-compare", "time").by_processor is None
+    )
+
+
 def test_each_command_measures_anew_in_a_round_of_its_own(project, repository):
     edit(project, 1.5)
     for number in (1, 2):

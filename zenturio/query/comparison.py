@@ -58,6 +58,7 @@ HINT = (
     " run it with --order blocks, and compare its values:"
     """ zen compare STUDY STUDY --where 'version == "old"' --where 'version == "new"'"""
 )
+WALL_TIME, PROCESSOR_TIME = "wtime", "ctime"
 TIMES = frozenset({"s", "ms", "us", "µs", "ns", "min", "h"})
 """Units of times: less of them is faster."""
 
@@ -110,6 +111,8 @@ class Comparison:
     """Of which kinds of machine and of which rounds the results of each are."""
     ended: int | None = None
     """The block after which the budget was spent."""
+    by_processor: Comparison | None = None
+    """The same runs by their processor time, where their wall time is unclear."""
 
     @property
     def ratio(self) -> float | None:
@@ -122,8 +125,8 @@ class Comparison:
         return dict(Counter(pair.verdict for pair in self.pairs).most_common())
 
     @property
-    def summary(self) -> tuple[str, ...]:
-        """What to read first: conditions that differ, the verdict, how many points say so."""
+    def headline(self) -> str:
+        """The verdict on all points, with the numbers behind it."""
         first, second = self.names
         overall, noun = self.overall, "ratio" if self.is_ratio else "difference"
         headline = f"{second} against {first}, {self.metric}: {overall.verdict}"
@@ -135,11 +138,18 @@ class Comparison:
             headline += f" ({low:.4g} to {high:.4g} at {self.confidence:.0%})"
         if overall.blocks:
             headline += f", {overall.blocks:,} blocks"
+        return headline
+
+    @property
+    def summary(self) -> tuple[str, ...]:
+        """What to read first: conditions that differ, the verdict, how many points say so."""
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items())
         lines = [f"conditions differ: {line}" for line in self.conditions]
-        lines += [headline, f"{amount(len(self.pairs), 'point')}: {counts}"]
+        lines += [self.headline, f"{amount(len(self.pairs), 'point')}: {counts}"]
         if any(not pair.verdict.startswith("unclear") for pair in self.pairs):
             lines[-1] += f"; at most {1 - self.confidence:.0%} that any of these words is wrong"
+        if self.by_processor is not None:
+            lines.append(f"{self.by_processor.headline}: without waiting, input and output")
         if NOT_INTERLEAVED in self.counts:
             lines.append(f"the runs of both were not next to each other in random order; {HINT}")
         return tuple(lines)
@@ -198,6 +208,11 @@ class Comparison:
     def facts(self) -> dict[str, Any]:
         """What ``zen compare --json`` prints beside the table."""
         low, high = self.overall.interval or (None, None)
+        by_processor = self.by_processor and {
+            name: value
+            for name, value in self.by_processor.facts().items()
+            if name not in ("counts", "conditions")
+        }
         return {
             "verdict": self.overall.verdict,
             "ratio" if self.is_ratio else "difference": self.overall.value,
@@ -206,6 +221,7 @@ class Comparison:
             "blocks": self.overall.blocks,
             "counts": self.counts,
             "conditions": list(self.conditions),
+            **({PROCESSOR_TIME: by_processor} if by_processor else {}),
         }
 
 
@@ -254,13 +270,14 @@ def compare_studies(
     rows: tuple[RowChoice, RowChoice] = (NEWEST, NEWEST),
     outside: bool = False,
     margin: float = MARGIN,
+    plan: BlockPlan | None = None,
 ) -> Comparison:
     """Compare two studies, versions or choices of results: *where* and *rows* are of each.
 
-    A study of versions that were run for a comparison has its own: those of its newest round are
-    compared unless *where* names others.
+    A study of versions that were run for a comparison has its own, with its *plan*: those of its
+    newest round are compared unless *where* names others. Where the wall time is unclear, what the
+    processor time of the same runs says stands beside it.
     """
-    plan = None
     versions = _paired_versions(repository, first) if first == second else None
     if versions is not None and where == (None, None):
         where, plan = versions.where, versions.plan
@@ -285,7 +302,19 @@ def compare_studies(
             )  # fmt: skip
         frames.append(frame)
     comparison = compare(frames[0], frames[1], metric, on=on, margin=margin, plan=plan)
-    return replace(comparison, ended=plan.ended if plan else None)
+    comparison = replace(comparison, ended=plan.ended if plan else None)
+    if metric != WALL_TIME or not comparison.overall.blocks:
+        return comparison
+    if not comparison.overall.verdict.startswith("unclear"):
+        return comparison
+    try:
+        by_processor = compare_studies(
+            repository, first, second, PROCESSOR_TIME, on=on, where=where, rows=rows,
+            outside=outside, margin=margin, plan=plan,
+        )  # fmt: skip
+    except InputError:  # a study of calls has none
+        return comparison
+    return replace(comparison, by_processor=by_processor)
 
 
 def compare(

@@ -130,11 +130,14 @@ class GateReport:
 
     @property
     def note(self) -> str:
-        """How sure the verdict is."""
-        return (
+        """How sure the verdict is, and what may decide more."""
+        text = (
             "Both versions ran next to each other in random order. If a version is worse by"
             " exactly this much, at most 5% of gates call it worse, and at most 5% no worse."
         )
+        if self.state == "unclear" and self.metric == "wtime" and not self.is_failed:
+            text += " On a busy machine --metric ctime decides more: it has no waiting in it."
+        return text
 
     def text(self) -> str:
         """Return the report for a terminal."""
