@@ -80,7 +80,7 @@ def places(studio, evil_name):
     return {page: target.format(**names) for page, target in PAGES.items()}
 
 
-QUICK = {"study-scripts", "experiment-failed", "chart-none", "schedule-graph", "report"}
+QUICK = {"study-scripts", "schedule-graph", "report"}
 """In a browser, each page takes a second of processor: the others are looked at in make test-all."""
 
 
