@@ -3,6 +3,7 @@ import statistics
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from zenturio.query.statistics import (
     deviation,
     half_width,
     mean,
+    mean_interval,
     student,
 )
 
@@ -21,6 +23,22 @@ TABLE = {1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 10: 2.22814
 @pytest.mark.parametrize("freedom", TABLE)
 def test_quantiles_of_students_t_are_those_of_the_tables(freedom):
     assert student(0.975, freedom) == pytest.approx(TABLE[freedom], rel=4e-6)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 7.5, 19, 19.25, 200, 5000])
+@pytest.mark.parametrize("probability", [0.6, 0.9, 0.975, 0.9995])
+def test_quantiles_of_students_t_are_those_of_scipy(freedom, probability):
+    expected = scipy.stats.t.ppf(probability, freedom)
+    assert student(probability, freedom) == pytest.approx(expected, rel=1e-6)
+
+
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=30, unique=True))
+def test_the_interval_of_the_mean_is_that_of_scipy(values):
+    expected = scipy.stats.t.interval(
+        0.95, len(values) - 1, statistics.fmean(values), scipy.stats.sem(values)
+    )
+    size = max(map(abs, values))
+    assert mean_interval(values) == pytest.approx(expected, rel=1e-9, abs=1e-9 * size)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))

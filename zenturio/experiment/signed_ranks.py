@@ -70,7 +70,11 @@ def _signed_rank_moments(blocks: int) -> tuple[float, float]:
 
 
 def fewest_blocks(alpha: float) -> int:
-    """Return the least number of blocks that has an interval at level *alpha*: 2 / 2^n <= alpha."""
+    """Return the least number of blocks that has an interval at level *alpha*: 2 / 2^n <= alpha.
+
+    Of 2^n equally likely signs only the two without a change of sign are beyond it: Hollander,
+    Wolfe & Chicken (2014), 3.1.
+    """
     return max(1, math.ceil(1 + math.log2(1 / alpha) - 1e-12))
 
 

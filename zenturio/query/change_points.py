@@ -71,6 +71,7 @@ def pelt(values: np.ndarray, penalty: float, least: int = LEAST_SEGMENT) -> list
     """Return the first indices of the segments behind the first one that cost least in all.
 
     A segment costs its squared distances from its mean, and each but the first the *penalty*.
+    Killick, Fearnhead & Eckley (2012), algorithm 2.
     """
     count = len(values)
     sums = np.concatenate([[0.0], np.cumsum(values)])

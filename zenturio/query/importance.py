@@ -480,7 +480,11 @@ def recommend(
 def _alike(
     behind: np.ndarray, error: np.ndarray, count: np.ndarray, best: int, confidence: float
 ) -> np.ndarray:
-    """Which settings are not behind the best by more than their repeats explain."""
+    """Which settings are not behind the best by more than their repeats explain.
+
+    B. L. Welch: The generalization of Student's problem, Biometrika 34 (1947), with the degrees of
+    freedom of F. E. Satterthwaite (1946), corrected for the number of settings (Bonferroni).
+    """
     comparisons = max(1, len(behind) - 1)
     probability = 1 - (1 - confidence) / comparisons
     is_worse = np.zeros(len(behind), dtype=np.bool_)

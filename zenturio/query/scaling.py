@@ -144,7 +144,7 @@ def _universal(q: np.ndarray, c: np.ndarray) -> np.ndarray:
 
 
 def _turning_point(c: Sequence[float]) -> float | None:
-    """Return where Gunther's speedup is greatest: sqrt((1 - contention) / coherency)."""
+    """Return where Gunther's speedup is greatest: sqrt((1 - contention) / coherency) (2008)."""
     return math.sqrt((1 - c[0]) / c[1]) if c[1] > 0 and c[0] < 1 else None
 
 
@@ -339,6 +339,7 @@ def _intervals(
 
 
 def _schwarz(squares: float, rows: int, size: int) -> float:
+    """G. Schwarz: Estimating the dimension of a model, Annals of Statistics 6 (1978)."""
     # Where all residuals are roundings, the law with fewer coefficients is better.
     return rows * math.log(max(squares / rows, 1e-24)) + size * math.log(rows)
 

@@ -77,7 +77,8 @@ def _student_95(freedom: int) -> float:
 def student(probability: float, freedom: float) -> float:
     """The quantile of Student's t distribution, for a *probability* above one half.
 
-    Exact for one and two degrees of freedom, else found by bisection on the distribution itself.
+    Student: The probable error of a mean, Biometrika 6 (1908); Abramowitz & Stegun 26.7. Exact
+    for one and two degrees of freedom, else found by bisection on the distribution itself.
     Degrees of freedom may be broken, as Satterthwaite's are.
     """
     if freedom == 1:
@@ -121,7 +122,11 @@ def _student_below(t: float, freedom: float) -> float:
 
 
 def fisher(ratio: float, above: int, below: int) -> float:
-    """P(F >= *ratio*) of Fisher's distribution with *above* and *below* degrees of freedom."""
+    """P(F >= *ratio*) of Fisher's distribution with *above* and *below* degrees of freedom.
+
+    R. A. Fisher: On a distribution yielding the error functions of several well known statistics
+    (1924); by the incomplete beta function, Abramowitz & Stegun 26.6.2.
+    """
     total_freedom = below + above * ratio
     return _beta(below / total_freedom, above * ratio / total_freedom, below / 2, above / 2)
 

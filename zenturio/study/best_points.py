@@ -201,7 +201,10 @@ def best(
 
 
 def _noise_of(repeats: Sequence[Sequence[float]]) -> RepeatNoise | None:
-    """Return the pooled deviation of the *repeats* of points around their means."""
+    """Return the pooled deviation of the *repeats* of points around their means.
+
+    The mean square within groups: R. A. Fisher: Statistical Methods for Research Workers (1925).
+    """
     several = [scores for scores in repeats if len(scores) > 1]
     freedom = sum(map(len, several)) - len(several)
     is_relative = all(score > 0 for scores in repeats for score in scores)

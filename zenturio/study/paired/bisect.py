@@ -275,7 +275,10 @@ def _differs(interval: Interval) -> bool:
 
 
 def _spread(differences: Sequence[float]) -> float:
-    """Return the standard deviation from the median absolute deviation, above zero."""
+    """Return the standard deviation from the median absolute deviation, above zero.
+
+    F. R. Hampel: The influence curve and its role in robust estimation, JASA 69 (1974).
+    """
     values = np.asarray(differences)
     spread = 1.4826 * float(np.median(np.abs(values - np.median(values))))
     return max(spread, 1e-9, 1e-3 * float(np.abs(values).max()))
