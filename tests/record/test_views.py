@@ -535,3 +535,15 @@ def test_somebody_elses_table_keeps_its_name_beside_plain_names(tmp_path):
         assert all(view.is_stored for view in repository.stored_views())
         assert _plain(_asked(repository, "SELECT * FROM study_a_b")) == [{"n": 1, "m": 2.0}]
         assert _elsewhere(repository, '"study_a.b"', "n") == [{"n": 1}]
+
+
+@pytest.mark.parametrize("name", ["study_s", '"study_s"', "`study_s`", "[study_s]", "STUDY_S"])
+def test_a_study_can_be_asked_whose_view_the_file_does_not_keep(tmp_path, name):
+    path = tmp_path / "own.db"
+    with closing(open_repository(path)) as repository:
+        _entered(repository, "s", {"n": 1}, {"m": 2.0})
+        for view in ("study_s", "study_s_all"):
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute(f"DROP VIEW {view}")
+        assert _asked(repository, f"SELECT n FROM {name} WHERE m > 1 -- study_t") == [{"n": 1}]
+        assert repository.expand_views("SELECT 'study_s'") == "SELECT 'study_s'"
