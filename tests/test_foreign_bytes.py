@@ -27,6 +27,20 @@ SWF = b"; UnixStartTime: 0\n; MaxProcs: 8\n" + b"".join(
 )
 STG = b"  3\n 0 0 0\n 1 5 1 0\n 2 7 1 0\n 3 4 2 1 2\n 4 0 1 3\n# comment\n"
 DOT = b'digraph g { a [work=3]; b [work="4.5"]; a -> b [data=10]; subgraph s { c -> {a b} } }'
+DAX = b"""<adag name="d"><job id="a" runtime="3"><uses file="f" link="output" size="9"/></job>
+<job id="b" name="x" numcores="2" runtime="1.5"><uses name="f" link="input" size="9"/></job>
+<child ref="b"><parent ref="a"/></child></adag>"""
+WFFORMAT_1_4 = json.dumps({
+    "name": "w", "schemaVersion": "1.4", "workflow": {
+        "machines": [{"nodeName": "n", "cpu": {"count": 2, "speed": 1000}}],
+        "tasks": [
+            {"name": "a", "id": "1", "runtimeInSeconds": 3, "machine": "n", "cores": 1.5,
+             "files": [{"name": "f", "sizeInBytes": 9, "link": "output"}]},
+            {"name": "b", "runtimeInSeconds": 4, "parents": ["a"],
+             "files": [{"name": "f", "sizeInBytes": 9, "link": "input"}]},
+        ],
+    },
+}).encode()  # fmt: skip
 WFFORMAT = json.dumps({
     "name": "w", "schemaVersion": "1.5", "workflow": {
         "specification": {
@@ -347,6 +361,8 @@ PARSERS = {
     "swf": (file_of(swf), SWF),
     "stg": (workflow(".stg"), STG),
     "dot": (workflow(".dot"), DOT),
+    "dax": (workflow(".dax"), DAX),
+    "wfformat 1.4": (workflow(".json"), WFFORMAT_1_4),
     "wfformat": (workflow(".json"), WFFORMAT),
     "ours": (workflow(".json"), OURS),
     "places": (file_of(settings), TOML),

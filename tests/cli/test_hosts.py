@@ -184,6 +184,14 @@ def test_a_workflow_runs_on_this_machine_without_a_file_of_hosts(project, monkey
     assert [(task["id"], task["machine"]) for task in found["tasks"]] == [
         ("start", "local"), ("end", "local"),
     ]  # fmt: skip
+    first, second = found["predictions"]
+    assert (first["task"], second["task"]) == ("start", "end")
+    # The work by the speed of this machine.
+    assert first["predicted"] == second["predicted"] > 0
+    assert first["took"] > 0
+    text = zen("workflow", "run", "flow.json", *words, "--on", "local")
+    assert "predicted s" in text
+    assert "times what was predicted (median)" in text
 
 
 def test_an_algorithm_that_plans_no_single_tasks_is_refused_before_hosts_are_connected(project):

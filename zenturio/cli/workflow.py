@@ -347,6 +347,8 @@ def run(
     algorithm (-a moldable-global, cpa ...) gives each task with a curve its number of cores, at
     most those of one host: {cores} in the command, and OMP_NUM_THREADS.
 
+    Printed are the time that each task was planned with, and the time that it took.
+
     Examples: zen workflow run flow.json --command './task {task}' --file task --on local; zen
     workflow run flow.json --command 'python3 task.py {task}' --file task.py --hand-on '*.dat' --on
     hosts.toml --gantt flow.svg
@@ -375,7 +377,40 @@ def run(
         from zenturio.show.charts.schedule_charts import gantt as drawn
 
         save(drawn(trace), gantt)
-    output.facts(trace_facts(trace)) if json else _print_trace(trace)
+    if json:
+        output.facts({**trace_facts(trace), "predictions": _predictions(trace)})
+    else:
+        _print_trace(trace)
+
+
+def _predictions(trace: "ExecutionTrace") -> list[dict[str, Any]]:
+    """Return for each run that ended the seconds that were planned with, and those it took."""
+    names = trace.problem.workflow.names
+    return [
+        {
+            "task": names[run.task],
+            "predicted": trace.problem.time(run.task, run.processor),
+            "took": run.end - run.start,
+        }
+        for run in trace.good
+    ]
+
+
+def _prediction_errors(trace: "ExecutionTrace") -> str:
+    """Return in words how far the runs were from the times that were planned with."""
+    from statistics import median
+
+    ratios = [
+        row["took"] / row["predicted"]
+        for row in _predictions(trace)
+        if 0 < row["predicted"] < float("inf")
+    ]
+    if not ratios:
+        return ""
+    errors = sorted(abs(ratio - 1) for ratio in ratios)
+    text = f"runs took {median(ratios):.3g} times what was predicted (median)"
+    worst = f"{median(errors):.0%} off in the median, {errors[-1]:.0%} at most"
+    return f"{text}; {worst}"
 
 
 def _print_trace(trace: "ExecutionTrace") -> None:
@@ -388,11 +423,15 @@ def _print_trace(trace: "ExecutionTrace") -> None:
             machines[node[run.processor]].name,
             output.number(run.start),
             output.number(run.end),
+            output.number(trace.problem.time(run.task, run.processor)),
+            output.number(run.end - run.start),
             "" if run.kind == "ended" else run.kind,
         )
         for run in trace.runs[-SHOWN_RUNS:]
     ]
-    output.table(("task", "host", "start", "end", ""), rows, right="llrr")
+    output.table(
+        ("task", "host", "start", "end", "predicted s", "took s", ""), rows, right="llrrrr"
+    )
     if len(trace.runs) > SHOWN_RUNS:
         typer.echo(f"the last {SHOWN_RUNS} of {len(trace.runs):,} runs; --json prints all")
     again = f", loops were repeated {len(trace.again)} times" if trace.again else ""
@@ -400,3 +439,5 @@ def _print_trace(trace: "ExecutionTrace") -> None:
     moved = f", {lost} runs were lost or cancelled" if lost else ""
     what = f"{trace.algorithm}: {len(names):,} tasks in {quantities.duration(trace.makespan)}"
     typer.echo(f"{what}{again}{moved}")
+    if text := _prediction_errors(trace):
+        typer.echo(text)
