@@ -121,7 +121,7 @@ def main() -> None:
             else:
                 found = failures(programs, options.tests)
             broken += [f"Python {version}, {kind} versions: {text}" for text in found]
-    sys.exit("\n".join(broken))
+    sys.exit("\n".join(broken) or 0)
 
 
 if __name__ == "__main__":

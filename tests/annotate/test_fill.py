@@ -328,7 +328,7 @@ def test_a_seed_comes_before_the_points_texts(tmp_path):
         ),
         (
             "host1\n# ZEN$ SUBSTITUTE host1 = { a }\n",
-            "it stands in line 1, but the scope begins below the directive, where nothing follows",
+            "it stands in line 1, but the scope begins below the directive, where nothing follows: move the directive above it",
         ),
         (
             '# ZEN$ SUBSTITUTE n = { 5 }\nputs("%d\\n")\n',

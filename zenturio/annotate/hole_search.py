@@ -236,7 +236,8 @@ def _hints(hole: Hole, file: Annotated) -> Iterator[str]:
             sign = "a backslash or % of a string"
             yield f"it stands behind {sign} in line {line + 1}: MATCH TEXT finds it there"
         elif not scope.first <= line < scope.last:
-            yield f"it stands in line {line + 1}, but {_scope(scope)}"
+            move = ": move the directive above it" if line < scope.first else ""
+            yield f"it stands in line {line + 1}, but {_scope(scope)}{move}"
         else:
             yield f"in line {line + 1} it is part of a longer target"
     # The directive itself holds its target: that line is no hint.
